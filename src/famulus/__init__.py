@@ -1,0 +1,68 @@
+"""Famulus: a network of brokers that carries tasks from clients to workers by service name.
+
+from famulus import Client
+
+with Client() as client:
+    print(client.request("echo", b"hello"))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from famulus.errors import (
+    BrokerFailed,
+    BrokerUnreachable,
+    Closed,
+    FamulusError,
+    IdentityTaken,
+    OutcomeError,
+    ProtocolError,
+    Rejected,
+    SettingsError,
+    TaskError,
+    Unknown,
+)
+
+if TYPE_CHECKING:
+    from famulus.client.aio import AsyncClient
+    from famulus.client.threads import Client
+    from famulus.worker.task import Task
+    from famulus.worker.worker import Worker
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncClient",
+    "BrokerFailed",
+    "BrokerUnreachable",
+    "Client",
+    "Closed",
+    "FamulusError",
+    "IdentityTaken",
+    "OutcomeError",
+    "ProtocolError",
+    "Rejected",
+    "SettingsError",
+    "Task",
+    "TaskError",
+    "Unknown",
+    "Worker",
+    "__version__",
+]
+
+# A router needs no client and a client no worker: each is imported when it is first asked for.
+_HOMES = {
+    "AsyncClient": "famulus.client.aio",
+    "Client": "famulus.client.threads",
+    "Task": "famulus.worker.task",
+    "Worker": "famulus.worker.worker",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'famulus' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,195 @@
+"""`famulus doctor`: what this machine is, and what about it would hurt in production.
+
+`examine` looks and judges nothing; `judge` judges and looks at nothing, so tests can show it any machine.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+OPEN_FILES_MIN = 65_536
+SOMAXCONN_MIN = 1_024
+CORES_MIN = 3
+LIBZMQ_MIN = (4, 3, 5)
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """One machine and one installation, as found."""
+
+    famulus: str
+    python: str
+    pyzmq: str
+    libzmq: str
+    curve: bool
+    msgspec: str
+    #: "none" where there is no Java; only the Spark pipeline needs one.
+    java: str
+    #: "native" or "python"
+    pump: str
+    pump_why_not_native: str
+    cores: int
+    memory_mib: int
+    open_files_soft: int
+    open_files_hard: int
+    #: None where the system does not tell.
+    somaxconn: int | None
+    root_user: bool
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that would hurt in production, and what to do about it."""
+
+    problem: str
+    remedy: str
+
+
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
+) -> None:
+    """Show versions and limits of this machine, and what to mend before production."""
+    facts = examine()
+    findings = judge(facts)
+    if json:
+        typer.echo(msgspec.json.encode({"facts": facts, "warnings": findings}).decode())
+    else:
+        _show(facts, findings)
+
+
+def examine() -> Facts:
+    """Look at this machine."""
+    from importlib.metadata import version
+
+    from famulus import __version__
+    from famulus.net import pump
+
+    libzmq, curve = pump.libzmq()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return Facts(
+        famulus=__version__,
+        python=platform.python_version(),
+        pyzmq=version("pyzmq"),
+        libzmq=libzmq,
+        curve=curve,
+        msgspec=version("msgspec"),
+        java=_java_version(),
+        pump="native" if pump.NATIVE else "python",
+        pump_why_not_native=pump.WHY_NOT_NATIVE,
+        # What this process may use, which taskset or a container may have made less than the machine has.
+        cores=len(os.sched_getaffinity(0)),
+        memory_mib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
+        open_files_soft=soft,
+        open_files_hard=hard,
+        somaxconn=_read_int(Path("/proc/sys/net/core/somaxconn")),
+        root_user=os.geteuid() == 0,
+    )
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What would hurt in production, worst first."""
+    findings = []
+
+    def find(problem: str, remedy: str) -> None:
+        findings.append(Finding(problem, remedy))
+
+    if 0 <= facts.open_files_soft < OPEN_FILES_MIN:
+        find(
+            f"only {facts.open_files_soft} open files are allowed, and every connection is one",
+            f"ulimit -n {OPEN_FILES_MIN}, or LimitNOFILE={OPEN_FILES_MIN} in the systemd unit",
+        )
+    if _numbers(facts.libzmq) < LIBZMQ_MIN:
+        find(
+            f"libzmq {facts.libzmq} has known faults that 4.3.5 has not",
+            "install pyzmq from its wheel, which brings a current libzmq",
+        )
+    if not facts.curve:
+        find("this libzmq cannot encrypt (CURVE)", "install pyzmq from its wheel, which brings libsodium")
+    if facts.pump != "native":
+        find(
+            f"the slower pump in Python is in use; why not the native one: {facts.pump_why_not_native}",
+            "install a C compiler and the headers of Python, remove .venv, start ./famulus again",
+        )
+    if facts.somaxconn is not None and facts.somaxconn < SOMAXCONN_MIN:
+        find(
+            f"net.core.somaxconn is {facts.somaxconn}: a crowd that reconnects at once would be turned away",
+            f"sysctl -w net.core.somaxconn={SOMAXCONN_MIN * 4}",
+        )
+    if facts.cores < CORES_MIN:
+        find(
+            f"{facts.cores} cores: dispatcher, router and the rest of a broker share them",
+            f"give a broker at least {CORES_MIN} cores",
+        )
+    if facts.root_user:
+        find("this is the root user", "run brokers as a user of their own, without privileges")
+    return findings
+
+
+def _show(facts: Facts, findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for name, value in _lines(facts):
+        console.print(Text.assemble((f"{name:<12}", "dim"), value), soft_wrap=True)
+    console.print()
+    if not findings:
+        console.print("Nothing to mend.", style="green")
+    for finding in findings:
+        # Text, not markup: what the system says may hold brackets. Soft wrap: a remedy is there to be copied.
+        console.print(Text.assemble(("warning: ", "bold yellow"), finding.problem), soft_wrap=True)
+        console.print(Text(f"         remedy: {finding.remedy}"), soft_wrap=True)
+
+
+def _lines(facts: Facts) -> list[tuple[str, str]]:
+    why = f" (why not native: {facts.pump_why_not_native})" if facts.pump_why_not_native else ""
+    return [
+        ("famulus", facts.famulus),
+        ("pump", facts.pump + why),
+        ("Python", facts.python),
+        ("pyzmq", facts.pyzmq),
+        ("libzmq", f"{facts.libzmq}, {'with' if facts.curve else 'without'} CURVE"),
+        ("msgspec", facts.msgspec),
+        ("Java", facts.java),
+        ("cores", str(facts.cores)),
+        ("memory", f"{facts.memory_mib} MiB"),
+        ("open files", f"{_limit(facts.open_files_soft)} (hard limit {_limit(facts.open_files_hard)})"),
+        ("somaxconn", "unknown" if facts.somaxconn is None else str(facts.somaxconn)),
+    ]
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else str(value)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+def _read_int(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _java_version() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
+        return "none"
+    try:
+        # It answers on stderr, and its first line reads: openjdk version "17.0.2" 2022-01-18
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{java} does not run: {error}"
+    quoted = re.search(r'version "([^"]+)"', answer)
+    return quoted[1] if quoted else answer.partition("\n")[0]

@@ -1,0 +1,1 @@
+"""The only zmq in the house: the pump, sockets, loops, timers and authentication."""

@@ -1,0 +1,491 @@
+/* The native pump: whole batches of multipart messages in and out of pyzmq's own sockets.
+ *
+ * pyzmq pays about 11 us per message of 4 frames, most of it for Python calls, enums and exceptions around
+ * libzmq. Here a batch is one call. Nothing blocks, so the GIL is held throughout; frames are copied, which is
+ * cheaper than sharing up to tens of kilobytes and keeps Python objects away from libzmq's threads.
+ *
+ * There must be exactly one libzmq in the process, and pyzmq has already loaded it (wheels carry their own copy).
+ * So this file neither includes zmq.h nor links libzmq: bind() finds the functions in pyzmq's extension.
+ *
+ * pump_python.py is the same in Python and the better one to read first. tests/unit/net/test_pump.py runs on both.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* RTLD_NOLOAD */
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAMES_MAX = 16 };   /* as in pump_python.py */
+enum { FRAMES_STACK = 32 }; /* messages of more frames are prepared on the heap */
+
+/* libzmq promises this size and this alignment in its ABI since 4.1. */
+typedef union {
+    unsigned char bytes[64];
+    void *alignment;
+} zmq_msg_t;
+
+enum { ZMQ_DONTWAIT = 1, ZMQ_SNDMORE = 2 };
+
+typedef struct {
+    int (*msg_init)(zmq_msg_t *);
+    int (*msg_init_size)(zmq_msg_t *, size_t);
+    void *(*msg_data)(zmq_msg_t *);
+    size_t (*msg_size)(const zmq_msg_t *);
+    int (*msg_more)(const zmq_msg_t *);
+    int (*msg_send)(zmq_msg_t *, void *, int);
+    int (*msg_recv)(zmq_msg_t *, void *, int);
+    int (*msg_close)(zmq_msg_t *);
+    int (*get_errno)(void);
+
+    PyObject *socket_type; /* NULL until bind() */
+    PyObject *error_for;   /* errno -> zmq.ZMQError */
+    PyObject *name_closed;
+    PyObject *name_underlying;
+} Pump;
+
+static Pump *pump_of(PyObject *module) { return (Pump *)PyModule_GetState(module); }
+
+/* ---- errors ---- */
+
+static void raise_zmq_error(const Pump *pump, int code) {
+    PyObject *error = PyObject_CallFunction(pump->error_for, "i", code);
+    if (error != NULL) {
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+        Py_DECREF(error);
+    }
+}
+
+/* The libzmq handle of a live socket, or NULL with an exception set. */
+static void *handle_of(const Pump *pump, PyObject *socket) {
+    if (pump->socket_type == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "bind() first");
+        return NULL;
+    }
+    int is_socket = PyObject_IsInstance(socket, pump->socket_type);
+    if (is_socket < 0) {
+        return NULL;
+    }
+    if (!is_socket) {
+        PyErr_Format(PyExc_TypeError, "a zmq.Socket is needed, not %.100s", Py_TYPE(socket)->tp_name);
+        return NULL;
+    }
+    /* A closed socket's handle dangles: libzmq would read freed memory. */
+    PyObject *closed = PyObject_GetAttr(socket, pump->name_closed);
+    if (closed == NULL) {
+        return NULL;
+    }
+    int is_closed = PyObject_IsTrue(closed);
+    Py_DECREF(closed);
+    if (is_closed != 0) {
+        if (is_closed > 0) {
+            raise_zmq_error(pump, ENOTSOCK);
+        }
+        return NULL;
+    }
+    PyObject *underlying = PyObject_GetAttr(socket, pump->name_underlying);
+    if (underlying == NULL) {
+        return NULL;
+    }
+    void *handle = PyLong_AsVoidPtr(underlying);
+    Py_DECREF(underlying);
+    if (handle == NULL && !PyErr_Occurred()) {
+        raise_zmq_error(pump, ENOTSOCK);
+    }
+    return handle;
+}
+
+static int arguments_are(Py_ssize_t given, Py_ssize_t wanted, const char *function) {
+    if (given == wanted) {
+        return 1;
+    }
+    PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments, %zd given", function, wanted, given);
+    return 0;
+}
+
+/* ---- receiving ---- */
+
+/* One frame into `msg`: 0, or the errno. */
+static int recv_frame(const Pump *pump, void *handle, zmq_msg_t *msg) {
+    while (pump->msg_recv(msg, handle, ZMQ_DONTWAIT) < 0) {
+        int code = pump->get_errno();
+        if (code != EINTR) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+/* Reads what is left of a message that cannot be kept, so that the next one begins at its first frame. */
+static void skip_rest(const Pump *pump, void *handle, zmq_msg_t *msg) {
+    while (pump->msg_more(msg) && recv_frame(pump, handle, msg) == 0) {
+    }
+}
+
+/* One whole message as a list. NULL with *code set: libzmq's errno; NULL with *code 0: a Python exception. */
+static PyObject *recv_message(const Pump *pump, void *handle, zmq_msg_t *msg, int *code) {
+    if ((*code = recv_frame(pump, handle, msg)) != 0) {
+        return NULL;
+    }
+    PyObject *frames = PyList_New(0);
+    while (frames != NULL) {
+        if (PyList_GET_SIZE(frames) <= FRAMES_MAX) {
+            PyObject *frame = PyBytes_FromStringAndSize(pump->msg_data(msg), (Py_ssize_t)pump->msg_size(msg));
+            if (frame == NULL || PyList_Append(frames, frame) < 0) {
+                Py_XDECREF(frame);
+                Py_CLEAR(frames);
+                break;
+            }
+            Py_DECREF(frame);
+        }
+        if (!pump->msg_more(msg)) {
+            return frames;
+        }
+        if ((*code = recv_frame(pump, handle, msg)) != 0) {
+            Py_DECREF(frames);
+            return NULL;
+        }
+    }
+    skip_rest(pump, handle, msg);
+    return NULL;
+}
+
+static PyObject *recv_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    const Pump *pump = pump_of(module);
+    if (!arguments_are(nargs, 2, "recv_many")) {
+        return NULL;
+    }
+    Py_ssize_t limit = PyLong_AsSsize_t(args[1]);
+    if (limit == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    void *handle = handle_of(pump, args[0]);
+    if (handle == NULL) {
+        return NULL;
+    }
+    PyObject *messages = PyList_New(0);
+    if (messages == NULL) {
+        return NULL;
+    }
+    zmq_msg_t msg;
+    int code = 0;
+    pump->msg_init(&msg);
+    while (PyList_GET_SIZE(messages) < limit) {
+        PyObject *frames = recv_message(pump, handle, &msg, &code);
+        if (frames == NULL) {
+            if (code == 0) {
+                Py_CLEAR(messages); /* out of memory */
+            }
+            break;
+        }
+        int failed = PyList_Append(messages, frames);
+        Py_DECREF(frames);
+        if (failed) {
+            Py_CLEAR(messages);
+            break;
+        }
+    }
+    pump->msg_close(&msg);
+    /* What has been read must reach the caller; a lasting error meets him at the next call. */
+    if (messages != NULL && PyList_GET_SIZE(messages) == 0 && code != 0 && code != EAGAIN) {
+        Py_DECREF(messages);
+        raise_zmq_error(pump, code);
+        return NULL;
+    }
+    return messages;
+}
+
+/* ---- sending ---- */
+
+static int is_row(PyObject *object) { return PyList_Check(object) || PyTuple_Check(object); }
+
+/* Raises for anything but rows of rows of bytes. After this and until the last send no Python code runs (not even
+ * the garbage collector: sending creates no objects), so nobody can change the rows under our feet. */
+static int check_messages(PyObject *messages) {
+    if (!is_row(messages)) {
+        PyErr_Format(PyExc_TypeError, "messages must be a list or tuple, not %.100s", Py_TYPE(messages)->tp_name);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(messages); i++) {
+        PyObject *frames = PySequence_Fast_GET_ITEM(messages, i);
+        if (!is_row(frames)) {
+            PyErr_Format(PyExc_TypeError, "message %zd must be a list or tuple, not %.100s", i,
+                         Py_TYPE(frames)->tp_name);
+            return -1;
+        }
+        if (PySequence_Fast_GET_SIZE(frames) == 0) {
+            PyErr_Format(PyExc_ValueError, "message %zd has no frames", i);
+            return -1;
+        }
+        for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(frames); j++) {
+            PyObject *frame = PySequence_Fast_GET_ITEM(frames, j);
+            if (!PyBytes_Check(frame)) {
+                PyErr_Format(PyExc_TypeError, "message %zd, frame %zd must be bytes, not %.100s", i, j,
+                             Py_TYPE(frame)->tp_name);
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+static int send_frame(const Pump *pump, void *handle, zmq_msg_t *msg, int flags) {
+    while (pump->msg_send(msg, handle, flags | ZMQ_DONTWAIT) < 0) {
+        int code = pump->get_errno();
+        if (code != EINTR) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+/* Sends prepared frames as one message: 0, or the errno of the refusal. */
+static int send_prepared(const Pump *pump, void *handle, zmq_msg_t *msgs, Py_ssize_t count) {
+    int refused = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int code = send_frame(pump, handle, &msgs[i], i + 1 < count ? ZMQ_SNDMORE : 0);
+        if (code == 0) {
+            continue;
+        }
+        if (i == 0 || refused != 0) {
+            return refused != 0 ? refused : code;
+        }
+        /* Past the first frame EAGAIN means that the peer vanished in the middle. libzmq takes back what it has of
+         * the message and then swallows frames up to the message's end, so that end has to come: without it the
+         * next message would be swallowed in its place. */
+        refused = code;
+        if (code != EAGAIN) {
+            return code;
+        }
+    }
+    return refused;
+}
+
+/* 0; the errno of a refusal; or -1 when out of memory. All frames are prepared before the first one is sent: memory
+ * that runs out in the middle must not leave half a message behind. */
+static int send_message(const Pump *pump, void *handle, PyObject *frames) {
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(frames);
+    zmq_msg_t stack[FRAMES_STACK];
+    zmq_msg_t *msgs = count <= FRAMES_STACK ? stack : malloc((size_t)count * sizeof(zmq_msg_t));
+    if (msgs == NULL) {
+        return -1;
+    }
+    Py_ssize_t prepared = 0;
+    for (; prepared < count; prepared++) {
+        PyObject *frame = PySequence_Fast_GET_ITEM(frames, prepared);
+        size_t size = (size_t)PyBytes_GET_SIZE(frame);
+        if (pump->msg_init_size(&msgs[prepared], size) != 0) {
+            break;
+        }
+        memcpy(pump->msg_data(&msgs[prepared]), PyBytes_AS_STRING(frame), size);
+    }
+    int code = prepared < count ? -1 : send_prepared(pump, handle, msgs, count);
+    if (code != 0) {
+        /* A frame that was sent is an empty message by now, and may be closed as well. */
+        for (Py_ssize_t i = 0; i < prepared; i++) {
+            pump->msg_close(&msgs[i]);
+        }
+    }
+    if (msgs != stack) {
+        free(msgs);
+    }
+    return code;
+}
+
+static int is_refusal(int code) { return code == EAGAIN || code == EHOSTUNREACH; }
+
+static PyObject *raise_from_send(const Pump *pump, int code) {
+    if (code < 0) {
+        return PyErr_NoMemory();
+    }
+    raise_zmq_error(pump, code);
+    return NULL;
+}
+
+typedef struct {
+    Py_ssize_t index;
+    int code;
+} Refusal;
+
+static PyObject *list_of_refusals(const Refusal *refusals, Py_ssize_t count) {
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
+        PyObject *pair = Py_BuildValue("(ni)", refusals[i].index, refusals[i].code);
+        if (pair == NULL) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SET_ITEM(list, i, pair);
+    }
+    return list;
+}
+
+static PyObject *send_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    const Pump *pump = pump_of(module);
+    if (!arguments_are(nargs, 2, "send_many")) {
+        return NULL;
+    }
+    void *handle = handle_of(pump, args[0]);
+    if (handle == NULL || check_messages(args[1]) < 0) {
+        return NULL;
+    }
+    PyObject *messages = args[1];
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(messages);
+    Refusal *refusals = NULL; /* room for the worst case, but only once something is refused */
+    Py_ssize_t refused = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int code = send_message(pump, handle, PySequence_Fast_GET_ITEM(messages, i));
+        if (code == 0) {
+            continue;
+        }
+        if (is_refusal(code) && refusals == NULL && (refusals = calloc((size_t)(count - i), sizeof(Refusal))) == NULL) {
+            code = -1;
+        }
+        if (!is_refusal(code)) {
+            free(refusals);
+            return raise_from_send(pump, code);
+        }
+        refusals[refused].index = i;
+        refusals[refused].code = code;
+        refused++;
+    }
+    PyObject *list = list_of_refusals(refusals, refused);
+    free(refusals);
+    return list;
+}
+
+static PyObject *send_some(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    const Pump *pump = pump_of(module);
+    if (!arguments_are(nargs, 2, "send_some")) {
+        return NULL;
+    }
+    void *handle = handle_of(pump, args[0]);
+    if (handle == NULL || check_messages(args[1]) < 0) {
+        return NULL;
+    }
+    PyObject *messages = args[1];
+    Py_ssize_t taken = 0;
+    for (; taken < PySequence_Fast_GET_SIZE(messages); taken++) {
+        int code = send_message(pump, handle, PySequence_Fast_GET_ITEM(messages, taken));
+        if (is_refusal(code)) {
+            break;
+        }
+        if (code != 0) {
+            return raise_from_send(pump, code);
+        }
+    }
+    return PyLong_FromSsize_t(taken);
+}
+
+/* ---- binding ---- */
+
+static PyObject *bind(PyObject *module, PyObject *args) {
+    Pump *pump = pump_of(module);
+    PyObject *path, *socket_type, *error_for;
+    if (!PyArg_ParseTuple(args, "O&O!O:bind", PyUnicode_FSConverter, &path, &PyType_Type, &socket_type, &error_for)) {
+        return NULL;
+    }
+    /* The handle is never closed: pyzmq's extension stays for the life of the process anyway. */
+    void *library = dlopen(PyBytes_AS_STRING(path), RTLD_LAZY | RTLD_NOLOAD);
+    if (library == NULL) {
+        library = dlopen(PyBytes_AS_STRING(path), RTLD_LAZY);
+    }
+    Py_DECREF(path);
+    if (library == NULL) {
+        const char *reason = dlerror();
+        PyErr_Format(PyExc_ImportError, "cannot open pyzmq's extension: %s", reason ? reason : "unknown reason");
+        return NULL;
+    }
+    Pump found = *pump;
+    const struct {
+        const char *name;
+        void *target; /* where to put the function's address */
+    } wanted[] = {
+        {"zmq_msg_init", &found.msg_init}, {"zmq_msg_init_size", &found.msg_init_size},
+        {"zmq_msg_data", &found.msg_data}, {"zmq_msg_size", &found.msg_size},
+        {"zmq_msg_more", &found.msg_more}, {"zmq_msg_send", &found.msg_send},
+        {"zmq_msg_recv", &found.msg_recv}, {"zmq_msg_close", &found.msg_close},
+        {"zmq_errno", &found.get_errno},
+    };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        void *symbol = dlsym(library, wanted[i].name);
+        if (symbol == NULL) {
+            PyErr_Format(PyExc_ImportError, "pyzmq's libzmq does not show %s", wanted[i].name);
+            return NULL;
+        }
+        /* ISO C knows no cast from object to function pointer; POSIX promises that the bytes are the same. */
+        memcpy(wanted[i].target, &symbol, sizeof(symbol));
+    }
+    found.socket_type = Py_NewRef(socket_type);
+    found.error_for = Py_NewRef(error_for);
+    PyObject *old_type = pump->socket_type, *old_error = pump->error_for;
+    *pump = found;
+    Py_XDECREF(old_type);
+    Py_XDECREF(old_error);
+    Py_RETURN_NONE;
+}
+
+/* ---- the module ---- */
+
+static int pump_exec(PyObject *module) {
+    Pump *pump = pump_of(module);
+    pump->name_closed = PyUnicode_InternFromString("closed");
+    pump->name_underlying = PyUnicode_InternFromString("underlying");
+    if (pump->name_closed == NULL || pump->name_underlying == NULL) {
+        return -1;
+    }
+    return PyModule_AddIntConstant(module, "FRAMES_MAX", FRAMES_MAX);
+}
+
+static int pump_traverse(PyObject *module, visitproc visit, void *arg) {
+    Pump *pump = pump_of(module);
+    Py_VISIT(pump->socket_type);
+    Py_VISIT(pump->error_for);
+    return 0;
+}
+
+static int pump_clear(PyObject *module) {
+    Pump *pump = pump_of(module);
+    Py_CLEAR(pump->socket_type);
+    Py_CLEAR(pump->error_for);
+    Py_CLEAR(pump->name_closed);
+    Py_CLEAR(pump->name_underlying);
+    return 0;
+}
+
+static void pump_free(void *module) { (void)pump_clear((PyObject *)module); }
+
+/* METH_FASTCALL functions have another type than the slot; the cast by way of a plain function keeps gcc content. */
+#define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
+
+static PyMethodDef methods[] = {
+    {"bind", bind, METH_VARARGS, "Find libzmq's functions in pyzmq's extension file."},
+    {"recv_many", FASTCALL(recv_many), METH_FASTCALL, "Up to `limit` whole messages that are there now."},
+    {"send_many", FASTCALL(send_many), METH_FASTCALL, "Try every message; give (index, errno) of those refused."},
+    {"send_some", FASTCALL(send_some), METH_FASTCALL, "Send in order until one does not fit; give how many did."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, pump_exec},
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "famulus.net._pump",
+    .m_doc = "The native pump; see famulus.net.pump.",
+    .m_size = sizeof(Pump),
+    .m_methods = methods,
+    .m_slots = slots,
+    .m_traverse = pump_traverse,
+    .m_clear = pump_clear,
+    .m_free = pump_free,
+};
+
+PyMODINIT_FUNC PyInit__pump(void);
+PyMODINIT_FUNC PyInit__pump(void) { return PyModuleDef_Init(&definition); }

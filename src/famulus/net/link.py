@@ -1,0 +1,63 @@
+"""A connection to a broker that knows whether it is up: a DEALER and the monitor of its socket. Knows no protocol.
+
+libzmq connects again by itself, with back-off. What its user must know is when: what was on its way when a link went
+down may have arrived or not, and a worker has to introduce itself anew.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import Enum
+
+import zmq
+
+from famulus.errors import SettingsError
+from famulus.net import pump, sockets
+
+_EVENT = struct.Struct("=HI")
+BATCH_MAX = 1000
+
+
+class Change(Enum):
+    UP = "up"
+    DOWN = "down"
+
+
+class Link:
+    def __init__(
+        self, context: zmq.Context[sockets.Socket], address: str, socket: sockets.Socket | None = None
+    ) -> None:
+        self.address = address
+        self.socket = socket or sockets.outside_dealer(context)
+        self.monitor: sockets.Socket = self.socket.get_monitor_socket(
+            zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        )
+        self.up = False
+        try:
+            self.socket.connect(address)
+        except zmq.ZMQError as error:
+            self.close()
+            raise SettingsError(f"{address!r} is not an address such as tcp://127.0.0.1:7100 ({error})") from None
+
+    def changes(self) -> list[Change]:
+        """What happened to the connection since the last call, in order."""
+        changes = []
+        for event, _ in pump.recv_many(self.monitor, BATCH_MAX):
+            up = _EVENT.unpack(event)[0] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            if up != self.up:
+                self.up = up
+                changes.append(Change.UP if up else Change.DOWN)
+        return changes
+
+    def recv(self) -> list[list[bytes]]:
+        return pump.recv_many(self.socket, BATCH_MAX)
+
+    def send(self, messages: list[list[bytes]]) -> int:
+        """How many were taken, from the first on."""
+        return pump.send_some(self.socket, messages)
+
+    def close(self) -> None:
+        if not self.socket.closed:
+            self.socket.disable_monitor()
+            self.monitor.close(0)
+            self.socket.close(0)

@@ -1,0 +1,75 @@
+"""Moves batches of multipart messages through sockets: the native pump or its Python twin. Knows no protocol.
+
+    recv_many(socket, limit) -> list of messages, each a list of frames
+        Up to `limit` whole messages; [] when nothing is there. Of a message with more than FRAMES_MAX frames
+        the first FRAMES_MAX + 1 are kept: the caller sees that it is too long, and memory does not grow.
+
+    send_many(socket, messages) -> list of (index, errno)
+        Tries every message and names those refused: EAGAIN where it does not fit now, EHOSTUNREACH where a
+        ROUTER with ROUTER_MANDATORY does not know the peer. Nothing of a refused message leaves.
+
+    send_some(socket, messages) -> how many were taken
+        In order, up to the first that does not fit now. For DEALER and PUSH.
+
+None of them ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
+TypeError, and a message without frames ValueError, before anything leaves. Other errors of libzmq (a
+terminated context, a closed socket) raise zmq.ZMQError.
+
+Reading or writing may swallow the readiness of the socket's file descriptor. Who waits on that descriptor,
+and not with zmq's own poller, must call recv_many until it gives fewer than `limit` before waiting again,
+also after sending.
+
+FAMULUS_PUMP=native or FAMULUS_PUMP=python in the environment forces the choice.
+"""
+
+from __future__ import annotations
+
+import os
+
+import zmq
+
+from famulus.net import pump_python
+from famulus.net.pump_python import FRAMES_MAX
+
+__all__ = ["FRAMES_MAX", "NATIVE", "WHY_NOT_NATIVE", "libzmq", "recv_many", "send_many", "send_some"]
+
+
+def _load_native() -> None:
+    """Import the native pump and bind it to pyzmq's libzmq; ImportError says why that cannot be."""
+    from zmq.backend.cython import _zmq
+
+    import famulus.net._pump as native
+
+    native.bind(_zmq.__file__, zmq.Socket, pump_python.error_for)
+
+
+def _why_not_native() -> str:
+    """Empty where the native pump is ready to be used."""
+    wish = os.environ.get("FAMULUS_PUMP", "")
+    if wish not in ("", "native", "python"):
+        raise ImportError(f"FAMULUS_PUMP must be native or python, not {wish!r}")
+    if wish == "python":
+        return "FAMULUS_PUMP=python"
+    try:
+        _load_native()
+    except ImportError as error:
+        reason = "it is not built" if error.name == "famulus.net._pump" else str(error)
+        if wish == "native":
+            raise ImportError(f"FAMULUS_PUMP=native, but there is no native pump: {reason}") from error
+        return reason
+    return ""
+
+
+#: Why the Python twin serves; empty where the native pump does.
+WHY_NOT_NATIVE = _why_not_native()
+NATIVE = not WHY_NOT_NATIVE
+
+if NATIVE:
+    from famulus.net._pump import recv_many, send_many, send_some
+else:
+    from famulus.net.pump_python import recv_many, send_many, send_some
+
+
+def libzmq() -> tuple[str, bool]:
+    """The version of the libzmq under the pump, and whether it can do CURVE."""
+    return zmq.zmq_version(), zmq.has("curve")

@@ -1,0 +1,137 @@
+"""Every socket of the house, with the options that libzmq's defaults get wrong for a server. Knows no protocol.
+
+Why each option is what it is:
+
+ROUTER_MANDATORY   without it a ROUTER drops in silence what it cannot deliver
+LINGER 0           a closing process must not wait for peers that may be dead
+IMMEDIATE 1        queue only for finished connections, so that "taken" means "on its way", not "some day, perhaps"
+MAXMSGSIZE         unlimited by default; ours leaves room above the body limit, so that a breach gets a typed answer
+HANDSHAKE_IVL      30 s by default: an idle raw TCP connection would hold its file descriptor for that long
+BACKLOG            100 by default: a thousand workers that come back at once need more
+TCP_KEEPALIVE      finds peers whose machine is gone, where the system's default takes two hours
+HEARTBEAT_IVL      the same below the protocol, so that the descriptors of the dead are given back
+HWM                credit in the protocol is the flow control; these only bound what one peer can pile up
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import zmq
+
+from famulus.errors import SettingsError
+
+Socket = zmq.Socket[bytes]
+
+CLIENT_RECONNECT_MS = 50
+CLIENT_RECONNECT_MAX_MS = 2000
+
+
+def new_context(io_threads: int = 1) -> zmq.Context[Socket]:
+    context: zmq.Context[Socket] = zmq.Context(io_threads)
+    # The default of 1023 sockets is for us; connections are bounded by file descriptors alone.
+    return context
+
+
+def outside_router(context: zmq.Context[Socket], body_bytes_max: int) -> Socket:
+    """What clients or workers connect to."""
+    socket = context.socket(zmq.ROUTER)
+    _set(
+        socket,
+        {
+            zmq.LINGER: 0,
+            zmq.ROUTER_MANDATORY: 1,
+            zmq.MAXMSGSIZE: 2 * body_bytes_max,
+            zmq.HANDSHAKE_IVL: 2000,
+            zmq.BACKLOG: 4096,
+            zmq.SNDHWM: 10_000,
+            zmq.RCVHWM: 1000,
+            zmq.HEARTBEAT_IVL: 10_000,
+            zmq.HEARTBEAT_TIMEOUT: 30_000,
+        },
+    )
+    _keep_alive(socket)
+    return socket
+
+
+def outside_dealer(context: zmq.Context[Socket]) -> Socket:
+    """What a client or worker connects with."""
+    socket = context.socket(zmq.DEALER)
+    _set(
+        socket,
+        {
+            zmq.LINGER: 0,
+            zmq.IMMEDIATE: 1,
+            zmq.RECONNECT_IVL: CLIENT_RECONNECT_MS,
+            zmq.RECONNECT_IVL_MAX: CLIENT_RECONNECT_MAX_MS,
+            zmq.HANDSHAKE_IVL: 5000,
+            zmq.SNDHWM: 1000,
+            # What comes in was asked for: our own open tasks bound it.
+            zmq.RCVHWM: 0,
+            zmq.HEARTBEAT_IVL: 2000,
+            zmq.HEARTBEAT_TIMEOUT: 6000,
+        },
+    )
+    _keep_alive(socket)
+    return socket
+
+
+def inside(context: zmq.Context[Socket], kind: int) -> Socket:
+    """A socket between the processes of one broker; the dispatcher's own bounds limit what is in it."""
+    socket = context.socket(kind)
+    _set(socket, {zmq.LINGER: 0, zmq.SNDHWM: 0, zmq.RCVHWM: 0, zmq.RECONNECT_IVL: 10, zmq.RECONNECT_IVL_MAX: 500})
+    if kind == zmq.ROUTER:
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    if kind == zmq.DEALER:
+        socket.setsockopt(zmq.IMMEDIATE, 1)
+    if kind == zmq.SUB:
+        socket.setsockopt(zmq.SUBSCRIBE, b"")
+    return socket
+
+
+def bind(socket: Socket, host: str, port: int, key: str) -> int:
+    """Bind to a TCP port (0: any free one) and give the port; what is wrong is said of the setting `key`."""
+    if ":" in host:
+        socket.setsockopt(zmq.IPV6, 1)
+    with _complaints(host, port, key):
+        socket.bind(address(host, port or "*"))
+    endpoint = socket.getsockopt(zmq.LAST_ENDPOINT)
+    assert isinstance(endpoint, bytes)
+    return int(endpoint.rstrip(b"\0").rpartition(b":")[2])
+
+
+def address(host: str, port: int | str) -> str:
+    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+
+
+@contextmanager
+def _complaints(host: str, port: int, key: str) -> Iterator[None]:
+    try:
+        yield
+    except zmq.ZMQError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(f"{key}: port {port} of {host} is in use") from None
+        if error.errno == errno.EACCES:
+            raise SettingsError(f"{key}: port {port} may not be used without more rights") from None
+        if error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL, errno.EINVAL):
+            raise SettingsError(f"host: {host!r} is not an address of this machine") from None
+        raise
+
+
+def _set(socket: Socket, options: dict[int, int]) -> None:
+    for option, value in options.items():
+        socket.setsockopt(option, value)
+
+
+def _keep_alive(socket: Socket) -> None:
+    _set(
+        socket,
+        {
+            zmq.TCP_KEEPALIVE: 1,
+            zmq.TCP_KEEPALIVE_IDLE: 30,
+            zmq.TCP_KEEPALIVE_INTVL: 10,
+            zmq.TCP_KEEPALIVE_CNT: 3,
+        },
+    )
