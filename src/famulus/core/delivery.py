@@ -1,0 +1,47 @@
+"""The laws of delivery, per service.
+
+| outcome  | law                                                                                     |
+|----------|-----------------------------------------------------------------------------------------|
+| OK       | it ran at least once; exactly once where the service is at-most-once                    |
+| ERROR    | a worker answered so; the network never tries again                                     |
+| REJECTED | it provably did not run: trying again is safe                                           |
+| UNKNOWN  | it may have run; an at-most-once task ran 0 or 1 times and will not be run again        |
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from famulus.wire import limits
+from famulus.wire.inner import Terms
+
+Outcome = Literal["OK", "ERROR", "REJECTED", "UNKNOWN"]
+OUTCOMES: tuple[Outcome, ...] = ("OK", "ERROR", "REJECTED", "UNKNOWN")
+
+
+class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
+    """What may be said about a service in the settings; every field has a default."""
+
+    delivery: Literal["at_most_once", "at_least_once"] = "at_most_once"
+    #: The default and the largest time-out of a task.
+    timeout_ms: Annotated[int, Meta(ge=1, le=limits.TIMEOUT_MS_MAX)] = 60_000
+    #: How often an at-least-once task is given to a worker before it ends as UNKNOWN.
+    max_attempts: Annotated[int, Meta(ge=1, le=limits.ATTEMPTS_MAX)] = 3
+    backlog_tasks_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 10_000
+    backlog_bytes_max: Annotated[int, Meta(ge=0, le=1 << 40)] = 64 * 1024 * 1024
+    #: How long a task may wait for a slot, however long its time-out is.
+    backlog_age_ms: Annotated[int, Meta(ge=1, le=limits.TIMEOUT_MS_MAX)] = 30_000
+
+    def terms(self, timeout_ms: int | None, priority: int) -> Terms:
+        """What holds for a task of this service whose client wished for that time-out."""
+        return Terms(
+            timeout_ms=self.timeout_ms if timeout_ms is None else min(timeout_ms, self.timeout_ms),
+            priority=priority,
+            at_least_once=self.delivery == "at_least_once",
+            attempts_max=self.max_attempts,
+            backlog_tasks_max=self.backlog_tasks_max,
+            backlog_bytes_max=self.backlog_bytes_max,
+            backlog_age_ms=self.backlog_age_ms,
+        )

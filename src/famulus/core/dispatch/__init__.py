@@ -1,0 +1,1 @@
+"""The dispatcher's state, one noun a file."""

@@ -1,0 +1,258 @@
+"""Decides which worker gets which task, and gives every accepted task its one outcome.
+
+Owns the services with their LRUs and backlogs, and the wait queue. The wait queue lives in pieces: each session holds
+the tickets that are out to it, which is where an answer and a loss look for them, and the timers hold the deadlines.
+Knows no routers and no headers: what it sends are prefixes and tails that others prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.core.dispatch.counters import Counters
+from famulus.core.dispatch.service import Service
+from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.task import DONE, JUDGING, QUEUED, RUNNING, Task
+from famulus.core.timers import Timers
+from famulus.wire import inner
+
+Frames = list[bytes]
+
+
+class Assignment:
+    def __init__(
+        self,
+        to_clients: list[Frames],
+        to_workers: list[Frames],
+        counters: Counters,
+        next_ticket: Callable[[], bytes],
+        tasks_max: int,
+        body_bytes_max: int,
+    ) -> None:
+        self._to_clients = to_clients
+        self._to_workers = to_workers
+        self._counters = counters
+        self._next_ticket = next_ticket
+        self._tasks_max = tasks_max
+        self._body_bytes_max = body_bytes_max
+        self.services: dict[bytes, Service] = {}
+        #: Services with somebody in their backlog; mostly none, and then a freed slot costs nothing more.
+        self._backlogged: dict[Service, None] = {}
+        self.timers: Timers[Task] = Timers()
+        #: Tasks without an outcome, and the bodies held for them.
+        self.open_tasks = 0
+        self.open_bytes = 0
+
+    # -- tasks come ---------------------------------------------------------------------------------------------
+
+    def accept(self, task: Task, now_ns: int) -> None:
+        self._counters.accepted += 1
+        self.open_tasks += 1
+        self.open_bytes += task.body_bytes
+        if self.open_tasks > self._tasks_max or self.open_bytes > self._body_bytes_max:
+            self._reject(task, inner.REJECTED_BROKER_FULL)
+        elif task.deadline_ns <= now_ns:
+            self._reject(task, inner.REJECTED_EXPIRED)
+        elif not task.service.backlog.tasks and (session := task.service.lru.take()) is not None:
+            self._hand(task, session, now_ns)
+        elif task.service.backlog.has_room_for(task):
+            self._queue(task)
+        else:
+            self._reject(task, inner.REJECTED_OVERLOAD)
+
+    # -- answers come -------------------------------------------------------------------------------------------
+
+    def ticket_back(self, session: Session, ticket: bytes, now_ns: int) -> Task | None:
+        """A worker brought a ticket back: its slot is free. The task, if it was still waiting for this."""
+        task = session.running.pop(ticket)
+        self._free_slot(session, now_ns)
+        if task.stage != RUNNING or task.ticket != ticket:
+            self._counters.late += 1
+            return None
+        task.stage = JUDGING
+        task.session = None
+        return task
+
+    def answer(self, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
+        """The router read the answer. It may be late by now: then the task has its outcome already."""
+        if task.stage != JUDGING:
+            self._counters.late += 1
+            return
+        if outcome == inner.OUTCOME_OK:
+            self._counters.ok += 1
+        else:
+            self._counters.error += 1
+        self._end(task, tail, body)
+
+    def bad_answer(self, task: Task) -> None:
+        if task.stage == JUDGING:
+            self._unknown(task, inner.UNKNOWN_BAD_ANSWER)
+
+    # -- workers come and go ------------------------------------------------------------------------------------
+
+    def offer_services(self, names: list[bytes], services_max: int) -> list[Service] | None:
+        """The services of these names, made where they are new; None if that would be too many."""
+        new = [name for name in names if name not in self.services]
+        if len(self.services) + len(new) > services_max:
+            return None
+        for name in new:
+            self.services[name] = Service(name)
+        return [self.services[name] for name in names]
+
+    def enter(self, session: Session, now_ns: int) -> None:
+        """The worker is ready: its slots are free for the taking."""
+        session.enter()
+        self._serve(session, now_ns)
+
+    def lose(self, session: Session, now_ns: int) -> None:
+        """The worker is gone: each of its tasks gets another attempt where that is allowed, or ends as UNKNOWN."""
+        session.leave()
+        running, session.running = session.running, {}
+        for ticket, task in running.items():
+            if task.stage == RUNNING and task.ticket == ticket:
+                self._again_or_unknown(task, now_ns)
+
+    def undelivered(self, session: Session, ticket: bytes, body: bytes, now_ns: int) -> None:
+        """A send to this worker was refused, so it provably did not leave: the task takes the next slot."""
+        task = session.running.pop(ticket, None)
+        if task is None or task.stage != RUNNING or task.ticket != ticket:
+            return
+        if not task.body:
+            task.body = body
+            self.open_bytes += len(body)
+        task.attempt -= 1
+        self._requeue(task, now_ns)
+
+    # -- time passes --------------------------------------------------------------------------------------------
+
+    def on_tick(self, now_ns: int) -> None:
+        for task in self.timers.due(now_ns):
+            if task.stage == QUEUED:
+                self._leave_backlog(task)
+                self._too_late_in_backlog(task, now_ns)
+            else:
+                # The worker is still busy with it: its session keeps the ticket, and the slot, until it answers.
+                self._unknown(task, inner.UNKNOWN_EXPIRED)
+
+    def end_all(self) -> None:
+        """The broker stops: what no worker ever had is rejected, the rest is unknown."""
+        for task in self.timers.due(NEVER_NS):
+            if task.stage == QUEUED:
+                self._leave_backlog(task)
+            self._end_unstarted(task, inner.REJECTED_DRAINING, inner.UNKNOWN_BROKER_STOPPED)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _hand(self, task: Task, session: Session, now_ns: int) -> None:
+        """Give the task to a slot that was taken for it."""
+        ticket = self._next_ticket()
+        task.ticket = ticket
+        task.attempt += 1
+        task.stage = RUNNING
+        task.session = session
+        session.running[ticket] = task
+        if task.bucket is None:
+            self.timers.set(task, task.deadline_ns)
+        self._to_workers.append([session.peer, ticket, task.worker_header(now_ns), task.body])
+        if not task.terms.at_least_once:
+            # It is never given out again, so its body need not be kept.
+            self.open_bytes -= len(task.body)
+            task.body = b""
+
+    def _queue(self, task: Task, *, front: bool = False) -> None:
+        task.stage = QUEUED
+        task.service.backlog.push(task, front=front)
+        self._backlogged[task.service] = None
+        oldest_ns = task.arrived_ns + task.terms.backlog_age_ms * NS_PER_MS
+        self.timers.set(task, min(task.deadline_ns, oldest_ns))
+
+    def _leave_backlog(self, task: Task) -> None:
+        backlog = task.service.backlog
+        backlog.remove(task)
+        if not backlog.tasks:
+            del self._backlogged[task.service]
+        if task.bucket is not None:
+            self.timers.cancel(task)
+
+    def _free_slot(self, session: Session, now_ns: int) -> None:
+        session.give_back_slot()
+        if self._backlogged and session.ready:
+            self._serve(session, now_ns)
+        elif session.farewell is not None and not session.running:
+            self._to_workers.append(session.farewell)
+
+    def _serve(self, session: Session, now_ns: int) -> None:
+        """Give waiting tasks to the slots that this session has free."""
+        while self._backlogged and session.free and (service := self._neediest(session)) is not None:
+            taken = service.lru.take()
+            assert taken is not None, "a session with a free slot is in the LRU of each of its services"
+            task = service.backlog.head()
+            self._leave_backlog(task)
+            self._hand(task, taken, now_ns)
+
+    def _neediest(self, session: Session) -> Service | None:
+        """Of this session's services, the one whose next task is most urgent, then oldest."""
+        waiting = [service for service in session.services if service in self._backlogged]
+        return min(waiting, key=_urgency, default=None)
+
+    def _again_or_unknown(self, task: Task, now_ns: int) -> None:
+        terms = task.terms
+        if terms.at_least_once and task.attempt < terms.attempts_max and now_ns < task.deadline_ns:
+            self._counters.attempts_again += 1
+            self._requeue(task, now_ns)
+        else:
+            self._unknown(task, inner.UNKNOWN_WORKER_LOST)
+
+    def _requeue(self, task: Task, now_ns: int) -> None:
+        """Back to the head of the line, and on to a free slot if there is one."""
+        task.session = None
+        if task.bucket is not None:
+            self.timers.cancel(task)
+        session = task.service.lru.take()
+        if session is not None:
+            self._hand(task, session, now_ns)
+        elif task.service.backlog.has_room_for(task):
+            self._queue(task, front=True)
+        else:
+            self._end_unstarted(task, inner.REJECTED_OVERLOAD, inner.UNKNOWN_WORKER_LOST)
+
+    def _too_late_in_backlog(self, task: Task, now_ns: int) -> None:
+        if task.deadline_ns <= now_ns:
+            rejection = inner.REJECTED_EXPIRED
+        elif task.service.sessions:
+            rejection = inner.REJECTED_TOO_LONG
+        else:
+            rejection = inner.REJECTED_NO_WORKER
+        self._end_unstarted(task, rejection, inner.UNKNOWN_WORKER_LOST)
+
+    def _end_unstarted(self, task: Task, rejection: bytes, unknown: bytes) -> None:
+        """Only a task that no worker ever had is provably not run."""
+        if task.attempt == 0:
+            self._reject(task, rejection)
+        else:
+            self._unknown(task, unknown)
+
+    def _reject(self, task: Task, tail: bytes) -> None:
+        self._counters.rejected += 1
+        self._end(task, tail, b"")
+
+    def _unknown(self, task: Task, tail: bytes) -> None:
+        self._counters.unknown += 1
+        self._end(task, tail, b"")
+
+    def _end(self, task: Task, tail: bytes, body: bytes) -> None:
+        assert task.stage != DONE, "a task has one outcome"
+        task.stage = DONE
+        if task.bucket is not None:
+            self.timers.cancel(task)
+        self.open_tasks -= 1
+        if task.body:
+            self.open_bytes -= len(task.body)
+            task.body = b""
+        self._to_clients.append([task.client, task.envelope, task.client_prefix + tail, body])
+
+
+def _urgency(service: Service) -> tuple[int, int]:
+    task = service.backlog.head()
+    return (-task.terms.priority, task.arrived_ns)

@@ -1,0 +1,57 @@
+"""Decides which waiting task is next, and whether one more may wait. Knows no clock: age is a timer's affair."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from famulus.core.dispatch.task import Task
+
+
+class Backlog:
+    """Higher priority first; within a priority, first come, first served."""
+
+    __slots__ = ("_by_priority", "body_bytes", "tasks")
+
+    def __init__(self) -> None:
+        # OrderedDict, since an expired task leaves from the middle and a dict is slow to find its first key.
+        self._by_priority: dict[int, OrderedDict[Task, None]] = {}
+        self.tasks = 0
+        self.body_bytes = 0
+
+    def has_room_for(self, task: Task) -> bool:
+        terms = task.terms
+        return self.tasks < terms.backlog_tasks_max and self.body_bytes + task.body_bytes <= terms.backlog_bytes_max
+
+    def push(self, task: Task, *, front: bool = False) -> None:
+        line = self._by_priority.get(task.terms.priority)
+        if line is None:
+            line = self._by_priority[task.terms.priority] = OrderedDict()
+        line[task] = None
+        if front:
+            line.move_to_end(task, last=False)
+        self.tasks += 1
+        self.body_bytes += task.body_bytes
+
+    def head(self) -> Task:
+        return next(iter(self._by_priority[max(self._by_priority)]))
+
+    def pop(self) -> Task:
+        task = self.head()
+        self.remove(task)
+        return task
+
+    def remove(self, task: Task) -> None:
+        priority = task.terms.priority
+        line = self._by_priority[priority]
+        del line[task]
+        if not line:
+            del self._by_priority[priority]
+        self.tasks -= 1
+        self.body_bytes -= task.body_bytes
+
+    def __iter__(self) -> Iterator[Task]:
+        for priority in sorted(self._by_priority, reverse=True):
+            yield from self._by_priority[priority]

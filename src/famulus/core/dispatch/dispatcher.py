@@ -1,0 +1,316 @@
+"""The dispatcher: batches of frames come in, batches of frames go out.
+
+It owns the state of one broker and decodes no header. What a header means is a question to a router; what follows
+from the router's decision is done here, or in the parts that this class puts together:
+
+    Questions     which router is asked; what a lost router left behind
+    Assignment    LRU, backlog, wait queue; the one outcome of every task
+    Sessions      which workers are connected, alive, ignored
+
+The shell around it reads sockets, calls `on_...(now_ns, batch)`, sends what has gathered in `to_clients`,
+`to_workers` and `to_routers`, tells it with `on_refused_...` what a ROUTER would not take, and comes back at
+`next_due_ns` at the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from famulus.core.clock import NEVER_NS
+from famulus.core.dispatch.assignment import Assignment, Frames
+from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.counters import Counters
+from famulus.core.dispatch.questions import Question, Questions
+from famulus.core.dispatch.sessions import Sessions
+from famulus.core.dispatch.task import Task
+from famulus.wire import inner, limits, reasons
+from famulus.wire.headers import write_error
+
+TERMS_REMEMBERED = 4096
+
+_BAD_FRAMES = write_error(reasons.BAD_FRAMES, "a message is [envelope][header][body], the envelope at most 255 bytes")
+_HEADER_TOO_LARGE = write_error(reasons.TOO_LARGE, f"a header has at most {limits.HEADER_BYTES_MAX} bytes")
+_POISON = write_error(reasons.BAD_HEADER, "no router could read this header")
+_NOT_CONNECTED = write_error(reasons.NOT_CONNECTED, "connect again")
+
+
+class Dispatcher:
+    def __init__(self, bounds: Bounds, first_number: int, declared: list[bytes]) -> None:
+        self.to_clients: list[Frames] = []
+        self.to_workers: list[Frames] = []
+        self.to_routers: list[Frames] = []
+        self.bounds = bounds
+        self.counters = Counters()
+        self.questions = Questions(first_number, self.to_routers)
+        self.assignment = Assignment(
+            self.to_clients,
+            self.to_workers,
+            self.counters,
+            self.questions.next_number,
+            bounds.open_tasks_max,
+            bounds.open_bytes_max,
+        )
+        self.sessions = Sessions(self.assignment, self.to_workers, self.counters, bounds)
+        self.assignment.offer_services(declared, bounds.services_max)
+        self.draining = False
+        self._drained_by_ns = NEVER_NS
+        self._terms: dict[bytes, inner.Terms] = {}
+        self._body_too_large = write_error(reasons.TOO_LARGE, f"a body has at most {bounds.body_bytes_max} bytes here")
+        self._on_decision: dict[bytes, Callable[[Question, Frames, int], None]] = {
+            inner.ACCEPT: self._on_accept,
+            inner.ANSWER: self._on_answer,
+            inner.REPLY: self._on_reply,
+            inner.CONNECT: self._on_connect,
+            inner.PONG: self._on_pong,
+            inner.DISCONNECT: self._on_disconnect,
+            inner.LATE: self._on_late,
+            inner.FAULT: self._on_fault,
+        }
+
+    # -- messages come ------------------------------------------------------------------------------------------
+
+    def on_clients(self, now_ns: int, batch: list[Frames]) -> None:
+        ask = self.questions.ask
+        for message in batch:
+            if not self._well_formed(message):
+                self.counters.faults += 1
+                self.to_clients.append(self._refusal(message))
+                continue
+            client, envelope, header, body = message
+            ask(Question(inner.FROM_CLIENT, client, envelope, header, body, now_ns))
+
+    def on_workers(self, now_ns: int, batch: list[Frames]) -> None:
+        ask = self.questions.ask
+        sessions = self.sessions
+        for message in batch:
+            peer = message[0]
+            session = sessions.by_peer.get(peer)
+            if session is not None:
+                session.seen_ns = now_ns
+            elif sessions.ignored(peer, now_ns):
+                self.counters.ignored += 1
+                continue
+            if not self._well_formed(message):
+                self._fault(peer, self._refusal(message), now_ns)
+                continue
+            _, envelope, header, body = message
+            if session is None:
+                ask(Question(inner.FROM_STRANGER, peer, envelope, header, body, now_ns))
+            elif envelope in session.running:
+                task = self.assignment.ticket_back(session, envelope, now_ns)
+                if task is not None:
+                    ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
+                if session.farewell is not None and not session.running:
+                    sessions.end(session, now_ns)
+            else:
+                ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
+
+    def on_routers(self, now_ns: int, batch: list[Frames]) -> None:
+        answered = self.questions.answered
+        follow = self._on_decision
+        for message in batch:
+            if len(message) < 3 or len(message) != inner.DECISION_FRAMES.get(message[2], -1) + 1:
+                self._router_gone(message[0])  # it does not speak our language: others are asked instead
+                continue
+            if message[2] == inner.HELLO:
+                self.questions.router_alive(message[0], now_ns)
+                continue
+            question = answered(message[0], message[1], now_ns)
+            if question is None:
+                self.counters.stale_decisions += 1
+                continue
+            follow[message[2]](question, message, now_ns)
+
+    def on_announcements(self, now_ns: int, batch: list[Frames]) -> None:
+        for message in batch:
+            if len(message) != 3:
+                continue
+            kind, _epoch, subject = message
+            if kind == inner.ROUTER_ALIVE:
+                self.questions.router_alive(subject, now_ns)
+            elif kind == inner.ROUTER_GONE:
+                self._router_gone(subject)
+
+    # -- sends were refused -------------------------------------------------------------------------------------
+
+    def on_refused_clients(self, refused: list[Frames]) -> None:
+        """The client is gone, or does not read. The task has its outcome; nobody is there to hear it."""
+        self.counters.refused_by_client += len(refused)
+
+    def on_refused_workers(self, now_ns: int, refused: list[Frames]) -> None:
+        self.counters.refused_by_worker += len(refused)
+        self.sessions.unreachable(refused, now_ns)
+
+    def on_refused_routers(self, refused: list[Frames]) -> None:
+        for router_id in dict.fromkeys(message[0] for message in refused):
+            self._router_gone(router_id)
+
+    # -- time passes --------------------------------------------------------------------------------------------
+
+    def on_pause(self, pause_ns: int) -> None:
+        """We were stopped or starved for so long: a silence that we could not have heard is nobody's fault."""
+        self.sessions.forgive(pause_ns)
+        self.questions.forgive(pause_ns)
+
+    def on_tick(self, now_ns: int) -> None:
+        self.assignment.on_tick(now_ns)
+        self.sessions.on_tick(now_ns)
+        self.questions.on_tick(now_ns)
+        self._give_up_poison()
+        if self.draining and now_ns >= self._drained_by_ns:
+            self.assignment.end_all()
+
+    @property
+    def next_due_ns(self) -> int:
+        """When `on_tick` wants to be called next, if nothing happens before."""
+        return min(
+            self.assignment.timers.next_due_ns,
+            self.sessions.next_due_ns,
+            self.questions.next_due_ns,
+            self._drained_by_ns if self.assignment.open_tasks else NEVER_NS,
+        )
+
+    def drain(self, now_ns: int, within_ns: int) -> None:
+        """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
+        self.draining = True
+        self.sessions.closed = True
+        self._drained_by_ns = min(self._drained_by_ns, now_ns + within_ns)
+
+    @property
+    def drained(self) -> bool:
+        return self.draining and not self.assignment.open_tasks and not len(self.questions)
+
+    @property
+    def reads_clients(self) -> bool:
+        """Routers are behind: what clients send may wait in their sockets, which is the cheapest place."""
+        questions = self.questions
+        return len(questions) < self.bounds.questions_max and questions.body_bytes < self.bounds.questions_bytes_max
+
+    @property
+    def reads_workers(self) -> bool:
+        """Workers are read for longer: their answers make room."""
+        questions = self.questions
+        return (
+            len(questions) < 2 * self.bounds.questions_max
+            and questions.body_bytes < 2 * self.bounds.questions_bytes_max
+        )
+
+    # -- routers decide -----------------------------------------------------------------------------------------
+
+    def _on_accept(self, question: Question, decision: Frames, now_ns: int) -> None:
+        _, _, _, name, terms_frame, worker_prefix, client_prefix = decision
+        service = self.assignment.services.get(name)
+        if service is None or self.draining:
+            rejection = inner.REJECTED_DRAINING if self.draining else inner.REJECTED_NO_SERVICE
+            self.counters.accepted += 1
+            self.counters.rejected += 1
+            self.to_clients.append([question.asker, question.envelope, client_prefix + rejection, b""])
+            return
+        terms = self._terms.get(terms_frame)
+        if terms is None:
+            terms = self._remember(terms_frame)
+        task = Task(
+            question.asker,
+            question.envelope,
+            question.body,
+            question.seen_ns,
+            service,
+            terms,
+            worker_prefix,
+            client_prefix,
+        )
+        self.assignment.accept(task, now_ns)
+
+    def _on_answer(self, question: Question, decision: Frames, now_ns: int) -> None:
+        assert question.task is not None
+        self.assignment.answer(question.task, decision[3], decision[4], question.body)
+
+    def _on_reply(self, question: Question, decision: Frames, now_ns: int) -> None:
+        self._reply(question, decision[3], decision[4])
+
+    def _on_connect(self, question: Question, decision: Frames, now_ns: int) -> None:
+        _, _, _, identity, terms, names, header, body = decision
+        refusal = self.sessions.connect(
+            question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
+        )
+        if refusal is None:
+            self._reply(question, header, body)
+        else:
+            self._reply(question, refusal, b"")
+
+    def _on_pong(self, question: Question, decision: Frames, now_ns: int) -> None:
+        session = self.sessions.by_peer.get(question.asker)
+        if session is None:
+            self._reply(question, _NOT_CONNECTED, b"")
+            return
+        self._reply(question, decision[3], b"")
+        if not session.ready and session.farewell is None:
+            self.assignment.enter(session, now_ns)
+
+    def _on_disconnect(self, question: Question, decision: Frames, now_ns: int) -> None:
+        session = self.sessions.by_peer.get(question.asker)
+        farewell = [question.asker, question.envelope, decision[3], b""]
+        if session is None:
+            self.to_workers.append(farewell)
+        else:
+            self.sessions.say_goodbye(session, farewell, now_ns)
+
+    def _on_late(self, question: Question, decision: Frames, now_ns: int) -> None:
+        self.counters.late += 1
+        if decision[3]:
+            self._reply(question, decision[3], b"")
+
+    def _on_fault(self, question: Question, decision: Frames, now_ns: int) -> None:
+        if question.task is not None:
+            self.assignment.bad_answer(question.task)
+        if question.origin == inner.FROM_CLIENT:
+            self.counters.faults += 1
+            self._reply(question, decision[3], b"")
+        else:
+            self._fault(question.asker, [question.asker, question.envelope, decision[3], b""], now_ns)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _reply(self, question: Question, header: bytes, body: bytes) -> None:
+        out = self.to_clients if question.origin == inner.FROM_CLIENT else self.to_workers
+        out.append([question.asker, question.envelope, header, body])
+
+    def _fault(self, peer: bytes, answer: Frames, now_ns: int) -> None:
+        """A worker, or somebody at its door, broke the protocol: it is told, and in the end ignored."""
+        self.counters.faults += 1
+        self.to_workers.append(answer)
+        self.sessions.fault(peer, now_ns)
+
+    def _well_formed(self, message: Frames) -> bool:
+        return (
+            len(message) == 4
+            and len(message[1]) <= limits.ENVELOPE_BYTES_MAX
+            and len(message[2]) <= limits.HEADER_BYTES_MAX
+            and len(message[3]) <= self.bounds.body_bytes_max
+        )
+
+    def _refusal(self, message: Frames) -> Frames:
+        """What to say to a message that is not even of the right shape."""
+        envelope = message[1] if len(message) > 1 and len(message[1]) <= limits.ENVELOPE_BYTES_MAX else b""
+        header = _BAD_FRAMES
+        if len(message) == 4 and envelope == message[1]:
+            header = self._body_too_large if len(message[2]) <= limits.HEADER_BYTES_MAX else _HEADER_TOO_LARGE
+        return [message[0], envelope, header, b""]
+
+    def _router_gone(self, router_id: bytes) -> None:
+        self.questions.router_gone(router_id)
+        self._give_up_poison()
+
+    def _give_up_poison(self) -> None:
+        for question in self.questions.take_poison():
+            self.counters.faults += 1
+            if question.task is not None:
+                self.assignment.bad_answer(question.task)
+            self._reply(question, _POISON, b"")
+
+    def _remember(self, frame: bytes) -> inner.Terms:
+        # Clients mostly use few time-outs and priorities, so a dict saves the unpacking.
+        if len(self._terms) >= TERMS_REMEMBERED:
+            self._terms.clear()
+        terms = self._terms[frame] = inner.read_terms(frame)
+        return terms

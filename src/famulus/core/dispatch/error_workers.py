@@ -1,0 +1,62 @@
+"""Decides whom to ignore: workers that keep breaking the protocol. Knows no clock.
+
+A few faults are forgiven. From then on each one makes the sender ignored for a time that doubles, up to a bound; who
+behaves for long enough starts anew. The list is bounded: when it is full, the oldest entry makes room.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from famulus.core.clock import NS_PER_S
+
+FAULTS_FORGIVEN = 3
+PENALTY_FIRST_NS = 1 * NS_PER_S
+PENALTY_MAX_NS = 300 * NS_PER_S
+FORGOTTEN_AFTER_NS = 600 * NS_PER_S
+ENTRIES_MAX = 10_000
+
+
+@dataclass(slots=True)
+class _Entry:
+    faults: int
+    last_ns: int
+    until_ns: int
+
+
+class ErrorWorkers:
+    """By identity, or by routing id for those who never said who they are."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+
+    def fault(self, name: bytes, now_ns: int) -> bool:
+        """Note a fault; True if the sender is to be ignored from now on."""
+        entry = self._entries.get(name)
+        if entry is None or entry.last_ns + FORGOTTEN_AFTER_NS <= now_ns:
+            entry = self._entries[name] = _Entry(0, now_ns, 0)
+            if len(self._entries) > ENTRIES_MAX:
+                self._entries.popitem(last=False)
+        entry.faults += 1
+        entry.last_ns = now_ns
+        self._entries.move_to_end(name)
+        beyond = entry.faults - FAULTS_FORGIVEN
+        if beyond <= 0:
+            return False
+        entry.until_ns = now_ns + min(PENALTY_FIRST_NS << min(beyond - 1, 20), PENALTY_MAX_NS)
+        return True
+
+    def ignored_for_ns(self, name: bytes, now_ns: int) -> int:
+        """How much longer this one is ignored; 0 if it is not."""
+        entry = self._entries.get(name)
+        return max(0, entry.until_ns - now_ns) if entry is not None else 0
+
+    def clear(self, name: bytes) -> None:
+        self._entries.pop(name, None)
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)

@@ -1,0 +1,159 @@
+"""Decides which router is asked what, and asks another one when a router is lost. Knows no sockets.
+
+A question is a header that somebody must read. Routers are stateless, so any of them may be asked; the least burdened
+one is. What a lost router left unanswered goes to another. A question that three routers died of is poison, and is
+given up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from famulus.core.clock import NEVER_NS, NS_PER_MS
+
+if TYPE_CHECKING:
+    from famulus.core.dispatch.task import Task
+
+ROUTER_HEARTBEAT_NS = 500 * NS_PER_MS
+ROUTER_SILENCE_NS = 3 * ROUTER_HEARTBEAT_NS
+OFFERS_MAX = 3
+
+
+class Question:
+    __slots__ = ("asker", "body", "envelope", "header", "number", "offers", "origin", "router", "seen_ns", "task")
+
+    def __init__(
+        self,
+        origin: bytes,
+        asker: bytes,
+        envelope: bytes,
+        header: bytes,
+        body: bytes,
+        seen_ns: int,
+        task: Task | None = None,
+    ) -> None:
+        self.origin = origin
+        self.asker = asker
+        self.envelope = envelope
+        self.header = header
+        self.body = body
+        self.seen_ns = seen_ns
+        self.task = task
+        self.number = b""
+        self.offers = 0
+        self.router: _Router | None = None
+
+
+class _Router:
+    __slots__ = ("asked", "id", "seen_ns")
+
+    def __init__(self, router_id: bytes, now_ns: int) -> None:
+        self.id = router_id
+        self.seen_ns = now_ns
+        self.asked: dict[bytes, Question] = {}
+
+
+class Questions:
+    def __init__(self, first_number: int, to_routers: list[list[bytes]]) -> None:
+        # Numbers start at random, so that what a former dispatcher asked or handed out means nothing to this one.
+        self._number = first_number
+        self._to_routers = to_routers
+        self._routers: dict[bytes, _Router] = {}
+        self._open: dict[bytes, Question] = {}
+        self._unasked: deque[Question] = deque()
+        self._poison: list[Question] = []
+        self.body_bytes = 0
+        self.asked_again = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def routers(self) -> list[bytes]:
+        return list(self._routers)
+
+    def next_number(self) -> bytes:
+        """Eight bytes that stand for nothing else in this dispatcher's life: a question's number or a task's ticket."""
+        self._number = (self._number + 1) & 0xFFFFFFFFFFFFFFFF
+        return self._number.to_bytes(8, "big")
+
+    def ask(self, question: Question) -> None:
+        self._number = number = (self._number + 1) & 0xFFFFFFFFFFFFFFFF
+        question.number = number.to_bytes(8, "big")
+        self.body_bytes += len(question.body)
+        self._offer(question)
+
+    def answered(self, router_id: bytes, number: bytes, now_ns: int) -> Question | None:
+        """The question behind a decision; None if it was decided already, by this router or another."""
+        speaker = self._routers.get(router_id)
+        if speaker is not None:
+            speaker.seen_ns = now_ns
+        question = self._open.pop(number, None)
+        if question is None:
+            return None
+        if question.router is not None:
+            del question.router.asked[number]
+        else:
+            self._unasked.remove(question)  # its router was taken for lost, and was only slow
+        self.body_bytes -= len(question.body)
+        return question
+
+    def router_alive(self, router_id: bytes, now_ns: int) -> None:
+        router = self._routers.get(router_id)
+        if router is not None:
+            router.seen_ns = now_ns
+            return
+        self._routers[router_id] = _Router(router_id, now_ns)
+        waiting, self._unasked = self._unasked, deque()
+        for question in waiting:
+            self._offer(question)
+
+    def router_gone(self, router_id: bytes) -> None:
+        router = self._routers.pop(router_id, None)
+        if router is None:
+            return
+        for question in router.asked.values():
+            if question.offers >= OFFERS_MAX:
+                del self._open[question.number]
+                self.body_bytes -= len(question.body)
+                self._poison.append(question)
+            else:
+                self.asked_again += 1
+                self._offer(question)
+
+    def take_poison(self) -> list[Question]:
+        poison, self._poison = self._poison, []
+        return poison
+
+    def on_tick(self, now_ns: int) -> None:
+        for router in list(self._routers.values()):
+            if router.seen_ns + ROUTER_SILENCE_NS <= now_ns:
+                self.router_gone(router.id)
+
+    def forgive(self, pause_ns: int) -> None:
+        for router in self._routers.values():
+            router.seen_ns += pause_ns
+
+    @property
+    def next_due_ns(self) -> int:
+        # A silent router matters only while it owes an answer.
+        due = [router.seen_ns + ROUTER_SILENCE_NS for router in self._routers.values() if router.asked]
+        return min(due, default=NEVER_NS)
+
+    def _offer(self, question: Question) -> None:
+        routers = self._routers
+        self._open[question.number] = question
+        if not routers:
+            question.router = None
+            self._unasked.append(question)
+            return
+        router = min(routers.values(), key=_burden) if len(routers) > 1 else next(iter(routers.values()))
+        question.offers += 1
+        question.router = router
+        router.asked[question.number] = question
+        self._to_routers.append([router.id, question.number, question.origin, question.header])
+
+
+def _burden(router: _Router) -> int:
+    return len(router.asked)

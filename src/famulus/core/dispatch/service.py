@@ -1,0 +1,17 @@
+"""One service as the dispatcher sees it: an opaque name, its free slots and its backlog."""
+
+from __future__ import annotations
+
+from famulus.core.dispatch.backlog import Backlog
+from famulus.core.dispatch.lru import LRU
+
+
+class Service:
+    __slots__ = ("backlog", "lru", "name", "sessions")
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.lru = LRU()
+        self.backlog = Backlog()
+        #: How many workers offer it now.
+        self.sessions = 0

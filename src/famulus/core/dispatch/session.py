@@ -1,0 +1,72 @@
+"""One worker's session: what the dispatcher knows about a worker between its CONNECT and its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from famulus.core.clock import NS_PER_MS
+from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
+
+if TYPE_CHECKING:
+    from famulus.core.dispatch.lru import LRU
+    from famulus.core.dispatch.service import Service
+    from famulus.core.dispatch.task import Task
+    from famulus.wire.inner import SessionTerms
+
+
+class Session:
+    __slots__ = (
+        "ended",
+        "farewell",
+        "free",
+        "identity",
+        "peer",
+        "ready",
+        "running",
+        "seen_ns",
+        "services",
+        "silence_ns",
+        "slots",
+        "unlisted",
+    )
+
+    def __init__(self, peer: bytes, identity: bytes, services: list[Service], terms: SessionTerms, now_ns: int) -> None:
+        self.peer = peer
+        self.identity = identity
+        self.services = services
+        self.slots = self.free = terms.slots
+        self.silence_ns = terms.heartbeat_ms * NS_PER_MS * HEARTBEATS_UNTIL_LOST
+        #: Any message counts as a heartbeat: a busy worker must not look dead.
+        self.seen_ns = now_ns
+        #: True from its first PONG until it says goodbye: only then are its slots in the LRU.
+        self.ready = False
+        self.ended = False
+        #: Tickets that are out, with their tasks. A task that ended meanwhile stays until its late answer comes,
+        #: since the worker is still busy with it.
+        self.running: dict[bytes, Task] = {}
+        #: The LRUs of its services that it is not in.
+        self.unlisted: list[LRU] = [service.lru for service in services]
+        #: The answer to its DISCONNECT, kept until its last task is done.
+        self.farewell: list[bytes] | None = None
+
+    def enter(self) -> None:
+        """Its first PONG: its slots enter the LRU."""
+        self.ready = True
+        self._list()
+
+    def give_back_slot(self) -> None:
+        self.free += 1
+        if self.unlisted and self.ready:
+            self._list()
+
+    def leave(self) -> None:
+        """No more tasks for it."""
+        self.ready = False
+        for service in self.services:
+            service.lru.withdraw(self)
+
+    def _list(self) -> None:
+        if self.free:
+            for lru in self.unlisted:
+                lru.offer(self)
+            self.unlisted.clear()

@@ -1,0 +1,119 @@
+"""Decides who is connected: workers come, say goodbye, fall silent, break the protocol, come back under their name."""
+
+from __future__ import annotations
+
+from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.dispatch.assignment import Assignment, Frames
+from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.counters import Counters
+from famulus.core.dispatch.error_workers import ErrorWorkers
+from famulus.core.dispatch.liveness import Liveness
+from famulus.core.dispatch.session import Session
+from famulus.wire import reasons
+from famulus.wire.headers import write_error
+from famulus.wire.inner import SessionTerms
+
+_TAKEN = write_error(reasons.CONFLICT, "another worker connected with this identity")
+_FULL = write_error(reasons.OVERLOAD, "this broker has all the workers or services it can hold")
+_CLOSED = write_error(reasons.DISABLED, "this broker is shutting down")
+
+
+class Sessions:
+    def __init__(self, assignment: Assignment, to_workers: list[Frames], counters: Counters, bounds: Bounds) -> None:
+        self._assignment = assignment
+        self._to_workers = to_workers
+        self._counters = counters
+        self._bounds = bounds
+        self._liveness = Liveness()
+        #: By routing id, which the socket makes at random for each connection.
+        self.by_peer: dict[bytes, Session] = {}
+        self.by_identity: dict[bytes, Session] = {}
+        self.error_workers = ErrorWorkers()
+        #: The broker drains: nobody may connect.
+        self.closed = False
+
+    def connect(
+        self, peer: bytes, identity: bytes, names: list[bytes], terms: SessionTerms, now_ns: int
+    ) -> bytes | None:
+        """Begin a session, or give the header that says why not. It is not in the LRU yet."""
+        if self.closed:
+            return _CLOSED
+        wait_ns = self.error_workers.ignored_for_ns(identity, now_ns)
+        if wait_ns:
+            seconds = -(-wait_ns // NS_PER_S)
+            return write_error(reasons.NOT_ALLOWED, f"too many faults; come again in {seconds} s")
+        self._make_way(peer, identity, now_ns)
+        services = self._assignment.offer_services(list(dict.fromkeys(names)), self._bounds.services_max)
+        if services is None or len(self.by_peer) >= self._bounds.workers_max:
+            return _FULL
+        session = Session(peer, identity, services, terms, now_ns)
+        for service in services:
+            service.sessions += 1
+        self.by_peer[peer] = self.by_identity[identity] = session
+        self._liveness.watch(session)
+        return None
+
+    def say_goodbye(self, session: Session, farewell: Frames, now_ns: int) -> None:
+        """No more tasks for it; it is answered when its last one is done."""
+        session.leave()
+        session.farewell = farewell
+        if not session.running:
+            self._to_workers.append(farewell)
+            self.end(session, now_ns)
+
+    def end(self, session: Session, now_ns: int) -> None:
+        del self.by_peer[session.peer]
+        if self.by_identity.get(session.identity) is session:
+            del self.by_identity[session.identity]
+        for service in session.services:
+            service.sessions -= 1
+        self._liveness.forget(session)
+        self._assignment.lose(session, now_ns)
+
+    def unreachable(self, refused: list[Frames], now_ns: int) -> None:
+        """Sends that a ROUTER refused: the worker is gone, and what was refused provably did not leave."""
+        by_session: dict[Session, list[Frames]] = {}
+        for message in refused:
+            session = self.by_peer.get(message[0])
+            if session is not None:
+                by_session.setdefault(session, []).append(message)
+        # All leave before the first task looks for another slot, lest it finds one of theirs.
+        for session in by_session:
+            session.leave()
+        for session, messages in by_session.items():
+            for _, ticket, _, body in messages:
+                self._assignment.undelivered(session, ticket, body, now_ns)
+            self._counters.workers_lost += 1
+            self.end(session, now_ns)
+
+    def fault(self, peer: bytes, now_ns: int) -> None:
+        session = self.by_peer.get(peer)
+        name = session.identity if session is not None else peer
+        if self.error_workers.fault(name, now_ns) and session is not None:
+            self._counters.workers_lost += 1
+            self.end(session, now_ns)
+
+    def ignored(self, peer: bytes, now_ns: int) -> bool:
+        return bool(self.error_workers) and self.error_workers.ignored_for_ns(peer, now_ns) > 0
+
+    def on_tick(self, now_ns: int) -> None:
+        for session in self._liveness.lost(now_ns):
+            self._counters.workers_lost += 1
+            self.end(session, now_ns)
+
+    def forgive(self, pause_ns: int) -> None:
+        self._liveness.forgive(pause_ns)
+
+    @property
+    def next_due_ns(self) -> int:
+        return self._liveness.next_due_ns if self.by_peer else NEVER_NS
+
+    def _make_way(self, peer: bytes, identity: bytes, now_ns: int) -> None:
+        """One identity and one connection have one session: the newer one is believed."""
+        former = self.by_peer.get(peer)
+        if former is not None:
+            self.end(former, now_ns)
+        namesake = self.by_identity.get(identity)
+        if namesake is not None:
+            self._to_workers.append([namesake.peer, b"", _TAKEN, b""])
+            self.end(namesake, now_ns)

@@ -1,0 +1,70 @@
+"""One task, from its acceptance to its one outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from famulus.core.clock import NS_PER_MS
+from famulus.core.timers import Timed
+
+if TYPE_CHECKING:
+    from famulus.core.dispatch.service import Service
+    from famulus.core.dispatch.session import Session
+    from famulus.wire.inner import Terms
+
+# Stages. A task moves only forward, except that a lost worker sends an at-least-once task from RUNNING to QUEUED.
+QUEUED = 0  # in the backlog
+RUNNING = 1  # in the wait queue: a worker has it
+JUDGING = 2  # the worker answered; a router reads the answer
+DONE = 3  # it has its outcome; its worker may still be busy with it
+
+
+class Task(Timed):
+    __slots__ = (
+        "arrived_ns",
+        "attempt",
+        "body",
+        "body_bytes",
+        "client",
+        "client_prefix",
+        "deadline_ns",
+        "envelope",
+        "service",
+        "session",
+        "stage",
+        "terms",
+        "ticket",
+        "worker_prefix",
+    )
+
+    def __init__(
+        self,
+        client: bytes,
+        envelope: bytes,
+        body: bytes,
+        arrived_ns: int,
+        service: Service,
+        terms: Terms,
+        worker_prefix: bytes,
+        client_prefix: bytes,
+    ) -> None:
+        self.bucket = None
+        self.client = client
+        self.envelope = envelope
+        self.body = body
+        self.body_bytes = len(body)
+        self.arrived_ns = arrived_ns
+        self.deadline_ns = arrived_ns + terms.timeout_ms * NS_PER_MS
+        self.service = service
+        self.terms = terms
+        self.worker_prefix = worker_prefix
+        self.client_prefix = client_prefix
+        self.attempt = 0
+        self.stage = QUEUED
+        self.ticket = b""
+        self.session: Session | None = None
+
+    def worker_header(self, now_ns: int) -> bytes:
+        """The header that the worker sees: what the router prepared, the attempt and the time left."""
+        left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
+        return b'%b,"attempt":%d,"timeout_ms":%d}' % (self.worker_prefix, self.attempt, left_ms)

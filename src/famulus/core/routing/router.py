@@ -1,0 +1,168 @@
+"""Decides what a message means: questions of a dispatcher in, decisions out. Keeps no state between them.
+
+Any router gives an equivalent answer to any question, so a dispatcher may ask another one when a router is lost.
+Chance comes in as `make_id`, for tasks whose client gave them no message_id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from famulus.core.routing.book import Book
+from famulus.errors import ProtocolError
+from famulus.wire import headers, inner, limits, reasons
+from famulus.wire.headers import Fields
+
+Frames = list[bytes]
+
+REMEMBERED_MAX = 4096
+
+# Fields of a worker's answer that the broker itself has a say in; all others go on to the client untouched.
+_ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome", "reason", "protocol"})
+
+
+class Router:
+    def __init__(self, book: Book, make_id: Callable[[], str]) -> None:
+        self._book = book
+        self._make_id = make_id
+        self._digest = book.digest()
+        self._pong = headers.write("PONG", "RESPONSE", version=book.version, digest=self._digest)
+        self._goodbye = headers.write("DISCONNECT", "RESPONSE")
+        self._not_connected = headers.write_error(reasons.NOT_CONNECTED, "connect again")
+        self._brokers = headers.write("NEEDBROKER", "RESPONSE")
+        self._terms: dict[tuple[str, int | None, int], bytes] = {}
+        self._prefixes: dict[str, bytes] = {}
+        self._deciders: dict[tuple[bytes, type[headers.Message]], Callable[..., Frames]] = {
+            (inner.FROM_CLIENT, headers.TaskRequest): self._accept,
+            (inner.FROM_CLIENT, headers.NeedBrokerRequest): self._name_brokers,
+            (inner.FROM_WORKER_ANSWER, headers.TaskResponse): self._answer,
+            (inner.FROM_WORKER, headers.TaskResponse): self._late,
+            (inner.FROM_WORKER, headers.PingRequest): self._pong_back,
+            (inner.FROM_WORKER, headers.ConnectRequest): self._connect,
+            (inner.FROM_WORKER, headers.CheckConfigRequest): self._check_config,
+            (inner.FROM_WORKER, headers.NeedBrokerRequest): self._name_brokers,
+            (inner.FROM_WORKER, headers.DisconnectRequest): self._disconnect,
+            (inner.FROM_STRANGER, headers.ConnectRequest): self._connect,
+            (inner.FROM_STRANGER, headers.NeedBrokerRequest): self._name_brokers,
+            (inner.FROM_STRANGER, headers.DisconnectRequest): self._disconnect,
+            # A worker that outlived its session: a restarted dispatcher, or a silence that was too long.
+            (inner.FROM_STRANGER, headers.TaskResponse): self._late_from_stranger,
+            (inner.FROM_STRANGER, headers.PingRequest): self._connect_again,
+            (inner.FROM_STRANGER, headers.CheckConfigRequest): self._connect_again,
+        }
+
+    def decide(self, questions: list[Frames]) -> list[Frames]:
+        return [self._decide(number, origin, header) for number, origin, header in questions]
+
+    def _decide(self, number: bytes, origin: bytes, header: bytes) -> Frames:
+        try:
+            fields = headers.read_fields(header)
+            message = headers.read_message(fields)
+            decider = self._deciders.get((origin, type(message)))
+            if decider is None:
+                raise ProtocolError(
+                    reasons.UNKNOWN_REQUEST, f"{fields['request']} {fields['type']} is not for this side"
+                )
+            return decider(number, fields, message)
+        except ProtocolError as error:
+            code, _, sentence = str(error).partition(": ")
+            return [number, inner.FAULT, headers.write_error(code, sentence)]
+
+    # -- tasks --------------------------------------------------------------------------------------------------
+
+    def _accept(self, number: bytes, fields: Fields, task: headers.TaskRequest) -> Frames:
+        service = task.service
+        message_id = task.message_id or self._make_id()
+        # What the client says goes on to the worker, known or not; the dispatcher adds attempt and time left.
+        fields["message_id"] = message_id
+        fields.pop("timeout_ms", None)
+        fields.pop("attempt", None)
+        worker_prefix = headers.write_fields(fields)[:-1]
+        client_prefix = self._prefix(service) + headers.write_text(message_id)
+        terms = self._terms_of(service, task.timeout_ms, task.priority)
+        return [number, inner.ACCEPT, service.encode(), terms, worker_prefix, client_prefix]
+
+    def _answer(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
+        outcome = answer.outcome
+        if outcome == "OK":
+            verdict, tail = inner.OUTCOME_OK, inner.TAIL_OK
+        elif outcome == "ERROR":
+            reason = answer.reason[: limits.REASON_CHARS_MAX] or "the worker gave no reason"
+            verdict, tail = inner.OUTCOME_ERROR, inner.tail("ERROR", reason)
+        else:
+            raise ProtocolError(reasons.BAD_HEADER, "a worker's outcome is OK or ERROR")
+        if not fields.keys() <= _ANSWER_FIELDS:
+            extra = {name: value for name, value in fields.items() if name not in _ANSWER_FIELDS}
+            tail = b"," + headers.write_fields(extra)[1:-1] + tail
+        return [number, inner.ANSWER, verdict, tail]
+
+    def _late(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
+        return [number, inner.LATE, b""]
+
+    def _late_from_stranger(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
+        return [number, inner.LATE, self._not_connected]
+
+    def _terms_of(self, service: str, timeout_ms: int | None, priority: int) -> bytes:
+        key = (service, timeout_ms, priority)
+        terms = self._terms.get(key)
+        if terms is None:
+            if len(self._terms) >= REMEMBERED_MAX:
+                self._terms.clear()
+            policy = self._book.services.get(service, self._book.default_policy)
+            terms = self._terms[key] = inner.write_terms(policy.terms(timeout_ms, priority))
+        return terms
+
+    def _prefix(self, service: str) -> bytes:
+        prefix = self._prefixes.get(service)
+        if prefix is None:
+            if len(self._prefixes) >= REMEMBERED_MAX:
+                self._prefixes.clear()
+            whole = headers.write("TASK", "RESPONSE", service=service)
+            prefix = self._prefixes[service] = whole[:-1] + b',"message_id":'
+        return prefix
+
+    # -- workers ------------------------------------------------------------------------------------------------
+
+    def _connect(self, number: bytes, fields: Fields, wish: headers.ConnectRequest) -> Frames:
+        terms = inner.SessionTerms(wish.slots, self._granted_ms(wish.heartbeat_ms))
+        return [
+            number,
+            inner.CONNECT,
+            wish.identity.encode(),
+            inner.write_session_terms(terms),
+            inner.write_names(wish.services),
+            *self._config(wish),
+        ]
+
+    def _check_config(self, number: bytes, fields: Fields, wish: headers.CheckConfigRequest) -> Frames:
+        return [number, inner.REPLY, *self._config(wish)]
+
+    def _granted_ms(self, wish_ms: int | None) -> int:
+        """A longer heartbeat than ours is granted; a shorter one is raised to ours."""
+        return min(max(wish_ms or 0, self._book.heartbeat_ms), limits.HEARTBEAT_MS_MAX)
+
+    def _config(self, wish: headers.ConnectRequest | headers.CheckConfigRequest) -> tuple[bytes, bytes]:
+        """Header and body of a CONFIG; the body is empty for a worker that has this config already."""
+        current = wish.version == self._book.version and wish.digest == self._digest
+        header = headers.write(
+            "CONFIG",
+            "RESPONSE",
+            identity=wish.identity,
+            heartbeat_ms=self._granted_ms(wish.heartbeat_ms),
+            version=self._book.version,
+            digest=self._digest,
+            current=current or None,
+        )
+        return header, b"" if current else self._book.worker_config(wish.identity, wish.services)
+
+    def _pong_back(self, number: bytes, fields: Fields, ping: headers.PingRequest) -> Frames:
+        return [number, inner.PONG, self._pong]
+
+    def _disconnect(self, number: bytes, fields: Fields, wish: headers.DisconnectRequest) -> Frames:
+        return [number, inner.DISCONNECT, self._goodbye]
+
+    def _connect_again(self, number: bytes, fields: Fields, message: headers.Message) -> Frames:
+        return [number, inner.REPLY, self._not_connected, b""]
+
+    def _name_brokers(self, number: bytes, fields: Fields, wish: headers.NeedBrokerRequest) -> Frames:
+        return [number, inner.REPLY, self._brokers, self._book.brokers()]

@@ -1,0 +1,1 @@
+"""The two ends' life cycles: client and worker."""

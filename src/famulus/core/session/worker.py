@@ -1,0 +1,229 @@
+"""A worker's side of its connection: connect, be configured, ping, be ready, drain. Knows no sockets and no clock.
+
+OFFLINE     --link up-->     CONNECTING   sends CONNECT
+CONNECTING  --CONFIG-->      GREETING     sends PING
+GREETING    --PONG-->        READY        may get tasks; pings once per heartbeat
+READY       --drain-->       DRAINING     sends DISCONNECT; answers what it holds
+DRAINING    --DISCONNECT-->  GONE
+any         --"connect again"--> CONNECTING
+any         --silence of 3 heartbeats, link lost--> OFFLINE, and a new link after a back-off
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from famulus.core.backoff import Backoff
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.errors import ProtocolError
+from famulus.wire import headers, limits, reasons
+
+Frames = list[bytes]
+
+#: Before a heartbeat is granted, this is how long an answer may take.
+FIRST_HEARTBEAT_MS = 1000
+
+
+class State(Enum):
+    OFFLINE = "offline"
+    CONNECTING = "connecting"
+    GREETING = "greeting"
+    READY = "ready"
+    DRAINING = "draining"
+    GONE = "gone"
+
+
+class Given(NamedTuple):
+    """A task that the broker gave us."""
+
+    ticket: bytes
+    task: headers.TaskRequest
+    header: bytes
+    body: bytes
+
+
+class WorkerSession:
+    def __init__(
+        self,
+        identity: str,
+        services: list[str],
+        slots: int,
+        heartbeat_ms: int | None,
+        chance: Callable[[], float],
+    ) -> None:
+        self.identity = identity
+        self.services = services
+        self.slots = slots
+        self.state = State.OFFLINE
+        #: Why the broker will not have us, where it said so.
+        self.refusal = ""
+        self.outbox: list[Frames] = []
+        #: The link is to be closed and made anew at this instant; the shell does it and calls `on_link`.
+        self.relink_at_ns = NEVER_NS
+        self.config = b""
+        self.version: int | None = None
+        self.digest = ""
+        self._wish_ms = heartbeat_ms
+        self._heartbeat_ns = (heartbeat_ms or FIRST_HEARTBEAT_MS) * NS_PER_MS
+        self._heard_ns = 0
+        self._ping_at_ns = NEVER_NS
+        self._tickets: dict[bytes, None] = {}
+        self._backoff = Backoff(NS_PER_S // 10, 8 * NS_PER_S, chance)
+
+    # -- the link -----------------------------------------------------------------------------------------------
+
+    def on_link(self, now_ns: int) -> None:
+        """A new connection: say who we are."""
+        if self.state is State.GONE:
+            return
+        self.relink_at_ns = NEVER_NS
+        self._heard_ns = now_ns
+        self._connect(now_ns)
+
+    def on_link_lost(self, now_ns: int) -> None:
+        """The connection is gone, and with it our tickets: the broker has ended those tasks, or will."""
+        if self.state is State.GONE:
+            return
+        self._tickets.clear()
+        self.outbox.clear()
+        self._ping_at_ns = NEVER_NS
+        if self.state is State.DRAINING:
+            self.state = State.GONE  # nobody is left to say goodbye to
+            return
+        self.state = State.OFFLINE
+        self.relink_at_ns = now_ns + self._backoff.next_ns()
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    def on_messages(self, now_ns: int, batch: list[Frames]) -> list[Given]:
+        given: list[Given] = []
+        self._heard_ns = now_ns
+        for message in batch:
+            if len(message) != 3:
+                continue
+            envelope, header, body = message
+            try:
+                told = headers.read(header)
+            except ProtocolError:
+                continue
+            if isinstance(told, headers.TaskRequest):
+                if self.state in (State.READY, State.DRAINING):
+                    self._tickets[envelope] = None
+                    given.append(Given(envelope, told, header, body))
+            else:
+                self._on_told(told, body, now_ns)
+        return given
+
+    def _on_told(self, told: headers.Message, body: bytes, now_ns: int) -> None:
+        if isinstance(told, headers.ConfigResponse):
+            self._take_config(told, body)
+            if self.state is State.CONNECTING:
+                self.state = State.GREETING
+                self._ping(now_ns)
+        elif isinstance(told, headers.PongResponse):
+            if self.state is State.GREETING:
+                self.state = State.READY
+                self.refusal = ""
+                self._backoff.reset()
+            if self.state is State.READY and told.digest != self.digest:
+                self._send("CHECKCONFIG", **self._who(), heartbeat_ms=self._wish_ms)
+        elif isinstance(told, headers.DisconnectResponse):
+            if self.state is State.DRAINING:
+                self.state = State.GONE
+        elif isinstance(told, headers.ErrorResponse):
+            self._on_error(told, now_ns)
+
+    def _on_error(self, error: headers.ErrorResponse, now_ns: int) -> None:
+        code = reasons.code_of(error.reason)
+        if code == reasons.NOT_CONNECTED:
+            self._tickets.clear()
+            if self.state is State.DRAINING:
+                self.state = State.GONE
+            elif self.state is not State.CONNECTING:
+                self._connect(now_ns)
+            return
+        self.refusal = error.reason
+        if code == reasons.CONFLICT:
+            self.state = State.GONE
+        elif self.state is State.CONNECTING:
+            # Not now: ask again later, over a new link.
+            self.on_link_lost(now_ns)
+
+    def answer(self, ticket: bytes, task: headers.TaskRequest, outcome: str, reason: str, body: bytes) -> bool:
+        """Answer a task; False if its ticket is void, because the broker was lost meanwhile."""
+        if ticket not in self._tickets:
+            return False
+        del self._tickets[ticket]
+        header = headers.write(
+            "TASK",
+            "RESPONSE",
+            message_id=task.message_id,
+            service=task.service,
+            outcome=outcome if outcome != "OK" else None,
+            reason=reason or None,
+        )
+        self.outbox.append([ticket, header, body])
+        return True
+
+    def drain(self, now_ns: int) -> None:
+        """Take no more tasks; `state` is GONE when the broker has let us go."""
+        if self.state is State.READY:
+            self.state = State.DRAINING
+            self._send("DISCONNECT")
+        elif self.state is not State.DRAINING:
+            self.state = State.GONE
+
+    # -- time ---------------------------------------------------------------------------------------------------
+
+    def on_tick(self, now_ns: int) -> None:
+        if self.state in (State.OFFLINE, State.GONE):
+            return
+        if self._heard_ns + self._silence_ns <= now_ns:
+            self.on_link_lost(now_ns)
+        elif self._ping_at_ns <= now_ns:
+            if self.state is State.CONNECTING:
+                self._connect(now_ns)
+            else:
+                self._ping(now_ns)
+
+    @property
+    def next_due_ns(self) -> int:
+        if self.state in (State.OFFLINE, State.GONE):
+            return self.relink_at_ns
+        return min(self._ping_at_ns, self._heard_ns + self._silence_ns)
+
+    @property
+    def _silence_ns(self) -> int:
+        return self._heartbeat_ns * limits.HEARTBEATS_UNTIL_LOST
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _connect(self, now_ns: int) -> None:
+        self._tickets.clear()
+        self.state = State.CONNECTING
+        self._send("CONNECT", **self._who(), slots=self.slots, heartbeat_ms=self._wish_ms)
+        self._ping_at_ns = now_ns + self._heartbeat_ns
+
+    def _who(self) -> dict[str, object]:
+        return {
+            "identity": self.identity,
+            "services": self.services,
+            "version": self.version,
+            "digest": self.digest or None,
+        }
+
+    def _ping(self, now_ns: int) -> None:
+        self._send("PING")
+        self._ping_at_ns = now_ns + self._heartbeat_ns
+
+    def _send(self, request: str, **fields: object) -> None:
+        self.outbox.append([b"", headers.write(request, "REQUEST", **fields), b""])
+
+    def _take_config(self, told: headers.ConfigResponse, body: bytes) -> None:
+        self._heartbeat_ns = told.heartbeat_ms * NS_PER_MS
+        self.version = told.version
+        self.digest = told.digest
+        if not told.current:
+            self.config = body

@@ -1,0 +1,72 @@
+"""Decides what is due. Knows no clock: `now_ns` comes in.
+
+A wheel of buckets, one per tick, each a dict of what is due in it: setting and cancelling cost O(1), and a cancelled
+item leaves nothing behind (a heap with lazy deletion would hold every answered task until its time-out). The heap
+holds only ticks, so it grows with time and not with tasks.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from famulus.core.clock import NEVER_NS, NS_PER_MS
+
+TICK_NS = 20 * NS_PER_MS
+
+
+class Timed:
+    """What can be put on a wheel: on one bucket at a time."""
+
+    __slots__ = ("bucket",)
+
+    def __init__(self) -> None:
+        self.bucket: dict[Timed, None] | None = None
+
+
+T = TypeVar("T", bound=Timed)
+
+
+class Timers(Generic[T]):
+    def __init__(self) -> None:
+        self._buckets: dict[int, dict[Timed, None]] = {}
+        self._ticks: list[int] = []
+
+    def set(self, item: T, due_ns: int) -> None:
+        """Make `item` due at the first tick at or after `due_ns`: never early, at most one tick late."""
+        assert item.bucket is None
+        tick = -(-due_ns // TICK_NS)
+        bucket = self._buckets.get(tick)
+        if bucket is None:
+            bucket = self._buckets[tick] = {}
+            heappush(self._ticks, tick)
+        bucket[item] = None
+        item.bucket = bucket
+
+    def cancel(self, item: T) -> None:
+        bucket = item.bucket
+        assert bucket is not None
+        del bucket[item]
+        if not bucket:
+            bucket.clear()  # an emptied dict keeps the memory of its fullest hour; a cleared one does not
+        item.bucket = None
+
+    def due(self, now_ns: int) -> list[T]:
+        """What is due by now, in order; it is off the wheel then."""
+        due: list[T] = []
+        while self._ticks and self._ticks[0] * TICK_NS <= now_ns:
+            bucket = self._buckets.pop(heappop(self._ticks))
+            for item in bucket:
+                item.bucket = None
+            due.extend(bucket)  # type: ignore[arg-type]
+        return due
+
+    @property
+    def next_due_ns(self) -> int:
+        while self._ticks:
+            tick = self._ticks[0]
+            if self._buckets[tick]:
+                return tick * TICK_NS
+            del self._buckets[tick]
+            heappop(self._ticks)
+        return NEVER_NS

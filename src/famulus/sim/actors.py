@@ -1,0 +1,327 @@
+"""The processes of the invented world: each is the real core with a thin shell, as on real sockets.
+
+An actor can be paused (SIGSTOP: what comes waits for it) and killed (its links are cut, its memory is gone).
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.questions import ROUTER_HEARTBEAT_NS
+from famulus.core.routing.router import Router
+from famulus.core.session.client import ClientSession, Done
+from famulus.core.session.worker import Given, State, WorkerSession
+from famulus.sim.invariants import check_step
+from famulus.sim.network import Frames, Link
+from famulus.wire import inner
+
+if TYPE_CHECKING:
+    from famulus.sim.world import World
+
+BATCH_MAX = 64
+
+
+class Actor:
+    """Wakes when something came or is due, unless it is paused or dead."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.random = Random(f"{world.seed}/{name}")
+        self.alive = True
+        self.paused = False
+        self.inbox: list[tuple[Link, Frames]] = []
+        self._wake_ns = NEVER_NS
+
+    def receive(self, link: Link, message: Frames) -> None:
+        self.inbox.append((link, message))
+        self.wake_at(self.world.clock.now_ns + self.random.randrange(NS_PER_MS // 5))
+
+    def cut_off(self, link: Link) -> None:
+        """A link was cut; the actor looks into it when it wakes."""
+
+    def wake_at(self, time_ns: int) -> None:
+        if time_ns < self._wake_ns:
+            self._wake_ns = time_ns
+            self.world.clock.at(time_ns, self._wake)
+
+    def _wake(self) -> None:
+        now_ns = self.world.clock.now_ns
+        if not self.alive or now_ns < self._wake_ns:
+            return
+        self._wake_ns = NEVER_NS
+        if self.paused:
+            return
+        self.run(now_ns)
+        if self.inbox:
+            self.wake_at(now_ns + 1)
+
+    def pause(self, for_ns: int) -> None:
+        self.paused = True
+        self.world.clock.after(for_ns, lambda: self.resume(for_ns))
+
+    def resume(self, paused_ns: int) -> None:
+        self.paused = False
+        self.wake_at(self.world.clock.now_ns)
+
+    def run(self, now_ns: int) -> None:
+        raise NotImplementedError
+
+
+class BrokerActor(Actor):
+    """The dispatcher's process. When it dies, the supervisor starts it anew with an empty memory."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "dispatcher")
+        self.links: dict[str, dict[bytes, Link]] = {}
+        self.lives = 0
+        self.start()
+
+    def start(self) -> None:
+        self.lives += 1
+        self.alive = True
+        self.links = {"client": {}, "worker": {}, "router": {}}
+        self.inbox.clear()
+        self.core = Dispatcher(self.world.bounds, self.random.getrandbits(64), self.world.declared)
+
+    def die(self) -> None:
+        self.alive = False
+        self._wake_ns = NEVER_NS
+        for links in self.links.values():
+            for link in list(links.values()):
+                link.believes[True] = False
+                link.cut()
+        self.world.clock.after(self.random.randrange(300 * NS_PER_MS), self.start)
+
+    def cut_off(self, link: Link) -> None:
+        self.links[link.door].pop(link.peer, None)
+
+    def resume(self, paused_ns: int) -> None:
+        if self.alive and paused_ns > NS_PER_S:
+            self.core.on_pause(paused_ns)
+        super().resume(paused_ns)
+
+    def run(self, now_ns: int) -> None:
+        core = self.core
+        batch, self.inbox = self.inbox[:BATCH_MAX], self.inbox[BATCH_MAX:]
+        by_door: dict[str, list[Frames]] = {"client": [], "worker": [], "router": [], "announcement": []}
+        for link, message in batch:
+            if link.door == "announcement":
+                by_door["announcement"].append(message)
+            else:
+                by_door[link.door].append([link.peer, *message])
+        core.on_announcements(now_ns, by_door["announcement"])
+        core.on_routers(now_ns, by_door["router"])
+        core.on_workers(now_ns, by_door["worker"])
+        core.on_clients(now_ns, by_door["client"])
+        if core.next_due_ns <= now_ns:
+            core.on_tick(now_ns)
+        self._flush(now_ns)
+        check_step(core, now_ns)
+        self.wake_at(max(core.next_due_ns, now_ns + 1))
+
+    def _flush(self, now_ns: int) -> None:
+        core = self.core
+        # A refusal can make new messages, but each one also ends a session or a router: so this ends too.
+        while core.to_clients or core.to_workers or core.to_routers:
+            core.on_refused_clients(self._send("client", core.to_clients))
+            core.on_refused_workers(now_ns, self._send("worker", core.to_workers))
+            core.on_refused_routers(self._send("router", core.to_routers))
+
+    def _send(self, door: str, outgoing: list[Frames]) -> list[Frames]:
+        messages = outgoing[:]
+        outgoing.clear()
+        refused = []
+        for message in messages:
+            link = self.links[door].get(message[0])
+            if link is None or not link.to_peer(message[1:]):
+                refused.append(message)
+        return refused
+
+
+class Peer(Actor):
+    """Somebody who connects to the broker."""
+
+    door = ""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.link: Link | None = None
+        self._connections = 0
+
+    def connect(self) -> None:
+        broker = self.world.broker
+        if not self.alive:
+            return
+        if not broker.alive:
+            self.world.clock.after(self.random.randrange(100 * NS_PER_MS), self.connect)
+            return
+        self._connections += 1
+        peer = f"{self.name}/{self._connections}".encode()
+        self.link = Link(self.world.clock, self.random, peer, self.door, broker, self)
+        broker.links[self.door][peer] = self.link
+        self.on_connected()
+
+    def on_connected(self) -> None:
+        self.wake_at(self.world.clock.now_ns)
+
+    def cut_off(self, link: Link) -> None:
+        if link is self.link:
+            self.link = None
+            if self.alive:
+                self.world.clock.after(self.random.randrange(1, 100 * NS_PER_MS), self.reconnect)
+
+    def reconnect(self) -> None:
+        if self.alive and self.link is None:
+            self.connect()
+
+    def kill(self) -> None:
+        self.alive = False
+        if self.link is not None:
+            self.link.cut()
+            self.link = None
+
+    def take_inbox(self) -> list[Frames]:
+        batch = [message for link, message in self.inbox if link is self.link]
+        self.inbox.clear()
+        return batch
+
+
+class RouterActor(Peer):
+    door = "router"
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.core = Router(world.book, lambda: f"{self.random.getrandbits(64):016x}")
+        self._beat_ns = 0
+
+    def on_connected(self) -> None:
+        assert self.link is not None
+        self.link.to_broker([inner.NO_NUMBER, inner.HELLO])
+        super().on_connected()
+
+    def run(self, now_ns: int) -> None:
+        link = self.link
+        if link is None:
+            self.inbox.clear()
+            return
+        for decision in self.core.decide(self.take_inbox()):
+            link.to_broker(decision)
+        if self._beat_ns <= now_ns:
+            self._beat_ns = now_ns + ROUTER_HEARTBEAT_NS
+            if self.random.random() < 0.9:  # PUB may drop
+                self.world.announce(inner.ROUTER_ALIVE, link.peer)
+        self.wake_at(self._beat_ns)
+
+
+class WorkerActor(Peer):
+    door = "worker"
+
+    def __init__(self, world: World, name: str, services: list[str], slots: int, heartbeat_ms: int) -> None:
+        super().__init__(world, name)
+        self.session = WorkerSession(name, services, slots, heartbeat_ms, self.random.random)
+
+    def on_connected(self) -> None:
+        self.session.on_link(self.world.clock.now_ns)
+        super().on_connected()
+
+    def cut_off(self, link: Link) -> None:
+        if link is self.link:
+            self.link = None
+            if self.alive and not self.paused:
+                self.session.on_link_lost(self.world.clock.now_ns)
+                self.wake_at(self.world.clock.now_ns)
+
+    def run(self, now_ns: int) -> None:
+        session = self.session
+        if self.link is None and session.state is not State.OFFLINE:
+            session.on_link_lost(now_ns)  # it was cut while we were paused
+        for given in session.on_messages(now_ns, self.take_inbox()) if self.inbox else []:
+            self._start(given)
+        session.on_tick(now_ns)
+        if session.state is State.OFFLINE and session.relink_at_ns <= now_ns:
+            if self.link is not None:
+                self.link.cut()
+                self.link = None
+            session.relink_at_ns = NEVER_NS
+            self.connect()
+        self._flush()
+        if session.state is State.GONE and self.alive:
+            self.kill()
+            self.world.respawn_worker(self)
+        else:
+            self.wake_at(max(session.next_due_ns, now_ns + 1))
+
+    def _start(self, given: Given) -> None:
+        self.world.ledger.ran(given.body)
+        # Most tasks are quick; some take longer than any time-out.
+        quick = self.random.random() < 0.9
+        self.world.clock.after(
+            self.random.randrange(30 * NS_PER_MS if quick else 3 * NS_PER_S), lambda: self._finish(given)
+        )
+
+    def _finish(self, given: Given) -> None:
+        if not self.alive:
+            return
+        if self.paused:
+            self.world.clock.after(50 * NS_PER_MS, lambda: self._finish(given))
+            return
+        chance = self.random.random()
+        if chance < 0.02 and given.ticket in self.session._tickets:
+            # A worker with a bug: it answers with rubbish.
+            del self.session._tickets[given.ticket]
+            self.session.outbox.append([given.ticket, b"{rubbish", b""])
+        else:
+            outcome, reason = ("OK", "") if chance < 0.9 else ("ERROR", "ValueError: no")
+            self.session.answer(given.ticket, given.task, outcome, reason, given.body)
+            if chance < 0.05 and self.session.outbox:
+                self.session.outbox.append(self.session.outbox[-1])  # and one that answers twice
+        self._flush()
+
+    def _flush(self) -> None:
+        for message in self.session.outbox:
+            if self.link is not None:
+                self.link.to_broker(message)
+        self.session.outbox.clear()
+
+
+class ClientActor(Peer):
+    door = "client"
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.session = ClientSession(self.random.getrandbits(32))
+
+    def cut_off(self, link: Link) -> None:
+        if link is self.link and not self.paused:
+            self._ended(self.session.on_lost())
+        self.world.ledger.disturb(self)
+        super().cut_off(link)
+
+    def submit(self, service: str, body: bytes, timeout_ms: int, priority: int) -> None:
+        self.session.submit(self.world.clock.now_ns, body, service, body, timeout_ms, priority)
+        self.wake_at(self.world.clock.now_ns)
+
+    def run(self, now_ns: int) -> None:
+        session = self.session
+        if self.inbox:
+            self._ended(session.on_messages(self.take_inbox()))
+        if self.link is None:
+            self._ended(session.on_lost())
+        else:
+            taken = 0
+            for message in session.next_to_send(BATCH_MAX):
+                if not self.link.to_broker(message):
+                    break
+                taken += 1
+            session.on_sent(taken)
+        self._ended(session.on_tick(now_ns))
+        self.wake_at(max(now_ns + 1, session.next_due_ns))
+
+    def _ended(self, done: list[Done]) -> None:
+        for each in done:
+            assert isinstance(each.token, bytes)
+            self.world.ledger.ended(each.token, self.world.clock.now_ns, each.outcome, each.reason)

@@ -1,0 +1,130 @@
+"""Deliberately broken copies of the core. The simulation is only worth something if it catches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from famulus.core.dispatch.assignment import Assignment
+from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.questions import Question, Questions
+from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.task import JUDGING, RUNNING, Task
+from famulus.wire import inner
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One method, replaced by a wrong one."""
+
+    name: str
+    what: str
+    owner: type
+    method: str
+    wrong: Any
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        right = getattr(self.owner, self.method)
+        setattr(self.owner, self.method, self.wrong)
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.method, right)
+
+
+def _late_answer_keeps_slot(self: Assignment, session: Session, ticket: bytes, now_ns: int) -> Task | None:
+    task = session.running.pop(ticket)
+    if task.stage != RUNNING or task.ticket != ticket:
+        self._counters.late += 1
+        return None
+    self._free_slot(session, now_ns)
+    task.stage = JUDGING
+    task.session = None
+    return task
+
+
+def _always_again(self: Assignment, task: Task, now_ns: int) -> None:
+    if task.attempt < task.terms.attempts_max and now_ns < task.deadline_ns:
+        self._requeue(task, now_ns)
+    else:
+        self._unknown(task, inner.UNKNOWN_WORKER_LOST)
+
+
+def _lost_router_takes_questions_along(self: Questions, router_id: bytes) -> None:
+    router = self._routers.pop(router_id, None)
+    for question in router.asked.values() if router is not None else ():
+        del self._open[question.number]
+        self.body_bytes -= len(question.body)
+
+
+def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
+    self._counters.ok += 1
+    self._to_clients.append([task.client, task.envelope, task.client_prefix + tail, body])
+    if task.stage == JUDGING:
+        self._end(task, tail, body)
+        self._to_clients.pop()
+
+
+def _enters_with_config(self: Dispatcher, question: Question, decision: list[bytes], now_ns: int) -> None:
+    _, _, _, identity, terms, names, header, body = decision
+    if not self.sessions.connect(
+        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
+    ):
+        self.assignment.enter(self.sessions.by_peer[question.asker], now_ns)
+        self._reply(question, header, body)
+
+
+def _started_task_is_rejected(self: Assignment, task: Task, rejection: bytes, unknown: bytes) -> None:
+    self._reject(task, rejection)
+
+
+MUTANTS = {
+    mutant.name: mutant
+    for mutant in (
+        Mutant(
+            "late-answer-keeps-slot",
+            "the slot is not given back when an answer comes after the deadline",
+            Assignment,
+            "ticket_back",
+            _late_answer_keeps_slot,
+        ),
+        Mutant(
+            "always-again",
+            "an at-most-once task is given to another worker when its own is lost",
+            Assignment,
+            "_again_or_unknown",
+            _always_again,
+        ),
+        Mutant(
+            "router-takes-questions-along",
+            "what a lost router had not decided is not asked again",
+            Questions,
+            "router_gone",
+            _lost_router_takes_questions_along,
+        ),
+        Mutant(
+            "last-answer-wins",
+            "an answer that was read after the deadline is passed on all the same",
+            Assignment,
+            "answer",
+            _last_answer_wins,
+        ),
+        Mutant(
+            "enters-with-config",
+            "a worker enters the LRU with its CONFIG, before its first PONG",
+            Dispatcher,
+            "_on_connect",
+            _enters_with_config,
+        ),
+        Mutant(
+            "started-task-rejected",
+            "a task that waits for its second attempt is rejected as if it had never run",
+            Assignment,
+            "_end_unstarted",
+            _started_task_is_rejected,
+        ),
+    )
+}

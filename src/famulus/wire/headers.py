@@ -1,0 +1,225 @@
+"""Headers: flat JSON objects in bytes, to typed and valid values, and back.
+
+`read_fields` is strict where JSON readers commonly are not: duplicate keys, NaN, huge integers and deep nesting
+are bad headers. `read_message` turns fields into the one struct that (request, type) stands for. Whatever the
+bytes are, the result is a value or a `ProtocolError` that blames the sender; nothing else leaves this module.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from famulus.errors import ProtocolError
+from famulus.wire import limits, reasons
+
+Fields = dict[str, Any]
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
+# No pattern here: a service that no worker could offer is simply not there, and a pattern costs every task.
+_Asked = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+_MessageId = Annotated[str, msgspec.Meta(max_length=limits.MESSAGE_ID_CHARS_MAX)]
+_Priority = Annotated[int, msgspec.Meta(ge=0, le=limits.PRIORITY_MAX)]
+_Timeout = Annotated[int, msgspec.Meta(ge=1)]
+_Heartbeat = Annotated[int, msgspec.Meta(ge=1)]
+_Services = Annotated[list[_Name], msgspec.Meta(min_length=1, max_length=limits.SERVICES_PER_WORKER_MAX)]
+_Slots = Annotated[int, msgspec.Meta(ge=1, le=limits.SLOTS_MAX)]
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What a header says; each kind of message adds its own fields."""
+
+
+class TaskRequest(Message, frozen=True):
+    service: _Asked
+    message_id: _MessageId = ""
+    timeout_ms: _Timeout | None = None
+    priority: _Priority = limits.PRIORITY_DEFAULT
+    attempt: int = 1
+
+
+class TaskResponse(Message, frozen=True):
+    """From a worker the outcome is OK or ERROR; towards a client it may be any of the four."""
+
+    message_id: _MessageId = ""
+    service: str = ""
+    outcome: Literal["OK", "ERROR", "REJECTED", "UNKNOWN"] = "OK"
+    reason: str = ""
+
+
+class ConnectRequest(Message, frozen=True):
+    identity: _Name
+    services: _Services
+    slots: _Slots = 1
+    heartbeat_ms: _Heartbeat | None = None
+    version: int | None = None
+    digest: str = ""
+
+
+class ConfigResponse(Message, frozen=True):
+    identity: str
+    heartbeat_ms: _Heartbeat
+    version: int = 0
+    digest: str = ""
+    current: bool = False
+
+
+class CheckConfigRequest(Message, frozen=True):
+    identity: _Name
+    services: _Services
+    heartbeat_ms: _Heartbeat | None = None
+    version: int | None = None
+    digest: str = ""
+
+
+class PingRequest(Message, frozen=True):
+    pass
+
+
+class PongResponse(Message, frozen=True):
+    version: int = 0
+    digest: str = ""
+
+
+class NeedBrokerRequest(Message, frozen=True):
+    services: list[_Name]
+    identity: str = ""
+    role: Literal["worker", "client"] = "client"
+
+
+class NeedBrokerResponse(Message, frozen=True):
+    pass
+
+
+class DisconnectRequest(Message, frozen=True):
+    pass
+
+
+class DisconnectResponse(Message, frozen=True):
+    pass
+
+
+class ErrorResponse(Message, frozen=True):
+    reason: str
+
+
+MESSAGES: dict[tuple[str, str], type[Message]] = {
+    ("TASK", "REQUEST"): TaskRequest,
+    ("TASK", "RESPONSE"): TaskResponse,
+    ("CONNECT", "REQUEST"): ConnectRequest,
+    ("CONFIG", "RESPONSE"): ConfigResponse,
+    ("CHECKCONFIG", "REQUEST"): CheckConfigRequest,
+    ("PING", "REQUEST"): PingRequest,
+    ("PONG", "RESPONSE"): PongResponse,
+    ("NEEDBROKER", "REQUEST"): NeedBrokerRequest,
+    ("NEEDBROKER", "RESPONSE"): NeedBrokerResponse,
+    ("DISCONNECT", "REQUEST"): DisconnectRequest,
+    ("DISCONNECT", "RESPONSE"): DisconnectResponse,
+    ("ERROR", "RESPONSE"): ErrorResponse,
+}
+
+# So far below zero that no number of further texts lifts it to a count of quotes.
+_NEVER = -4 * limits.HEADER_BYTES_MAX
+
+_read_any = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def read_fields(header: bytes) -> Fields:
+    """The fields of a header, or a ProtocolError."""
+    if len(header) > limits.HEADER_BYTES_MAX:
+        raise ProtocolError(reasons.TOO_LARGE, f"a header has at most {limits.HEADER_BYTES_MAX} bytes")
+    try:
+        fields = _read_any(header)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise _bad_header(f"not a JSON object ({error})") from None
+    if type(fields) is not dict:
+        raise _bad_header("not a JSON object")
+    # A flat header without escapes has two quotes per key and per text: any others belong to a key given twice.
+    quotes = 2 * len(fields)
+    for value in fields.values():
+        kind = type(value)
+        if kind is str:
+            quotes += 2
+        elif kind is int:
+            if not -limits.INTEGER_MAX <= value <= limits.INTEGER_MAX:
+                raise _bad_header("an integer is too large")
+        elif kind is list or kind is dict:
+            _check_nesting(value, 2)
+            quotes = _NEVER
+    if header.count(b'"') != quotes:
+        _check_duplicates(header)
+    return fields
+
+
+def read_message(fields: Fields) -> Message:
+    """The typed message that these fields stand for, or a ProtocolError."""
+    version = fields.get("protocol", limits.PROTOCOL_VERSION)
+    if version != limits.PROTOCOL_VERSION or type(version) is not int:
+        raise _bad_header(f"this broker speaks protocol {limits.PROTOCOL_VERSION} only")
+    try:
+        kind = MESSAGES.get((fields["request"], fields["type"]))
+    except KeyError as error:
+        raise _bad_header(f"the field {error} is missing") from None
+    except TypeError:
+        raise _bad_header("request and type are texts") from None
+    if kind is None:
+        raise ProtocolError(reasons.UNKNOWN_REQUEST, f"no {fields['request']!r} {fields['type']!r} here"[:200])
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        raise _bad_header(str(error)) from None
+
+
+def read(header: bytes) -> Message:
+    return read_message(read_fields(header))
+
+
+def write(request: str, kind: str, /, **fields: Any) -> bytes:
+    """A header in bytes; fields that are None stay out of it."""
+    full: Fields = {"request": request, "type": kind}
+    full.update((name, value) for name, value in fields.items() if value is not None)
+    return _encode(full)
+
+
+def write_fields(fields: Fields) -> bytes:
+    return _encode(fields)
+
+
+def write_text(text: str) -> bytes:
+    """One JSON string, for headers that are put together from parts."""
+    return _encode(text)
+
+
+def write_error(code: str, sentence: str) -> bytes:
+    return write("ERROR", "RESPONSE", reason=reasons.reason(code, sentence)[: limits.REASON_CHARS_MAX])
+
+
+def _bad_header(sentence: str) -> ProtocolError:
+    return ProtocolError(reasons.BAD_HEADER, sentence[: limits.REASON_CHARS_MAX])
+
+
+def _check_nesting(value: object, depth: int) -> None:
+    if isinstance(value, int):
+        if not -limits.INTEGER_MAX <= value <= limits.INTEGER_MAX:
+            raise _bad_header("an integer is too large")
+    elif isinstance(value, dict | list):
+        if depth > limits.NESTING_MAX:
+            raise _bad_header(f"nested more than {limits.NESTING_MAX} deep")
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_nesting(inner, depth + 1)
+
+
+def _check_duplicates(header: bytes) -> None:
+    """The slow and certain look, for headers with lists, objects or escapes in them."""
+
+    def once(pairs: list[tuple[str, object]]) -> None:
+        if len(dict(pairs)) != len(pairs):
+            raise _bad_header("a key is there twice")
+
+    try:
+        json.loads(header, object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        raise _bad_header(f"not a JSON object ({error})") from None

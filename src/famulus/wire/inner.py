@@ -1,0 +1,128 @@
+"""The inner protocol: what a dispatcher asks its routers, and what they decide.
+
+    question      dispatcher -> router    [number][origin][header]
+    decision      router -> dispatcher    [number][verb][what the verb adds ...]
+    announcement  anyone -> dispatcher    [kind][epoch][subject]         (on PUB/SUB; may be lost, so it is repeated)
+
+A number is eight bytes that the router returns untouched. A question is answered by one decision. Any router may
+answer any question, and deciding twice does no harm: the dispatcher takes the first decision and drops the rest.
+Headers are opaque to the dispatcher, so what it must understand comes in fixed binary layouts (network order), and
+headers that it may have to finish by itself come as prefixes, to which it adds one of the tails below.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from famulus.wire import reasons
+from famulus.wire.headers import write_text
+
+# Where a message came from: all that a router is told besides the header.
+FROM_CLIENT = b"C"
+#: A worker's message that brought back the ticket of a task it holds.
+FROM_WORKER_ANSWER = b"A"
+FROM_WORKER = b"W"
+#: Somebody at the backend who has no session here.
+FROM_STRANGER = b"S"
+
+# Verbs of decisions.
+HELLO = b"H"  # [number: zeros]                                    a router is there
+ACCEPT = b"T"  # [service][terms][worker prefix][client prefix]    a task
+ANSWER = b"A"  # [outcome: O or E][tail]                           the answer to a task
+REPLY = b"R"  # [header][body]                                     to whoever asked; changes nothing
+CONNECT = b"C"  # [identity][session terms][services][header][body]
+PONG = b"P"  # [header]                                            the worker may get tasks now
+DISCONNECT = b"D"  # [header]                                      the farewell, for when its last task is done
+LATE = b"L"  # [header, or empty for silence]              a worker's answer to nothing that is open
+FAULT = b"F"  # [header]                                           the sender broke the protocol
+
+#: How many frames each decision has, the number and the verb included.
+DECISION_FRAMES = {HELLO: 2, ACCEPT: 6, ANSWER: 4, REPLY: 4, CONNECT: 7, PONG: 3, DISCONNECT: 3, LATE: 3, FAULT: 3}
+
+OUTCOME_OK = b"O"
+OUTCOME_ERROR = b"E"
+
+# Kinds of announcements.
+ROUTER_ALIVE = b"alive"
+ROUTER_GONE = b"gone"
+
+NO_NUMBER = bytes(8)
+
+_TERMS = struct.Struct("!IBBHIQI")
+_SESSION_TERMS = struct.Struct("!II")
+_EPOCH = struct.Struct("!Q")
+
+
+class Terms(NamedTuple):
+    """What a dispatcher must know about a task: everything that its service and its header settled."""
+
+    timeout_ms: int
+    priority: int
+    at_least_once: bool
+    attempts_max: int
+    backlog_tasks_max: int
+    backlog_bytes_max: int
+    backlog_age_ms: int
+
+
+class SessionTerms(NamedTuple):
+    slots: int
+    heartbeat_ms: int
+
+
+def write_terms(terms: Terms) -> bytes:
+    return _TERMS.pack(*terms)
+
+
+def read_terms(frame: bytes) -> Terms:
+    timeout, priority, at_least_once, *rest = _TERMS.unpack(frame)
+    return Terms(timeout, priority, bool(at_least_once), *rest)
+
+
+def write_session_terms(terms: SessionTerms) -> bytes:
+    return _SESSION_TERMS.pack(*terms)
+
+
+def read_session_terms(frame: bytes) -> SessionTerms:
+    return SessionTerms(*_SESSION_TERMS.unpack(frame))
+
+
+def write_names(names: list[str]) -> bytes:
+    """Names in one frame, each behind its length in two bytes."""
+    encoded = [name.encode() for name in names]
+    return b"".join(len(name).to_bytes(2, "big") + name for name in encoded)
+
+
+def read_names(frame: bytes) -> list[bytes]:
+    names, at = [], 0
+    while at < len(frame):
+        end = at + 2 + int.from_bytes(frame[at : at + 2], "big")
+        names.append(frame[at + 2 : end])
+        at = end
+    return names
+
+
+def write_announcement(kind: bytes, epoch: int, subject: bytes) -> list[bytes]:
+    return [kind, _EPOCH.pack(epoch), subject]
+
+
+def tail(outcome: str, reason: str) -> bytes:
+    """The end of a client's header, behind the prefix that an ACCEPT brought."""
+    return b',"outcome":' + write_text(outcome) + b',"reason":' + write_text(reason) + b"}"
+
+
+TAIL_OK = b',"outcome":"OK"}'
+
+# The outcomes that a dispatcher gives by itself.
+REJECTED_NO_SERVICE = tail("REJECTED", reasons.reason(reasons.NO_SERVICE, "nobody offers this service"))
+REJECTED_NO_WORKER = tail("REJECTED", reasons.reason(reasons.NO_WORKER, "no worker of this service came in time"))
+REJECTED_OVERLOAD = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "the backlog of this service is full"))
+REJECTED_BROKER_FULL = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "this broker holds all it can"))
+REJECTED_TOO_LONG = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free in time"))
+REJECTED_EXPIRED = tail("REJECTED", reasons.reason(reasons.EXPIRED, "the time-out passed before it could start"))
+REJECTED_DRAINING = tail("REJECTED", reasons.reason(reasons.DISABLED, "this broker is shutting down"))
+UNKNOWN_EXPIRED = tail("UNKNOWN", reasons.reason(reasons.EXPIRED, "no answer within the time-out"))
+UNKNOWN_WORKER_LOST = tail("UNKNOWN", reasons.reason(reasons.WORKER_LOST, "its worker was lost in the middle"))
+UNKNOWN_BAD_ANSWER = tail("UNKNOWN", reasons.reason(reasons.BAD_HEADER, "the worker's answer could not be read"))
+UNKNOWN_BROKER_STOPPED = tail("UNKNOWN", reasons.reason(reasons.BROKER_LOST, "this broker stopped before the answer"))
