@@ -1,0 +1,103 @@
+"""One process of a broker, as its supervisor sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from time import monotonic_ns
+from typing import IO, Any
+
+import msgspec
+
+from famulus.core.clock import NEVER_NS
+from famulus.core.restarts import Restarts
+
+
+class Child:
+    def __init__(self, name: str, module: str) -> None:
+        self.name = name
+        self.module = module
+        self.restarts = Restarts()
+        self.start_at_ns = NEVER_NS
+        self.seen_ns = 0
+        self.ready = False
+        #: What it said last about itself.
+        self.facts: dict[str, Any] = {}
+        #: Why it could not start, in its own words: starting it again would not help.
+        self.failed = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._buffer = b""
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def start(self, settings: dict[str, Any]) -> None:
+        """Start it, in a session of its own: Ctrl-C in a terminal is the supervisor's affair."""
+        self.start_at_ns = NEVER_NS
+        self.seen_ns = monotonic_ns()
+        self.ready = False
+        self.failed = ""
+        self._buffer = b""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", self.module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        os.set_blocking(self.stdout.fileno(), False)
+        self.tell(settings)
+
+    def tell(self, command: dict[str, Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(msgspec.json.encode(command) + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is dead; its standard output says so too, and there it is looked at
+
+    def hear(self) -> bool:
+        """Take in its reports; False if it is gone."""
+        piece = self.stdout.read(65536)
+        if piece == b"":
+            return False
+        *lines, self._buffer = (self._buffer + (piece or b"")).split(b"\n")
+        for line in lines:
+            self.seen_ns = monotonic_ns()
+            report = msgspec.json.decode(line)
+            self.ready = self.ready or "ready" in report
+            self.failed = report.get("failed", self.failed)
+            self.facts.update(report)
+        return True
+
+    def bury(self) -> str:
+        """Take its exit status, and say how it died."""
+        assert self._process is not None
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self.stdout.close()
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        self._process = None
+        self.ready = False
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()

@@ -1,0 +1,75 @@
+"""How a supervisor and its processes talk: JSON lines over the child's standard input and output.
+
+Downwards come the settings, then commands; the end of the line means that the supervisor is gone, and then the child
+must go too, whatever killed the supervisor. Upwards go reports: ready, failed, alive.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from famulus.errors import SettingsError
+
+REPORT_BYTES_MAX = 4096  # what a pipe takes whole or not at all
+
+
+class Lifeline:
+    """The child's end."""
+
+    def __init__(self) -> None:
+        self.fd = sys.stdin.fileno()
+        self._buffer = b""
+        # A supervisor that does not read (it may be stopped) must not stop us.
+        os.set_blocking(sys.stdout.fileno(), False)
+
+    def settings(self) -> dict[str, Any]:
+        """Wait for the first line."""
+        while b"\n" not in self._buffer:
+            piece = os.read(self.fd, 65536)
+            if not piece:
+                raise SystemExit(0)
+            self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        os.set_blocking(self.fd, False)
+        settings: dict[str, Any] = msgspec.json.decode(line)
+        return settings
+
+    def commands(self) -> list[dict[str, Any]] | None:
+        """What came since the last call; None if the supervisor is gone."""
+        while True:
+            try:
+                piece = os.read(self.fd, 65536)
+            except BlockingIOError:
+                break
+            if not piece:
+                return None
+            self._buffer += piece
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [msgspec.json.decode(line) for line in lines]
+
+    def report(self, **facts: object) -> None:
+        line = msgspec.json.encode(facts) + b"\n"
+        assert len(line) <= REPORT_BYTES_MAX
+        try:
+            os.write(sys.stdout.fileno(), line)
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            raise SystemExit(0) from None
+
+
+def serve(start: Callable[[dict[str, Any], Lifeline], None]) -> None:
+    """The frame of every process of a broker: settings in, work, and a clear word when that cannot be."""
+    lifeline = Lifeline()
+    try:
+        start(lifeline.settings(), lifeline)
+    except SettingsError as error:
+        lifeline.report(failed=str(error)[:1000])
+        sys.exit(SettingsError.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,81 @@
+"""A router's process: questions in, decisions out. Decides nothing itself."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any
+
+import msgspec
+import zmq
+
+from famulus.broker.lifeline import Lifeline, serve
+from famulus.broker.settings import Settings
+from famulus.core.dispatch.questions import ROUTER_HEARTBEAT_NS
+from famulus.core.routing.router import Router
+from famulus.net import sockets
+from famulus.net.link import Change, Link
+from famulus.net.pump import send_some
+from famulus.net.waiting import Waiting
+from famulus.wire import inner
+
+
+class RouterProcess:
+    def __init__(self, settings: Settings, ipc: str, router_id: bytes, lifeline: Lifeline) -> None:
+        self._id = router_id
+        self._lifeline = lifeline
+        self._core = Router(settings.book(), message_ids())
+        context = sockets.new_context()
+        dealer = sockets.inside(context, zmq.DEALER)
+        dealer.setsockopt(zmq.IDENTITY, router_id)
+        self._link = Link(context, f"ipc://{ipc}/task", dealer)
+        self._announcements = sockets.inside(context, zmq.PUB)
+        self._announcements.connect(f"ipc://{ipc}/announcements")
+        self._beat_ns = 0
+
+    def run(self) -> None:
+        waiting = Waiting()
+        for source in (self._link.socket, self._link.monitor, self._lifeline.fd):
+            waiting.watch(source)
+        while True:
+            ready = waiting.wait(self._beat_ns)
+            if self._lifeline.fd in ready and self._lifeline.commands() is None:
+                return
+            if self._link.monitor in ready and Change.UP in self._link.changes():
+                self._link.send([[inner.NO_NUMBER, inner.HELLO]])
+            # What the link does not take is void: its dispatcher is gone, and the next one asks anew.
+            while questions := self._link.recv():
+                self._link.send(self._core.decide(questions))
+                self._beat()
+            self._beat()
+
+    def _beat(self) -> None:
+        now_ns = monotonic_ns()
+        if now_ns >= self._beat_ns:
+            self._beat_ns = now_ns + ROUTER_HEARTBEAT_NS
+            send_some(self._announcements, [inner.write_announcement(inner.ROUTER_ALIVE, 0, self._id)])
+            self._lifeline.report(alive=True)
+
+
+def message_ids() -> Callable[[], str]:
+    """UUIDs (version 4), made quickly: they must be unique, not secret."""
+    getrandbits = random.Random(secrets.randbits(256)).getrandbits
+
+    def make() -> str:
+        digits = f"{getrandbits(128):032x}"
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+
+    return make
+
+
+def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
+    settings = msgspec.convert(facts["settings"], Settings)
+    process = RouterProcess(settings, facts["ipc"], facts["router_id"].encode(), lifeline)
+    lifeline.report(ready=True)
+    process.run()
+
+
+if __name__ == "__main__":
+    serve(_start)

@@ -1,0 +1,191 @@
+"""The supervisor: starts the processes of one broker, restarts those that die, drains and stops them. Sees no task.
+
+It holds one end of each child's standard input: when the supervisor dies, however it dies, its children see the end
+of that line and go too.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import selectors
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable
+from time import monotonic_ns
+
+import msgspec
+import zmq
+
+from famulus.broker.child import Child
+from famulus.broker.settings import Settings
+from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.errors import BrokerFailed, SettingsError
+from famulus.net import sockets
+from famulus.net.pump import send_some
+from famulus.wire import inner
+
+log = logging.getLogger("famulus.broker")
+
+#: A process that reports once a second and has said nothing for this long hangs.
+HANG_NS = 5 * NS_PER_S
+START_NS = 30 * NS_PER_S
+
+
+class Supervisor:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._ipc = tempfile.mkdtemp(prefix="famulus-")  # only we may look into it
+        self._context = sockets.new_context()
+        self._announcements = sockets.inside(self._context, zmq.PUB)
+        self._announcements.connect(f"ipc://{self._ipc}/announcements")
+        self._dispatcher = Child("dispatcher", "famulus.broker.dispatcher")
+        self._routers = [
+            Child(f"router-{number}", "famulus.broker.router") for number in range(1, settings.routers + 1)
+        ]
+        self._router_ids: dict[Child, str] = {}
+        self._selector = selectors.DefaultSelector()
+        self._signals: list[int] = []
+        self._draining = False
+        self._announced = False
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def run(self, on_ready: Callable[[Settings], None]) -> None:
+        """Until a signal says so; BrokerFailed or SettingsError if it cannot go on."""
+        wakeup = self._catch_signals()
+        try:
+            self._start(self._dispatcher)
+            for router in self._routers:
+                router.start_at_ns = NEVER_NS  # once the dispatcher has told its ports
+            planned_ns = monotonic_ns()
+            while not self._finished():
+                planned_ns = self._wait(wakeup)
+                self._obey_signals()
+                self._restart_the_dead()
+                self._kill_the_hanging(planned_ns)
+                self._announce_ready(on_ready)
+        finally:
+            self._stop(wakeup)
+
+    def _finished(self) -> bool:
+        return self._draining and not self._dispatcher.running
+
+    def _wait(self, wakeup: int) -> int:
+        """Hear whoever has something to say; gives when this should have ended at the latest."""
+        now_ns = monotonic_ns()
+        starts_ns = min(child.start_at_ns for child in self._children)
+        until_ns = min(now_ns + NS_PER_S, starts_ns)
+        for key, _ in self._selector.select(max(0.0, (until_ns - now_ns) / NS_PER_S)):
+            child = key.data
+            if child is None:
+                os.read(wakeup, 1024)
+            elif not child.hear():
+                self._died(child)
+        return until_ns
+
+    @property
+    def _children(self) -> list[Child]:
+        return [self._dispatcher, *self._routers]
+
+    # -- starting and dying -------------------------------------------------------------------------------------
+
+    def _start(self, child: Child) -> None:
+        facts = {"settings": msgspec.to_builtins(self.settings), "ipc": self._ipc}
+        if child is not self._dispatcher:
+            # A new life is a new name: nothing that the former one was asked is taken for its own.
+            facts["router_id"] = self._router_ids[child] = f"{child.name}-{secrets.token_hex(4)}"
+        child.start(facts)
+        self._selector.register(child.stdout, selectors.EVENT_READ, child)
+
+    def _died(self, child: Child) -> None:
+        self._selector.unregister(child.stdout)
+        how = child.bury()
+        if child.failed:
+            raise SettingsError(child.failed)
+        if child in self._router_ids:
+            gone = self._router_ids.pop(child).encode()
+            send_some(self._announcements, [inner.write_announcement(inner.ROUTER_GONE, 0, gone)])
+        if self._draining:
+            return
+        delay_ns = child.restarts.delay_ns(monotonic_ns())
+        if delay_ns is None:
+            raise BrokerFailed(f"the {child.name} died again and again (last: {how}); giving up")
+        log.warning("the %s died (%s); starting it again%s", child.name, how, _in_seconds(delay_ns))
+        child.start_at_ns = monotonic_ns() + delay_ns
+
+    def _restart_the_dead(self) -> None:
+        for child in self._children:
+            if child.start_at_ns <= monotonic_ns():
+                self._start(child)
+
+    def _kill_the_hanging(self, planned_ns: int) -> None:
+        now_ns = monotonic_ns()
+        if now_ns - planned_ns > NS_PER_S:
+            # We were stopped ourselves, and so could not hear them.
+            for child in self._children:
+                child.seen_ns = now_ns
+        for child in self._children:
+            if child.running and child.seen_ns + (HANG_NS if child.ready else START_NS) <= now_ns:
+                log.error("the %s says nothing any more; killing it", child.name)
+                child.seen_ns = now_ns
+                child.kill()
+
+    def _announce_ready(self, on_ready: Callable[[Settings], None]) -> None:
+        dispatcher = self._dispatcher
+        if self._announced or not dispatcher.ready:
+            return
+        if any(not router.running and router.start_at_ns == NEVER_NS for router in self._routers):
+            # A port that was given as "any free one" stays the same for the broker's whole life.
+            ports = {key: dispatcher.facts[key] for key in ("frontend_port", "backend_port")}
+            self.settings = msgspec.structs.replace(self.settings, **ports)
+            for router in self._routers:
+                self._start(router)
+        elif dispatcher.facts.get("routers", 0) >= len(self._routers):
+            self._announced = True
+            on_ready(self.settings)
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def _catch_signals(self) -> int:
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, _: self._signals.append(number))
+        self._selector.register(reader, selectors.EVENT_READ, None)
+        return reader
+
+    def _obey_signals(self) -> None:
+        while self._signals:
+            self._signals.pop(0)
+            if not self._draining and self._dispatcher.running:
+                self._draining = True
+                seconds = self.settings.drain_ms / 1000
+                log.info("draining: no new tasks, up to %g s for the running ones; once more stops at once", seconds)
+                self._dispatcher.tell({"drain_ms": self.settings.drain_ms})
+            else:
+                log.info("stopping at once")
+                self._draining = True
+                self._dispatcher.kill()
+
+    def _stop(self, wakeup: int) -> None:
+        for child in self._children:
+            if child.running:
+                child.kill()
+                child.bury()
+        counters = self._dispatcher.facts.get("counters")
+        if counters:
+            log.info("stopped; %s", ", ".join(f"{name} {count}" for name, count in counters.items() if count))
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        self._selector.close()
+        os.close(wakeup)
+        self._context.destroy(linger=0)
+        shutil.rmtree(self._ipc, ignore_errors=True)
+
+
+def _in_seconds(delay_ns: int) -> str:
+    return f" in {delay_ns / NS_PER_S:g} s" if delay_ns else ""

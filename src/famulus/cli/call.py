@@ -1,0 +1,106 @@
+"""`famulus call`: send tasks from a terminal or a script."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from famulus.errors import OutcomeError
+
+_EXIT_CODES = {"OK": 0, "ERROR": 1, "REJECTED": 3, "UNKNOWN": 4}
+#: When several tasks end differently, the code of the worst one is given.
+_WORST_LAST = ("OK", "ERROR", "REJECTED", "UNKNOWN")
+
+
+def call(
+    service: Annotated[str, typer.Argument(help="The service to ask.")],
+    body: Annotated[str | None, typer.Argument(help="The body; - reads it from standard input.")] = None,
+    broker: Annotated[
+        str | None, typer.Option(envvar="FAMULUS_FRONTEND", help="The broker's frontend. [default: 127.0.0.1:7100]")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds until the task is given up.")] = 30.0,
+    priority: Annotated[int, typer.Option(min=0, max=9, help="9 goes first.")] = 5,
+    message_id: Annotated[str | None, typer.Option(help="Your own id for the task. [default: the broker's]")] = None,
+    count: Annotated[int, typer.Option(min=1, help="Send the task so many times.")] = 1,
+    window: Annotated[int, typer.Option(min=1, help="With --count: how many may be open at once.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task.")] = False,
+) -> None:
+    """Send a task to SERVICE and print the answer's body.
+
+    Exit codes: 0 OK; 1 ERROR, the worker said so; 3 REJECTED, it did not run and may be tried again; 4 UNKNOWN, it may
+    have run; 2 wrong usage. With --count the worst one.
+
+    Examples:
+
+      famulus call echo hello
+
+      famulus call resize - < image.png > small.png
+
+      famulus call echo hello --count 1000 --json
+    """
+    content = sys.stdin.buffer.read() if body == "-" else (body or "").encode()
+    if message_id is not None and count > 1:
+        raise typer.BadParameter("a message_id names one task, so --count must be 1", param_hint="--message-id")
+    from famulus.client.threads import Client
+    from famulus.errors import OutcomeError
+
+    worst = "OK"
+    try:
+        with Client(broker, timeout=timeout) as client:
+            started = time.monotonic()
+            if count == 1:
+                answers: Any = [_one(client, service, content, priority, message_id)]
+            else:
+                bodies = (content for _ in range(count))
+                answers = client.map(service, bodies, window=window, priority=priority, errors="return")
+            for answer in answers:
+                outcome = answer.outcome if isinstance(answer, OutcomeError) else "OK"
+                worst = max(worst, outcome, key=_WORST_LAST.index)
+                _show(answer, outcome, time.monotonic() - started if count == 1 else None, as_json)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    raise typer.Exit(_EXIT_CODES[worst])
+
+
+def _one(client: Any, service: str, body: bytes, priority: int, message_id: str | None) -> bytes | OutcomeError:
+    from famulus.errors import OutcomeError
+
+    try:
+        answer: bytes = client.request(service, body, priority=priority, message_id=message_id)
+    except OutcomeError as error:
+        return error
+    return answer
+
+
+def _show(answer: bytes | OutcomeError, outcome: str, seconds: float | None, as_json: bool) -> None:
+    body = answer if isinstance(answer, bytes) else answer.body
+    if as_json:
+        _show_json(answer, outcome, body, seconds)
+    elif isinstance(answer, bytes):
+        sys.stdout.buffer.write(body)
+        if sys.stdout.isatty() and not body.endswith(b"\n"):
+            sys.stdout.buffer.write(b"\n")
+        sys.stdout.buffer.flush()
+    else:
+        message_id = f" (task {answer.message_id})" if answer.message_id else ""
+        typer.echo(f"{outcome}: {answer.reason}{message_id}", err=True)
+
+
+def _show_json(answer: bytes | OutcomeError, outcome: str, body: bytes, seconds: float | None) -> None:
+    import base64
+    import json
+
+    facts: dict[str, object] = {"outcome": outcome}
+    if not isinstance(answer, bytes):
+        facts |= {"reason": answer.reason, "message_id": answer.message_id}
+    try:
+        facts["body"] = body.decode()
+    except UnicodeDecodeError:
+        facts["body_base64"] = base64.b64encode(body).decode()
+    if seconds is not None:
+        facts["seconds"] = round(seconds, 6)
+    typer.echo(json.dumps(facts))

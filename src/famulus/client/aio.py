@@ -1,0 +1,237 @@
+"""`AsyncClient`: for asyncio. No thread: the event loop watches the socket, and whole batches are read at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from time import monotonic_ns
+from types import TracebackType
+from typing import Literal, overload
+
+import zmq
+
+from famulus.client import connection as rules
+from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
+from famulus.client.threads import Body
+from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.session.client import Done
+from famulus.errors import Closed, OutcomeError
+from famulus.wire.limits import PRIORITY_DEFAULT
+
+
+class AsyncClient:
+    """Sends tasks to a broker and gets their outcomes. Any number of asyncio tasks may use one client at once.
+
+    async with AsyncClient("tcp://127.0.0.1:7100") as client:
+        answer = await client.request("echo", b"hello", timeout=2.0)
+
+    It belongs to the event loop that runs when it is first used. Errors are those of `Client`.
+    """
+
+    def __init__(self, broker: str | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+        self._timeout_ms = rules.timeout_ms(timeout)
+        self._connection = Connection(broker)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = NEVER_NS
+        self._step_planned = False
+        self._closed = False
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        service: str,
+        body: Body = b"",
+        *,
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+        message_id: str | None = None,
+    ) -> bytes:
+        """Send one task and wait for its outcome.
+
+        answer = await client.request("thumbnail", image, timeout=10)
+        """
+        return await self.submit(service, body, timeout=timeout, priority=priority, message_id=message_id)
+
+    def submit(
+        self,
+        service: str,
+        body: Body = b"",
+        *,
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+        message_id: str | None = None,
+    ) -> asyncio.Future[bytes]:
+        """Send one task; the future gets its body or its error. Cancelling it only means not to hear the outcome.
+
+        future = client.submit("report", b"2026")
+        """
+        rules.checked_service(service, priority, message_id)
+        loop = self._started()
+        session = self._connection.session
+        if len(session) >= rules.IN_FLIGHT_MAX:
+            raise rules.overload()
+        future: asyncio.Future[bytes] = loop.create_future()
+        milliseconds = self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
+        body = rules.checked_body(body)
+        session.submit(monotonic_ns(), future, service, body, milliseconds, priority, message_id or "")
+        if not self._step_planned:
+            # Once per turn of the loop: whatever else is submitted in this turn leaves in the same batch.
+            self._step_planned = True
+            loop.call_soon(self._step)
+        return future
+
+    @overload
+    def map(
+        self,
+        service: str,
+        bodies: Iterable[Body],
+        *,
+        window: int = ...,
+        ordered: bool = ...,
+        errors: Literal["raise"] = ...,
+        timeout: float | None = ...,
+        priority: int = ...,
+    ) -> AsyncIterator[bytes]: ...
+
+    @overload
+    def map(
+        self,
+        service: str,
+        bodies: Iterable[Body],
+        *,
+        window: int = ...,
+        ordered: bool = ...,
+        errors: Literal["return"],
+        timeout: float | None = ...,
+        priority: int = ...,
+    ) -> AsyncIterator[bytes | OutcomeError]: ...
+
+    def map(
+        self,
+        service: str,
+        bodies: Iterable[Body],
+        *,
+        window: int = 1000,
+        ordered: bool = True,
+        errors: Literal["raise", "return"] = "raise",
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+    ) -> AsyncIterator[bytes | OutcomeError]:
+        """Send a task per body, at most `window` of them open at once, and give the answers one by one.
+
+        In the order of the bodies, or as they come with ordered=False. errors="return" gives errors in the place of
+        answers instead of raising the first.
+
+        async for answer in client.map("resize", images, window=100): ...
+        """
+        if window < 1:
+            raise ValueError(f"a window is at least 1, not {window!r}")
+        return self._map(service, bodies, window, ordered, errors, timeout, priority)
+
+    async def _map(
+        self,
+        service: str,
+        bodies: Iterable[Body],
+        window: int,
+        ordered: bool,
+        errors: str,
+        timeout: float | None,
+        priority: int,
+    ) -> AsyncIterator[bytes | OutcomeError]:
+        waiting = iter(bodies)
+        ended: asyncio.Queue[asyncio.Future[bytes]] = asyncio.Queue()
+        opened: dict[asyncio.Future[bytes], None] = {}
+
+        def fill() -> None:
+            while len(opened) < window and (body := next(waiting, None)) is not None:
+                future = self.submit(service, body, timeout=timeout, priority=priority)
+                opened[future] = None
+                if not ordered:
+                    future.add_done_callback(ended.put_nowait)
+
+        fill()
+        while opened:
+            future = next(iter(opened)) if ordered else await ended.get()
+            del opened[future]
+            try:
+                answer: bytes | OutcomeError = await future
+            except OutcomeError as error:
+                if errors == "raise":
+                    for other in opened:
+                        other.cancel()  # nobody will ask for their errors
+                    raise
+                answer = error
+            fill()
+            yield answer
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise Closed("this client is closed")
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            for fd in self._descriptors():
+                self._loop.add_reader(fd, self._step)
+        return self._loop
+
+    def _descriptors(self) -> list[int]:
+        link = self._connection.link
+        return [int(socket.getsockopt(zmq.FD)) for socket in (link.socket, link.monitor)]
+
+    def _step(self) -> None:
+        self._step_planned = False
+        if self._closed:
+            return
+        _settle(self._connection.step())
+        self._plan()
+
+    def _plan(self) -> None:
+        """One timer for all deadlines: the loop is asked only when the next one comes earlier than planned."""
+        due_ns = self._connection.session.next_due_ns
+        if due_ns < self._timer_ns:
+            assert self._loop is not None
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_ns = due_ns
+            self._timer = self._loop.call_later(max(0, due_ns - monotonic_ns()) / NS_PER_S, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._timer_ns = NEVER_NS
+        self._step()
+
+    async def close(self) -> None:
+        """End what is open (as UNKNOWN, or REJECTED if it never left) and the connection. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._loop is not None:
+            for fd in self._descriptors():
+                self._loop.remove_reader(fd)
+        if self._timer is not None:
+            self._timer.cancel()
+        _settle(self._connection.close())
+
+    async def __aenter__(self) -> AsyncClient:
+        self._started()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _settle(ended: list[Done]) -> None:
+    for done in ended:
+        future = done.token
+        assert isinstance(future, asyncio.Future)
+        if future.done():
+            continue  # cancelled: nobody wants to know
+        if done.outcome == "OK":
+            future.set_result(done.body)
+        else:
+            future.set_exception(error_of(done))

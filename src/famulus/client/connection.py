@@ -1,0 +1,94 @@
+"""A client's connection: the link and the session, stepped by whoever owns the thread. Decides nothing."""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+
+import zmq
+
+from famulus.core.session.client import ClientSession, Done
+from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
+from famulus.net.addresses import frontend
+from famulus.net.link import BATCH_MAX, Change, Link
+from famulus.net.sockets import Socket, new_context
+from famulus.wire import limits, reasons
+
+DEFAULT_TIMEOUT_S = 30.0
+IN_FLIGHT_MAX = 100_000
+
+_ERRORS: dict[str, type[OutcomeError]] = {"ERROR": TaskError, "REJECTED": Rejected, "UNKNOWN": Unknown}
+
+
+class Connection:
+    def __init__(self, broker: str | None) -> None:
+        self.address = frontend(broker)
+        self.session = ClientSession()
+        self._context: zmq.Context[Socket] = new_context()
+        self.link = Link(self._context, self.address)
+
+    def step(self) -> list[Done]:
+        """Take in whatever came, send whatever can leave; the tasks that ended by this."""
+        session, link = self.session, self.link
+        now_ns = monotonic_ns()
+        done: list[Done] = []
+        while True:
+            # The state of the link first: what is sent below must not be taken for lost with a former connection.
+            changes = link.changes()
+            batch = link.recv()
+            if batch:
+                done += session.on_messages(batch)
+            if Change.DOWN in changes:
+                done += session.on_lost()
+            sent = self._send()
+            if session.next_due_ns <= now_ns:
+                done += session.on_tick(now_ns)
+            # Sending may have swallowed the news that something came: look until there is nothing more.
+            if not sent and len(batch) < BATCH_MAX:
+                return done
+
+    def _send(self) -> int:
+        session = self.session
+        if not session.unsent:
+            return 0
+        sent = self.link.send(session.next_to_send(BATCH_MAX))
+        session.on_sent(sent)
+        return sent
+
+    def close(self) -> list[Done]:
+        self.link.close()
+        self._context.term()
+        return self.session.close()
+
+
+def error_of(done: Done) -> OutcomeError:
+    return _ERRORS[done.outcome](done.reason, message_id=done.message_id, body=done.body)
+
+
+def overload() -> Rejected:
+    return Rejected(reasons.reason(reasons.OVERLOAD, f"{IN_FLIGHT_MAX} tasks of this client are open already"))
+
+
+def timeout_ms(timeout_s: float) -> int:
+    """Checked here, so that a mistake is raised where it was made and not as somebody's outcome."""
+    if not 0 < timeout_s <= limits.TIMEOUT_MS_MAX / 1000:
+        raise ValueError(f"a timeout is more than 0 s and at most a day, not {timeout_s!r}")
+    return max(1, round(timeout_s * 1000))
+
+
+def checked_body(body: bytes | bytearray | memoryview | str) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, bytearray | memoryview):
+        return bytes(body)
+    raise TypeError(f"a body is bytes or text, not {type(body).__name__}")
+
+
+def checked_service(service: str, priority: int, message_id: str | None) -> None:
+    if not 0 < len(service) <= limits.NAME_CHARS_MAX:
+        raise ValueError(f"a service is a text of 1 to {limits.NAME_CHARS_MAX} characters, not {service!r}")
+    if not 0 <= priority <= limits.PRIORITY_MAX:
+        raise ValueError(f"a priority is 0 to {limits.PRIORITY_MAX}, not {priority!r}")
+    if message_id is not None and not 0 < len(message_id) <= limits.MESSAGE_ID_CHARS_MAX:
+        raise ValueError(f"a message_id has 1 to {limits.MESSAGE_ID_CHARS_MAX} characters")

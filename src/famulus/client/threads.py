@@ -1,0 +1,280 @@
+"""`Client`: for programs with threads. One thread of its own does the I/O for all callers."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from time import monotonic_ns
+from types import TracebackType
+from typing import Literal, overload
+
+from famulus.client import connection as rules
+from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
+from famulus.core.clock import NEVER_NS
+from famulus.core.session.client import Done
+from famulus.errors import Closed, OutcomeError
+from famulus.net.waiting import Bell, Waiting
+from famulus.wire.limits import PRIORITY_DEFAULT
+
+Body = bytes | bytearray | memoryview | str
+#: Called by the I/O thread when a task has ended: it must be quick and must not raise.
+_Callback = Callable[[Done], None]
+_Wish = tuple[_Callback, str, bytes, int, int, str]
+
+
+class Client:
+    """Sends tasks to a broker and gets their outcomes. Any number of threads may use one client at once.
+
+    with Client("tcp://127.0.0.1:7100") as client:
+        answer = client.request("echo", b"hello", timeout=2.0)
+
+    A task that does not end OK raises `TaskError` (the worker said so), `Rejected` (it did not run; trying again is
+    safe) or `Unknown` (it may have run), all of them `FamulusError`s with message_id, outcome and reason.
+    """
+
+    def __init__(self, broker: str | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+        self._timeout_ms = rules.timeout_ms(timeout)
+        self._connection = Connection(broker)
+        self._wishes: deque[_Wish] = deque()
+        self._bell = Bell()
+        self._closing = False
+        # Guards the moment of closing: nobody may leave a wish, or ring, once the thread has looked for the last time.
+        self._gate = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name="famulus-client", daemon=True)
+        self._thread.start()
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    def request(
+        self,
+        service: str,
+        body: Body = b"",
+        *,
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+        message_id: str | None = None,
+    ) -> bytes:
+        """Send one task and wait for its outcome.
+
+        client.request("thumbnail", image, timeout=10)
+        """
+        ended = threading.Lock()
+        ended.acquire()
+        box: list[Done] = []
+
+        def take(done: Done) -> None:
+            box.append(done)
+            ended.release()
+
+        self._wish(take, service, body, timeout, priority, message_id)
+        ended.acquire()
+        done = box[0]
+        if done.outcome == "OK":
+            return done.body
+        raise error_of(done)
+
+    def submit(
+        self,
+        service: str,
+        body: Body = b"",
+        *,
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+        message_id: str | None = None,
+    ) -> Future[bytes]:
+        """Send one task; the future gets its body or its error.
+
+        future = client.submit("report", b"2026")
+        """
+        future: Future[bytes] = Future()
+        future.set_running_or_notify_cancel()  # what was sent cannot be called back
+
+        def take(done: Done) -> None:
+            if done.outcome == "OK":
+                future.set_result(done.body)
+            else:
+                future.set_exception(error_of(done))
+
+        self._wish(take, service, body, timeout, priority, message_id)
+        return future
+
+    @overload
+    def map(
+        self,
+        service: str,
+        bodies: Iterable[Body],
+        *,
+        window: int = ...,
+        ordered: bool = ...,
+        errors: Literal["raise"] = ...,
+        timeout: float | None = ...,
+        priority: int = ...,
+    ) -> Iterator[bytes]: ...
+
+    @overload
+    def map(
+        self,
+        service: str,
+        bodies: Iterable[Body],
+        *,
+        window: int = ...,
+        ordered: bool = ...,
+        errors: Literal["return"],
+        timeout: float | None = ...,
+        priority: int = ...,
+    ) -> Iterator[bytes | OutcomeError]: ...
+
+    def map(
+        self,
+        service: str,
+        bodies: Iterable[Body],
+        *,
+        window: int = 1000,
+        ordered: bool = True,
+        errors: Literal["raise", "return"] = "raise",
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+    ) -> Iterator[bytes | OutcomeError]:
+        """Send a task per body, at most `window` of them open at once, and give the answers one by one.
+
+        In the order of the bodies, or as they come with ordered=False. The bodies are taken as they are needed, so
+        they may be without end. errors="return" gives errors in the place of answers instead of raising the first.
+
+        for answer in client.map("resize", images, window=100): ...
+        """
+        if window < 1:
+            raise ValueError(f"a window is at least 1, not {window!r}")
+        return self._map(service, bodies, window, ordered, errors, timeout, priority)
+
+    def _map(
+        self,
+        service: str,
+        bodies: Iterable[Body],
+        window: int,
+        ordered: bool,
+        errors: str,
+        timeout: float | None,
+        priority: int,
+    ) -> Iterator[bytes | OutcomeError]:
+        ended: SimpleQueue[tuple[int, Done]] = SimpleQueue()
+        waiting = enumerate(bodies)
+        early: dict[int, Done] = {}
+        sent = given = 0
+
+        def send(count: int) -> int:
+            started = 0
+            for number, body in waiting:
+                self._wish(partial(_put, ended, number), service, body, timeout, priority, None)
+                started += 1
+                if started == count:
+                    break
+            return started
+
+        sent = send(window)
+        while given < sent:
+            number, done = ended.get()
+            early[number] = done
+            # Everything that has come meanwhile, so that the next tasks leave in one batch.
+            while not ended.empty():
+                number, done = ended.get()
+                early[number] = done
+            for each in _deliverable(early, given, ordered):
+                given += 1
+                if each.outcome == "OK":
+                    yield each.body
+                elif errors == "return":
+                    yield error_of(each)
+                else:
+                    raise error_of(each)
+            room = window - (sent - given)
+            if room > 0:
+                sent += send(room)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _wish(
+        self,
+        take: _Callback,
+        service: str,
+        body: Body,
+        timeout: float | None,
+        priority: int,
+        message_id: str | None,
+    ) -> None:
+        rules.checked_service(service, priority, message_id)
+        milliseconds = self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
+        wish = (take, service, rules.checked_body(body), milliseconds, priority, message_id or "")
+        with self._gate:
+            if self._closing:
+                raise Closed("this client is closed")
+            if len(self._connection.session) + len(self._wishes) >= rules.IN_FLIGHT_MAX:
+                raise rules.overload()
+            self._wishes.append(wish)
+            self._bell.ring()
+
+    def _serve(self) -> None:
+        connection, session, wishes = self._connection, self._connection.session, self._wishes
+        waiting = Waiting()
+        for source in (connection.link.socket, connection.link.monitor, self._bell.fd):
+            waiting.watch(source)
+        writing = False
+        while not self._closing:
+            self._bell.answer()
+            now_ns = monotonic_ns()
+            while wishes:
+                take, service, body, timeout_ms, priority, message_id = wishes.popleft()
+                session.submit(now_ns, take, service, body, timeout_ms, priority, message_id)
+            for done in connection.step():
+                done.token(done)  # type: ignore[operator]
+            stuck = bool(session.unsent) and connection.link.up
+            if stuck != writing:
+                writing = stuck
+                waiting.watch_writing(connection.link.socket, writing)
+            waiting.wait(session.next_due_ns if len(session) else NEVER_NS)
+        self._end()
+
+    def _end(self) -> None:
+        now_ns = monotonic_ns()
+        while self._wishes:
+            take, service, body, timeout_ms, priority, message_id = self._wishes.popleft()
+            self._connection.session.submit(now_ns, take, service, body, timeout_ms, priority, message_id)
+        for done in self._connection.close():
+            done.token(done)  # type: ignore[operator]
+
+    def close(self) -> None:
+        """End what is open (as UNKNOWN, or REJECTED if it never left) and the connection. Closing twice is fine."""
+        with self._gate:
+            if self._closing:
+                return
+            self._closing = True
+            self._bell.ring()
+        self._thread.join()
+        self._bell.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _put(queue: SimpleQueue[tuple[int, Done]], number: int, done: Done) -> None:
+    queue.put((number, done))
+
+
+def _deliverable(early: dict[int, Done], given: int, ordered: bool) -> list[Done]:
+    if not ordered:
+        done = list(early.values())
+        early.clear()
+        return done
+    ready = []
+    while given in early:
+        ready.append(early.pop(given))
+        given += 1
+    return ready
