@@ -14,9 +14,11 @@ from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.errors import ProtocolError
 from famulus.net import sockets
 from famulus.net.pump import recv_many, send_many
 from famulus.net.waiting import Waiting
+from famulus.wire import inner
 
 BATCH_MAX = 500
 REPORT_NS = 1 * NS_PER_S
@@ -74,8 +76,8 @@ class DispatcherProcess:
     def _read(self, now_ns: int) -> bool:
         core = self._core
         busy = False
-        if batch := recv_many(self._routers, BATCH_MAX):
-            core.on_routers(now_ns, batch)
+        for message in recv_many(self._routers, BATCH_MAX):
+            self._on_router(message, now_ns)
             busy = True
         if core.reads_workers and (batch := recv_many(self._workers, BATCH_MAX)):
             core.on_workers(now_ns, batch)
@@ -85,16 +87,26 @@ class DispatcherProcess:
             busy = True
         return busy
 
+    def _on_router(self, message: list[bytes], now_ns: int) -> None:
+        try:
+            router, frame = message
+            self._core.on_router(now_ns, router, inner.read_batch(frame))
+        except (ValueError, ProtocolError):
+            self._core.on_router_gone(message[0])
+
     def _flush(self, now_ns: int) -> None:
         core = self._core
         # What a refusal leads to is sent at once, too; each one ends a session or a router, so this ends.
-        while core.to_workers or core.to_clients or core.to_routers:
+        batches = core.questions.take_batches()
+        while core.to_workers or core.to_clients or batches:
             if refused := _send(self._workers, core.to_workers):
                 core.on_refused_workers(now_ns, refused)
             if refused := _send(self._clients, core.to_clients):
                 core.on_refused_clients(refused)
-            if refused := _send(self._routers, core.to_routers):
-                core.on_refused_routers(refused)
+            if refused := _send(self._routers, [[router, inner.write_batch(parts)] for router, parts in batches]):
+                for router, _ in refused:
+                    core.on_router_gone(router)
+            batches = core.questions.take_batches()
 
     def _sleep(self, until_ns: int) -> None:
         core = self._core

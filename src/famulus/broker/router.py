@@ -44,10 +44,11 @@ class RouterProcess:
             if self._lifeline.fd in ready and self._lifeline.commands() is None:
                 return
             if self._link.monitor in ready and Change.UP in self._link.changes():
-                self._link.send([[inner.NO_NUMBER, inner.HELLO]])
+                self._link.send([[inner.write_batch([[inner.NO_NUMBER, inner.HELLO]])]])
             # What the link does not take is void: its dispatcher is gone, and the next one asks anew.
-            while questions := self._link.recv():
-                self._link.send(self._core.decide(questions))
+            while batches := self._link.recv():
+                decisions = [[inner.write_batch(self._core.decide(inner.read_batch(batch)))] for (batch,) in batches]
+                self._link.send(decisions)
                 self._beat()
             self._beat()
 

@@ -18,16 +18,20 @@ from typing import Annotated, Any
 import typer
 
 from famulus import __version__
-from famulus.cli import broker, call, doctor, test
+from famulus.cli import bench, broker, call, demo, doctor, test, worker
 from famulus.errors import FamulusError
 
 #: In the order of the help.
 COMMANDS: dict[str, Callable[..., Any]] = {
     "broker": broker.broker,
     "call": call.call,
+    "demo": demo.demo,
     "doctor": doctor.doctor,
     "test": test.run_tests,
+    "worker": worker.worker,
 }
+#: Commands that have commands of their own.
+GROUPS: dict[str, typer.Typer] = {"bench": bench.app}
 #: Those that hand options they do not know, and -h, to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}
 
@@ -61,6 +65,8 @@ def _famulus(
 
 for _name, _command in COMMANDS.items():
     app.command(_name, context_settings=SETTINGS.get(_name))(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def run() -> None:

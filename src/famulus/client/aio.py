@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
+from itertools import islice
 from time import monotonic_ns
 from types import TracebackType
 from typing import Literal, overload
@@ -13,6 +15,7 @@ import zmq
 from famulus.client import connection as rules
 from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
 from famulus.client.threads import Body
+from famulus.client.window import Place, Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
@@ -67,19 +70,14 @@ class AsyncClient:
 
         future = client.submit("report", b"2026")
         """
-        rules.checked_service(service, priority, message_id)
+        milliseconds = self._checked(service, timeout, priority, message_id)
         loop = self._started()
-        session = self._connection.session
-        if len(session) >= rules.IN_FLIGHT_MAX:
-            raise rules.overload()
+        self._make_room()
         future: asyncio.Future[bytes] = loop.create_future()
-        milliseconds = self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
         body = rules.checked_body(body)
-        session.submit(monotonic_ns(), future, service, body, milliseconds, priority, message_id or "")
-        if not self._step_planned:
-            # Once per turn of the loop: whatever else is submitted in this turn leaves in the same batch.
-            self._step_planned = True
-            loop.call_soon(self._step)
+        take = partial(_settle, future)
+        self._connection.session.submit(monotonic_ns(), take, service, body, milliseconds, priority, message_id or "")
+        self._plan_step(loop)
         return future
 
     @overload
@@ -134,37 +132,40 @@ class AsyncClient:
         self,
         service: str,
         bodies: Iterable[Body],
-        window: int,
+        window_size: int,
         ordered: bool,
         errors: str,
         timeout: float | None,
         priority: int,
     ) -> AsyncIterator[bytes | OutcomeError]:
-        waiting = iter(bodies)
-        ended: asyncio.Queue[asyncio.Future[bytes]] = asyncio.Queue()
-        opened: dict[asyncio.Future[bytes], None] = {}
-
-        def fill() -> None:
-            while len(opened) < window and (body := next(waiting, None)) is not None:
-                future = self.submit(service, body, timeout=timeout, priority=priority)
-                opened[future] = None
-                if not ordered:
-                    future.add_done_callback(ended.put_nowait)
-
-        fill()
-        while opened:
-            future = next(iter(opened)) if ordered else await ended.get()
-            del opened[future]
-            try:
-                answer: bytes | OutcomeError = await future
-            except OutcomeError as error:
-                if errors == "raise":
-                    for other in opened:
-                        other.cancel()  # nobody will ask for their errors
-                    raise
-                answer = error
-            fill()
-            yield answer
+        milliseconds = self._checked(service, timeout, priority, None)
+        loop = self._started()
+        session = self._connection.session
+        something = asyncio.Event()
+        window = Window(ordered, something.set)
+        waiting = enumerate(bodies)
+        opened = 0
+        while True:
+            now_ns = monotonic_ns()
+            for number, body in islice(waiting, window_size - opened):
+                self._make_room()
+                place = Place(window, number)
+                session.submit(now_ns, place, service, rules.checked_body(body), milliseconds, priority)
+                opened += 1
+            self._plan_step(loop)
+            if not opened:
+                return
+            while not (ready := window.take()):
+                something.clear()
+                await something.wait()
+            opened -= len(ready)
+            for done in ready:
+                if done.outcome == "OK":
+                    yield done.body
+                elif errors == "return":
+                    yield error_of(done)
+                else:
+                    raise error_of(done)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -177,6 +178,20 @@ class AsyncClient:
                 self._loop.add_reader(fd, self._step)
         return self._loop
 
+    def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> int:
+        rules.checked_service(service, priority, message_id)
+        return self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
+
+    def _make_room(self) -> None:
+        if len(self._connection.session) >= rules.IN_FLIGHT_MAX:
+            raise rules.overload()
+
+    def _plan_step(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Once per turn of the loop: whatever else is submitted in this turn leaves in the same batch."""
+        if not self._step_planned:
+            self._step_planned = True
+            loop.call_soon(self._step)
+
     def _descriptors(self) -> list[int]:
         link = self._connection.link
         return [int(socket.getsockopt(zmq.FD)) for socket in (link.socket, link.monitor)]
@@ -185,7 +200,8 @@ class AsyncClient:
         self._step_planned = False
         if self._closed:
             return
-        _settle(self._connection.step())
+        for done in self._connection.step():
+            done.token(done)  # type: ignore[operator]
         self._plan()
 
     def _plan(self) -> None:
@@ -213,7 +229,8 @@ class AsyncClient:
                 self._loop.remove_reader(fd)
         if self._timer is not None:
             self._timer.cancel()
-        _settle(self._connection.close())
+        for done in self._connection.close():
+            done.token(done)  # type: ignore[operator]
 
     async def __aenter__(self) -> AsyncClient:
         self._started()
@@ -225,13 +242,10 @@ class AsyncClient:
         await self.close()
 
 
-def _settle(ended: list[Done]) -> None:
-    for done in ended:
-        future = done.token
-        assert isinstance(future, asyncio.Future)
-        if future.done():
-            continue  # cancelled: nobody wants to know
-        if done.outcome == "OK":
-            future.set_result(done.body)
-        else:
-            future.set_exception(error_of(done))
+def _settle(future: asyncio.Future[bytes], done: Done) -> None:
+    if future.done():
+        return  # cancelled: nobody wants to know
+    if done.outcome == "OK":
+        future.set_result(done.body)
+    else:
+        future.set_exception(error_of(done))

@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from queue import SimpleQueue
+from itertools import islice
 from time import monotonic_ns
 from types import TracebackType
 from typing import Literal, overload
 
 from famulus.client import connection as rules
 from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
+from famulus.client.window import Place, Window
 from famulus.core.clock import NEVER_NS
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
@@ -154,45 +155,39 @@ class Client:
         self,
         service: str,
         bodies: Iterable[Body],
-        window: int,
+        window_size: int,
         ordered: bool,
         errors: str,
         timeout: float | None,
         priority: int,
     ) -> Iterator[bytes | OutcomeError]:
-        ended: SimpleQueue[tuple[int, Done]] = SimpleQueue()
+        milliseconds, _ = self._checked(service, timeout, priority, None)
+        # Held while there is nothing to give out; the I/O thread lets go of it once per batch, not once per task.
+        nothing = threading.Lock()
+        nothing.acquire()
+        window = Window(ordered, partial(_let_go, nothing))
         waiting = enumerate(bodies)
-        early: dict[int, Done] = {}
-        sent = given = 0
-
-        def send(count: int) -> int:
-            started = 0
-            for number, body in waiting:
-                self._wish(partial(_put, ended, number), service, body, timeout, priority, None)
-                started += 1
-                if started == count:
-                    break
-            return started
-
-        sent = send(window)
-        while given < sent:
-            number, done = ended.get()
-            early[number] = done
-            # Everything that has come meanwhile, so that the next tasks leave in one batch.
-            while not ended.empty():
-                number, done = ended.get()
-                early[number] = done
-            for each in _deliverable(early, given, ordered):
-                given += 1
-                if each.outcome == "OK":
-                    yield each.body
+        opened = 0
+        while True:
+            wishes: list[_Wish] = [
+                (Place(window, number), service, rules.checked_body(body), milliseconds, priority, "")
+                for number, body in islice(waiting, window_size - opened)
+            ]
+            if wishes:
+                self._leave_wishes(wishes)
+                opened += len(wishes)
+            if not opened:
+                return
+            while not (ready := window.take()):
+                nothing.acquire()
+            opened -= len(ready)
+            for done in ready:
+                if done.outcome == "OK":
+                    yield done.body
                 elif errors == "return":
-                    yield error_of(each)
+                    yield error_of(done)
                 else:
-                    raise error_of(each)
-            room = window - (sent - given)
-            if room > 0:
-                sent += send(room)
+                    raise error_of(done)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -205,15 +200,20 @@ class Client:
         priority: int,
         message_id: str | None,
     ) -> None:
+        milliseconds, message_id = self._checked(service, timeout, priority, message_id)
+        self._leave_wishes([(take, service, rules.checked_body(body), milliseconds, priority, message_id)])
+
+    def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> tuple[int, str]:
         rules.checked_service(service, priority, message_id)
-        milliseconds = self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
-        wish = (take, service, rules.checked_body(body), milliseconds, priority, message_id or "")
+        return self._timeout_ms if timeout is None else rules.timeout_ms(timeout), message_id or ""
+
+    def _leave_wishes(self, wishes: list[_Wish]) -> None:
         with self._gate:
             if self._closing:
                 raise Closed("this client is closed")
-            if len(self._connection.session) + len(self._wishes) >= rules.IN_FLIGHT_MAX:
+            if len(self._connection.session) + len(self._wishes) + len(wishes) > rules.IN_FLIGHT_MAX:
                 raise rules.overload()
-            self._wishes.append(wish)
+            self._wishes.extend(wishes)
             self._bell.ring()
 
     def _serve(self) -> None:
@@ -264,17 +264,7 @@ class Client:
         self.close()
 
 
-def _put(queue: SimpleQueue[tuple[int, Done]], number: int, done: Done) -> None:
-    queue.put((number, done))
-
-
-def _deliverable(early: dict[int, Done], given: int, ordered: bool) -> list[Done]:
-    if not ordered:
-        done = list(early.values())
-        early.clear()
-        return done
-    ready = []
-    while given in early:
-        ready.append(early.pop(given))
-        given += 1
-    return ready
+def _let_go(lock: threading.Lock) -> None:
+    # Only the I/O thread lets go of it, so it is still locked when this says so.
+    if lock.locked():
+        lock.release()

@@ -114,7 +114,8 @@ class BrokerActor(Actor):
             else:
                 by_door[link.door].append([link.peer, *message])
         core.on_announcements(now_ns, by_door["announcement"])
-        core.on_routers(now_ns, by_door["router"])
+        for router, *decision in by_door["router"]:
+            core.on_router(now_ns, router, [decision])
         core.on_workers(now_ns, by_door["worker"])
         core.on_clients(now_ns, by_door["client"])
         if core.next_due_ns <= now_ns:
@@ -126,10 +127,14 @@ class BrokerActor(Actor):
     def _flush(self, now_ns: int) -> None:
         core = self.core
         # A refusal can make new messages, but each one also ends a session or a router: so this ends too.
-        while core.to_clients or core.to_workers or core.to_routers:
+        batches = core.questions.take_batches()
+        while core.to_clients or core.to_workers or batches:
             core.on_refused_clients(self._send("client", core.to_clients))
             core.on_refused_workers(now_ns, self._send("worker", core.to_workers))
-            core.on_refused_routers(self._send("router", core.to_routers))
+            for router, questions in batches:
+                if self._send("router", [[router, *question] for question in questions]):
+                    core.on_router_gone(router)
+            batches = core.questions.take_batches()
 
     def _send(self, door: str, outgoing: list[Frames]) -> list[Frames]:
         messages = outgoing[:]

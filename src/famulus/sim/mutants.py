@@ -69,7 +69,7 @@ def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes,
 
 
 def _enters_with_config(self: Dispatcher, question: Question, decision: list[bytes], now_ns: int) -> None:
-    _, _, _, identity, terms, names, header, body = decision
+    _, _, identity, terms, names, header, body = decision
     if not self.sessions.connect(
         question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
     ):

@@ -177,6 +177,46 @@ def read(header: bytes) -> Message:
     return read_message(read_fields(header))
 
 
+class _TaskRequest(TaskRequest, frozen=True, kw_only=True):
+    request: Literal["TASK"]
+    type: Literal["REQUEST"]
+
+
+class _TaskResponse(TaskResponse, frozen=True, kw_only=True):
+    request: Literal["TASK"]
+    type: Literal["RESPONSE"]
+
+
+_decode_task_request = msgspec.json.Decoder(_TaskRequest).decode
+_decode_task_response = msgspec.json.Decoder(_TaskResponse).decode
+
+
+def read_task_request(header: bytes) -> TaskRequest | None:
+    """What a broker gives its worker; None if it is anything else. Typed, but not strict: a broker wrote it."""
+    try:
+        return _decode_task_request(header)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def read_task_response(header: bytes) -> TaskResponse | None:
+    """What a broker answers its client; None if it is anything else. Typed, but not strict: a broker wrote it."""
+    try:
+        return _decode_task_response(header)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def write_task_response(message_id: str, service: str, outcome: str, reason: str) -> bytes:
+    """What a worker answers. Put together by hand, since every task pays for it."""
+    if outcome == "OK":
+        return b'{"request":"TASK","type":"RESPONSE","message_id":%b,"service":%b}' % (
+            _encode(message_id),
+            _encode(service),
+        )
+    return write("TASK", "RESPONSE", message_id=message_id, service=service, outcome=outcome, reason=reason)
+
+
 def write(request: str, kind: str, /, **fields: Any) -> bytes:
     """A header in bytes; fields that are None stay out of it."""
     full: Fields = {"request": request, "type": kind}

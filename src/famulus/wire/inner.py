@@ -1,8 +1,11 @@
 """The inner protocol: what a dispatcher asks its routers, and what they decide.
 
-    question      dispatcher -> router    [number][origin][header]
-    decision      router -> dispatcher    [number][verb][what the verb adds ...]
+    question      dispatcher -> router    number, origin, header
+    decision      router -> dispatcher    number, verb, what the verb adds ...
     announcement  anyone -> dispatcher    [kind][epoch][subject]         (on PUB/SUB; may be lost, so it is repeated)
+
+Questions and decisions travel in batches: one message of one frame, which is a MessagePack array of them, each an
+array of binaries. A frame costs both sides about a microsecond, and a task has some twenty of these parts.
 
 A number is eight bytes that the router returns untouched. A question is answered by one decision. Any router may
 answer any question, and deciding twice does no harm: the dispatcher takes the first decision and drops the rest.
@@ -15,6 +18,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import msgspec
+
+from famulus.errors import ProtocolError
 from famulus.wire import reasons
 from famulus.wire.headers import write_text
 
@@ -37,8 +43,8 @@ DISCONNECT = b"D"  # [header]                                      the farewell,
 LATE = b"L"  # [header, or empty for silence]              a worker's answer to nothing that is open
 FAULT = b"F"  # [header]                                           the sender broke the protocol
 
-#: How many frames each decision has, the number and the verb included.
-DECISION_FRAMES = {HELLO: 2, ACCEPT: 6, ANSWER: 4, REPLY: 4, CONNECT: 7, PONG: 3, DISCONNECT: 3, LATE: 3, FAULT: 3}
+#: How many parts each decision has, the number and the verb included.
+DECISION_PARTS = {HELLO: 2, ACCEPT: 6, ANSWER: 4, REPLY: 4, CONNECT: 7, PONG: 3, DISCONNECT: 3, LATE: 3, FAULT: 3}
 
 OUTCOME_OK = b"O"
 OUTCOME_ERROR = b"E"
@@ -51,6 +57,8 @@ NO_NUMBER = bytes(8)
 
 _TERMS = struct.Struct("!IBBHIQI")
 _SESSION_TERMS = struct.Struct("!II")
+_encode_batch = msgspec.msgpack.Encoder().encode
+_decode_batch = msgspec.msgpack.Decoder(list[list[bytes]]).decode
 _EPOCH = struct.Struct("!Q")
 
 
@@ -105,6 +113,19 @@ def read_names(frame: bytes) -> list[bytes]:
 
 def write_announcement(kind: bytes, epoch: int, subject: bytes) -> list[bytes]:
     return [kind, _EPOCH.pack(epoch), subject]
+
+
+def write_batch(parts: list[list[bytes]]) -> bytes:
+    """Questions or decisions, in one frame."""
+    return _encode_batch(parts)
+
+
+def read_batch(frame: bytes) -> list[list[bytes]]:
+    """What `write_batch` wrote; a ProtocolError if it is anything else."""
+    try:
+        return _decode_batch(frame)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(reasons.BAD_FRAMES, f"not a batch ({error})") from None
 
 
 def tail(outcome: str, reason: str) -> bytes:

@@ -8,7 +8,7 @@ from the router's decision is done here, or in the parts that this class puts to
     Sessions      which workers are connected, alive, ignored
 
 The shell around it reads sockets, calls `on_...(now_ns, batch)`, sends what has gathered in `to_clients`,
-`to_workers` and `to_routers`, tells it with `on_refused_...` what a ROUTER would not take, and comes back at
+`to_workers` and `questions`, tells it with `on_refused_...` what a ROUTER would not take, and comes back at
 `next_due_ns` at the latest.
 """
 
@@ -38,10 +38,9 @@ class Dispatcher:
     def __init__(self, bounds: Bounds, first_number: int, declared: list[bytes]) -> None:
         self.to_clients: list[Frames] = []
         self.to_workers: list[Frames] = []
-        self.to_routers: list[Frames] = []
         self.bounds = bounds
         self.counters = Counters()
-        self.questions = Questions(first_number, self.to_routers)
+        self.questions = Questions(first_number)
         self.assignment = Assignment(
             self.to_clients,
             self.to_workers,
@@ -71,8 +70,14 @@ class Dispatcher:
 
     def on_clients(self, now_ns: int, batch: list[Frames]) -> None:
         ask = self.questions.ask
+        body_bytes_max = self.bounds.body_bytes_max
         for message in batch:
-            if not self._well_formed(message):
+            if (
+                len(message) != 4
+                or len(message[3]) > body_bytes_max
+                or len(message[2]) > limits.HEADER_BYTES_MAX
+                or len(message[1]) > limits.ENVELOPE_BYTES_MAX
+            ):
                 self.counters.faults += 1
                 self.to_clients.append(self._refusal(message))
                 continue
@@ -105,21 +110,22 @@ class Dispatcher:
             else:
                 ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
-    def on_routers(self, now_ns: int, batch: list[Frames]) -> None:
+    def on_router(self, now_ns: int, router_id: bytes, decisions: list[Frames]) -> None:
         answered = self.questions.answered
         follow = self._on_decision
-        for message in batch:
-            if len(message) < 3 or len(message) != inner.DECISION_FRAMES.get(message[2], -1) + 1:
-                self._router_gone(message[0])  # it does not speak our language: others are asked instead
+        self.questions.heard(router_id, now_ns)
+        for decision in decisions:
+            if len(decision) < 2 or len(decision) != inner.DECISION_PARTS.get(decision[1]):
+                self.on_router_gone(router_id)  # it does not speak our language: others are asked instead
+                return
+            if decision[1] == inner.HELLO:
+                self.questions.router_alive(router_id, now_ns)
                 continue
-            if message[2] == inner.HELLO:
-                self.questions.router_alive(message[0], now_ns)
-                continue
-            question = answered(message[0], message[1], now_ns)
+            question = answered(decision[0])
             if question is None:
                 self.counters.stale_decisions += 1
                 continue
-            follow[message[2]](question, message, now_ns)
+            follow[decision[1]](question, decision, now_ns)
 
     def on_announcements(self, now_ns: int, batch: list[Frames]) -> None:
         for message in batch:
@@ -129,7 +135,7 @@ class Dispatcher:
             if kind == inner.ROUTER_ALIVE:
                 self.questions.router_alive(subject, now_ns)
             elif kind == inner.ROUTER_GONE:
-                self._router_gone(subject)
+                self.on_router_gone(subject)
 
     # -- sends were refused -------------------------------------------------------------------------------------
 
@@ -141,9 +147,10 @@ class Dispatcher:
         self.counters.refused_by_worker += len(refused)
         self.sessions.unreachable(refused, now_ns)
 
-    def on_refused_routers(self, refused: list[Frames]) -> None:
-        for router_id in dict.fromkeys(message[0] for message in refused):
-            self._router_gone(router_id)
+    def on_router_gone(self, router_id: bytes) -> None:
+        """A send to it was refused, it talks nonsense, or its supervisor says so: another one is asked."""
+        self.questions.router_gone(router_id)
+        self._give_up_poison()
 
     # -- time passes --------------------------------------------------------------------------------------------
 
@@ -198,7 +205,7 @@ class Dispatcher:
     # -- routers decide -----------------------------------------------------------------------------------------
 
     def _on_accept(self, question: Question, decision: Frames, now_ns: int) -> None:
-        _, _, _, name, terms_frame, worker_prefix, client_prefix = decision
+        _, _, name, terms_frame, worker_prefix, client_prefix = decision
         service = self.assignment.services.get(name)
         if service is None or self.draining:
             rejection = inner.REJECTED_DRAINING if self.draining else inner.REJECTED_NO_SERVICE
@@ -223,13 +230,13 @@ class Dispatcher:
 
     def _on_answer(self, question: Question, decision: Frames, now_ns: int) -> None:
         assert question.task is not None
-        self.assignment.answer(question.task, decision[3], decision[4], question.body)
+        self.assignment.answer(question.task, decision[2], decision[3], question.body)
 
     def _on_reply(self, question: Question, decision: Frames, now_ns: int) -> None:
-        self._reply(question, decision[3], decision[4])
+        self._reply(question, decision[2], decision[3])
 
     def _on_connect(self, question: Question, decision: Frames, now_ns: int) -> None:
-        _, _, _, identity, terms, names, header, body = decision
+        _, _, identity, terms, names, header, body = decision
         refusal = self.sessions.connect(
             question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
         )
@@ -243,13 +250,13 @@ class Dispatcher:
         if session is None:
             self._reply(question, _NOT_CONNECTED, b"")
             return
-        self._reply(question, decision[3], b"")
+        self._reply(question, decision[2], b"")
         if not session.ready and session.farewell is None:
             self.assignment.enter(session, now_ns)
 
     def _on_disconnect(self, question: Question, decision: Frames, now_ns: int) -> None:
         session = self.sessions.by_peer.get(question.asker)
-        farewell = [question.asker, question.envelope, decision[3], b""]
+        farewell = [question.asker, question.envelope, decision[2], b""]
         if session is None:
             self.to_workers.append(farewell)
         else:
@@ -257,17 +264,17 @@ class Dispatcher:
 
     def _on_late(self, question: Question, decision: Frames, now_ns: int) -> None:
         self.counters.late += 1
-        if decision[3]:
-            self._reply(question, decision[3], b"")
+        if decision[2]:
+            self._reply(question, decision[2], b"")
 
     def _on_fault(self, question: Question, decision: Frames, now_ns: int) -> None:
         if question.task is not None:
             self.assignment.bad_answer(question.task)
         if question.origin == inner.FROM_CLIENT:
             self.counters.faults += 1
-            self._reply(question, decision[3], b"")
+            self._reply(question, decision[2], b"")
         else:
-            self._fault(question.asker, [question.asker, question.envelope, decision[3], b""], now_ns)
+            self._fault(question.asker, [question.asker, question.envelope, decision[2], b""], now_ns)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -296,10 +303,6 @@ class Dispatcher:
         if len(message) == 4 and envelope == message[1]:
             header = self._body_too_large if len(message[2]) <= limits.HEADER_BYTES_MAX else _HEADER_TOO_LARGE
         return [message[0], envelope, header, b""]
-
-    def _router_gone(self, router_id: bytes) -> None:
-        self.questions.router_gone(router_id)
-        self._give_up_poison()
 
     def _give_up_poison(self) -> None:
         for question in self.questions.take_poison():

@@ -46,19 +46,20 @@ class Question:
 
 
 class _Router:
-    __slots__ = ("asked", "id", "seen_ns")
+    __slots__ = ("asked", "id", "outbox", "seen_ns")
 
     def __init__(self, router_id: bytes, now_ns: int) -> None:
         self.id = router_id
         self.seen_ns = now_ns
         self.asked: dict[bytes, Question] = {}
+        #: What it is to be asked with the next batch.
+        self.outbox: list[list[bytes]] = []
 
 
 class Questions:
-    def __init__(self, first_number: int, to_routers: list[list[bytes]]) -> None:
+    def __init__(self, first_number: int) -> None:
         # Numbers start at random, so that what a former dispatcher asked or handed out means nothing to this one.
         self._number = first_number
-        self._to_routers = to_routers
         self._routers: dict[bytes, _Router] = {}
         self._open: dict[bytes, Question] = {}
         self._unasked: deque[Question] = deque()
@@ -84,11 +85,13 @@ class Questions:
         self.body_bytes += len(question.body)
         self._offer(question)
 
-    def answered(self, router_id: bytes, number: bytes, now_ns: int) -> Question | None:
+    def heard(self, router_id: bytes, now_ns: int) -> None:
+        router = self._routers.get(router_id)
+        if router is not None:
+            router.seen_ns = now_ns
+
+    def answered(self, number: bytes) -> Question | None:
         """The question behind a decision; None if it was decided already, by this router or another."""
-        speaker = self._routers.get(router_id)
-        if speaker is not None:
-            speaker.seen_ns = now_ns
         question = self._open.pop(number, None)
         if question is None:
             return None
@@ -122,6 +125,15 @@ class Questions:
                 self.asked_again += 1
                 self._offer(question)
 
+    def take_batches(self) -> list[tuple[bytes, list[list[bytes]]]]:
+        """What is to be sent now: for each router that has something to answer, all of it."""
+        batches = []
+        for router in self._routers.values():
+            if router.outbox:
+                batches.append((router.id, router.outbox))
+                router.outbox = []
+        return batches
+
     def take_poison(self) -> list[Question]:
         poison, self._poison = self._poison, []
         return poison
@@ -152,7 +164,7 @@ class Questions:
         question.offers += 1
         question.router = router
         router.asked[question.number] = question
-        self._to_routers.append([router.id, question.number, question.origin, question.header])
+        router.outbox.append([question.number, question.origin, question.header])
 
 
 def _burden(router: _Router) -> int:

@@ -7,7 +7,8 @@ the deadline, it is UNKNOWN.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
+from itertools import islice
 from typing import NamedTuple
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
@@ -34,13 +35,14 @@ class Done(NamedTuple):
 
 
 class _Pending(Timed):
-    __slots__ = ("envelope", "message_id", "sent", "token")
+    __slots__ = ("deadline_ns", "message", "message_id", "sent", "token")
 
-    def __init__(self, token: object, envelope: bytes, message_id: str) -> None:
+    def __init__(self, token: object, message: Frames, message_id: str, deadline_ns: int) -> None:
         self.bucket = None
         self.token = token
-        self.envelope = envelope
+        self.message = message
         self.message_id = message_id
+        self.deadline_ns = deadline_ns
         self.sent = False
 
 
@@ -48,8 +50,7 @@ class ClientSession:
     def __init__(self, first_number: int = 0) -> None:
         self._number = first_number
         self._pending: dict[bytes, _Pending] = {}
-        # In order of submission, and a task that gives up leaves from the middle.
-        self._unsent: OrderedDict[bytes, tuple[bytes, bytes, int]] = OrderedDict()
+        self._unsent: deque[_Pending] = deque()
         self._timers: Timers[_Pending] = Timers()
         self._headers: dict[tuple[str, int, int], bytes] = {}
         #: Answers to nothing that is open: late ones, or those of a broker's former life.
@@ -75,28 +76,21 @@ class ClientSession:
     ) -> None:
         self._number += 1
         envelope = self._number.to_bytes(8, "big")
-        deadline_ns = now_ns + timeout_ms * NS_PER_MS
-        pending = self._pending[envelope] = _Pending(token, envelope, message_id)
-        self._timers.set(pending, deadline_ns)
         header = self._header(service, timeout_ms, priority, message_id)
-        self._unsent[envelope] = (header, body, deadline_ns)
+        pending = _Pending(token, [envelope, header, body], message_id, now_ns + timeout_ms * NS_PER_MS)
+        self._pending[envelope] = pending
+        self._unsent.append(pending)
+        self._timers.set(pending, pending.deadline_ns)
 
     def next_to_send(self, limit: int) -> list[Frames]:
         """The oldest unsent messages; `on_sent` says how many of them the connection took."""
-        batch: list[Frames] = []
-        for envelope, (header, body, _) in self._unsent.items():
-            if len(batch) >= limit:
-                break
-            batch.append([envelope, header, body])
-        return batch
+        return [pending.message for pending in islice(self._unsent, limit)]
 
     def on_sent(self, count: int) -> None:
         for _ in range(count):
-            envelope, (_, _, deadline_ns) = self._unsent.popitem(last=False)
-            pending = self._pending[envelope]
+            pending = self._unsent.popleft()
             pending.sent = True
-            self._timers.cancel(pending)
-            self._timers.set(pending, deadline_ns + GRACE_NS)
+            pending.message = pending.message[:1]  # the envelope is all that the answer needs; the body can go
 
     def on_messages(self, batch: list[Frames]) -> list[Done]:
         done: list[Done] = []
@@ -105,7 +99,8 @@ class ClientSession:
             if pending is None or not pending.sent:
                 self.late += 1
                 continue
-            self._forget(pending)
+            del self._pending[message[0]]
+            self._timers.cancel(pending)
             done.append(_read_answer(pending, message[1], message[2]))
         return done
 
@@ -116,20 +111,28 @@ class ClientSession:
         return [self._give_up(pending, "UNKNOWN", reason) for pending in lost]
 
     def on_tick(self, now_ns: int) -> list[Done]:
-        done = []
+        done: list[Done] = []
+        expired = 0
         for pending in self._timers.due(now_ns):
-            if pending.sent:
+            if not pending.sent:
+                expired += 1
+                reason = reasons.reason(reasons.EXPIRED, "no broker took it within the time-out")
+                done.append(self._give_up(pending, "REJECTED", reason))
+            elif pending.deadline_ns + GRACE_NS <= now_ns:
                 reason = reasons.reason(reasons.BROKER_LOST, "no answer within the time-out")
                 done.append(self._give_up(pending, "UNKNOWN", reason))
             else:
-                reason = reasons.reason(reasons.EXPIRED, "no broker took it within the time-out")
-                done.append(self._give_up(pending, "REJECTED", reason))
+                # Only the few that get this far are worth a second timer.
+                self._timers.set(pending, pending.deadline_ns + GRACE_NS)
+        if expired:
+            self._unsent = deque(pending for pending in self._unsent if pending.message[0] in self._pending)
         return done
 
     def close(self) -> list[Done]:
         """End everything that is open."""
         reason = reasons.reason(reasons.BROKER_LOST, "the client was closed before the answer came")
         never = reasons.reason(reasons.EXPIRED, "the client was closed before it was sent")
+        self._unsent.clear()
         return [
             self._give_up(pending, "UNKNOWN", reason) if pending.sent else self._give_up(pending, "REJECTED", never)
             for pending in list(self._pending.values())
@@ -140,15 +143,10 @@ class ClientSession:
         return self._timers.next_due_ns
 
     def _give_up(self, pending: _Pending, outcome: Outcome, reason: str) -> Done:
-        self._forget(pending)
-        return Done(pending.token, outcome, pending.message_id, reason, b"")
-
-    def _forget(self, pending: _Pending) -> None:
-        del self._pending[pending.envelope]
-        if not pending.sent:
-            del self._unsent[pending.envelope]
+        del self._pending[pending.message[0]]
         if pending.bucket is not None:
             self._timers.cancel(pending)
+        return Done(pending.token, outcome, pending.message_id, reason, b"")
 
     def _header(self, service: str, timeout_ms: int, priority: int, message_id: str) -> bytes:
         # Most tasks of a client differ only in their bodies, and the same header in the same bytes is cheap for all.
@@ -171,12 +169,13 @@ class ClientSession:
 
 
 def _read_answer(pending: _Pending, header: bytes, body: bytes) -> Done:
+    told = headers.read_task_response(header)
+    if told is not None:
+        return Done(pending.token, told.outcome, told.message_id, told.reason, body)
     try:
         answer = headers.read(header)
     except ProtocolError as error:
         return Done(pending.token, "UNKNOWN", pending.message_id, str(error), b"")
-    if isinstance(answer, headers.TaskResponse):
-        return Done(pending.token, answer.outcome, answer.message_id, answer.reason, body)
     if isinstance(answer, headers.ErrorResponse):
         # The broker could not even read the request, so it gave it to nobody.
         return Done(pending.token, "REJECTED", pending.message_id, answer.reason, b"")

@@ -104,19 +104,19 @@ class WorkerSession:
             if len(message) != 3:
                 continue
             envelope, header, body = message
-            try:
-                told = headers.read(header)
-            except ProtocolError:
-                continue
-            if isinstance(told, headers.TaskRequest):
-                if self.state in (State.READY, State.DRAINING):
-                    self._tickets[envelope] = None
-                    given.append(Given(envelope, told, header, body))
-            else:
-                self._on_told(told, body, now_ns)
+            task = headers.read_task_request(header)
+            if task is None:
+                self._on_header(header, body, now_ns)
+            elif self.state in (State.READY, State.DRAINING):
+                self._tickets[envelope] = None
+                given.append(Given(envelope, task, header, body))
         return given
 
-    def _on_told(self, told: headers.Message, body: bytes, now_ns: int) -> None:
+    def _on_header(self, header: bytes, body: bytes, now_ns: int) -> None:
+        try:
+            told = headers.read(header)
+        except ProtocolError:
+            return
         if isinstance(told, headers.ConfigResponse):
             self._take_config(told, body)
             if self.state is State.CONNECTING:
@@ -156,14 +156,7 @@ class WorkerSession:
         if ticket not in self._tickets:
             return False
         del self._tickets[ticket]
-        header = headers.write(
-            "TASK",
-            "RESPONSE",
-            message_id=task.message_id,
-            service=task.service,
-            outcome=outcome if outcome != "OK" else None,
-            reason=reason or None,
-        )
+        header = headers.write_task_response(task.message_id, task.service, outcome, reason)
         self.outbox.append([ticket, header, body])
         return True
 

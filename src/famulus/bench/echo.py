@@ -1,0 +1,73 @@
+"""`famulus bench echo`: one broker, one worker, one client, and what a task costs each of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from famulus.bench import fleet
+from famulus.bench.figures import median_of
+from famulus.bench.load import WARM_UP_S
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    window: int = 1000
+    size: int = 100
+    seconds: float = 3.0
+    client: str = "asyncio"
+
+
+def famulus_round(load: Load) -> Figures:
+    with fleet.crew() as members:
+        frontend, backend = fleet.broker(members)
+        command = fleet.python("famulus.bench.echo_worker", backend, str(max(64, 2 * load.window)))
+        members.append(fleet.Member("worker", command, "is ready"))
+        command = fleet.python("famulus.bench.load", load.client, frontend, *_arguments(load))
+        return _measure(members, command, load)
+
+
+def proxy_round(load: Load) -> Figures:
+    with fleet.crew() as members:
+        proxy = fleet.Member("proxy", fleet.python("famulus.bench.plain", "proxy"), r"clients (\S+), workers (\S+) ")
+        members.append(proxy)
+        assert proxy.ready is not None
+        frontend, backend = proxy.ready[1], proxy.ready[2]
+        members.append(fleet.Member("worker", fleet.python("famulus.bench.plain", "worker", backend), "is ready"))
+        command = fleet.python("famulus.bench.plain", "client", frontend, *_arguments(load))
+        return _measure(members, command, load)
+
+
+SIDES: dict[str, Callable[[Load], Figures]] = {"famulus": famulus_round, "proxy": proxy_round}
+
+
+def compare(load: Load, sides: list[str], rounds: int, progress: Callable[[str, Figures], None]) -> dict[str, object]:
+    """All sides in turn, round by round, so that whatever else this machine does hits them alike."""
+    seen: dict[str, list[Figures]] = {side: [] for side in sides}
+    for _ in range(rounds):
+        for side in sides:
+            figures = SIDES[side](load)
+            seen[side].append(figures)
+            progress(side, figures)
+    medians = {side: median_of(each) for side, each in seen.items()}
+    ratios = {side: medians["famulus"]["rate"] / medians[side]["rate"] for side in sides if side != "famulus"}
+    return {"medians": medians, "ratios": ratios, "rounds": seen}
+
+
+def _arguments(load: Load) -> list[str]:
+    return [str(load.window), str(load.size), str(load.seconds)]
+
+
+def _measure(members: list[fleet.Member], command: list[str], load: Load) -> Figures:
+    # The scales see the start and the warm-up too; the tasks of the warm-up are not counted, hence the correction.
+    scales = fleet.Scales(members)
+    client = fleet.Member("client", command, None)
+    members.append(client)
+    figures: Figures = json.loads(client.output(load.seconds + 60))
+    per_task = load.seconds / (load.seconds + WARM_UP_S) / max(1, figures["tasks"]) * 1e6
+    for name, cpu_s in scales.weigh().items():
+        figures[f"cpu_us_{name}"] = cpu_s * per_task
+    return figures

@@ -1,0 +1,135 @@
+"""`famulus bench`: measurements with processes of their own, on this machine."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="Measure this machine: each command starts its own broker, workers and clients.", no_args_is_help=True
+)
+
+
+class ClientKind(StrEnum):
+    asyncio = "asyncio"
+    threads = "threads"
+
+
+class Peer(StrEnum):
+    proxy = "proxy"
+
+
+@app.command()
+def echo(
+    window: Annotated[int, typer.Option(min=1, help="Tasks open at once.")] = 1000,
+    size: Annotated[int, typer.Option(min=8, help="Bytes of a body.")] = 100,
+    seconds: Annotated[float, typer.Option(min=0.5, help="Length of a round, after a short warm-up.")] = 3.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the medians are shown.")] = 3,
+    client: Annotated[ClientKind, typer.Option(help="Which client is measured.")] = ClientKind.asyncio,
+    against: Annotated[Peer | None, typer.Option(help="Measure this one too, round by round in turn.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with medians, ratios and rounds.")] = False,
+) -> None:
+    """How fast an echo is: throughput, latency, and the CPU time of a task in each process.
+
+    With --against proxy the same echo goes through `zmq.proxy` with plain pyzmq on both sides.
+
+    Example: famulus bench echo --window 1000 --size 100 --against proxy
+    """
+    from famulus.bench.echo import Load, compare
+
+    sides = ["famulus", *([against.value] if against is not None else [])]
+    load = Load(window, size, seconds, client.value)
+    result = compare(load, sides, rounds, _quiet if as_json else _tell_round)
+    if as_json:
+        typer.echo(json.dumps({"command": "echo", **_machine(), "load": _facts(load), **result}, indent=2))
+    else:
+        _show_table(result)
+
+
+@app.command()
+def overload(
+    seconds: Annotated[float, typer.Option(min=1.0, help="Length of each of the two phases.")] = 5.0,
+    work_ms: Annotated[float, typer.Option(min=0.0, help="How long a worker takes for a task.")] = 2.0,
+    slots: Annotated[int, typer.Option(min=1, help="Slots of the worker.")] = 8,
+    factor: Annotated[float, typer.Option(min=1.0, help="Offered load in multiples of the saturation.")] = 2.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """What happens beyond saturation: goodput must stay, the rest is rejected quickly, memory stays flat.
+
+    First the saturation is measured with a closed loop, then so many times as much is offered, whether it is served
+    or not.
+
+    Example: famulus bench overload --factor 2
+    """
+    from famulus.bench.overload import Plan, measure
+
+    result = measure(Plan(seconds, work_ms, slots, factor), _quiet if as_json else _tell_phase)
+    if as_json:
+        typer.echo(json.dumps({"command": "overload", **_machine(), **result}, indent=2))
+    else:
+        _show_overload(result)
+
+
+def _quiet(*_: object) -> None:
+    pass
+
+
+def _tell_round(side: str, figures: dict[str, float]) -> None:
+    typer.echo(f"{side:8} {figures['rate']:9,.0f} tasks/s  p99 {figures['p99']:9,.0f} us", err=True)
+
+
+def _tell_phase(phase: str) -> None:
+    typer.echo(phase, err=True)
+
+
+def _machine() -> dict[str, Any]:
+    import os
+    import platform
+
+    from famulus.net import pump
+
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "pump": "native" if pump.NATIVE else "python",
+    }
+
+
+def _facts(load: object) -> dict[str, object]:
+    import dataclasses
+
+    return dataclasses.asdict(load)  # type: ignore[call-overload, no-any-return]
+
+
+def _show_table(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="echo: medians of the rounds")
+    table.add_column("figure")
+    medians = result["medians"]
+    for side in medians:
+        table.add_column(side, justify="right")
+    names = dict.fromkeys(name for figures in medians.values() for name in figures)
+    for name in names:
+        table.add_row(name, *(f"{figures[name]:,.1f}" if name in figures else "" for figures in medians.values()))
+    console = Console()
+    console.print(table)
+    for side, ratio in result["ratios"].items():
+        console.print(f"famulus has {ratio:.2f} times the throughput of {side}")
+
+
+def _show_overload(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="overload")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for name, value in result.items():
+        table.add_row(name, f"{value:,.2f}" if isinstance(value, float) else str(value))
+    Console().print(table)

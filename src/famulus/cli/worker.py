@@ -1,0 +1,99 @@
+"""`famulus worker`: run a worker that a module defines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from famulus.worker.worker import Worker
+
+
+def worker(
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE[:NAME]", help="Where the Worker is; NAME is 'worker' if not given.")
+    ],
+    broker: Annotated[
+        str | None, typer.Option(help="The broker's backend. [default: FAMULUS_BACKEND or 127.0.0.1:7101]")
+    ] = None,
+    identity: Annotated[str | None, typer.Option(help="Unique name. [default: host, process id, random]")] = None,
+    slots: Annotated[int | None, typer.Option(help="Tasks at once. [default: 1, or one per process]")] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Run plain functions in so many child processes. [default: 0, in threads]")
+    ] = None,
+    heartbeat_ms: Annotated[
+        int | None, typer.Option(help="A longer heartbeat than the broker's. [default: the broker's]")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for a broker that is not there yet.")] = False,
+    drain_s: Annotated[
+        float | None, typer.Option(help="How long running tasks may take at the end. [default: 30]")
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run the worker that a Python module defines. Options win over what the module says.
+
+    The module is looked for in the current folder first. One that could be named here as `shop` or `shop:worker`:
+
+      from famulus import Worker
+
+      worker = Worker(slots=4)
+
+      @worker.service("echo")
+
+      def echo(body):
+
+          return body
+
+    Ctrl-C or SIGTERM drains: no new tasks, and the running ones may finish; a second one stops at once.
+
+    Exit codes: 0 drained; 1 tasks were given up, or the worker failed; 2 wrong usage; 4 no broker there.
+
+    Example: famulus worker shop:worker --broker 127.0.0.1:7101 --slots 8
+    """
+    from famulus.cli.logs import set_up_logs
+
+    set_up_logs(log_level)
+    chosen = _find(target)
+    chosen.change(
+        address=broker,
+        identity=identity,
+        slots=slots,
+        processes=processes,
+        heartbeat_ms=heartbeat_ms,
+        wait=wait or None,
+        drain_s=drain_s,
+    )
+    if not chosen.run():
+        raise typer.Exit(1)
+
+
+def _find(target: str) -> Worker:
+    """The Worker that `module:name` stands for, or one clear sentence about why there is none."""
+    import os
+    import sys
+    from importlib import import_module
+
+    from famulus.errors import SettingsError
+    from famulus.worker.worker import Worker
+
+    module_name, _, name = target.partition(":")
+    name = name or "worker"
+    if module_name.endswith(".py") or "/" in module_name:
+        raise SettingsError(f"{target!r}: name a module as Python imports it, such as shop or shop.workers:worker")
+    sys.path.insert(0, os.getcwd())
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise SettingsError(f"{module_name} cannot be imported: {error}") from None
+        raise SettingsError(f"there is no module {error.name!r} in {os.getcwd()} or on Python's path") from None
+    except ValueError as error:
+        raise SettingsError(f"{target!r} is not MODULE[:NAME] ({error})") from None
+    found = getattr(module, name, None)
+    if isinstance(found, Worker):
+        return found
+    others = [key for key, value in vars(module).items() if isinstance(value, Worker)]
+    hint = f"; it has {', '.join(others)}" if others else "; make one with worker = famulus.Worker()"
+    what = "has no" if found is None else f"has a {type(found).__name__}, not a Worker, as"
+    raise SettingsError(f"the module {module_name} {what} {name!r}{hint}")
