@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import secrets
 from time import monotonic_ns
 from typing import Any
@@ -21,13 +22,15 @@ from famulus.net.waiting import Waiting
 from famulus.wire import inner
 
 BATCH_MAX = 500
+#: How often a busy dispatcher looks for what is due.
+BUSY_TICK_NS = 5 * NS_PER_MS
 REPORT_NS = 1 * NS_PER_S
 #: Later than planned by more than this: we were stopped or starved, and could hear nobody.
 PAUSE_NS = 1 * NS_PER_S
 
 
 class DispatcherProcess:
-    def __init__(self, settings: Settings, ipc: str, lifeline: Lifeline) -> None:
+    def __init__(self, settings: Settings, ipc: str, restarted: bool, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
         self._context = context = sockets.new_context()
         self._clients = sockets.outside_router(context, settings.bounds.body_bytes_max)
@@ -39,53 +42,77 @@ class DispatcherProcess:
         self._announcements = sockets.inside(context, zmq.SUB)
         self._announcements.bind(f"ipc://{ipc}/announcements")
         declared = [name.encode() for name in settings.services]
-        self._core = Dispatcher(settings.bounds, secrets.randbits(64), declared)
-        self._waiting = self._waiting_for(self._clients, self._workers)
-        self._waiting_unread = self._waiting_for(self._workers)
-        self._waiting_for_routers = self._waiting_for()
+        # After a crash, workers come back within a heartbeat; tasks may wait for them a little longer.
+        settled_at_ns = monotonic_ns() + min(3 * settings.heartbeat_ms * NS_PER_MS, 5 * NS_PER_S) if restarted else 0
+        self._core = Dispatcher(settings.bounds, secrets.randbits(64), declared, settled_at_ns)
+        self._waiting = Waiting()
+        for source in (self._clients, self._workers, self._routers, self._announcements, lifeline.fd):
+            self._waiting.watch(source)
+        # Which sockets may have something for us: all that have news, and all that were sent to (see `Waiting`).
+        self._look: dict[sockets.Socket | int, bool] = {}
+        self._look_at_all()
         self._report_ns = 0
         self._stopped = False
 
-    def _waiting_for(self, *outside: sockets.Socket) -> Waiting:
-        waiting = Waiting()
-        for source in (*outside, self._routers, self._announcements, self._lifeline.fd):
-            waiting.watch(source)
-        return waiting
-
     def run(self) -> None:
         core = self._core
-        planned_ns = monotonic_ns()
+        planned_ns = tick_ns = monotonic_ns()
         while not self._stopped:
             now_ns = monotonic_ns()
             if now_ns - planned_ns > PAUSE_NS:
                 core.on_pause(now_ns - planned_ns)
+                self._look_at_all()
             planned_ns = now_ns
-            busy = self._read(now_ns)
-            due_ns = core.next_due_ns
-            if due_ns <= now_ns:
+            self._read(now_ns)
+            if now_ns >= tick_ns:
                 core.on_tick(now_ns)
-                busy = True
+                tick_ns = now_ns + BUSY_TICK_NS
+                if now_ns >= self._report_ns:
+                    self._report(now_ns)
             self._flush(now_ns)
-            if now_ns >= self._report_ns:
-                self._report(now_ns)
-            if not busy:
-                planned_ns = min(due_ns, self._report_ns)
-                self._sleep(planned_ns)
+            if not self._something_to_read():
+                # Only who sleeps asks the core when to wake; who is busy looks at the clock anyway.
+                planned_ns = tick_ns = min(core.next_due_ns, self._report_ns)
+                for source in self._waiting.wait(planned_ns):
+                    self._look[source] = True
         self._context.destroy(linger=200)
 
-    def _read(self, now_ns: int) -> bool:
-        core = self._core
-        busy = False
-        for message in recv_many(self._routers, BATCH_MAX):
-            self._on_router(message, now_ns)
-            busy = True
-        if core.reads_workers and (batch := recv_many(self._workers, BATCH_MAX)):
+    def _look_at_all(self) -> None:
+        sources = (self._clients, self._workers, self._routers, self._announcements, self._lifeline.fd)
+        self._look = dict.fromkeys(sources, True)
+
+    def _something_to_read(self) -> bool:
+        look, core = self._look, self._core
+        return (
+            look[self._routers]
+            or (look[self._workers] and core.reads_workers)
+            or (look[self._clients] and core.reads_clients)
+            or look[self._announcements]
+            or look[self._lifeline.fd]
+        )
+
+    def _read(self, now_ns: int) -> None:
+        look, core = self._look, self._core
+        if look[self._routers]:
+            batch = recv_many(self._routers, BATCH_MAX)
+            look[self._routers] = len(batch) == BATCH_MAX
+            for message in batch:
+                self._on_router(message, now_ns)
+        if look[self._workers] and core.reads_workers:
+            batch = recv_many(self._workers, BATCH_MAX)
+            look[self._workers] = len(batch) == BATCH_MAX
             core.on_workers(now_ns, batch)
-            busy = True
-        if core.reads_clients and (batch := recv_many(self._clients, BATCH_MAX)):
+        if look[self._clients] and core.reads_clients:
+            batch = recv_many(self._clients, BATCH_MAX)
+            look[self._clients] = len(batch) == BATCH_MAX
             core.on_clients(now_ns, batch)
-            busy = True
-        return busy
+        if look[self._announcements]:
+            batch = recv_many(self._announcements, BATCH_MAX)
+            look[self._announcements] = len(batch) == BATCH_MAX
+            core.on_announcements(now_ns, batch)
+        if look[self._lifeline.fd]:
+            look[self._lifeline.fd] = False
+            self._obey(now_ns)
 
     def _on_router(self, message: list[bytes], now_ns: int) -> None:
         try:
@@ -96,46 +123,39 @@ class DispatcherProcess:
 
     def _flush(self, now_ns: int) -> None:
         core = self._core
-        # What a refusal leads to is sent at once, too; each one ends a session or a router, so this ends.
         batches = core.questions.take_batches()
+        # What a refusal leads to is sent at once, too; each one ends a session or a router, so this ends.
         while core.to_workers or core.to_clients or batches:
-            if refused := _send(self._workers, core.to_workers):
+            for message in self._send(self._routers, [[router, inner.write_batch(parts)] for router, parts in batches]):
+                core.on_router_gone(message[0])
+            if refused := self._send(self._workers, core.to_workers):
                 core.on_refused_workers(now_ns, refused)
-            if refused := _send(self._clients, core.to_clients):
+            if refused := self._send(self._clients, core.to_clients):
                 core.on_refused_clients(refused)
-            if refused := _send(self._routers, [[router, inner.write_batch(parts)] for router, parts in batches]):
-                for router, _ in refused:
-                    core.on_router_gone(router)
             batches = core.questions.take_batches()
 
-    def _sleep(self, until_ns: int) -> None:
-        core = self._core
-        if core.reads_clients:
-            waiting = self._waiting
-        elif core.reads_workers:
-            waiting = self._waiting_unread
-        else:
-            waiting = self._waiting_for_routers
-        ready = waiting.wait(until_ns)
-        if self._announcements in ready:
-            core.on_announcements(monotonic_ns(), recv_many(self._announcements, BATCH_MAX))
-        if self._lifeline.fd in ready:
-            self._obey()
+    def _send(self, socket: sockets.Socket, messages: list[list[bytes]]) -> list[list[bytes]]:
+        """Send all; give those that were refused."""
+        if not messages:
+            return []
+        self._look[socket] = True
+        refused = [messages[index] for index, _ in send_many(socket, messages)]
+        messages.clear()
+        return refused
 
-    def _obey(self) -> None:
+    def _obey(self, now_ns: int) -> None:
         commands = self._lifeline.commands()
         if commands is None:
             self._stopped = True
             return
         for command in commands:
             if "drain_ms" in command:
-                self._core.drain(monotonic_ns(), command["drain_ms"] * NS_PER_MS)
+                self._core.drain(now_ns, command["drain_ms"] * NS_PER_MS)
+                self._report_ns = now_ns
 
     def _report(self, now_ns: int) -> None:
-        """Once a second: proof of life, and what was counted. Under load the small sockets are looked at here."""
+        """Once a second: proof of life, and what was counted."""
         core = self._core
-        core.on_announcements(now_ns, recv_many(self._announcements, BATCH_MAX))
-        self._obey()
         self._lifeline.report(
             alive=True,
             counters=core.counters.as_dict(),
@@ -150,18 +170,12 @@ class DispatcherProcess:
         self._report_ns = now_ns + (REPORT_NS if not core.draining else REPORT_NS // 50)
 
 
-def _send(socket: sockets.Socket, messages: list[list[bytes]]) -> list[list[bytes]]:
-    """Send all; give those that were refused."""
-    if not messages:
-        return []
-    refused = [messages[index] for index, _ in send_many(socket, messages)]
-    messages.clear()
-    return refused
-
-
 def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
+    # Each client and worker is a file descriptor, and the usual soft limit of 1024 is soon reached.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     settings = msgspec.convert(facts["settings"], Settings)
-    process = DispatcherProcess(settings, facts["ipc"], lifeline)
+    process = DispatcherProcess(settings, facts["ipc"], facts["restarted"], lifeline)
     lifeline.report(ready=True, frontend_port=process.frontend_port, backend_port=process.backend_port)
     # What is here now stays for ever, and tasks are freed by reference counts: the collector has little to find.
     gc.collect()

@@ -9,7 +9,7 @@ import socket
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -69,13 +69,24 @@ def load(path: Path | None, flags: Mapping[str, object]) -> Settings:
     values: dict[str, Any] = _read_toml(path) if path is not None else {}
     values.update((key, value) for key, value in flags.items() if value is not None)
     source = f"{path}: " if path is not None else ""
-    try:
-        settings = msgspec.convert(values, Settings)
-    except msgspec.ValidationError as error:
-        raise SettingsError(source + _plain_words(str(error))) from None
+    # Each service by itself first: msgspec would not say in which of them something is wrong.
+    services = values.get("services")
+    for name, policy in services.items() if isinstance(services, dict) else ():
+        _convert(policy, ServicePolicy, source, f"services.{name}")
+    settings = _convert(values, Settings, source, "")
     if settings.frontend_port == settings.backend_port != 0:
         raise SettingsError(f"{source}backend_port: {settings.backend_port} is the frontend_port already")
     return settings
+
+
+T = TypeVar("T", bound=Struct)
+
+
+def _convert(values: object, kind: type[T], source: str, place: str) -> T:
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise SettingsError(source + _plain_words(str(error), kind, place)) from None
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -89,20 +100,15 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: not TOML: {error}") from None
 
 
-def _plain_words(complaint: str) -> str:
+def _plain_words(complaint: str, kind: type[Struct], place: str) -> str:
     """msgspec's complaint with the key in front, and a guess at what was meant."""
-    sentence, _, place = complaint.partition(" - at ")
-    key = place.strip("`").removeprefix("$").lstrip(".") or "settings"
-    # msgspec shows the keys of a table as [...]; which one it was, the rest of the sentence tells.
-    key = key.replace("[...]", ".*")
+    sentence, _, path = complaint.partition(" - at ")
+    key = ".".join(filter(None, (place, path.strip("`").removeprefix("$").lstrip("."))))
     if unknown := re.search(r"unknown field `(.*)`", sentence):
-        name = unknown[1]
-        table: type[Struct] = Settings
-        if key.startswith(("services", "default_service")):
-            table = ServicePolicy
-        elif key.startswith("bounds"):
-            table = Bounds
-        close = difflib.get_close_matches(name, table.__struct_fields__, 1)
+        table = {"bounds": Bounds, "default_service": ServicePolicy}.get(key, kind)
+        close = difflib.get_close_matches(unknown[1], table.__struct_fields__, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        return f"{name}: there is no such setting{'' if key == 'settings' else ' in ' + key}{hint}"
-    return f"{key}: {sentence[0].lower()}{sentence[1:]}".replace("`", "")
+        return f"{'.'.join(filter(None, (key, unknown[1])))}: there is no such setting{hint}"
+    if key.endswith("delivery"):
+        sentence += " (at_most_once or at_least_once)"
+    return f"{key or 'settings'}: {sentence[0].lower()}{sentence[1:]}".replace("`", "")

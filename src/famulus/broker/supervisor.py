@@ -93,7 +93,7 @@ class Supervisor:
     # -- starting and dying -------------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
-        facts = {"settings": msgspec.to_builtins(self.settings), "ipc": self._ipc}
+        facts = {"settings": msgspec.to_builtins(self.settings), "ipc": self._ipc, "restarted": self._announced}
         if child is not self._dispatcher:
             # A new life is a new name: nothing that the former one was asked is taken for its own.
             facts["router_id"] = self._router_ids[child] = f"{child.name}-{secrets.token_hex(4)}"

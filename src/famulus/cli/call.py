@@ -61,6 +61,8 @@ def call(
                 outcome = answer.outcome if isinstance(answer, OutcomeError) else "OK"
                 worst = max(worst, outcome, key=_WORST_LAST.index)
                 _show(answer, outcome, time.monotonic() - started if count == 1 else None, as_json)
+        if worst == "REJECTED" and not client.was_connected:
+            typer.echo(f"is a broker running at {client.address}?", err=True)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     raise typer.Exit(_EXIT_CODES[worst])

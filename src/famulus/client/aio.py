@@ -40,6 +40,15 @@ class AsyncClient:
         self._step_planned = False
         self._closed = False
 
+    @property
+    def address(self) -> str:
+        return self._connection.address
+
+    @property
+    def was_connected(self) -> bool:
+        """Whether a broker has ever answered at that address."""
+        return self._connection.link.was_up
+
     # -- asking -------------------------------------------------------------------------------------------------
 
     async def request(

@@ -24,7 +24,11 @@ class Connection:
         self.address = frontend(broker)
         self.session = ClientSession()
         self._context: zmq.Context[Socket] = new_context()
-        self.link = Link(self._context, self.address)
+        try:
+            self.link = Link(self._context, self.address)
+        except BaseException:
+            self._context.term()
+            raise
 
     def step(self) -> list[Done]:
         """Take in whatever came, send whatever can leave; the tasks that ended by this."""

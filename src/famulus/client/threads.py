@@ -15,7 +15,6 @@ from typing import Literal, overload
 from famulus.client import connection as rules
 from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
 from famulus.client.window import Place, Window
-from famulus.core.clock import NEVER_NS
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
 from famulus.net.waiting import Bell, Waiting
@@ -47,6 +46,15 @@ class Client:
         self._gate = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="famulus-client", daemon=True)
         self._thread.start()
+
+    @property
+    def address(self) -> str:
+        return self._connection.address
+
+    @property
+    def was_connected(self) -> bool:
+        """Whether a broker has ever answered at that address."""
+        return self._connection.link.was_up
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -221,7 +229,6 @@ class Client:
         waiting = Waiting()
         for source in (connection.link.socket, connection.link.monitor, self._bell.fd):
             waiting.watch(source)
-        writing = False
         while not self._closing:
             self._bell.answer()
             now_ns = monotonic_ns()
@@ -230,11 +237,8 @@ class Client:
                 session.submit(now_ns, take, service, body, timeout_ms, priority, message_id)
             for done in connection.step():
                 done.token(done)  # type: ignore[operator]
-            stuck = bool(session.unsent) and connection.link.up
-            if stuck != writing:
-                writing = stuck
-                waiting.watch_writing(connection.link.socket, writing)
-            waiting.wait(session.next_due_ns if len(session) else NEVER_NS)
+            waiting.wait(session.next_due_ns)
+        waiting.close()
         self._end()
 
     def _end(self) -> None:

@@ -32,7 +32,7 @@ class Link:
         self.monitor: sockets.Socket = self.socket.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         )
-        self.up = False
+        self.up = self.was_up = False
         try:
             self.socket.connect(address)
         except zmq.ZMQError as error:
@@ -46,6 +46,7 @@ class Link:
             up = _EVENT.unpack(event)[0] == zmq.EVENT_HANDSHAKE_SUCCEEDED
             if up != self.up:
                 self.up = up
+                self.was_up = self.was_up or up
                 changes.append(Change.UP if up else Change.DOWN)
         return changes
 

@@ -1,41 +1,51 @@
-"""Waits for sockets, file descriptors and the clock at once; another thread can end the wait. Knows no protocol."""
+"""Waits for sockets, file descriptors and the clock at once; another thread can end the wait. Knows no protocol.
+
+A zmq socket has a file descriptor that only says "look again", once: sending or receiving may swallow the news. So
+whoever waits here must, before each wait and after each send, have received until there was nothing more. In return
+a wait is one system call; zmq's own poller makes several per socket.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 from contextlib import suppress
 from time import monotonic_ns
 
 import zmq
 
-from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.net.sockets import Socket
 
 #: A wait never lasts longer than this, so that a clock that jumped or a lost wake-up is mended by itself.
-LONGEST_MS = 10_000
+LONGEST_S = 10.0
 
 
 class Waiting:
     def __init__(self) -> None:
-        self._poller = zmq.Poller()
+        self._epoll = select.epoll()
+        self._sources: dict[int, Socket | int] = {}
 
     def watch(self, source: Socket | int) -> None:
-        self._poller.register(source, zmq.POLLIN)
-
-    def watch_writing(self, source: Socket, writing: bool) -> None:
-        """Also wake, or no longer, when the socket takes messages again."""
-        self._poller.register(source, zmq.POLLIN | zmq.POLLOUT if writing else zmq.POLLIN)
+        fd = source if isinstance(source, int) else int(source.getsockopt(zmq.FD))
+        self._sources[fd] = source
+        self._epoll.register(fd, select.EPOLLIN)
 
     def forget(self, source: Socket | int) -> None:
-        self._poller.unregister(source)
+        """To be called before the source is closed."""
+        fd = next(fd for fd, watched in self._sources.items() if watched is source)
+        del self._sources[fd]
+        self._epoll.unregister(fd)
 
     def wait(self, until_ns: int) -> list[Socket | int]:
-        """What is ready by `until_ns`; nothing if nothing is."""
-        timeout_ms = LONGEST_MS
+        """What has news by `until_ns`; nothing if nothing has."""
+        timeout_s = LONGEST_S
         if until_ns < NEVER_NS:
-            # Rounded up: waking a little early would only mean to wait again.
-            timeout_ms = min(max(0, -((monotonic_ns() - until_ns) // NS_PER_MS)), LONGEST_MS)
-        return [source for source, _ in self._poller.poll(timeout_ms)]
+            timeout_s = min(max(0.0, (until_ns - monotonic_ns()) / NS_PER_S), LONGEST_S)
+        return [self._sources[fd] for fd, _ in self._epoll.poll(timeout_s) if fd in self._sources]
+
+    def close(self) -> None:
+        self._epoll.close()
 
 
 class Bell:

@@ -85,7 +85,8 @@ class BrokerActor(Actor):
         self.alive = True
         self.links = {"client": {}, "worker": {}, "router": {}}
         self.inbox.clear()
-        self.core = Dispatcher(self.world.bounds, self.random.getrandbits(64), self.world.declared)
+        settled_at_ns = self.world.clock.now_ns + NS_PER_S if self.lives > 1 else 0
+        self.core = Dispatcher(self.world.bounds, self.random.getrandbits(64), self.world.declared, settled_at_ns)
 
     def die(self) -> None:
         self.alive = False

@@ -98,7 +98,24 @@ class Assignment:
             return None
         for name in new:
             self.services[name] = Service(name)
-        return [self.services[name] for name in names]
+        services = [self.services[name] for name in names]
+        for service in services:
+            service.expected_by_ns = NEVER_NS
+        return services
+
+    def expect_service(self, name: bytes, services_max: int, until_ns: int) -> Service | None:
+        """A service that nobody has offered yet, for tasks that may wait for it; None if there are too many."""
+        if len(self.services) >= services_max:
+            return None
+        service = self.services[name] = Service(name)
+        service.expected_by_ns = until_ns
+        return service
+
+    def stop_expecting(self) -> None:
+        """Whoever has not come back by now is not there: their services are unknown again."""
+        for service in list(self.services.values()):
+            if service.expected_by_ns < NEVER_NS and not service.backlog.tasks:
+                del self.services[service.name]
 
     def enter(self, session: Session, now_ns: int) -> None:
         """The worker is ready: its slots are free for the taking."""
@@ -128,7 +145,10 @@ class Assignment:
 
     def on_tick(self, now_ns: int) -> None:
         for task in self.timers.due(now_ns):
-            if task.stage == QUEUED:
+            if task.stage == QUEUED and _waits_until_ns(task) > now_ns:
+                # Its service was only expected when it came, and is there now.
+                self.timers.set(task, _waits_until_ns(task))
+            elif task.stage == QUEUED:
                 self._leave_backlog(task)
                 self._too_late_in_backlog(task, now_ns)
             else:
@@ -164,8 +184,7 @@ class Assignment:
         task.stage = QUEUED
         task.service.backlog.push(task, front=front)
         self._backlogged[task.service] = None
-        oldest_ns = task.arrived_ns + task.terms.backlog_age_ms * NS_PER_MS
-        self.timers.set(task, min(task.deadline_ns, oldest_ns))
+        self.timers.set(task, _waits_until_ns(task))
 
     def _leave_backlog(self, task: Task) -> None:
         backlog = task.service.backlog
@@ -222,6 +241,8 @@ class Assignment:
             rejection = inner.REJECTED_EXPIRED
         elif task.service.sessions:
             rejection = inner.REJECTED_TOO_LONG
+        elif task.service.expected_by_ns <= now_ns:
+            rejection = inner.REJECTED_NO_SERVICE
         else:
             rejection = inner.REJECTED_NO_WORKER
         self._end_unstarted(task, rejection, inner.UNKNOWN_WORKER_LOST)
@@ -251,6 +272,12 @@ class Assignment:
             self.open_bytes -= len(task.body)
             task.body = b""
         self._to_clients.append([task.client, task.envelope, task.client_prefix + tail, body])
+
+
+def _waits_until_ns(task: Task) -> int:
+    """How long a task may be in the backlog."""
+    oldest_ns = task.arrived_ns + task.terms.backlog_age_ms * NS_PER_MS
+    return min(task.deadline_ns, oldest_ns, task.service.expected_by_ns)
 
 
 def _urgency(service: Service) -> tuple[int, int]:

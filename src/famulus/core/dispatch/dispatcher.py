@@ -23,6 +23,7 @@ from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.questions import Question, Questions
 from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.task import Task
+from famulus.core.timers import TICK_NS
 from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import write_error
 
@@ -35,7 +36,8 @@ _NOT_CONNECTED = write_error(reasons.NOT_CONNECTED, "connect again")
 
 
 class Dispatcher:
-    def __init__(self, bounds: Bounds, first_number: int, declared: list[bytes]) -> None:
+    def __init__(self, bounds: Bounds, first_number: int, declared: list[bytes], settled_at_ns: int = 0) -> None:
+        """Until `settled_at_ns` tasks of unknown services may wait: a predecessor's workers are on their way back."""
         self.to_clients: list[Frames] = []
         self.to_workers: list[Frames] = []
         self.bounds = bounds
@@ -51,6 +53,7 @@ class Dispatcher:
         )
         self.sessions = Sessions(self.assignment, self.to_workers, self.counters, bounds)
         self.assignment.offer_services(declared, bounds.services_max)
+        self._settled_at_ns = settled_at_ns
         self.draining = False
         self._drained_by_ns = NEVER_NS
         self._terms: dict[bytes, inner.Terms] = {}
@@ -164,6 +167,9 @@ class Dispatcher:
         self.sessions.on_tick(now_ns)
         self.questions.on_tick(now_ns)
         self._give_up_poison()
+        if self._settled_at_ns and now_ns > self._settled_at_ns + TICK_NS:
+            self._settled_at_ns = 0
+            self.assignment.stop_expecting()
         if self.draining and now_ns >= self._drained_by_ns:
             self.assignment.end_all()
 
@@ -175,6 +181,7 @@ class Dispatcher:
             self.sessions.next_due_ns,
             self.questions.next_due_ns,
             self._drained_by_ns if self.assignment.open_tasks else NEVER_NS,
+            self._settled_at_ns + 2 * TICK_NS if self._settled_at_ns else NEVER_NS,
         )
 
     def drain(self, now_ns: int, within_ns: int) -> None:
@@ -207,6 +214,8 @@ class Dispatcher:
     def _on_accept(self, question: Question, decision: Frames, now_ns: int) -> None:
         _, _, name, terms_frame, worker_prefix, client_prefix = decision
         service = self.assignment.services.get(name)
+        if service is None and now_ns < self._settled_at_ns:
+            service = self.assignment.expect_service(name, self.bounds.services_max, self._settled_at_ns)
         if service is None or self.draining:
             rejection = inner.REJECTED_DRAINING if self.draining else inner.REJECTED_NO_SERVICE
             self.counters.accepted += 1

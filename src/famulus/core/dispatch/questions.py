@@ -149,9 +149,12 @@ class Questions:
 
     @property
     def next_due_ns(self) -> int:
-        # A silent router matters only while it owes an answer.
-        due = [router.seen_ns + ROUTER_SILENCE_NS for router in self._routers.values() if router.asked]
-        return min(due, default=NEVER_NS)
+        due_ns = NEVER_NS
+        for router in self._routers.values():
+            # A silent router matters only while it owes an answer.
+            if router.asked and router.seen_ns + ROUTER_SILENCE_NS < due_ns:
+                due_ns = router.seen_ns + ROUTER_SILENCE_NS
+        return due_ns
 
     def _offer(self, question: Question) -> None:
         routers = self._routers

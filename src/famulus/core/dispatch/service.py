@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.backlog import Backlog
 from famulus.core.dispatch.lru import LRU
 
 
 class Service:
-    __slots__ = ("backlog", "lru", "name", "sessions")
+    __slots__ = ("backlog", "expected_by_ns", "lru", "name", "sessions")
 
     def __init__(self, name: bytes) -> None:
         self.name = name
@@ -15,3 +16,5 @@ class Service:
         self.backlog = Backlog()
         #: How many workers offer it now.
         self.sessions = 0
+        #: Nobody has offered it to this dispatcher yet, but its workers may be on their way back until then.
+        self.expected_by_ns = NEVER_NS

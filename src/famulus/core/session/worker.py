@@ -78,7 +78,6 @@ class WorkerSession:
         """A new connection: say who we are."""
         if self.state is State.GONE:
             return
-        self.relink_at_ns = NEVER_NS
         self._heard_ns = now_ns
         self._connect(now_ns)
 
@@ -195,6 +194,8 @@ class WorkerSession:
 
     def _connect(self, now_ns: int) -> None:
         self._tickets.clear()
+        # A link that was given up may speak again ("connect again"): then it is not to be cut in the middle of work.
+        self.relink_at_ns = NEVER_NS
         self.state = State.CONNECTING
         self._send("CONNECT", **self._who(), slots=self.slots, heartbeat_ms=self._wish_ms)
         self._ping_at_ns = now_ns + self._heartbeat_ns
