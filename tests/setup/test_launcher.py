@@ -55,9 +55,7 @@ class Checkout:
     def command(self, **environment: str) -> dict[str, str]:
         return {"PATH": str(self.bin), "FAKE_LOG": str(self.log), "FAKE_VERSION": "3.12", **environment}
 
-    def run(
-        self, *args: str, script: Path | str | None = None, cwd: Path | None = None, **environment: str
-    ) -> Result:
+    def run(self, *args: str, script: Path | str | None = None, cwd: Path | None = None, **environment: str) -> Result:
         """Run the launcher; the calls are those that this run made."""
         before = len(self.log.read_text())
         done = subprocess.run(
@@ -136,9 +134,7 @@ def test_the_python_asked_for_is_taken_and_none_else(checkout: Checkout) -> None
 def test_a_missing_venv_module_is_named_with_its_remedy(checkout: Checkout) -> None:
     result = checkout.run(FAKE_NO_VENV="yes")
     assert result.code == 1
-    assert result.said == [
-        "famulus: Python 3.12 has no venv module; on Debian or Ubuntu: apt install python3.12-venv"
-    ]
+    assert result.said == ["famulus: Python 3.12 has no venv module; on Debian or Ubuntu: apt install python3.12-venv"]
 
 
 def test_a_first_start_sets_up_and_passes_the_arguments_on(checkout: Checkout) -> None:
@@ -175,9 +171,7 @@ def test_a_symlink_and_another_folder_find_the_checkout(checkout: Checkout, tmp_
     assert checkout.run("x", script="./famulus").calls == ["famulus x"]
 
 
-@pytest.mark.parametrize(
-    "name", ["requirements.lock", "pyproject.toml", "setup.py", "src/famulus/net/_pump.c"]
-)
+@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml", "setup.py", "src/famulus/net/_pump.c"])
 def test_a_changed_source_refreshes_what_is_there(checkout: Checkout, name: str) -> None:
     checkout.run()
     with (checkout.root / name).open("a") as file:
@@ -217,8 +211,7 @@ def test_without_a_compiler_it_says_so_and_goes_on(checkout: Checkout) -> None:
 def test_two_at_the_same_time_set_up_once(checkout: Checkout) -> None:
     environment = checkout.command(FAKE_PIP_SECONDS="0.3")
     both = [
-        subprocess.Popen([checkout.root / "famulus", "x"], env=environment, stderr=subprocess.DEVNULL)
-        for _ in range(2)
+        subprocess.Popen([checkout.root / "famulus", "x"], env=environment, stderr=subprocess.DEVNULL) for _ in range(2)
     ]
     assert [process.wait(timeout=30) for process in both] == [0, 0]
     calls = checkout.log.read_text().splitlines()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from time import monotonic_ns
 from typing import IO, Any
 
@@ -63,11 +64,10 @@ class Child:
     def tell(self, command: dict[str, Any]) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        try:
+        # If it is dead, its standard output says so too, and there it is looked at.
+        with suppress(BrokenPipeError):
             self._process.stdin.write(msgspec.json.encode(command) + b"\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it is dead; its standard output says so too, and there it is looked at
 
     def hear(self) -> bool:
         """Take in its reports; False if it is gone."""
@@ -87,7 +87,9 @@ class Child:
         """Take its exit status, and say how it died."""
         assert self._process is not None
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            # What it was told and did not take would be written once more.
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
         self.stdout.close()
         try:
             code = self._process.wait(5)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gc
-import resource
 import secrets
 from time import monotonic_ns
 from typing import Any
 
 import msgspec
-import zmq
 
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
@@ -37,10 +35,8 @@ class DispatcherProcess:
         self._workers = sockets.outside_router(context, settings.bounds.body_bytes_max)
         self.frontend_port = sockets.bind(self._clients, settings.host, settings.frontend_port, "frontend_port")
         self.backend_port = sockets.bind(self._workers, settings.host, settings.backend_port, "backend_port")
-        self._routers = sockets.inside(context, zmq.ROUTER)
-        self._routers.bind(f"ipc://{ipc}/task")
-        self._announcements = sockets.inside(context, zmq.SUB)
-        self._announcements.bind(f"ipc://{ipc}/announcements")
+        self._routers = sockets.inside_router(context, f"ipc://{ipc}/task")
+        self._announcements = sockets.inside_sub(context, f"ipc://{ipc}/announcements")
         declared = [name.encode() for name in settings.services]
         # After a crash, workers come back within a heartbeat; tasks may wait for them a little longer.
         settled_at_ns = monotonic_ns() + min(3 * settings.heartbeat_ms * NS_PER_MS, 5 * NS_PER_S) if restarted else 0
@@ -126,8 +122,9 @@ class DispatcherProcess:
         batches = core.questions.take_batches()
         # What a refusal leads to is sent at once, too; each one ends a session or a router, so this ends.
         while core.to_workers or core.to_clients or batches:
-            for message in self._send(self._routers, [[router, inner.write_batch(parts)] for router, parts in batches]):
-                core.on_router_gone(message[0])
+            packed = [[router, inner.write_batch(parts)] for router, parts in batches]
+            for router, frame in self._send(self._routers, packed):
+                core.on_refused_router(router, inner.read_batch(frame))
             if refused := self._send(self._workers, core.to_workers):
                 core.on_refused_workers(now_ns, refused)
             if refused := self._send(self._clients, core.to_clients):
@@ -171,9 +168,6 @@ class DispatcherProcess:
 
 
 def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
-    # Each client and worker is a file descriptor, and the usual soft limit of 1024 is soon reached.
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     settings = msgspec.convert(facts["settings"], Settings)
     process = DispatcherProcess(settings, facts["ipc"], facts["restarted"], lifeline)
     lifeline.report(ready=True, frontend_port=process.frontend_port, backend_port=process.backend_port)

@@ -9,7 +9,6 @@ from time import monotonic_ns
 from typing import Any
 
 import msgspec
-import zmq
 
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
@@ -28,11 +27,8 @@ class RouterProcess:
         self._lifeline = lifeline
         self._core = Router(settings.book(), message_ids())
         context = sockets.new_context()
-        dealer = sockets.inside(context, zmq.DEALER)
-        dealer.setsockopt(zmq.IDENTITY, router_id)
-        self._link = Link(context, f"ipc://{ipc}/task", dealer)
-        self._announcements = sockets.inside(context, zmq.PUB)
-        self._announcements.connect(f"ipc://{ipc}/announcements")
+        self._link = Link(context, f"ipc://{ipc}/task", sockets.inside_dealer(context, router_id))
+        self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
         self._beat_ns = 0
 
     def run(self) -> None:

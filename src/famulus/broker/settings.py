@@ -24,7 +24,7 @@ from famulus.wire import limits
 FRONTEND_PORT = 7100
 BACKEND_PORT = 7101
 
-_Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
+_Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 _Port = Annotated[int, Meta(ge=0, le=65535)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import secrets
 import selectors
 import shutil
@@ -17,7 +18,6 @@ from collections.abc import Callable
 from time import monotonic_ns
 
 import msgspec
-import zmq
 
 from famulus.broker.child import Child
 from famulus.broker.settings import Settings
@@ -33,14 +33,17 @@ log = logging.getLogger("famulus.broker")
 HANG_NS = 5 * NS_PER_S
 START_NS = 30 * NS_PER_S
 
+#: What the system allows one process by default (fs.nr_open).
+FILES_MAX = 1 << 20
+FILES_FEW = 1024
+
 
 class Supervisor:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._ipc = tempfile.mkdtemp(prefix="famulus-")  # only we may look into it
         self._context = sockets.new_context()
-        self._announcements = sockets.inside(self._context, zmq.PUB)
-        self._announcements.connect(f"ipc://{self._ipc}/announcements")
+        self._announcements = sockets.inside_pub(self._context, f"ipc://{self._ipc}/announcements")
         self._dispatcher = Child("dispatcher", "famulus.broker.dispatcher")
         self._routers = [
             Child(f"router-{number}", "famulus.broker.router") for number in range(1, settings.routers + 1)
@@ -56,6 +59,7 @@ class Supervisor:
     def run(self, on_ready: Callable[[Settings], None]) -> None:
         """Until a signal says so; BrokerFailed or SettingsError if it cannot go on."""
         wakeup = self._catch_signals()
+        _allow_many_files()
         try:
             self._start(self._dispatcher)
             for router in self._routers:
@@ -177,7 +181,8 @@ class Supervisor:
                 child.bury()
         counters = self._dispatcher.facts.get("counters")
         if counters:
-            log.info("stopped; %s", ", ".join(f"{name} {count}" for name, count in counters.items() if count))
+            counted = ", ".join(f"{name} {count}" for name, count in counters.items() if count)
+            log.info("stopped; %s", counted or "there was nothing to do")
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
@@ -185,6 +190,15 @@ class Supervisor:
         os.close(wakeup)
         self._context.destroy(linger=0)
         shutil.rmtree(self._ipc, ignore_errors=True)
+
+
+def _allow_many_files() -> None:
+    """Every connection is a file, for which the usual limit is low; we may raise it as far as the hard limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    if limit < FILES_FEW:
+        log.warning("at most %d files may be open: beyond that many connections, new ones have to wait", limit)
 
 
 def _in_seconds(delay_ns: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,9 +51,7 @@ def broker(
     if check:
         _show(settings)
         return
-    log = set_up_logs(log_level)
-    if not settings.is_local:
-        log.warning("%s is not loopback, and there is no authentication: whoever reaches it may use it", settings.host)
+    set_up_logs(log_level)
     from famulus.broker.supervisor import Supervisor
 
     Supervisor(settings).run(_say_ready)
@@ -64,6 +63,9 @@ def _say_ready(settings: Settings) -> None:
     typer.echo(
         f"broker {settings.identity} is ready: clients {book.broker.frontend}, workers {book.broker.backend} ({count})"
     )
+    if not settings.is_local:
+        log = logging.getLogger("famulus")
+        log.warning("%s is not loopback, and there is no authentication: whoever reaches it may use it", settings.host)
 
 
 def _show(settings: Settings) -> None:

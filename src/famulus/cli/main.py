@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from famulus import __version__
-from famulus.cli import bench, broker, call, demo, doctor, test, worker
+from famulus.cli import bench, broker, call, demo, doctor, simulate, test, worker
 from famulus.errors import FamulusError
 
 #: In the order of the help.
@@ -27,6 +27,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "call": call.call,
     "demo": demo.demo,
     "doctor": doctor.doctor,
+    "simulate": simulate.simulate,
     "test": test.run_tests,
     "worker": worker.worker,
 }

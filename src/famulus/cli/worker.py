@@ -33,16 +33,13 @@ def worker(
 ) -> None:
     """Run the worker that a Python module defines. Options win over what the module says.
 
-    The module is looked for in the current folder first. One that could be named here as `shop` or `shop:worker`:
+    The module is looked for in the current folder first. With this in shop.py it is `shop` or `shop:worker`:
 
+    \b
       from famulus import Worker
-
       worker = Worker(slots=4)
-
       @worker.service("echo")
-
       def echo(body):
-
           return body
 
     Ctrl-C or SIGTERM drains: no new tasks, and the running ones may finish; a second one stops at once.

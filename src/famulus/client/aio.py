@@ -10,8 +10,6 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Literal, overload
 
-import zmq
-
 from famulus.client import connection as rules
 from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
 from famulus.client.threads import Body
@@ -19,6 +17,7 @@ from famulus.client.window import Place, Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
+from famulus.net.sockets import descriptor
 from famulus.wire.limits import PRIORITY_DEFAULT
 
 
@@ -203,7 +202,7 @@ class AsyncClient:
 
     def _descriptors(self) -> list[int]:
         link = self._connection.link
-        return [int(socket.getsockopt(zmq.FD)) for socket in (link.socket, link.monitor)]
+        return [descriptor(link.socket), descriptor(link.monitor)]
 
     def _step(self) -> None:
         self._step_planned = False

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from time import monotonic_ns
 
-import zmq
-
 from famulus.core.session.client import ClientSession, Done
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
 from famulus.net.addresses import frontend
 from famulus.net.link import BATCH_MAX, Change, Link
-from famulus.net.sockets import Socket, new_context
+from famulus.net.sockets import new_context
 from famulus.wire import limits, reasons
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -23,7 +21,7 @@ class Connection:
     def __init__(self, broker: str | None) -> None:
         self.address = frontend(broker)
         self.session = ClientSession()
-        self._context: zmq.Context[Socket] = new_context()
+        self._context = new_context()
         try:
             self.link = Link(self._context, self.address)
         except BaseException:
@@ -43,18 +41,18 @@ class Connection:
                 done += session.on_messages(batch)
             if Change.DOWN in changes:
                 done += session.on_lost()
-            sent = self._send()
+            sent = self._send(now_ns)
             if session.next_due_ns <= now_ns:
                 done += session.on_tick(now_ns)
             # Sending may have swallowed the news that something came: look until there is nothing more.
             if not sent and len(batch) < BATCH_MAX:
                 return done
 
-    def _send(self) -> int:
+    def _send(self, now_ns: int) -> int:
         session = self.session
         if not session.unsent:
             return 0
-        sent = self.link.send(session.next_to_send(BATCH_MAX))
+        sent = self.link.send(session.next_to_send(now_ns, BATCH_MAX))
         session.on_sent(sent)
         return sent
 

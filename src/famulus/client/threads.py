@@ -17,6 +17,7 @@ from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
 from famulus.client.window import Place, Window
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
+from famulus.net.sockets import Socket
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire.limits import PRIORITY_DEFAULT
 
@@ -229,15 +230,17 @@ class Client:
         waiting = Waiting()
         for source in (connection.link.socket, connection.link.monitor, self._bell.fd):
             waiting.watch(source)
+        ready: list[Socket | int] = []
         while not self._closing:
-            self._bell.answer()
+            if self._bell.fd in ready:
+                self._bell.answer()
             now_ns = monotonic_ns()
             while wishes:
                 take, service, body, timeout_ms, priority, message_id = wishes.popleft()
                 session.submit(now_ns, take, service, body, timeout_ms, priority, message_id)
             for done in connection.step():
                 done.token(done)  # type: ignore[operator]
-            waiting.wait(session.next_due_ns)
+            ready = waiting.wait(session.next_due_ns)
         waiting.close()
         self._end()
 

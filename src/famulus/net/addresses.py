@@ -24,6 +24,8 @@ def backend(wish: str | None) -> str:
 def _address(text: str) -> str:
     if "://" not in text:
         text = f"tcp://{text}"
-    if re.fullmatch(r"tcp://(\[[^\]]+\]|[^:/\s]+):\d{1,5}|(ipc|inproc)://\S+", text) is None:
+    match = re.fullmatch(r"tcp://(?:\[[^\]]+\]|[^:/\s]+):(\d{1,5})|(?:ipc|inproc)://\S+", text)
+    # libzmq would take only the lower 16 bits of a larger number, and connect to somebody else.
+    if match is None or (match[1] and not 0 < int(match[1]) <= 65535):
         raise SettingsError(f"{text!r} is not a broker's address; one looks like {FRONTEND}")
     return text

@@ -24,9 +24,7 @@ class Change(Enum):
 
 
 class Link:
-    def __init__(
-        self, context: zmq.Context[sockets.Socket], address: str, socket: sockets.Socket | None = None
-    ) -> None:
+    def __init__(self, context: sockets.Context, address: str, socket: sockets.Socket | None = None) -> None:
         self.address = address
         self.socket = socket or sockets.outside_dealer(context)
         self.monitor: sockets.Socket = self.socket.get_monitor_socket(

@@ -24,18 +24,19 @@ import zmq
 from famulus.errors import SettingsError
 
 Socket = zmq.Socket[bytes]
+Context = zmq.Context[Socket]
 
 CLIENT_RECONNECT_MS = 50
 CLIENT_RECONNECT_MAX_MS = 2000
 
 
-def new_context(io_threads: int = 1) -> zmq.Context[Socket]:
-    context: zmq.Context[Socket] = zmq.Context(io_threads)
+def new_context(io_threads: int = 1) -> Context:
+    context: Context = zmq.Context(io_threads)
     # The default of 1023 sockets is for us; connections are bounded by file descriptors alone.
     return context
 
 
-def outside_router(context: zmq.Context[Socket], body_bytes_max: int) -> Socket:
+def outside_router(context: Context, body_bytes_max: int) -> Socket:
     """What clients or workers connect to."""
     socket = context.socket(zmq.ROUTER)
     _set(
@@ -56,7 +57,7 @@ def outside_router(context: zmq.Context[Socket], body_bytes_max: int) -> Socket:
     return socket
 
 
-def outside_dealer(context: zmq.Context[Socket]) -> Socket:
+def outside_dealer(context: Context) -> Socket:
     """What a client or worker connects with."""
     socket = context.socket(zmq.DEALER)
     _set(
@@ -78,17 +79,47 @@ def outside_dealer(context: zmq.Context[Socket]) -> Socket:
     return socket
 
 
-def inside(context: zmq.Context[Socket], kind: int) -> Socket:
+def inside_router(context: Context, address: str) -> Socket:
+    """What the routers of this broker connect to."""
+    socket = _inside(context, zmq.ROUTER)
+    socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    socket.bind(address)
+    return socket
+
+
+def inside_dealer(context: Context, identity: bytes) -> Socket:
+    """What a router connects with, once it is part of a `Link`."""
+    socket = _inside(context, zmq.DEALER)
+    _set(socket, {zmq.IMMEDIATE: 1})
+    socket.setsockopt(zmq.IDENTITY, identity)
+    return socket
+
+
+def inside_sub(context: Context, address: str) -> Socket:
+    """Where announcements are heard."""
+    socket = _inside(context, zmq.SUB)
+    socket.setsockopt(zmq.SUBSCRIBE, b"")
+    socket.bind(address)
+    return socket
+
+
+def inside_pub(context: Context, address: str) -> Socket:
+    """Where announcements are made."""
+    socket = _inside(context, zmq.PUB)
+    socket.connect(address)
+    return socket
+
+
+def _inside(context: Context, kind: int) -> Socket:
     """A socket between the processes of one broker; the dispatcher's own bounds limit what is in it."""
     socket = context.socket(kind)
     _set(socket, {zmq.LINGER: 0, zmq.SNDHWM: 0, zmq.RCVHWM: 0, zmq.RECONNECT_IVL: 10, zmq.RECONNECT_IVL_MAX: 500})
-    if kind == zmq.ROUTER:
-        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-    if kind == zmq.DEALER:
-        socket.setsockopt(zmq.IMMEDIATE, 1)
-    if kind == zmq.SUB:
-        socket.setsockopt(zmq.SUBSCRIBE, b"")
     return socket
+
+
+def descriptor(socket: Socket) -> int:
+    """The file descriptor that has news when the socket has; see `famulus.net.waiting` for what that means."""
+    return int(socket.getsockopt(zmq.FD))
 
 
 def bind(socket: Socket, host: str, port: int, key: str) -> int:

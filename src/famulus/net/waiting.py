@@ -12,10 +12,8 @@ import select
 from contextlib import suppress
 from time import monotonic_ns
 
-import zmq
-
 from famulus.core.clock import NEVER_NS, NS_PER_S
-from famulus.net.sockets import Socket
+from famulus.net.sockets import Socket, descriptor
 
 #: A wait never lasts longer than this, so that a clock that jumped or a lost wake-up is mended by itself.
 LONGEST_S = 10.0
@@ -27,7 +25,7 @@ class Waiting:
         self._sources: dict[int, Socket | int] = {}
 
     def watch(self, source: Socket | int) -> None:
-        fd = source if isinstance(source, int) else int(source.getsockopt(zmq.FD))
+        fd = source if isinstance(source, int) else descriptor(source)
         self._sources[fd] = source
         self._epoll.register(fd, select.EPOLLIN)
 
@@ -61,11 +59,14 @@ class Bell:
             os.eventfd_write(self.fd, 1)
 
     def answer(self) -> None:
-        """The sleeper is awake. Whatever is asked of it from now on rings again; what was asked before, it must see."""
-        if self._rung:
-            with suppress(BlockingIOError):
-                os.eventfd_read(self.fd)
-            self._rung = False
+        """To be called by the sleeper when `fd` has news, and before it looks at what it is asked.
+
+        In this order: who rings between the two lines rings in vain, but what he asked for is there to be seen. The
+        other way round his ring would be swallowed and the next one never made.
+        """
+        with suppress(BlockingIOError):
+            os.eventfd_read(self.fd)
+        self._rung = False
 
     def close(self) -> None:
         os.close(self.fd)

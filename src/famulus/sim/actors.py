@@ -134,7 +134,7 @@ class BrokerActor(Actor):
             core.on_refused_workers(now_ns, self._send("worker", core.to_workers))
             for router, questions in batches:
                 if self._send("router", [[router, *question] for question in questions]):
-                    core.on_router_gone(router)
+                    core.on_refused_router(router, questions)
             batches = core.questions.take_batches()
 
     def _send(self, door: str, outgoing: list[Frames]) -> list[Frames]:
@@ -319,7 +319,7 @@ class ClientActor(Peer):
             self._ended(session.on_lost())
         else:
             taken = 0
-            for message in session.next_to_send(BATCH_MAX):
+            for message in session.next_to_send(now_ns, BATCH_MAX):
                 if not self.link.to_broker(message):
                     break
                 taken += 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from famulus.sim.invariants import demand
+
 
 @dataclass(slots=True)
 class Entry:
@@ -34,6 +36,7 @@ class Ledger:
                 entry.disturbed = True
 
     def ran(self, body: bytes) -> None:
+        demand(body in self.entries, "a worker was given a task that nobody has submitted")
         self.entries[body].runs += 1
 
     def ended(self, body: bytes, now_ns: int, outcome: str, reason: str) -> None:

@@ -17,7 +17,7 @@ from famulus.wire import limits, reasons
 
 Fields = dict[str, Any]
 
-_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 # No pattern here: a service that no worker could offer is simply not there, and a pattern costs every task.
 _Asked = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 _MessageId = Annotated[str, msgspec.Meta(max_length=limits.MESSAGE_ID_CHARS_MAX)]

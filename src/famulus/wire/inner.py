@@ -84,7 +84,7 @@ def write_terms(terms: Terms) -> bytes:
 
 
 def read_terms(frame: bytes) -> Terms:
-    timeout, priority, at_least_once, *rest = _TERMS.unpack(frame)
+    timeout, priority, at_least_once, *rest = _unpack(_TERMS, frame)
     return Terms(timeout, priority, bool(at_least_once), *rest)
 
 
@@ -93,7 +93,14 @@ def write_session_terms(terms: SessionTerms) -> bytes:
 
 
 def read_session_terms(frame: bytes) -> SessionTerms:
-    return SessionTerms(*_SESSION_TERMS.unpack(frame))
+    return SessionTerms(*_unpack(_SESSION_TERMS, frame))
+
+
+def _unpack(layout: struct.Struct, frame: bytes) -> tuple[int, ...]:
+    try:
+        return layout.unpack(frame)
+    except struct.error as error:
+        raise ProtocolError(reasons.BAD_FRAMES, str(error)) from None
 
 
 def write_names(names: list[str]) -> bytes:

@@ -112,9 +112,7 @@ def test_every_shape_arrives_as_it_left(
 
 
 @pytest.mark.parametrize("count", [16, 17, 18, 20, 40])
-def test_a_message_too_long_is_cut_and_the_next_is_whole(
-    twin: ModuleType, context: Context, count: int
-) -> None:
+def test_a_message_too_long_is_cut_and_the_next_is_whole(twin: ModuleType, context: Context, count: int) -> None:
     push, pull = pair_of(context, zmq.PUSH, zmq.PULL)
     frames = [b"%d" % number for number in range(count)]
     assert twin.send_many(push, [frames, [b"next"]]) == []
@@ -377,9 +375,7 @@ def chosen(wish: str, *, hide_native: bool = False) -> subprocess.CompletedProce
     hide = "import sys; sys.modules['famulus.net._pump'] = None; " if hide_native else ""
     script = hide + "from famulus.net import pump; print(pump.NATIVE, pump.WHY_NOT_NATIVE)"
     environment = {**os.environ, "FAMULUS_PUMP": wish}
-    return subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
 
 
 def test_python_can_be_forced() -> None:

@@ -21,9 +21,11 @@ from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.questions import Question, Questions
+from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.task import Task
 from famulus.core.timers import TICK_NS
+from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import write_error
 
@@ -42,7 +44,7 @@ class Dispatcher:
         self.to_workers: list[Frames] = []
         self.bounds = bounds
         self.counters = Counters()
-        self.questions = Questions(first_number)
+        self.questions = Questions(first_number, self.counters)
         self.assignment = Assignment(
             self.to_clients,
             self.to_workers,
@@ -99,6 +101,8 @@ class Dispatcher:
                 self.counters.ignored += 1
                 continue
             if not self._well_formed(message):
+                if session is not None and len(message) > 1 and message[1] in session.running:
+                    self._unreadable_answer(session, message[1], now_ns)
                 self._fault(peer, self._refusal(message), now_ns)
                 continue
             _, envelope, header, body = message
@@ -128,7 +132,12 @@ class Dispatcher:
             if question is None:
                 self.counters.stale_decisions += 1
                 continue
-            follow[decision[1]](question, decision, now_ns)
+            try:
+                follow[decision[1]](question, decision, now_ns)
+            except ProtocolError:
+                self.questions.ask(question)
+                self.on_router_gone(router_id)
+                return
 
     def on_announcements(self, now_ns: int, batch: list[Frames]) -> None:
         for message in batch:
@@ -149,6 +158,11 @@ class Dispatcher:
     def on_refused_workers(self, now_ns: int, refused: list[Frames]) -> None:
         self.counters.refused_by_worker += len(refused)
         self.sessions.unreachable(refused, now_ns)
+
+    def on_refused_router(self, router_id: bytes, questions: list[Frames]) -> None:
+        """It is gone, and never saw these."""
+        self.questions.never_asked(questions)
+        self.on_router_gone(router_id)
 
     def on_router_gone(self, router_id: bytes) -> None:
         """A send to it was refused, it talks nonsense, or its supervisor says so: another one is asked."""
@@ -213,6 +227,7 @@ class Dispatcher:
 
     def _on_accept(self, question: Question, decision: Frames, now_ns: int) -> None:
         _, _, name, terms_frame, worker_prefix, client_prefix = decision
+        _demand(question.origin == inner.FROM_CLIENT)
         service = self.assignment.services.get(name)
         if service is None and now_ns < self._settled_at_ns:
             service = self.assignment.expect_service(name, self.bounds.services_max, self._settled_at_ns)
@@ -238,6 +253,7 @@ class Dispatcher:
         self.assignment.accept(task, now_ns)
 
     def _on_answer(self, question: Question, decision: Frames, now_ns: int) -> None:
+        _demand(question.task is not None)
         assert question.task is not None
         self.assignment.answer(question.task, decision[2], decision[3], question.body)
 
@@ -246,6 +262,7 @@ class Dispatcher:
 
     def _on_connect(self, question: Question, decision: Frames, now_ns: int) -> None:
         _, _, identity, terms, names, header, body = decision
+        _demand(question.origin != inner.FROM_CLIENT)
         refusal = self.sessions.connect(
             question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
         )
@@ -255,6 +272,7 @@ class Dispatcher:
             self._reply(question, refusal, b"")
 
     def _on_pong(self, question: Question, decision: Frames, now_ns: int) -> None:
+        _demand(question.origin == inner.FROM_WORKER)
         session = self.sessions.by_peer.get(question.asker)
         if session is None:
             self._reply(question, _NOT_CONNECTED, b"")
@@ -264,6 +282,7 @@ class Dispatcher:
             self.assignment.enter(session, now_ns)
 
     def _on_disconnect(self, question: Question, decision: Frames, now_ns: int) -> None:
+        _demand(question.origin != inner.FROM_CLIENT)
         session = self.sessions.by_peer.get(question.asker)
         farewell = [question.asker, question.envelope, decision[2], b""]
         if session is None:
@@ -297,6 +316,14 @@ class Dispatcher:
         self.to_workers.append(answer)
         self.sessions.fault(peer, now_ns)
 
+    def _unreadable_answer(self, session: Session, ticket: bytes, now_ns: int) -> None:
+        """An answer of no shape at all still ends its task and frees its slot."""
+        task = self.assignment.ticket_back(session, ticket, now_ns)
+        if task is not None:
+            self.assignment.bad_answer(task)
+        if session.farewell is not None and not session.running:
+            self.sessions.end(session, now_ns)
+
     def _well_formed(self, message: Frames) -> bool:
         return (
             len(message) == 4
@@ -326,3 +353,9 @@ class Dispatcher:
             self._terms.clear()
         terms = self._terms[frame] = inner.read_terms(frame)
         return terms
+
+
+def _demand(fits: bool) -> None:
+    """A decision must fit its question: a router that mixes them up is as good as lost."""
+    if not fits:
+        raise ProtocolError(reasons.BAD_FRAMES, "this decision does not fit its question")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 
 if TYPE_CHECKING:
+    from famulus.core.dispatch.counters import Counters
     from famulus.core.dispatch.task import Task
 
 ROUTER_HEARTBEAT_NS = 500 * NS_PER_MS
@@ -57,7 +58,8 @@ class _Router:
 
 
 class Questions:
-    def __init__(self, first_number: int) -> None:
+    def __init__(self, first_number: int, counters: Counters) -> None:
+        self._counters = counters
         # Numbers start at random, so that what a former dispatcher asked or handed out means nothing to this one.
         self._number = first_number
         self._routers: dict[bytes, _Router] = {}
@@ -65,7 +67,6 @@ class Questions:
         self._unasked: deque[Question] = deque()
         self._poison: list[Question] = []
         self.body_bytes = 0
-        self.asked_again = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -116,14 +117,10 @@ class Questions:
         router = self._routers.pop(router_id, None)
         if router is None:
             return
+        self.never_asked(router.outbox)
         for question in router.asked.values():
-            if question.offers >= OFFERS_MAX:
-                del self._open[question.number]
-                self.body_bytes -= len(question.body)
-                self._poison.append(question)
-            else:
-                self.asked_again += 1
-                self._offer(question)
+            self._counters.asked_again += 1
+            self._offer(question)
 
     def take_batches(self) -> list[tuple[bytes, list[list[bytes]]]]:
         """What is to be sent now: for each router that has something to answer, all of it."""
@@ -133,6 +130,13 @@ class Questions:
                 batches.append((router.id, router.outbox))
                 router.outbox = []
         return batches
+
+    def never_asked(self, questions: list[list[bytes]]) -> None:
+        """These were never sent, so whatever became of their router, they are not to blame."""
+        for number, _, _ in questions:
+            question = self._open.get(number)
+            if question is not None:
+                question.offers -= 1
 
     def take_poison(self) -> list[Question]:
         poison, self._poison = self._poison, []
@@ -158,6 +162,11 @@ class Questions:
 
     def _offer(self, question: Question) -> None:
         routers = self._routers
+        if question.offers >= OFFERS_MAX:
+            self._open.pop(question.number, None)
+            self.body_bytes -= len(question.body)
+            self._poison.append(question)
+            return
         self._open[question.number] = question
         if not routers:
             question.router = None

@@ -97,7 +97,11 @@ class Sessions:
         return bool(self.error_workers) and self.error_workers.ignored_for_ns(peer, now_ns) > 0
 
     def on_tick(self, now_ns: int) -> None:
-        for session in self._liveness.lost(now_ns):
+        lost = self._liveness.lost(now_ns)
+        # All leave before the first task looks for another slot, lest it finds one of theirs.
+        for session in lost:
+            session.leave()
+        for session in lost:
             self._counters.workers_lost += 1
             self.end(session, now_ns)
 

@@ -21,6 +21,8 @@ Frames = list[bytes]
 
 #: How long after its deadline a task may still be answered by the broker before its silence means that it is lost.
 GRACE_NS = 1 * NS_PER_S
+#: A task that waited longer than this for its connection tells the broker what is left of its time-out.
+STALE_NS = 20 * NS_PER_MS
 HEADERS_REMEMBERED = 1024
 
 
@@ -35,13 +37,14 @@ class Done(NamedTuple):
 
 
 class _Pending(Timed):
-    __slots__ = ("deadline_ns", "message", "message_id", "sent", "token")
+    __slots__ = ("deadline_ns", "message", "message_id", "sent", "submitted_ns", "token")
 
-    def __init__(self, token: object, message: Frames, message_id: str, deadline_ns: int) -> None:
+    def __init__(self, token: object, message: Frames, message_id: str, submitted_ns: int, deadline_ns: int) -> None:
         self.bucket = None
         self.token = token
         self.message = message
         self.message_id = message_id
+        self.submitted_ns = submitted_ns
         self.deadline_ns = deadline_ns
         self.sent = False
 
@@ -77,13 +80,16 @@ class ClientSession:
         self._number += 1
         envelope = self._number.to_bytes(8, "big")
         header = self._header(service, timeout_ms, priority, message_id)
-        pending = _Pending(token, [envelope, header, body], message_id, now_ns + timeout_ms * NS_PER_MS)
+        pending = _Pending(token, [envelope, header, body], message_id, now_ns, now_ns + timeout_ms * NS_PER_MS)
         self._pending[envelope] = pending
         self._unsent.append(pending)
         self._timers.set(pending, pending.deadline_ns)
 
-    def next_to_send(self, limit: int) -> list[Frames]:
+    def next_to_send(self, now_ns: int, limit: int) -> list[Frames]:
         """The oldest unsent messages; `on_sent` says how many of them the connection took."""
+        if self._unsent and self._unsent[0].submitted_ns + STALE_NS < now_ns:
+            for pending in islice(self._unsent, limit):
+                _shorten_timeout(pending, now_ns)
         return [pending.message for pending in islice(self._unsent, limit)]
 
     def on_sent(self, count: int) -> None:
@@ -166,6 +172,13 @@ class ClientSession:
                     self._headers.clear()
                 self._headers[key] = header
         return header
+
+
+def _shorten_timeout(pending: _Pending, now_ns: int) -> None:
+    envelope, header, body = pending.message
+    fields = headers.read_fields(header)
+    fields["timeout_ms"] = max(1, (pending.deadline_ns - now_ns) // NS_PER_MS)
+    pending.message = [envelope, headers.write_fields(fields), body]
 
 
 def _read_answer(pending: _Pending, header: bytes, body: bytes) -> Done:

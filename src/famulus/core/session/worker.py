@@ -66,7 +66,7 @@ class WorkerSession:
         self.version: int | None = None
         self.digest = ""
         self._wish_ms = heartbeat_ms
-        self._heartbeat_ns = (heartbeat_ms or FIRST_HEARTBEAT_MS) * NS_PER_MS
+        self._heartbeat_ns = FIRST_HEARTBEAT_MS * NS_PER_MS
         self._heard_ns = 0
         self._ping_at_ns = NEVER_NS
         self._tickets: dict[bytes, None] = {}
@@ -161,11 +161,12 @@ class WorkerSession:
 
     def drain(self, now_ns: int) -> None:
         """Take no more tasks; `state` is GONE when the broker has let us go."""
-        if self.state is State.READY:
+        if self.state is State.OFFLINE:
+            self.state = State.GONE
+        elif self.state not in (State.DRAINING, State.GONE):
+            # Even before its PONG: the broker may count it among its workers already.
             self.state = State.DRAINING
             self._send("DISCONNECT")
-        elif self.state is not State.DRAINING:
-            self.state = State.GONE
 
     # -- time ---------------------------------------------------------------------------------------------------
 

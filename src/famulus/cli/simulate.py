@@ -1,0 +1,319 @@
+"""`famulus simulate`: the real core in an invented world, one run per seed, spread over the cores of this machine.
+
+Each job is a process of its own that writes one line of JSON per seed to its pipe; what a line says is a `Run`.
+`python -m famulus.cli.simulate FIRST STOP STRIDE [MUTANT]` is such a job.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from selectors import EVENT_READ, DefaultSelector
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from famulus.errors import FamulusError, SettingsError
+
+if TYPE_CHECKING:
+    from famulus.sim.world import World
+
+#: With --trace: how many of the last steps are shown.
+STEPS_SHOWN = 40
+FRAME_CHARS_SHOWN = 100
+
+
+class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one seed; `what` is empty if every invariant held."""
+
+    seed: int
+    steps: int
+    tasks: int = 0
+    faults: int = 0
+    outcomes: dict[str, int] = {}
+    what: str = ""
+
+
+def simulate(
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many seeds to run.")] = 300,
+    first: Annotated[int, typer.Option(min=0, metavar="SEED", help="The first of them.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="SEED", help="Run this one only.")] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="With --seed: show its faults and its last steps.")] = False,
+    mutant: Annotated[
+        str, typer.Option(metavar="NAME", help="Break the core on purpose; 'list' shows the ways to do so.")
+    ] = "",
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="J", help="Processes; one per core unless told.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
+) -> None:
+    """Run a broker, its routers, workers and clients in an invented world where anything may fail.
+
+    A seed fixes everything: who connects, what is asked, which messages are slow, and which workers, clients, routers
+    and dispatchers are killed, paused or cut off, and when. After every step and at the end the invariants are checked:
+    every task has one outcome, in time; what was rejected never ran; no slot, task or byte is lost. A seed that breaks
+    one fails at the same step whenever it is run again.
+
+    With --mutant the core is broken on purpose, and the simulation has to notice: that is what makes its silence
+    otherwise worth something.
+
+    Exit code: 0 if all seeds are clean, or the mutant was caught; 1 if not.
+
+    Examples:
+
+    famulus simulate --seeds 1000
+
+    famulus simulate --seed 42 --trace
+
+    famulus simulate --mutant late-answer-keeps-slot
+    """
+    if mutant == "list":
+        _list_mutants()
+        return
+    _check_mutant(mutant)
+    if trace and seed is None:
+        raise SettingsError("--trace shows one run: say which with --seed")
+    if seed is not None:
+        first, seeds, jobs = seed, 1, 1
+    started = time.monotonic()
+    if trace:
+        runs = [_run_traced(first, mutant, sys.stderr if as_json else sys.stdout)]
+    else:
+        runs = _run_all(first, seeds, jobs or len(os.sched_getaffinity(0)), mutant, quiet=as_json)
+    report = _sum_up(runs, mutant, time.monotonic() - started)
+    if as_json:
+        typer.echo(msgspec.json.encode(report).decode())
+    else:
+        _show(report)
+    raise typer.Exit(0 if bool(report["failures"]) == bool(mutant) else 1)
+
+
+# -- one seed -----------------------------------------------------------------------------------------------------
+
+
+def run_seed(seed: int, watch: Callable[[World], None] | None = None) -> Run:
+    """Whatever happens in there, it happened to this seed at this step."""
+    from famulus.sim.world import Failure, World
+
+    world = World(seed)
+    if watch is not None:
+        watch(world)
+    try:
+        result = world.run()
+    except Failure as failure:
+        return Run(seed, failure.step, what=str(failure))
+    except Exception as error:
+        steps = world.clock.steps
+        return Run(seed, steps, what=f"seed {seed}, step {steps}: {type(error).__name__}: {error}")
+    return Run(seed, result.steps, result.tasks, result.faults, result.outcomes)
+
+
+def _broken(mutant: str) -> AbstractContextManager[None]:
+    from famulus.sim.mutants import MUTANTS
+
+    return MUTANTS[mutant].in_place() if mutant else nullcontext()
+
+
+def _check_mutant(mutant: str) -> None:
+    from famulus.sim.mutants import MUTANTS
+
+    if mutant and mutant not in MUTANTS:
+        raise SettingsError(f"--mutant: there is no {mutant!r}, but {', '.join(MUTANTS)}")
+
+
+def _list_mutants() -> None:
+    from famulus.sim.mutants import MUTANTS
+
+    for mutant in MUTANTS.values():
+        typer.echo(f"{mutant.name:<30}{mutant.what}")
+
+
+# -- many seeds ---------------------------------------------------------------------------------------------------
+
+
+def _run_all(first: int, seeds: int, jobs: int, mutant: str, *, quiet: bool) -> list[Run]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("seeds"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[failed]}", style="red"),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+    runs: dict[int, Run] = {}
+    failed: list[int] = []
+    with bar:
+        progress = bar.add_task("", total=seeds, failed="")
+        for run in _jobs(first, first + seeds, min(jobs, seeds), mutant):
+            runs[run.seed] = run
+            if run.what:
+                failed.append(run.seed)
+            bar.update(progress, advance=1, failed=f"{len(failed)} failed" if failed else "")
+            # One catch is enough; but the first of them, so that the same command says the same again.
+            if mutant and failed and all(seed in runs for seed in range(first, min(failed))):
+                return [runs[seed] for seed in range(first, min(failed) + 1)]
+    return [runs[seed] for seed in sorted(runs)]
+
+
+def _jobs(first: int, stop: int, jobs: int, mutant: str) -> Iterator[Run]:
+    """The runs of all seeds as they end. Every job is stopped when nobody wants to hear more."""
+    processes = [_start_job(first + number, stop, jobs, mutant) for number in range(jobs)]
+    try:
+        yield from _read_lines([process.stdout for process in processes if process.stdout is not None])
+        if any(process.wait() for process in processes):
+            raise FamulusError("a job of the simulation died; what it said stands above")
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _start_job(first: int, stop: int, stride: int, mutant: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "famulus.cli.simulate", str(first), str(stop), str(stride), mutant]
+    # Not in our process group: at Ctrl-C we stop the jobs, and they have no last words.
+    return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+
+
+def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Run]:
+    decode = msgspec.json.Decoder(Run).decode
+    with DefaultSelector() as selector:
+        rests = dict.fromkeys(pipes, b"")
+        for pipe in pipes:
+            selector.register(pipe, EVENT_READ, pipe)
+        while selector.get_map():
+            for key, _ in selector.select():
+                pipe = key.data
+                came = os.read(pipe.fileno(), 1 << 16)
+                if not came:
+                    selector.unregister(pipe)
+                *lines, rests[pipe] = (rests[pipe] + came).split(b"\n")
+                yield from map(decode, lines)
+
+
+def _work(first: str, stop: str, stride: str, mutant: str) -> None:
+    """One job: its seeds, one line each."""
+    with _broken(mutant):
+        for seed in range(int(first), int(stop), int(stride)):
+            sys.stdout.buffer.write(msgspec.json.encode(run_seed(seed)) + b"\n")
+            sys.stdout.buffer.flush()
+
+
+# -- what people see ----------------------------------------------------------------------------------------------
+
+
+def _sum_up(runs: list[Run], mutant: str, seconds: float) -> dict[str, Any]:
+    outcomes: Counter[str] = Counter()
+    for run in runs:
+        outcomes.update(run.outcomes)
+    with_mutant = f" --mutant {mutant}" if mutant else ""
+    return {
+        "mutant": mutant or None,
+        "first": runs[0].seed,
+        "seeds": len(runs),
+        "steps": sum(run.steps for run in runs),
+        "tasks": sum(run.tasks for run in runs),
+        "faults": sum(run.faults for run in runs),
+        "outcomes": {name: outcomes[name] for name in ("OK", "ERROR", "REJECTED", "UNKNOWN")},
+        "seconds": round(seconds, 2),
+        "failures": [
+            {
+                "seed": run.seed,
+                "step": run.steps,
+                "what": run.what,
+                "replay": f"famulus simulate --seed {run.seed} --trace{with_mutant}",
+            }
+            for run in runs
+            if run.what
+        ],
+    }
+
+
+def _show(report: dict[str, Any]) -> None:
+    for failure in report["failures"]:
+        typer.echo(failure["what"])
+        typer.echo(f"    replay: {failure['replay']}")
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in report["outcomes"].items())
+    typer.echo(
+        f"{_counted(report['seeds'], 'seed')} from {report['first']}, {report['steps']:,} steps,"
+        f" {report['faults']:,} faults, {report['tasks']:,} tasks ({outcomes}) in {report['seconds']:.1f} s"
+    )
+    if report["mutant"] is not None:
+        caught = f"caught by seed {report['failures'][0]['seed']}" if report["failures"] else "not caught"
+        typer.echo(f"mutant {report['mutant']}: {caught}")
+    else:
+        failed = len(report["failures"])
+        typer.echo(f"{failed} of them broke an invariant" if failed else "every invariant held")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+# -- one seed in the open -----------------------------------------------------------------------------------------
+
+
+def _run_traced(seed: int, mutant: str, out: IO[str]) -> Run:
+    worlds: list[World] = []
+    last: deque[str] = deque(maxlen=STEPS_SHOWN)
+
+    def watch(world: World) -> None:
+        worlds.append(world)
+        clock, step = world.clock, world.clock.step
+
+        def noted() -> None:
+            time_ns, _, event = clock._events[0]
+            last.append(f"{clock.steps + 1:>7}{time_ns / 1e6:>12.3f} ms  {_describe(event)}")
+            step()
+
+        clock.step = noted  # type: ignore[method-assign]
+
+    with _broken(mutant):
+        run = run_seed(seed, watch)
+    lines = ["faults:", *(f"  {fault}" for fault in worlds[0].faults), f"the last {len(last)} steps:", *last, ""]
+    print("\n".join(lines), file=out)
+    return run
+
+
+def _describe(event: Callable[[], None]) -> str:
+    """An event in words: who wakes up, or which message arrives where."""
+    owner = getattr(event, "__self__", None)
+    if owner is not None:
+        return f"{getattr(owner, 'name', type(owner).__name__.lower())} {event.__name__.strip('_')}s"
+    held = dict(zip(event.__code__.co_freevars, event.__closure__ or (), strict=True))
+    if "message" in held:
+        link, message = held["self"].cell_contents, held["message"].cell_contents
+        arrow = "->" if held["towards_broker"].cell_contents else "<-"
+        sender = link.peer.decode() or "an announcement"
+        return f"{sender} {arrow} broker  {' | '.join(map(_readable, message))}"
+    defaults = [getattr(value, "__name__", str(value)) for value in event.__defaults__ or ()]
+    return " ".join([event.__qualname__.replace(".<locals>.<lambda>", ""), *defaults])
+
+
+def _readable(frame: bytes) -> str:
+    try:
+        text = frame.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text.isprintable() or (frame and not text):
+        text = "0x" + frame.hex()
+    return text if len(text) <= FRAME_CHARS_SHOWN else text[:FRAME_CHARS_SHOWN] + "..."
+
+
+if __name__ == "__main__":
+    try:
+        _work(*sys.argv[1:])
+    except BrokenPipeError:
+        # Whoever wanted to know is gone. Nothing is left to flush, so nothing is left to complain about.
+        os._exit(1)

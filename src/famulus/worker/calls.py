@@ -1,0 +1,99 @@
+"""One call of a function for a task, and what becomes of it: an answer, whatever the function does.
+
+A function may return bytes, bytearray, memoryview, str (sent as UTF-8) or None (an empty body). Anything else, and
+anything it raises, is an ERROR; the traceback goes to the worker's log and never to the client.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from time import monotonic_ns
+from typing import NamedTuple
+
+from famulus.core.session.worker import Given
+from famulus.wire import limits, reasons
+from famulus.worker.services import Service
+from famulus.worker.task import read_task
+
+log = logging.getLogger("famulus.worker")
+
+REASON_CHARS_MAX = 300
+
+EXPIRED = reasons.reason(reasons.EXPIRED, "its time was over before the worker got to it")
+
+
+class Call(NamedTuple):
+    given: Given
+    service: Service
+    deadline_ns: int
+
+
+class Answer(NamedTuple):
+    given: Given
+    #: Empty: the outcome is OK. Otherwise it is an ERROR, and this is why.
+    reason: str
+    body: bytes
+
+
+def perform(call: Call) -> Answer:
+    """Call the function, if there still is somebody who waits for it."""
+    answer, trace = attempt(call)
+    if trace:
+        log_failure(call, trace)
+    return answer
+
+
+def attempt(call: Call) -> tuple[Answer, str]:
+    """The answer, and the traceback of what was raised."""
+    given, service, deadline_ns = call
+    if deadline_ns <= monotonic_ns():
+        return Answer(given, EXPIRED, b""), ""
+    try:
+        body = given.body
+        if service.wants_task:
+            result = service.function(body, read_task(given.header, body, deadline_ns))
+        else:
+            result = service.function(body)
+        return Answer(given, "", to_bytes(result)), ""
+    except BaseException as error:
+        # Also SystemExit and KeyboardInterrupt: one function that calls exit() must not end the others' work.
+        return failed(given, error)
+
+
+def failed(given: Given, error: BaseException) -> tuple[Answer, str]:
+    """What the client is told about an exception, and what the log is told."""
+    return Answer(given, reason_of(error), b""), "".join(traceback.format_exception(error))
+
+
+def log_failure(call: Call, trace: str) -> None:
+    request = call.given.task
+    log.error("%s failed for task %s\n%s", request.service, request.message_id, trace.rstrip())
+
+
+def reason_of(error: BaseException) -> str:
+    """`TypeName: message`, in one line of bounded length."""
+    try:
+        message = " ".join(str(error)[: 4 * REASON_CHARS_MAX].split())
+    except Exception:
+        message = "(it cannot be shown)"
+    reason = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    # What is not valid Unicode would make a header that nobody can read.
+    reason = reason.encode("utf-8", "replace").decode()
+    return reason if len(reason) <= REASON_CHARS_MAX else reason[: REASON_CHARS_MAX - 1] + "…"
+
+
+def to_bytes(result: object) -> bytes:
+    if type(result) is bytes:
+        body = result
+    elif result is None:
+        return b""
+    elif isinstance(result, str):
+        body = result.encode()
+    elif isinstance(result, bytes | bytearray | memoryview):
+        body = bytes(result)
+    else:
+        raise TypeError(f"a service returns bytes, str or None, not {type(result).__name__}")
+    if len(body) > limits.BODY_BYTES_MAX:
+        raise ValueError(f"the result has {len(body)} bytes; a body has at most {limits.BODY_BYTES_MAX}")
+    return body

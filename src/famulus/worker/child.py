@@ -1,0 +1,100 @@
+"""A child process and the talk with it: a call goes down, an answer comes up, as counted bytes. No pickle.
+
+call      lengths of name, header and body; deadline; then name, header, body
+answer    lengths of reason, traceback and body; then these; an empty reason means OK
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from socket import SOCK_STREAM, socket
+
+from famulus.core.session.worker import Given
+from famulus.wire import headers
+from famulus.worker import lifelines
+from famulus.worker.calls import Answer, Call, attempt, log_failure
+from famulus.worker.nursery import Nursery
+from famulus.worker.services import Services
+
+_CALL = struct.Struct("=IIQq")
+_ANSWER = struct.Struct("=IIQ")
+
+
+class Child:
+    """The worker's end. Used by one thread, except for `close`."""
+
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+        self._line, theirs = lifelines.new_pair(SOCK_STREAM)
+        try:
+            self.pid = nursery.fork(theirs)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            lifelines.close(theirs)
+
+    def perform(self, call: Call) -> Answer:
+        """Have the child call the function. EOFError if the child died of it."""
+        given, service, deadline_ns = call
+        name = service.name.encode()
+        try:
+            head = _CALL.pack(len(name), len(given.header), len(given.body), deadline_ns)
+            self._line.sendall(head + name + given.header)
+            self._line.sendall(given.body)
+            reason, trace, body = _read_parts(self._line, _ANSWER.unpack(_read(self._line, _ANSWER.size)))
+        except OSError as error:
+            raise EOFError from error
+        if trace:
+            log_failure(call, trace.decode())
+        return Answer(given, reason.decode(), body)
+
+    def bury(self) -> str:
+        """How it died."""
+        lifelines.close(self._line)
+        return self._nursery.bury(self.pid)
+
+    def close(self) -> None:
+        """It ends when it sees this; a thread that waits for its answer gets an EOFError."""
+        with suppress(OSError):
+            self._line.shutdown(2)
+        lifelines.close(self._line)
+
+
+def serve(line: socket, services: Services) -> None:
+    """The life of a child: calls in, answers out, until the worker is gone."""
+    with suppress(EOFError, ConnectionError):
+        while True:
+            *lengths, deadline_ns = _CALL.unpack(_read(line, _CALL.size))
+            name, header, body = _read_parts(line, lengths)
+            service = services.get(name.decode())
+            request = headers.read(header)
+            assert service is not None
+            assert isinstance(request, headers.TaskRequest)
+            answer, trace = attempt(Call(Given(b"", request, header, body), service, deadline_ns))
+            parts = answer.reason.encode(), trace.encode("utf-8", "replace"), answer.body
+            line.sendall(_ANSWER.pack(*map(len, parts)) + parts[0] + parts[1])
+            line.sendall(parts[2])
+
+
+def _read_parts(line: socket, lengths: list[int] | tuple[int, ...]) -> list[bytes]:
+    return [_read(line, length) for length in lengths]
+
+
+def _read(line: socket, length: int) -> bytes:
+    if not length:
+        return b""
+    piece = line.recv(length)
+    if len(piece) == length:
+        return piece
+    buffer = bytearray(length)
+    view = memoryview(buffer)
+    view[: len(piece)] = piece
+    filled = got = len(piece)
+    while got and filled < length:
+        got = line.recv_into(view[filled:])
+        filled += got
+    if filled < length:
+        raise EOFError
+    return bytes(buffer)

@@ -1,0 +1,68 @@
+"""Runs functions in child processes, for work that keeps a processor busy: one thread here for each child there."""
+
+from __future__ import annotations
+
+import threading
+
+from famulus.net.waiting import Bell
+from famulus.worker.calls import Answer, Call, log
+from famulus.worker.child import Child
+from famulus.worker.nursery import Nursery, NurseryDied
+from famulus.worker.threads import JOIN_S, Threads
+
+
+class Processes:
+    def __init__(self, bell: Bell, nursery: Nursery, count: int) -> None:
+        self.failure = ""
+        self._bell = bell
+        self._nursery = nursery
+        # All threads are there from the start, so there is nothing to grow.
+        self._threads = Threads(bell, 0)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._children: list[Child] = []
+        for place in range(count):
+            self._children.append(Child(nursery))
+            self._threads.add(lambda call, place=place: self._perform(place, call))  # type: ignore[misc]
+
+    @property
+    def pids(self) -> list[int]:
+        return [child.pid for child in self._children]
+
+    def start(self, calls: list[Call]) -> None:
+        self._threads.start(calls)
+
+    def take(self, now_ns: int) -> list[Answer]:
+        return self._threads.take(now_ns)
+
+    @property
+    def next_due_ns(self) -> int:
+        return self._threads.next_due_ns
+
+    def close(self) -> bool:
+        with self._lock:
+            self._closed = True
+            for child in self._children:
+                child.close()
+        return self._threads.end(JOIN_S)
+
+    def _perform(self, place: int, call: Call) -> Answer:
+        try:
+            return self._children[place].perform(call)
+        except EOFError:
+            return Answer(call.given, f"ProcessDied: {self._replace(place, call)}", b"")
+
+    def _replace(self, place: int, call: Call) -> str:
+        """A new child for the one that died; gives how that one died."""
+        with self._lock:
+            if self._closed:
+                return "the worker was stopped"
+            try:
+                how = self._children[place].bury()
+                self._children[place] = Child(self._nursery)
+            except NurseryDied as error:
+                self.failure = str(error)
+                return "the worker's processes are gone"
+        request = call.given.task
+        log.error("%s: the process of task %s died (%s)", request.service, request.message_id, how)
+        return f"the process that ran it died ({how})"

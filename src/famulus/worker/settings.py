@@ -1,0 +1,54 @@
+"""The settings of a worker, checked. Knows no sockets."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+
+from famulus.errors import SettingsError
+from famulus.wire import limits
+
+PROCESSES_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    address: str
+    identity: str
+    slots: int | None = None
+    processes: int = 0
+    heartbeat_ms: int | None = None
+    wait: bool = False
+    drain_s: float = 30.0
+    connect_timeout_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.identity) <= limits.NAME_CHARS_MAX or not self.identity.isprintable():
+            raise SettingsError(f"identity: 1 to {limits.NAME_CHARS_MAX} printable characters, not {self.identity!r}")
+        if self.slots is not None:
+            _check_range("slots", self.slots, 1, limits.SLOTS_MAX)
+        _check_range("processes", self.processes, 0, PROCESSES_MAX)
+        if self.heartbeat_ms is not None:
+            _check_range("heartbeat_ms", self.heartbeat_ms, 1, limits.HEARTBEAT_MS_MAX)
+        if not self.drain_s >= 0:
+            raise SettingsError(f"drain_s: seconds, 0 or more, not {self.drain_s!r}")
+        if not self.connect_timeout_s > 0:
+            raise SettingsError(f"connect_timeout_s: seconds, more than 0, not {self.connect_timeout_s!r}")
+
+    @property
+    def capacity(self) -> int:
+        """How many tasks at once we ask for: as told, or one for each process, or one."""
+        return self.slots if self.slots is not None else max(1, self.processes)
+
+
+def new_identity() -> str:
+    """Of this worker alone: host and process for people, chance for several workers in one process."""
+    host = socket.gethostname().partition(".")[0][:100] or "worker"
+    return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def _check_range(key: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or not least <= value <= most:
+        raise SettingsError(f"{key}: a number from {least} to {most}, not {value!r}")

@@ -1,0 +1,248 @@
+"""One run of a worker: the loop of its I/O thread, between the broker and the runners. Runs no function itself.
+
+So a function, however long it takes, never keeps a heartbeat waiting. The link and the session belong to this thread
+alone; calls and answers pass between it and the runners in batches, and a bell wakes it.
+
+Waits until something is there or due; looks at the link, takes in messages, starts calls, sends answers; and again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from time import monotonic_ns
+
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.session.worker import Given, State, WorkerSession
+from famulus.errors import BrokerUnreachable, FamulusError, IdentityTaken
+from famulus.net.link import BATCH_MAX, Change, Link
+from famulus.net.sockets import new_context
+from famulus.net.waiting import Bell, Waiting
+from famulus.wire import reasons
+from famulus.worker.calls import Answer, Call
+from famulus.worker.runner import Runner
+from famulus.worker.services import Services
+from famulus.worker.settings import Settings
+
+log = logging.getLogger("famulus.worker")
+
+
+class Ending:
+    """What others want: set by them, from any thread, before they ring the bell."""
+
+    def __init__(self) -> None:
+        self.soon = False
+        self.now = False
+
+
+class Shift:
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        bell: Bell,
+        ending: Ending,
+        runners: list[Runner],
+    ) -> None:
+        """`runners` are the one for plain functions and, where there are any, the one for async functions."""
+        self._settings = settings
+        self._services = services
+        self._bell = bell
+        self._ending = ending
+        self._runners = runners
+        self._session = WorkerSession(
+            settings.identity, services.names, settings.capacity, settings.heartbeat_ms, random.random
+        )
+        #: Calls that were started and not yet answered by their function.
+        self.running = 0
+        #: Answers that need no function.
+        self._refusals: list[Answer] = []
+        self._was_ready = False
+        self._ever_ready = False
+        self._refusal_told = ""
+        self._ready_by_ns = monotonic_ns() + int(settings.connect_timeout_s * NS_PER_S)
+        self._drained_by_ns = NEVER_NS
+        self._context = new_context()
+        self._waiting = Waiting()
+        self._waiting.watch(bell.fd)
+        # We sent, or did not read to the end: there may be something that no descriptor tells of (see `Waiting`).
+        self._look_again = True
+        try:
+            self._link = self._new_link()
+        except BaseException:
+            self._context.term()
+            raise
+
+    def run(self) -> bool:
+        """Until drained or told to stop. True if no task was given up."""
+        while not self._over():
+            ready = self._waiting.wait(0 if self._look_again else self._next_due_ns())
+            if self._bell.fd in ready:
+                self._bell.answer()
+            self._pass(monotonic_ns())
+        return not self.running
+
+    def close(self) -> None:
+        self._link.close()
+        self._context.term()
+        self._waiting.close()
+
+    # -- one pass -----------------------------------------------------------------------------------------------
+
+    def _pass(self, now_ns: int) -> None:
+        session = self._session
+        self._follow_link(now_ns)
+        batch = self._link.recv()
+        self._look_again = len(batch) == BATCH_MAX
+        if batch:
+            given = session.on_messages(now_ns, batch)
+            if given:
+                self._start(given, now_ns)
+        self._answer(now_ns)
+        if self._ending.soon:
+            self._drain(now_ns)
+        session.on_tick(now_ns)
+        self._relink(now_ns)
+        self._send()
+        self._tell(now_ns)
+
+    def _follow_link(self, now_ns: int) -> None:
+        for change in self._link.changes():
+            if change is Change.UP:
+                self._session.on_link(now_ns)
+            else:
+                self._session.on_link_lost(now_ns)
+
+    def _start(self, given: list[Given], now_ns: int) -> None:
+        find = self._services.get
+        sync_calls: list[Call] = []
+        async_calls: list[Call] = []
+        for each in given:
+            request = each.task
+            service = find(request.service)
+            if service is None:
+                reason = reasons.reason(reasons.NO_SERVICE, f"this worker does not do {request.service!r}"[:200])
+                self._refusals.append(Answer(each, reason, b""))
+                continue
+            left_ms = request.timeout_ms
+            call = Call(each, service, NEVER_NS if left_ms is None else now_ns + left_ms * NS_PER_MS)
+            (async_calls if service.asynchronous else sync_calls).append(call)
+        for runner, calls in zip(self._runners, (sync_calls, async_calls), strict=False):
+            if calls:
+                self.running += len(calls)
+                runner.start(calls)
+
+    def _answer(self, now_ns: int) -> None:
+        for runner in self._runners:
+            answers = runner.take(now_ns)
+            if answers:
+                self.running -= len(answers)
+                self._hand_in(answers)
+            if runner.failure:
+                raise FamulusError(runner.failure)
+        if self._refusals:
+            self._hand_in(self._refusals)
+            self._refusals.clear()
+
+    def _hand_in(self, answers: list[Answer]) -> None:
+        hand_in = self._session.answer
+        for given, reason, body in answers:
+            if not hand_in(given.ticket, given.task, "ERROR" if reason else "OK", reason, body):
+                log.debug("the answer to task %s comes after its broker was lost", given.task.message_id)
+
+    def _send(self) -> None:
+        """What the link does not take now stays; its descriptor tells when there is room again."""
+        outbox = self._session.outbox
+        if outbox and self._link.up and (taken := self._link.send(outbox)):
+            del outbox[:taken]
+            self._look_again = True
+
+    # -- the link -----------------------------------------------------------------------------------------------
+
+    def _new_link(self) -> Link:
+        link = Link(self._context, self._settings.address)
+        self._waiting.watch(link.socket)
+        self._waiting.watch(link.monitor)
+        return link
+
+    def _relink(self, now_ns: int) -> None:
+        """The session gave the broker up. Where libzmq has noticed too, it connects again by itself."""
+        session = self._session
+        if session.relink_at_ns > now_ns:
+            return
+        session.relink_at_ns = NEVER_NS
+        if self._link.up:
+            self._waiting.forget(self._link.socket)
+            self._waiting.forget(self._link.monitor)
+            self._link.close()
+            self._link = self._new_link()
+
+    # -- beginning and end --------------------------------------------------------------------------------------
+
+    def _next_due_ns(self) -> int:
+        due_ns = min(self._session.next_due_ns, self._drained_by_ns)
+        if not self._ever_ready:
+            due_ns = min(due_ns, self._ready_by_ns)
+        for runner in self._runners:
+            due_ns = min(due_ns, runner.next_due_ns)
+        return due_ns
+
+    def _over(self) -> bool:
+        if self._ending.now or self._drained_by_ns <= monotonic_ns():
+            if self.running:
+                gone = "1 task is" if self.running == 1 else f"{self.running} tasks are"
+                log.warning("worker %s stops; %s given up", self._settings.identity, gone)
+            return True
+        return self._session.state is State.GONE and not self.running
+
+    def _drain(self, now_ns: int) -> None:
+        if self._drained_by_ns == NEVER_NS:
+            self._drained_by_ns = now_ns + int(self._settings.drain_s * NS_PER_S)
+            count = f"{self.running} task{'' if self.running == 1 else 's'}"
+            log.info("worker %s drains: %s running", self._settings.identity, count)
+            self._session.drain(now_ns)
+
+    def _tell(self, now_ns: int) -> None:
+        """What people want to know: ready, lost, refused, back; once each."""
+        session, settings = self._session, self._settings
+        if session.state is State.GONE and not self._ending.soon:
+            raise IdentityTaken(f"another worker connected to {settings.address} as {settings.identity!r}")
+        ready = session.state in (State.READY, State.DRAINING)
+        if ready and not self._was_ready:
+            log.info("%s", self._ready_line())
+            self._ever_ready = True
+            self._refusal_told = ""
+        elif self._was_ready and not ready and session.state is not State.GONE:
+            log.warning("worker %s lost the broker at %s; trying again", settings.identity, settings.address)
+        self._was_ready = ready
+        if session.refusal and session.refusal != self._refusal_told:
+            self._refusal_told = session.refusal
+            log.warning("the broker at %s says: %s", settings.address, session.refusal)
+        if not self._ever_ready and self._ready_by_ns <= now_ns and not self._ending.soon:
+            self._not_ready()
+
+    def _ready_line(self) -> str:
+        names = self._services.names
+        some = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+        slots = self._settings.capacity
+        again = "ready again" if self._ever_ready else "ready"
+        return (
+            f"worker {self._settings.identity} is {again}: {some} at {self._settings.address} "
+            f"({slots} slot{'s' if slots > 1 else ''})"
+        )
+
+    def _not_ready(self) -> None:
+        self._ready_by_ns = NEVER_NS
+        address, within_s = self._settings.address, self._settings.connect_timeout_s
+        if self._session.refusal:
+            problem = f"the broker at {address} will not have this worker: {self._session.refusal}"
+        elif self._link.up:
+            problem = f"something at {address} takes connections, but does not answer as a broker does to workers"
+        else:
+            problem = f"no broker answers at {address} (tried for {within_s:g} s)"
+        if not self._settings.wait:
+            raise BrokerUnreachable(
+                f"{problem}; start one (famulus broker), name another (--broker, FAMULUS_BACKEND), "
+                "or wait for it (--wait, wait=True)"
+            )
+        log.warning("%s; waiting for it", problem)

@@ -1,0 +1,48 @@
+"""What a function may know about the task it works on, besides its body."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.wire import headers
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task, as the second argument of a function that asks for it.
+
+    @worker.service("report")
+    def report(body: bytes, task: Task) -> bytes:
+        if task.time_left() < 2.0:
+            raise TimeoutError("no time left to write it")
+        trace = task.header.get("traceparent")
+        ...
+    """
+
+    message_id: str
+    service: str
+    #: 1 for the first time; more where an at-least-once service tries again.
+    attempt: int
+    #: On the clock of `time.monotonic()`, in seconds; infinite if the task has no time-out.
+    deadline: float
+    #: All fields of the header, also those that the network does not know, such as `traceparent`.
+    header: Mapping[str, Any]
+    body: bytes
+
+    def time_left(self) -> float:
+        """Seconds until nobody waits for the answer any more; 0 when that is over."""
+        return max(0.0, self.deadline - monotonic())
+
+
+def read_task(header: bytes, body: bytes, deadline_ns: int) -> Task:
+    """The task of a header that was found valid before."""
+    fields = headers.read_fields(header)
+    request = headers.read_message(fields)
+    assert isinstance(request, headers.TaskRequest)
+    deadline = deadline_ns / NS_PER_S if deadline_ns < NEVER_NS else math.inf
+    return Task(request.message_id, request.service, request.attempt, deadline, fields, body)

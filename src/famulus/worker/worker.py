@@ -1,0 +1,216 @@
+"""`Worker`: what those who write workers use."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from types import FrameType
+from typing import Any, TypeVar
+
+from famulus.errors import FamulusError, SettingsError
+from famulus.net.addresses import backend
+from famulus.net.waiting import Bell
+from famulus.worker.child import serve
+from famulus.worker.coroutines import Coroutines
+from famulus.worker.nursery import Nursery
+from famulus.worker.processes import Processes
+from famulus.worker.runner import Runner
+from famulus.worker.services import Services
+from famulus.worker.settings import Settings, new_identity
+from famulus.worker.shift import Ending, Shift
+from famulus.worker.threads import Threads
+
+log = logging.getLogger("famulus.worker")
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Worker:
+    """Takes tasks of its services from a broker, calls your functions, and sends back what they return.
+
+        from famulus import Task, Worker
+
+        worker = Worker("tcp://127.0.0.1:7101", slots=4)
+
+        @worker.service("echo")
+        def echo(body: bytes) -> bytes:
+            return body
+
+        @worker.service("fetch")
+        async def fetch(body: bytes, task: Task) -> str:
+            return await download(body.decode(), timeout=task.time_left())
+
+        worker.run()
+
+    A function takes `(body)` or `(body, task)` and returns bytes, bytearray, memoryview, str (sent as UTF-8) or None
+    (empty). If it raises, the client gets ERROR with `TypeName: message`, the traceback goes to the log
+    `famulus.worker`, and the worker goes on.
+
+    Plain functions run in threads, at most `slots` of them; `async` functions as tasks on one asyncio loop; and with
+    `processes=N` plain functions run in N child processes, for work that keeps a processor busy. Then all functions
+    must be plain (write a second worker for the others), and `run` has to be called before the program has threads,
+    since it forks.
+
+    broker          address of the broker's backend, also as host:port; default: FAMULUS_BACKEND or 127.0.0.1:7101
+    identity        unique per worker; default: host, process id and a random part
+    slots           how many tasks at once; default: 1, or one per process
+    heartbeat_ms    a longer heartbeat than the broker's, if you wish
+    wait            wait for a broker that is not there at the start, instead of raising BrokerUnreachable
+    drain_s         how long running tasks may take when the worker is told to stop
+    connect_timeout_s   how long the broker may take at the start
+    """
+
+    def __init__(
+        self,
+        broker: str | None = None,
+        *,
+        identity: str | None = None,
+        slots: int | None = None,
+        processes: int = 0,
+        heartbeat_ms: int | None = None,
+        wait: bool = False,
+        drain_s: float = 30.0,
+        connect_timeout_s: float = 5.0,
+    ) -> None:
+        self.settings = Settings(
+            address=backend(broker),
+            identity=new_identity() if identity is None else identity,
+            slots=slots,
+            processes=processes,
+            heartbeat_ms=heartbeat_ms,
+            wait=wait,
+            drain_s=drain_s,
+            connect_timeout_s=connect_timeout_s,
+        )
+        self._services = Services()
+        self._lock = threading.Lock()
+        self._runs = False
+        self._ending = Ending()
+        self._bell: Bell | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.settings.identity
+
+    @property
+    def services(self) -> list[str]:
+        return self._services.names
+
+    def service(self, name: str) -> Callable[[_Function], _Function]:
+        """Register the decorated function for the service of this name.
+
+        @worker.service("upper")
+        def upper(body: bytes) -> bytes:
+            return body.upper()
+        """
+
+        def register(function: _Function) -> _Function:
+            if self._runs:
+                raise FamulusError(f"service {name!r}: the worker runs already, and the broker knows its services")
+            self._services.add(name, function)
+            return function
+
+        return register
+
+    def run(self) -> bool:
+        """Serve until `stop` is called, or SIGTERM or SIGINT comes; then drain. True if no task was given up.
+
+        Signals are only looked after if this is the main thread. A second one stops at once.
+        """
+        self._check()
+        with self._lock:
+            if self._runs:
+                raise FamulusError("this worker runs already")
+            self._runs = True
+        try:
+            with self._signals(), ExitStack() as closing:
+                return self._serve(closing)
+        finally:
+            self._bell = None
+            self._ending = Ending()
+            self._runs = False
+
+    def stop(self, now: bool = False) -> None:
+        """End `run`, from any thread: at once with `now`, else when the running tasks are done or `drain_s` is over."""
+        # No lock: this is also called by signal handlers, in the middle of anything.
+        self._ending.soon = True
+        self._ending.now = self._ending.now or now
+        bell = self._bell
+        if bell is not None:
+            bell.ring()
+
+    def change(self, **settings: Any) -> None:
+        """Change settings by their names before the worker runs; None leaves one as it is."""
+        given = {key: value for key, value in settings.items() if value is not None}
+        if "address" in given:
+            given["address"] = backend(given["address"])
+        self.settings = replace(self.settings, **given)
+
+    def _check(self) -> None:
+        if not len(self._services):
+            raise SettingsError("this worker has no services; register functions with @worker.service('name')")
+        if self.settings.processes:
+            for service in self._services:
+                if service.asynchronous:
+                    raise SettingsError(
+                        f"processes: {service.name!r} is an async function, and those run on one loop, not in "
+                        "processes; make it a plain function, or give it to a worker of its own"
+                    )
+
+    def _serve(self, closing: ExitStack) -> bool:
+        # The nursery comes first: a fork must not copy our threads' locks and zmq's sockets.
+        nursery = self._open_nursery(closing)
+        bell = Bell()
+        runners: list[Runner] = []
+        closing.callback(_close_runners, runners, bell)
+        runners.append(self._sync_runner(bell, nursery))
+        if any(service.asynchronous for service in self._services):
+            runners.append(Coroutines(bell))
+        shift = Shift(self.settings, self._services, bell, self._ending, runners)
+        closing.callback(shift.close)
+        self._bell = bell
+        bell.ring()  # for a stop that came before there was a bell
+        return shift.run()
+
+    def _open_nursery(self, closing: ExitStack) -> Nursery | None:
+        if not self.settings.processes:
+            return None
+        if threading.active_count() > 1:
+            log.warning("this program has threads already; forking it may copy locks that they hold")
+        nursery = Nursery(partial(serve, services=self._services))
+        closing.callback(nursery.close)
+        return nursery
+
+    def _sync_runner(self, bell: Bell, nursery: Nursery | None) -> Runner:
+        if nursery is not None:
+            return Processes(bell, nursery, self.settings.processes)
+        return Threads(bell, self.settings.capacity)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Drain at the first SIGTERM or SIGINT, stop at the second."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.stop(now=self._ending.soon)
+
+        former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, what in former.items():
+                signal.signal(number, what)
+
+
+def _close_runners(runners: list[Runner], bell: Bell) -> None:
+    ended = [runner.close() for runner in runners]
+    # A function that was given up may still come back and ring; a closed number could be somebody else's by then.
+    if all(ended):
+        bell.close()

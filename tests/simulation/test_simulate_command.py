@@ -1,0 +1,152 @@
+"""`famulus simulate`: clean seeds are a 0, a failing one is a 1 and says how to see it again."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from famulus.cli import main, simulate
+from famulus.sim.mutants import MUTANTS
+from famulus.sim.world import Failure
+from famulus.sim.world import simulate as run_world
+
+MUTANT = "late-answer-keeps-slot"
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main.app, ["simulate", *args])
+
+
+@pytest.fixture(scope="module")
+def caught() -> Failure:
+    """The first seed that notices the mutant."""
+    with MUTANTS[MUTANT].in_place():
+        for seed in range(100):
+            try:
+                run_world(seed)
+            except Failure as failure:
+                return failure
+    raise AssertionError("nobody noticed")
+
+
+def test_clean_seeds_are_summed_up() -> None:
+    result = run("--seeds", "6", "--first", "40", "--jobs", "2")
+    assert result.exit_code == 0, result.output
+    assert "6 seeds from 40" in result.stdout
+    assert "every invariant held" in result.stdout
+    assert "\x1b[" not in result.output
+
+
+def test_json_has_the_same_figures_whatever_the_number_of_jobs() -> None:
+    reports = [json.loads(run("--seeds", "7", "--jobs", jobs, "--json").stdout) for jobs in ("1", "3", "16")]
+    for report in reports:
+        assert report.pop("seconds") >= 0
+    assert reports[0] == reports[1] == reports[2]
+    worlds = [run_world(seed) for seed in range(7)]
+    assert reports[0]["seeds"] == 7
+    assert reports[0]["steps"] == sum(world.steps for world in worlds)
+    assert reports[0]["tasks"] == sum(world.tasks for world in worlds)
+    assert reports[0]["outcomes"]["OK"] == sum(world.outcomes.get("OK", 0) for world in worlds)
+    assert reports[0]["failures"] == []
+
+
+def test_a_failing_seed_is_named_with_its_step_and_how_to_replay_it(
+    monkeypatch: pytest.MonkeyPatch, caught: Failure
+) -> None:
+    start = simulate._start_job
+    # The jobs get a broken core, and nobody told the command.
+    monkeypatch.setattr(simulate, "_start_job", lambda first, stop, stride, _: start(first, stop, stride, MUTANT))
+    result = run("--seeds", "2", "--first", str(caught.seed), "--jobs", "2")
+    assert result.exit_code == 1
+    assert str(caught) in result.stdout
+    assert f"replay: famulus simulate --seed {caught.seed} --trace\n" in result.stdout
+
+
+def test_the_replay_shows_faults_and_steps_up_to_the_broken_one(caught: Failure) -> None:
+    with MUTANTS[MUTANT].in_place():
+        result = run("--seed", str(caught.seed), "--trace")
+    assert result.exit_code == 1
+    assert "faults:\n" in result.stdout
+    steps = re.findall(r"^ +(\d+) +[\d.]+ ms  \S", result.stdout, re.MULTILINE)
+    assert len(steps) == simulate.STEPS_SHOWN
+    assert int(steps[-1]) == caught.step
+    assert str(caught) in result.stdout
+
+
+def test_an_error_that_is_no_invariant_is_a_failure_of_its_seed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trip(self: object, now_ns: int) -> None:
+        raise IndexError("tripped")
+
+    monkeypatch.setattr("famulus.core.dispatch.dispatcher.Dispatcher.on_tick", trip)
+    ran = simulate.run_seed(0)
+    assert ran.what == f"seed 0, step {ran.steps}: IndexError: tripped"
+
+
+def test_a_mutant_is_caught_by_the_first_seed_that_can(caught: Failure) -> None:
+    result = run("--mutant", MUTANT, "--seeds", "30", "--jobs", "3", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    (failure,) = report["failures"]
+    assert (failure["seed"], failure["step"], failure["what"]) == (caught.seed, caught.step, str(caught))
+    assert failure["replay"] == f"famulus simulate --seed {caught.seed} --trace --mutant {MUTANT}"
+    assert report["seeds"] == caught.seed + 1
+
+
+def test_a_mutant_that_is_not_caught_is_a_failure() -> None:
+    """A quiet world never loses a router, so it cannot notice what happens to the questions of a lost one."""
+    result = run("--mutant", "router-takes-questions-along", "--seed", "0")
+    assert result.exit_code == 1
+    assert "not caught" in result.stdout
+
+
+def test_mutants_can_be_listed() -> None:
+    result = run("--mutant", "list")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()] == list(MUTANTS)
+
+
+@pytest.mark.parametrize("args", [["--mutant", "nonesuch"], ["--trace"], ["--seeds", "0"], ["--jobs", "0"]])
+def test_wrong_usage_is_one_line_and_a_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: list[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["famulus", "simulate", *args])
+    with pytest.raises(SystemExit) as ended:
+        main.run()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_ctrl_c_stops_every_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start, read = simulate._start_job, simulate._read_lines
+
+    def remember(*args: object) -> subprocess.Popen[bytes]:
+        started.append(start(*args))  # type: ignore[arg-type]
+        return started[-1]
+
+    def interrupt(pipes: list[object]) -> Iterator[simulate.Run]:
+        yield next(read(pipes))  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulate, "_start_job", remember)
+    monkeypatch.setattr(simulate, "_read_lines", interrupt)
+    monkeypatch.setattr("sys.argv", ["famulus", "simulate", "--seeds", "100000", "--jobs", "2"])
+    with pytest.raises(SystemExit) as ended:
+        main.run()
+    assert ended.value.code == 130
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_job_that_dies_is_not_taken_for_a_clean_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = simulate._start_job
+    monkeypatch.setattr(simulate, "_start_job", lambda first, stop, stride, _: start(first, stop, stride, "nonesuch"))
+    result = run("--seeds", "2", "--jobs", "1")
+    assert result.exit_code != 0
+    assert "died" in str(result.exception)

@@ -1,0 +1,143 @@
+"""Hundreds of worlds in which anything may fail. A failing test names its seed: famulus simulate --seed S --trace"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+from famulus.core.delivery import OUTCOMES
+from famulus.sim.faults import FAULTS
+from famulus.sim.mutants import MUTANTS
+from famulus.sim.world import Failure, Result, World, simulate
+
+SEEDS = 300
+CHUNK = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One run, and what an outside observer wrote down about it."""
+
+    result: Result
+    faults: list[str]
+    #: Per task: its body, how often it ran, and when and how it ended.
+    entries: list[tuple[str, int, list[tuple[int, str, str]]]]
+    ran_again: int
+
+    @property
+    def fault_kinds(self) -> list[str]:
+        return [fault.partition(": ")[2] for fault in self.faults]
+
+
+def observe_anew(seed: int) -> Observation:
+    world = World(seed)
+    result = world.run()
+    entries = [(body.decode(), entry.runs, entry.outcomes) for body, entry in world.ledger.entries.items()]
+    ran_again = sum(entry.runs > 1 for entry in world.ledger.entries.values() if entry.at_least_once)
+    return Observation(result, list(world.faults), entries, ran_again)
+
+
+#: The tests below look at the same runs from different sides.
+observe = cache(observe_anew)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_invariant_holds_whatever_fails(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        assert observe(seed).result.steps > 0
+
+
+def test_every_kind_of_fault_struck() -> None:
+    struck = Counter(kind for seed in range(SEEDS) for kind in observe(seed).fault_kinds)
+    assert set(struck) == {fault.__name__ for fault in FAULTS}
+    assert min(struck.values()) >= 20
+
+
+def test_every_outcome_occurred_and_some_tasks_ran_again() -> None:
+    ended: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        ended.update(observe(seed).result.outcomes)
+    assert set(ended) == set(OUTCOMES)
+    assert min(ended.values()) >= 200
+    assert sum(observe(seed).ran_again for seed in range(SEEDS)) >= 10
+
+
+def test_some_worlds_are_quiet_and_most_tasks_in_them_end_well() -> None:
+    """A world where nothing works would break no invariant either."""
+    quiet = [observe(seed) for seed in range(SEEDS) if not observe(seed).faults]
+    assert len(quiet) >= 20
+    ran = sum(seen.result.outcomes.get("OK", 0) + seen.result.outcomes.get("ERROR", 0) for seen in quiet)
+    asked = sum(seen.result.tasks for seen in quiet)
+    # A fifth is asked of nobody, and many are asked of services that have no worker in that world.
+    assert ran > asked / 3
+
+
+# -- a seed is a fact ---------------------------------------------------------------------------------------------
+
+
+def wildest(count: int) -> list[int]:
+    """Seeds with many faults of many kinds."""
+    return sorted(range(SEEDS), key=lambda seed: (-len(set(observe(seed).fault_kinds)), seed))[:count]
+
+
+def test_a_seed_that_is_run_twice_gives_the_same_world() -> None:
+    for seed in wildest(5):
+        assert observe_anew(seed) == observe(seed)
+
+
+def test_two_seeds_give_two_worlds() -> None:
+    assert len({observe(seed).result.steps for seed in range(50)}) > 40
+
+
+def test_a_seed_gives_the_same_world_in_another_process_with_other_hashes() -> None:
+    """Sets and dicts of bytes are ordered by hashes that differ between processes, if one lets them."""
+    script = (
+        "import json, sys\n"
+        "from famulus.sim.world import World\n"
+        "for seed in map(int, sys.argv[1:]):\n"
+        "    world = World(seed)\n"
+        "    result = world.run()\n"
+        "    entries = [(b.decode(), e.runs, e.outcomes) for b, e in world.ledger.entries.items()]\n"
+        "    print(json.dumps([result.steps, world.faults, entries]))\n"
+    )
+    seeds = wildest(4)
+    expected = [json.loads(json.dumps([observe(s).result.steps, observe(s).faults, observe(s).entries])) for s in seeds]
+    for hash_seed in ("1", "2"):
+        told = subprocess.run(
+            [sys.executable, "-c", script, *map(str, seeds)],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert [json.loads(line) for line in told.splitlines()] == expected
+
+
+# -- the simulation can fail --------------------------------------------------------------------------------------
+
+
+def first_failure(seeds: range) -> Failure | None:
+    for seed in seeds:
+        try:
+            simulate(seed)
+        except Failure as failure:
+            return failure
+    return None
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_core_is_caught_and_its_seed_fails_at_the_same_step_again(name: str) -> None:
+    with MUTANTS[name].in_place():
+        caught = first_failure(range(SEEDS))
+        assert caught is not None, f"{SEEDS} seeds did not notice that {MUTANTS[name].what}"
+        again = first_failure(range(caught.seed, caught.seed + 1))
+    assert str(again) == str(caught)
+    assert str(caught).startswith(f"seed {caught.seed}, step {caught.step}: ")
+    assert simulate(caught.seed) == observe(caught.seed).result, "and with the right core it is a clean seed"

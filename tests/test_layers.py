@@ -1,0 +1,202 @@
+"""Who may import whom. Read without running: imports inside functions and under TYPE_CHECKING count as well."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import famulus
+
+SOURCE = Path(famulus.__file__).parent
+
+#: Whatever reads a clock, touches the system or rolls dice: in `core` time and chance come in, actions go out.
+# fmt: off
+WORLDLY = frozenset(
+    {
+        "asyncio", "concurrent", "ctypes", "datetime", "fcntl", "glob", "http", "io", "logging", "mmap",
+        "multiprocessing", "os", "pathlib", "queue", "random", "resource", "sched", "secrets", "select",
+        "selectors", "shutil", "signal", "socket", "socketserver", "ssl", "subprocess", "tempfile",
+        "threading", "time", "urllib", "uuid",
+    }
+)
+# fmt: on
+#: They run or trust what they read.
+NOWHERE = frozenset({"pickle", "marshal", "shelve"})
+ANY = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one package, or one module beside the packages, may import. `__init__` is the package `famulus` itself."""
+
+    ours: frozenset[str] | None
+    others: frozenset[str] | None = frozenset({"msgspec"})
+    not_ours: frozenset[str] = frozenset()
+    not_others: frozenset[str] = frozenset({"zmq"})
+    not_standard: frozenset[str] = frozenset()
+
+
+def layer(ours: str, others: str = "msgspec", *, not_standard: frozenset[str] = frozenset()) -> Layer:
+    named = frozenset(others.split())
+    return Layer(frozenset(ours.split()), named, frozenset(), frozenset({"zmq"}) - named, not_standard)
+
+
+LAYERS = {
+    "errors": layer("", ""),
+    "wire": layer("errors"),
+    "core": layer("wire errors", not_standard=WORLDLY),
+    "net": layer("wire core errors __init__", "msgspec zmq"),
+    "journal": Layer(frozenset({"wire", "errors"}), ANY),
+    "broker": layer("net core wire errors journal __init__"),
+    "client": layer("net core wire errors __init__"),
+    "worker": layer("net core wire errors __init__"),
+    "sim": layer("core wire errors", not_standard=WORLDLY - {"random"}),
+    # It compares with plain pyzmq.
+    "bench": Layer(ANY, ANY, not_ours=frozenset({"sim"}), not_others=frozenset()),
+    "cli": Layer(ANY, ANY),
+    # A user like any other, with a fleet of processes that the bench can start.
+    "demo": Layer(frozenset({"bench", "client", "worker", "wire", "errors", "__init__"}), ANY),
+    "web": Layer(frozenset({"client", "wire", "errors", "__init__"}), ANY),
+    "pipeline": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
+    "spark": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
+    # Names that users import; each is fetched from its home when it is first asked for.
+    "__init__": layer("errors client worker", ""),
+    "__main__": layer("cli", ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    path: Path
+    line: int
+    module: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} imports {self.module}"
+
+
+def imports_of(path: Path, package: str) -> Iterator[Import]:
+    """Every import of a file, by the full name of the module or of the name in it."""
+    for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (Import(path, node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (Import(path, node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def layer_of(name: str) -> str:
+    """The layer that a full name inside famulus belongs to. `from famulus import Client` is an import of client."""
+    _, _, inside = name.partition(".")
+    first = inside.partition(".")[0]
+    if name.count(".") == 1 and first in famulus._HOMES:
+        return famulus._HOMES[first].split(".")[1]
+    return first if first in LAYERS else "__init__"
+
+
+def complaint(found: Import, home: str) -> str | None:
+    rules = LAYERS[home]
+    top = found.module.partition(".")[0]
+    if top in NOWHERE:
+        return f"{found}: nobody may"
+    if top == "famulus":
+        target = layer_of(found.module)
+        allowed = target == home or (target not in rules.not_ours and (rules.ours is ANY or target in rules.ours))
+    elif top in sys.stdlib_module_names:
+        allowed = top not in rules.not_standard
+    else:
+        allowed = top not in rules.not_others and (rules.others is ANY or top in rules.others)
+    return None if allowed else f"{found}: {home} may not"
+
+
+def complaints(source: Path) -> list[str]:
+    """Every breach of the table under this copy of the package, named by file, line and import."""
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        inside = path.relative_to(source)
+        home = inside.parts[0] if len(inside.parts) > 1 else inside.stem
+        if home not in LAYERS:
+            found.append(f"{path}: the table of layers has no row for {home}")
+            continue
+        package = ".".join(("famulus", *inside.parts[:-1]))
+        found += [said for each in imports_of(path, package) if (said := complaint(each, home)) is not None]
+    return found
+
+
+def test_every_import_is_in_the_table() -> None:
+    assert not (found := complaints(SOURCE)), "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "breach"),
+    [
+        ("errors.py", "from famulus.wire import reasons", "famulus.wire.reasons: errors may not"),
+        ("wire/frames.py", "from famulus.core import clock", "famulus.core.clock: wire may not"),
+        ("wire/frames.py", "import orjson", "orjson: wire may not"),
+        ("core/dispatch/lru.py", "import time", "time: core may not"),
+        ("core/dispatch/lru.py", "from os.path import join", "os.path.join: core may not"),
+        ("core/dispatch/lru.py", "def late():\n    import zmq.asyncio", "zmq.asyncio: core may not"),
+        ("core/dispatch/lru.py", "from ...net import pump", "famulus.net.pump: core may not"),
+        (
+            "core/timers.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from famulus.sim.world import World",
+            "famulus.sim.world.World: core may not",
+        ),
+        ("core/timers.py", "from famulus import Client", "famulus.Client: core may not"),
+        ("net/loop.py", "import famulus.broker.router", "famulus.broker.router: net may not"),
+        ("broker/router.py", "import zmq", "zmq: broker may not"),
+        ("broker/router.py", "from famulus import Client", "famulus.Client: broker may not"),
+        ("client/threads.py", "from famulus.worker import task", "famulus.worker.task: client may not"),
+        ("sim/world.py", "import time", "time: sim may not"),
+        ("sim/world.py", "from famulus.net import pump", "famulus.net.pump: sim may not"),
+        ("bench/echo.py", "from famulus.sim import world", "famulus.sim.world: bench may not"),
+        ("cli/serve.py", "import zmq", "zmq: cli may not"),
+        ("cli/serve.py", "import pickle", "pickle: nobody may"),
+        ("bench/echo.py", "from shelve import open", "shelve.open: nobody may"),
+        ("attic/old.py", "import json", "the table of layers has no row for attic"),
+    ],
+)
+def test_a_planted_import_is_caught(tmp_path: Path, file: str, line: str, breach: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"from __future__ import annotations\n{line}\n")
+    (said,) = complaints(tmp_path)
+    assert said.startswith(str(path))
+    assert said.endswith(breach)
+    if "imports" in said:
+        assert f"{path}:{len(path.read_text().splitlines())} imports" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("wire/frames.py", "import msgspec, json\nfrom famulus.errors import ProtocolError"),
+        ("core/timers.py", "from . import clock\nfrom .dispatch.task import Task\nfrom famulus.errors import Closed"),
+        ("net/loop.py", "import zmq\nfrom famulus.core import clock"),
+        ("bench/echo.py", "import zmq\nfrom famulus import Client\nfrom famulus.net import pump"),
+        ("cli/serve.py", "from famulus import __version__\nfrom famulus.sim import world\nimport rich"),
+        ("sim/world.py", "from random import Random"),
+    ],
+)
+def test_an_import_that_the_table_allows_is_left_alone(tmp_path: Path, file: str, line: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(line + "\n")
+    assert complaints(tmp_path) == []
+
+
+def test_chance_in_the_simulation_comes_from_a_seed() -> None:
+    """Only the class Random, and never without a seed: the module's own functions share one that nobody knows."""
+    for path in sorted((SOURCE / "sim").glob("*.py")):
+        for found in imports_of(path, "famulus.sim"):
+            if found.module.partition(".")[0] == "random":
+                assert found.module == "random.Random", str(found)
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Random":
+                assert node.args, f"{path}:{node.lineno} makes a Random without a seed"

@@ -1,0 +1,91 @@
+"""Settings: flags win over the file, the file over the defaults, and whatever is wrong is named by its key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from famulus.broker.settings import BACKEND_PORT, FRONTEND_PORT, Settings, load
+from famulus.errors import SettingsError
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    return tmp_path / "broker.toml"
+
+
+def test_everything_has_a_default() -> None:
+    settings = load(None, {})
+    assert settings == Settings()
+    assert (settings.host, settings.frontend_port, settings.backend_port) == ("127.0.0.1", FRONTEND_PORT, BACKEND_PORT)
+    assert settings.identity
+    assert settings.routers >= 1
+    assert settings.is_local
+
+
+def test_flags_win_over_the_file_and_none_is_no_flag(toml: Path) -> None:
+    toml.write_text('identity = "a"\nheartbeat_ms = 700\nrouters = 3\n')
+    settings = load(toml, {"heartbeat_ms": 900, "routers": None})
+    assert (settings.identity, settings.heartbeat_ms, settings.routers) == ("a", 900, 3)
+
+
+def test_services_and_bounds(toml: Path) -> None:
+    toml.write_text(
+        '[default_service]\ntimeout_ms = 7\n[services."www.mydomain.com"]\ndelivery = "at_least_once"\n'
+        "[bounds]\nopen_tasks_max = 9\n"
+    )
+    settings = load(toml, {})
+    assert settings.default_service.timeout_ms == 7
+    assert settings.services["www.mydomain.com"].delivery == "at_least_once"
+    assert settings.services["www.mydomain.com"].timeout_ms == 60_000
+    assert settings.bounds.open_tasks_max == 9
+    book = settings.book()
+    assert set(book.services) == {"www.mydomain.com"}
+    assert book.default_policy.timeout_ms == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hart_beat_ms = 1", "hart_beat_ms: there is no such setting; did you mean heartbeat_ms?"),
+        ("q = 1", "q: there is no such setting"),
+        ("[bounds]\nworker_max = 1", "bounds.worker_max: there is no such setting; did you mean workers_max?"),
+        (
+            "[default_service]\nmax_attempt = 1",
+            "default_service.max_attempt: there is no such setting; did you mean max_attempts?",
+        ),
+        ("[services.a]\nx = 1", "services.a.x: there is no such setting"),
+        ("[services.a]\ntimeout_ms = 0", "services.a.timeout_ms: expected int >= 1"),
+        ("[services.a]\ntimeout_ms = 1.5", "services.a.timeout_ms: expected int, got float"),
+        ("[services]\na = 1", "services.a: expected object, got int"),
+        ("routers = 65", "routers: expected int <= 64"),
+        ("routers = true", "routers: expected int, got bool"),
+        ("drain_ms = -1", "drain_ms: expected int >= 0"),
+        ("backend_port = 7100", "backend_port: 7100 is the frontend_port already"),
+    ],
+)
+def test_what_is_wrong_is_named(toml: Path, text: str, sentence: str) -> None:
+    toml.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load(toml, {})
+    assert str(caught.value) == f"{toml}: {sentence}"
+
+
+def test_any_free_port_may_be_asked_for_twice() -> None:
+    settings = load(None, {"frontend_port": 0, "backend_port": 0})
+    assert (settings.frontend_port, settings.backend_port) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)],
+)
+def test_what_is_loopback(host: str, local: bool) -> None:
+    assert Settings(host=host).is_local is local
+
+
+def test_the_advertised_host_is_what_others_are_told() -> None:
+    broker = Settings(host="0.0.0.0", advertised_host="b1.example.org").book().broker
+    assert (broker.frontend, broker.backend) == ("tcp://b1.example.org:7100", "tcp://b1.example.org:7101")
+    assert Settings(host="::1").book().broker.frontend == "tcp://[::1]:7100"

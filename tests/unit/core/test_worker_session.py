@@ -1,0 +1,347 @@
+"""A worker's side: connect, be configured, ping, be ready, drain; and back again whenever the broker is lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.session.worker import Given, State, WorkerSession
+from famulus.wire import headers
+
+START_NS = 1000 * NS_PER_S
+HEARTBEAT_NS = 1000 * NS_PER_MS
+
+
+class Talk:
+    """A worker's session and the broker that it talks to, who is us."""
+
+    def __init__(self) -> None:
+        self.now_ns = START_NS
+        self.session = WorkerSession("bob", ["echo"], 2, 700, lambda: 1.0)
+
+    def says(self) -> list[dict[str, Any]]:
+        said = [json.loads(header) for _, header, _ in self.session.outbox]
+        self.session.outbox.clear()
+        return said
+
+    def requests(self) -> list[str]:
+        return [fields["request"] for fields in self.says()]
+
+    def hears(self, request: str, body: bytes = b"", envelope: bytes = b"", **fields: Any) -> list[Given]:
+        kind = "REQUEST" if request == "TASK" else "RESPONSE"
+        return self.session.on_messages(self.now_ns, [[envelope, headers.write(request, kind, **fields), body]])
+
+    def hears_config(self, **fields: Any) -> None:
+        told: dict[str, Any] = {"identity": "bob", "heartbeat_ms": 1000, "version": 3, "digest": "d3"} | fields
+        self.hears("CONFIG", b"config", **told)
+
+    def later(self, ns: int) -> None:
+        self.now_ns += ns
+        self.session.on_tick(self.now_ns)
+
+    def becomes(self, state: State) -> Talk:
+        """By the shortest way, and with nothing left unsaid."""
+        if state is not State.OFFLINE:
+            self.session.on_link(self.now_ns)
+        if state in (State.GREETING, State.READY, State.DRAINING):
+            self.hears_config()
+        if state in (State.READY, State.DRAINING):
+            self.hears("PONG", version=3, digest="d3")
+        if state is State.DRAINING:
+            self.session.drain(self.now_ns)
+        if state is State.GONE:
+            self.session.drain(self.now_ns)
+            self.hears("DISCONNECT")
+        assert self.state() is state
+        self.session.outbox.clear()
+        return self
+
+    def state(self) -> State:
+        return self.session.state
+
+
+@pytest.fixture
+def talk() -> Talk:
+    return Talk()
+
+
+def gives_task(talk: Talk, ticket: bytes = b"t-1") -> list[Given]:
+    return talk.hears("TASK", b"body", ticket, service="echo", message_id="m-1", attempt=1, timeout_ms=500)
+
+
+# -- the start ----------------------------------------------------------------------------------------------------
+
+
+def test_connect_config_ping_pong_ready(talk: Talk) -> None:
+    assert talk.state() is State.OFFLINE
+    talk.session.on_link(talk.now_ns)
+    assert talk.says() == [
+        {
+            "request": "CONNECT",
+            "type": "REQUEST",
+            "identity": "bob",
+            "services": ["echo"],
+            "slots": 2,
+            "heartbeat_ms": 700,
+        }
+    ]
+    talk.hears_config()
+    assert talk.state() is State.GREETING
+    assert talk.requests() == ["PING"]
+    assert talk.session.config == b"config"
+    talk.hears("PONG", version=3, digest="d3")
+    assert talk.state() is State.READY
+    assert talk.says() == []
+
+
+def test_a_pong_before_the_config_makes_nobody_ready(talk: Talk) -> None:
+    talk.becomes(State.CONNECTING).hears("PONG", version=3, digest="d3")
+    assert talk.state() is State.CONNECTING
+
+
+def test_a_task_before_ready_is_not_taken(talk: Talk) -> None:
+    talk.becomes(State.GREETING)
+    assert gives_task(talk) == []
+
+
+def test_a_connect_that_nobody_answers_is_said_again_and_then_the_link_is_made_anew(talk: Talk) -> None:
+    # Once a second, whatever was wished for: no heartbeat has been granted yet.
+    talk.becomes(State.CONNECTING)
+    talk.later(NS_PER_S)
+    assert talk.requests() == ["CONNECT"]
+    talk.later(NS_PER_S)
+    assert talk.requests() == ["CONNECT"]
+    talk.later(NS_PER_S)
+    assert talk.state() is State.OFFLINE
+    assert talk.session.relink_at_ns == talk.now_ns + NS_PER_S // 10
+
+
+def test_a_config_that_is_current_keeps_what_we_have_and_a_new_one_replaces_it(talk: Talk) -> None:
+    talk.becomes(State.READY)
+    talk.hears("CONFIG", b"", identity="bob", heartbeat_ms=1000, version=3, digest="d3", current=True)
+    assert talk.session.config == b"config"
+    talk.hears("CONFIG", b"newer", identity="bob", heartbeat_ms=1000, version=4, digest="d4")
+    assert talk.session.config == b"newer"
+    assert talk.session.digest == "d4"
+    assert talk.state() is State.READY
+
+
+def test_a_pong_with_another_digest_makes_us_check_our_config(talk: Talk) -> None:
+    talk.becomes(State.READY).hears("PONG", version=4, digest="d4")
+    (check,) = talk.says()
+    assert check["request"] == "CHECKCONFIG"
+    assert check["identity"] == "bob"
+    assert check["services"] == ["echo"]
+    assert (check["version"], check["digest"]) == (3, "d3")
+    talk.hears_config(version=4, digest="d4")
+    talk.hears("PONG", version=4, digest="d4")
+    assert talk.says() == []
+
+
+# -- heartbeats ---------------------------------------------------------------------------------------------------
+
+
+def test_a_ready_worker_pings_once_per_granted_heartbeat(talk: Talk) -> None:
+    talk.becomes(State.READY)
+    for _ in range(20):
+        assert talk.session.next_due_ns == talk.now_ns + HEARTBEAT_NS
+        talk.later(HEARTBEAT_NS - 1)
+        assert talk.says() == []
+        talk.later(1)
+        assert talk.requests() == ["PING"]
+        talk.hears("PONG", version=3, digest="d3")
+
+
+def test_three_silent_heartbeats_and_the_broker_is_lost(talk: Talk) -> None:
+    talk.becomes(State.READY)
+    gives_task(talk)
+    talk.later(3 * HEARTBEAT_NS - 1)
+    assert talk.state() is State.READY
+    talk.later(1)
+    assert talk.state() is State.OFFLINE
+    assert talk.says() == [], "there is nobody to say it to"
+    assert talk.session.next_due_ns == talk.session.relink_at_ns > talk.now_ns
+    talk.session.on_link(talk.session.relink_at_ns)
+    assert talk.requests() == ["CONNECT"]
+    assert talk.session.relink_at_ns == NEVER_NS
+
+
+@pytest.mark.parametrize("state", [State.CONNECTING, State.GREETING, State.READY])
+def test_whoever_waits_in_vain_goes_offline(talk: Talk, state: State) -> None:
+    talk.becomes(state).later(3 * HEARTBEAT_NS)
+    assert talk.state() is State.OFFLINE
+
+
+def test_any_message_counts_as_a_sign_of_life(talk: Talk) -> None:
+    talk.becomes(State.READY)
+    for _ in range(5):
+        talk.later(2 * HEARTBEAT_NS)
+        talk.session.on_messages(talk.now_ns, [[b"only one frame"], [b"", b"rubbish", b""]])
+    assert talk.state() is State.READY
+
+
+def test_each_lost_link_waits_longer_until_one_holds(talk: Talk) -> None:
+    waits = []
+    for _ in range(9):
+        talk.session.on_link(talk.now_ns)
+        talk.session.on_link_lost(talk.now_ns)
+        waits.append(talk.session.relink_at_ns - talk.now_ns)
+    tenth = NS_PER_S // 10
+    assert waits == [tenth, 2 * tenth, 4 * tenth, 8 * tenth, 16 * tenth, 32 * tenth, 64 * tenth, 80 * tenth, 80 * tenth]
+    talk.becomes(State.READY)
+    talk.session.on_link_lost(talk.now_ns)
+    assert talk.session.relink_at_ns - talk.now_ns == tenth
+
+
+# -- tasks --------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_given_and_answered_with_its_ticket(talk: Talk) -> None:
+    (given,) = gives_task(talk.becomes(State.READY))
+    assert (given.ticket, given.body) == (b"t-1", b"body")
+    assert (given.task.service, given.task.message_id, given.task.timeout_ms) == ("echo", "m-1", 500)
+    assert json.loads(given.header)["message_id"] == "m-1"
+    assert talk.session.answer(given.ticket, given.task, "OK", "", b"done")
+    ((envelope, header, body),) = talk.session.outbox
+    assert (envelope, body) == (b"t-1", b"done")
+    assert headers.read(header) == headers.TaskResponse("m-1", "echo")
+
+
+def test_an_error_carries_its_reason(talk: Talk) -> None:
+    (given,) = gives_task(talk.becomes(State.READY))
+    talk.session.answer(given.ticket, given.task, "ERROR", "ValueError: no", b"")
+    (said,) = talk.says()
+    assert (said["outcome"], said["reason"]) == ("ERROR", "ValueError: no")
+
+
+def test_a_task_is_answered_once(talk: Talk) -> None:
+    (given,) = gives_task(talk.becomes(State.READY))
+    assert talk.session.answer(given.ticket, given.task, "OK", "", b"")
+    assert not talk.session.answer(given.ticket, given.task, "OK", "", b"")
+    assert len(talk.session.outbox) == 1
+
+
+def test_tickets_are_void_once_the_link_is_lost(talk: Talk) -> None:
+    (given,) = gives_task(talk.becomes(State.READY))
+    talk.session.on_link_lost(talk.now_ns)
+    talk.becomes(State.READY)
+    assert not talk.session.answer(given.ticket, given.task, "OK", "", b"")
+    assert talk.says() == []
+
+
+# -- what the broker refuses --------------------------------------------------------------------------------------
+
+
+def refuses(talk: Talk, code: str) -> None:
+    talk.hears("ERROR", reason=f"{code}: because")
+
+
+@pytest.mark.parametrize("state", [State.GREETING, State.READY])
+def test_not_connected_means_connect_again_at_once(talk: Talk, state: State) -> None:
+    """A dispatcher that was restarted knows its workers again within a heartbeat."""
+    refuses(talk.becomes(state), "not_connected")
+    assert talk.state() is State.CONNECTING
+    assert talk.requests() == ["CONNECT"]
+
+
+def test_not_connected_many_times_means_one_connect(talk: Talk) -> None:
+    (given,) = gives_task(talk.becomes(State.READY))
+    for _ in range(5):
+        refuses(talk, "not_connected")
+    assert talk.requests() == ["CONNECT"]
+    assert not talk.session.answer(given.ticket, given.task, "OK", "", b"")
+
+
+@pytest.mark.parametrize("state", [State.CONNECTING, State.GREETING, State.READY, State.DRAINING])
+def test_conflict_is_the_end(talk: Talk, state: State) -> None:
+    refuses(talk.becomes(state), "conflict")
+    assert talk.state() is State.GONE
+    assert talk.session.refusal.startswith("conflict")
+    talk.session.on_link(talk.now_ns)
+    assert talk.says() == []
+
+
+@pytest.mark.parametrize("code", ["not_allowed", "overload", "disabled"])
+def test_a_refused_connect_is_tried_again_later_over_a_new_link(talk: Talk, code: str) -> None:
+    refuses(talk.becomes(State.CONNECTING), code)
+    assert talk.state() is State.OFFLINE
+    assert talk.session.refusal.startswith(code)
+    assert talk.session.relink_at_ns > talk.now_ns
+    talk.becomes(State.READY)
+    assert talk.session.refusal == ""
+
+
+def test_an_error_in_the_middle_is_noted_and_nothing_more(talk: Talk) -> None:
+    refuses(talk.becomes(State.READY), "bad_header")
+    assert talk.state() is State.READY
+    assert talk.session.refusal.startswith("bad_header")
+
+
+# -- the end ------------------------------------------------------------------------------------------------------
+
+
+def test_draining_answers_what_it_holds_and_goes_when_let_go(talk: Talk) -> None:
+    (given,) = gives_task(talk.becomes(State.READY))
+    talk.session.drain(talk.now_ns)
+    assert talk.state() is State.DRAINING
+    assert talk.requests() == ["DISCONNECT"]
+    (crossing,) = gives_task(talk, b"t-2")
+    assert talk.session.answer(given.ticket, given.task, "OK", "", b"")
+    assert talk.session.answer(crossing.ticket, crossing.task, "OK", "", b"")
+    talk.hears("DISCONNECT")
+    assert talk.state() is State.GONE
+    talk.session.drain(talk.now_ns)
+    assert talk.state() is State.GONE
+
+
+def test_a_draining_worker_still_pings(talk: Talk) -> None:
+    talk.becomes(State.DRAINING).later(HEARTBEAT_NS)
+    assert talk.requests() == ["PING"]
+    talk.hears("PONG", version=9, digest="other")
+    assert talk.says() == [], "its config does not matter any more"
+    assert talk.state() is State.DRAINING
+
+
+def test_who_has_no_link_just_goes(talk: Talk) -> None:
+    talk.becomes(State.OFFLINE).session.drain(talk.now_ns)
+    assert talk.state() is State.GONE
+
+
+@pytest.mark.parametrize("state", [State.CONNECTING, State.GREETING])
+def test_who_is_not_ready_yet_says_goodbye_too(talk: Talk, state: State) -> None:
+    """The broker may have it in the LRU already: only the PONG is still on its way."""
+    talk.becomes(state).session.drain(talk.now_ns)
+    assert talk.state() is State.DRAINING
+    assert talk.requests() == ["DISCONNECT"]
+    talk.hears("DISCONNECT")
+    assert talk.state() is State.GONE
+
+
+def test_a_drain_ends_with_a_lost_link_too(talk: Talk) -> None:
+    talk.becomes(State.DRAINING).session.on_link_lost(talk.now_ns)
+    assert talk.state() is State.GONE
+
+
+def test_a_drain_ends_with_a_broker_that_does_not_know_us(talk: Talk) -> None:
+    refuses(talk.becomes(State.DRAINING), "not_connected")
+    assert talk.state() is State.GONE
+
+
+def test_a_drain_ends_with_silence(talk: Talk) -> None:
+    talk.becomes(State.DRAINING).later(3 * HEARTBEAT_NS)
+    assert talk.state() is State.GONE
+
+
+def test_who_is_gone_stays_gone(talk: Talk) -> None:
+    talk.becomes(State.GONE)
+    talk.session.on_link(talk.now_ns)
+    talk.session.on_link_lost(talk.now_ns)
+    talk.later(60 * NS_PER_S)
+    talk.hears_config()
+    talk.hears("PONG", version=3, digest="d3")
+    assert talk.state() is State.GONE
+    assert talk.says() == []
+    assert talk.session.next_due_ns == NEVER_NS

@@ -1,0 +1,395 @@
+"""Workers come, are configured, fall silent, say goodbye, break the protocol and come back under their name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from famulus.core.clock import NS_PER_MS
+from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.error_workers import FAULTS_FORGIVEN
+from famulus.wire import headers, limits
+
+if TYPE_CHECKING:
+    from tests.unit.core.conftest import Broker
+
+HEARTBEAT_MS = 1000
+LOST_MS = HEARTBEAT_MS * limits.HEARTBEATS_UNTIL_LOST
+
+
+# -- the start ----------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_enters_the_lru_with_its_first_pong_and_not_before(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob")
+    ann.asks("echo", b"early")
+
+    bob.connects()
+    config = bob.hears_one()
+    assert config.kind == "CONFIG"
+    assert not bob.is_in_lru()
+
+    bob.says("PING")
+    pong, task = bob.hears()
+    assert pong.kind == "PONG"
+    assert pong.fields["version"] == config.fields["version"]
+    assert pong.fields["digest"] == config.fields["digest"]
+    assert task.kind == "TASK"
+    assert task.body == b"early"
+
+
+def test_the_config_tells_a_worker_what_it_needs_and_no_more(broker: Broker) -> None:
+    bob = broker.worker("bob", "echo", "again")
+    bob.connects()
+    config = bob.hears_one()
+    assert config.fields["identity"] == "bob"
+    assert "current" not in config.fields
+    body = json.loads(config.body)
+    assert body["identity"] == "bob"
+    assert body["services"] == ["echo", "again"]
+    assert body["preferred_broker"] == "b1"
+    assert body["family_config"]["name"] == "family"
+    assert [known["identity"] for known in body["family_config"]["brokers"]] == ["b1"]
+    assert "admins" not in body["family_config"]
+
+
+@pytest.mark.parametrize(
+    ("wish_ms", "granted_ms"),
+    [(None, HEARTBEAT_MS), (1, HEARTBEAT_MS), (5000, 5000), (10 * limits.HEARTBEAT_MS_MAX, limits.HEARTBEAT_MS_MAX)],
+)
+def test_a_longer_heartbeat_is_granted_and_a_shorter_one_is_raised(
+    broker: Broker, wish_ms: int | None, granted_ms: int
+) -> None:
+    bob = broker.worker("bob")
+    bob.connects(heartbeat_ms=wish_ms)
+    assert bob.hears_one().fields["heartbeat_ms"] == granted_ms
+
+
+def test_a_worker_with_a_longer_heartbeat_may_be_silent_for_longer(broker: Broker) -> None:
+    patient = broker.worker("patient").starts(heartbeat_ms=5000)
+    hasty = broker.worker("hasty").starts(heartbeat_ms=1)
+    broker.later(LOST_MS)
+    assert patient.is_in_lru()
+    assert not hasty.is_in_lru()
+    broker.later(5 * LOST_MS)
+    assert not patient.is_in_lru()
+
+
+def test_a_worker_that_has_the_config_is_told_so_and_gets_no_body(broker: Broker) -> None:
+    bob = broker.worker("bob")
+    bob.connects()
+    known = bob.hears_one().fields
+    bob.connects(version=known["version"], digest=known["digest"])
+    again = bob.hears_one()
+    assert again.fields["current"] is True
+    assert again.body == b""
+
+
+@pytest.mark.parametrize("other", [{"version": 99}, {"digest": "something else"}])
+def test_the_version_alone_or_the_digest_alone_is_not_enough(broker: Broker, other: dict[str, object]) -> None:
+    bob = broker.worker("bob")
+    bob.connects()
+    known = bob.hears_one().fields
+    bob.connects(**({"version": known["version"], "digest": known["digest"]} | other))
+    again = bob.hears_one()
+    assert "current" not in again.fields
+    assert again.body
+
+
+def test_checkconfig_is_answered_by_config_and_changes_nothing(broker: Broker) -> None:
+    bob = broker.worker("bob").starts(heartbeat_ms=5000)
+    bob.says("CHECKCONFIG", **bob.who, heartbeat_ms=5000, digest="old", version=0)
+    config = bob.hears_one()
+    assert config.kind == "CONFIG"
+    assert config.fields["heartbeat_ms"] == 5000
+    assert json.loads(config.body)["identity"] == "bob"
+    assert bob.is_in_lru()
+
+    bob.says("CHECKCONFIG", **bob.who, digest=config.fields["digest"], version=config.fields["version"])
+    assert bob.hears_one().fields["current"] is True
+
+
+def test_needbroker_is_answered_at_both_doors_with_or_without_a_session(broker: Broker) -> None:
+    stranger = broker.worker("stranger")
+    bob = broker.worker("bob").starts()
+    ann = broker.client("ann")
+    ann.says("NEEDBROKER", envelope=b"42", services=["echo"], role="client")
+    bob.says("NEEDBROKER", envelope=b"42", services=["echo"], role="worker", identity="bob")
+    stranger.says("NEEDBROKER", envelope=b"42", services=["echo"], role="worker", identity="stranger")
+    for somebody in (ann, bob, stranger):
+        answer = somebody.hears_one()
+        assert answer.kind == "NEEDBROKER"
+        assert answer.envelope == b"42"
+        (best,) = json.loads(answer.body)["brokers"]
+        assert best == {
+            "identity": "b1",
+            "frontend": "tcp://here:7100",
+            "backend": "tcp://here:7101",
+            "family": "family",
+            "load": 0.0,
+        }
+
+
+@pytest.mark.parametrize("request_", ["PING", "CHECKCONFIG"])
+def test_somebody_without_a_session_is_told_to_connect_again(broker: Broker, request_: str) -> None:
+    bob = broker.worker("bob")
+    bob.says(request_, envelope=b"e", **(bob.who if request_ == "CHECKCONFIG" else {}))
+    answer = bob.hears_one()
+    assert (answer.kind, answer.code, answer.envelope) == ("ERROR", "not_connected", b"e")
+    assert broker.core.counters.faults == 0
+
+
+def test_an_answer_of_somebody_without_a_session_is_late_and_no_fault(broker: Broker) -> None:
+    """A worker that outlived the dispatcher: what it answers belongs to a former life."""
+    bob = broker.worker("bob")
+    bob.sends(b"old-tick", headers.write_task_response("m", "echo", "OK", ""), b"body")
+    assert bob.hears_one().code == "not_connected"
+    assert broker.core.counters.late == 1
+    assert broker.core.counters.faults == 0
+
+
+def test_a_ping_that_is_decided_after_the_session_ended_says_connect_again(broker: Broker) -> None:
+    bob = broker.worker("bob").starts()
+    broker.routers_answer = False
+    bob.says("PING")
+    (ping,) = broker.decisions()
+    broker.asked.clear()
+    broker.core.sessions.end(broker.core.sessions.by_peer[bob.peer], broker.now_ns)
+    broker.hear(*ping)
+    assert bob.hears_one().code == "not_connected"
+
+
+# -- the end ------------------------------------------------------------------------------------------------------
+
+
+def test_three_silent_heartbeats_and_the_worker_is_lost(broker: Broker) -> None:
+    bob = broker.worker("bob").starts()
+    started_ns = broker.now_ns
+    assert broker.core.next_due_ns == started_ns + LOST_MS * NS_PER_MS
+    broker.later(LOST_MS - 1)
+    assert bob.is_in_lru()
+    broker.later(1)
+    assert not bob.is_in_lru()
+    assert broker.core.counters.workers_lost == 1
+    bob.says("PING")
+    assert bob.hears_one().code == "not_connected"
+
+
+def test_any_message_counts_as_a_heartbeat(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob").starts()
+    for _ in range(4):
+        broker.later(LOST_MS - 500)
+        ann.asks("echo")
+        bob.answers(bob.gets_task())
+    assert bob.is_in_lru()
+    broker.later(LOST_MS - 500)
+    bob.sends(b"rubbish")
+    broker.later(LOST_MS - 500)
+    assert bob.is_in_lru()
+
+
+def test_goodbye_is_answered_at_once_by_a_broker_that_has_nothing_from_it(broker: Broker) -> None:
+    bob = broker.worker("bob").starts()
+    bob.says("DISCONNECT", envelope=b"e")
+    farewell = bob.hears_one()
+    assert (farewell.kind, farewell.fields["type"], farewell.envelope) == ("DISCONNECT", "RESPONSE", b"e")
+    assert not bob.is_in_lru()
+    assert broker.core.counters.workers_lost == 0
+
+
+def test_goodbye_is_answered_only_when_the_last_task_is_done(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob", slots=2).starts()
+    ann.asks("echo", b"1")
+    ann.asks("echo", b"2")
+    first, second = bob.hears()
+
+    bob.says("DISCONNECT")
+    assert bob.hears() == []
+    ann.asks("echo", b"3")
+    bob.answers(first, b"1")
+    assert bob.hears() == [], "no new task, and no farewell yet"
+
+    bob.answers(second, b"2")
+    assert bob.hears_kinds() == ["DISCONNECT"]
+    assert [answer.fields["outcome"] for answer in ann.hears()] == ["OK", "OK"]
+    assert not broker.core.sessions.by_peer
+
+    carol = broker.worker("carol").starts()
+    assert carol.gets_task().body == b"3"
+
+
+def test_a_ping_during_the_goodbye_does_not_bring_it_back_into_the_lru(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob", slots=2).starts()
+    ann.asks("echo")
+    bob.gets_task()
+    bob.says("DISCONNECT")
+    bob.says("PING")
+    assert bob.hears_kinds() == ["PONG"]
+    assert not bob.is_in_lru()
+
+
+def test_a_stranger_may_say_goodbye_too(broker: Broker) -> None:
+    bob = broker.worker("bob")
+    bob.says("DISCONNECT")
+    assert bob.hears_kinds() == ["DISCONNECT"]
+
+
+# -- two of one name ----------------------------------------------------------------------------------------------
+
+
+def test_the_newer_worker_of_one_identity_is_believed_and_the_older_one_told(broker: Broker) -> None:
+    ann = broker.client("ann")
+    old = broker.worker("old", identity="bob").starts()
+    ann.asks("echo")
+    task = old.gets_task()
+
+    new = broker.worker("new", identity="bob").starts()
+    assert old.hears_one().code == "conflict"
+    assert ann.hears_outcome() == "UNKNOWN worker_lost"
+    assert new.is_in_lru()
+    assert not old.is_in_lru()
+
+    old.answers(task)
+    assert old.hears_one().code == "not_connected"
+    assert ann.hears() == []
+    assert new.is_in_lru()
+
+
+def test_a_worker_that_connects_again_over_its_own_connection_starts_anew(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob").starts()
+    ann.asks("echo")
+    task = bob.gets_task()
+    bob.connects()
+    assert bob.hears_kinds() == ["CONFIG"], "it is not told of a conflict with itself"
+    assert ann.hears_outcome() == "UNKNOWN worker_lost"
+    assert not bob.is_in_lru()
+    bob.says("PING")
+    assert bob.hears_kinds() == ["PONG"]
+    assert bob.is_in_lru()
+    bob.answers(task)
+    assert bob.hears() == []
+    assert broker.core.counters.late == 1
+
+
+# -- those who break the protocol ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("frames", "code"),
+    [
+        ([], "bad_frames"),
+        ([b"envelope"], "bad_frames"),
+        ([b"e", b"{}"], "bad_frames"),
+        ([b"e", b"{}", b"", b""], "bad_frames"),
+        ([b"e" * 256, b"{}", b""], "bad_frames"),
+        ([b"e", b" " * (limits.HEADER_BYTES_MAX + 1), b""], "too_large"),
+        ([b"e", b"{}", b"x" * 2049], "too_large"),
+        ([b"e", b"{}", b""], "bad_header"),
+        ([b"e", b'{"request":"DANCE","type":"REQUEST"}', b""], "unknown_request"),
+        ([b"e", b'{"request":"ERROR","type":"RESPONSE","reason":"x"}', b""], "unknown_request"),
+    ],
+)
+@pytest.mark.parametrize("door", ["client", "stranger", "worker"])
+def test_a_breach_is_answered_at_every_door(
+    broker_with: Callable[..., Broker], door: str, frames: list[bytes], code: str
+) -> None:
+    broker = broker_with(Bounds(body_bytes_max=2048))
+    somebody = broker.client("ann") if door == "client" else broker.worker("bob")
+    if door == "worker":
+        broker.people[somebody.peer].starts()  # type: ignore[attr-defined]
+    somebody.sends(*frames)
+    answer = somebody.hears_one()
+    assert answer.kind == "ERROR"
+    assert answer.code == code
+    envelope = frames[0] if frames else b""
+    assert answer.envelope == (envelope if len(envelope) <= limits.ENVELOPE_BYTES_MAX else b"")
+    assert broker.core.counters.faults == 1
+
+
+def test_who_keeps_breaking_the_protocol_is_sent_away_and_forgiven_later(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob").starts()
+    ann.asks("echo")
+    bob.gets_task()
+    for _ in range(FAULTS_FORGIVEN):
+        bob.sends(b"", b"rubbish", b"")
+        assert bob.hears_one().code == "bad_header"
+    assert ann.hears() == []
+
+    bob.sends(b"", b"rubbish", b"")
+    assert bob.hears_one().code == "bad_header"
+    assert ann.hears_outcome() == "UNKNOWN worker_lost"
+    assert not broker.core.sessions.by_peer
+
+    bob.connects()
+    assert bob.hears_one().code == "not_allowed"
+    elsewhere = broker.worker("elsewhere", identity="bob")
+    elsewhere.connects()
+    assert elsewhere.hears_one().code == "not_allowed", "a new connection does not make a new worker"
+
+    broker.later(1000)
+    bob.starts()
+    bob.sends(b"", b"rubbish", b"")
+    bob.hears()
+    broker.later(1000)
+    bob.connects()
+    assert bob.hears_one().code == "not_allowed", "the second time is longer"
+    broker.later(1000)
+    bob.starts()
+    broker.core.sessions.error_workers.clear(b"bob")
+    for _ in range(FAULTS_FORGIVEN):
+        bob.sends(b"", b"rubbish", b"")
+    assert bob.is_in_lru(), "an admin's pardon starts the count anew"
+
+
+def test_a_stranger_who_keeps_talking_rubbish_is_not_even_answered(broker: Broker) -> None:
+    bob = broker.worker("bob")
+    for _ in range(FAULTS_FORGIVEN + 1):
+        bob.sends(b"", b"rubbish", b"")
+        assert bob.hears_one().code == "bad_header"
+    bob.sends(b"", b"rubbish", b"")
+    bob.connects()
+    assert bob.hears() == []
+    assert broker.core.counters.ignored == 2
+    broker.later(1000)
+    bob.starts()
+    assert bob.is_in_lru()
+
+
+def test_a_client_is_answered_however_often_it_errs(broker: Broker) -> None:
+    ann = broker.client("ann")
+    for _ in range(50):
+        ann.sends(b"e", b"rubbish", b"")
+        assert ann.hears_one().code == "bad_header"
+
+
+# -- bounds -------------------------------------------------------------------------------------------------------
+
+
+def test_more_workers_than_a_broker_can_hold_are_told_so(broker_with: Callable[..., Broker]) -> None:
+    broker = broker_with(Bounds(workers_max=2))
+    for name in ("ann", "bob"):
+        broker.worker(name).starts()
+    carol = broker.worker("carol")
+    carol.connects()
+    assert carol.hears_one().code == "overload"
+    broker.later(LOST_MS)
+    carol.starts()
+
+
+def test_more_services_than_a_broker_can_hold_are_refused(broker_with: Callable[..., Broker]) -> None:
+    broker = broker_with(Bounds(services_max=3))
+    bob = broker.worker("bob", "echo", "one")
+    bob.starts()
+    carol = broker.worker("carol", "two")
+    carol.connects()
+    assert carol.hears_one().code == "overload"
+    broker.worker("dan", "one", "one", "echo").starts()

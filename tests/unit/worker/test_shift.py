@@ -1,0 +1,381 @@
+"""The I/O of a worker against a broker that a test plays by hand, for what no real broker does."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import zmq
+
+from famulus.errors import BrokerUnreachable, IdentityTaken, SettingsError
+from famulus.worker.worker import Worker
+
+
+class Broker:
+    """A ROUTER in the hands of a test."""
+
+    def __init__(self) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._bind("tcp://127.0.0.1:*")
+
+    def _bind(self, address: str) -> None:
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._socket.linger = 0
+        self._socket.sndhwm = 0
+        self._socket.bind(address)
+        endpoint = self._socket.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(endpoint, bytes)
+        self.address = endpoint.rstrip(b"\0").decode()
+        self._peer = b""
+
+    def hear(self, request: str) -> tuple[bytes, dict[str, Any], bytes]:
+        """The next message of this kind, from whoever; what else comes is passed over."""
+        deadline = time.monotonic() + 20
+        while True:
+            assert self._socket.poll(max(0, int((deadline - time.monotonic()) * 1000))), f"no {request} came"
+            self._peer, envelope, header, body = self._socket.recv_multipart()
+            fields = json.loads(header)
+            if fields["request"] == request:
+                return envelope, fields, body
+
+    def tell(self, request: str, kind: str = "RESPONSE", envelope: bytes = b"", body: bytes = b"", **more: Any) -> None:
+        header = json.dumps({"request": request, "type": kind, **more}).encode()
+        self._socket.send_multipart([self._peer, envelope, header, body])
+
+    def welcome(self, heartbeat_ms: int = 1000) -> None:
+        _, fields, _ = self.hear("CONNECT")
+        self.tell("CONFIG", identity=fields["identity"], heartbeat_ms=heartbeat_ms, version=1, digest="d")
+        self.hear("PING")
+        self.tell("PONG", version=1, digest="d")
+
+    def give(self, ticket: bytes, service: str, body: bytes = b"", timeout_ms: int = 20_000) -> None:
+        fields = {"service": service, "message_id": f"id-{ticket.decode()}", "attempt": 1, "timeout_ms": timeout_ms}
+        self.tell("TASK", "REQUEST", ticket, body, **fields)
+
+    def let_go(self) -> None:
+        self.hear("DISCONNECT")
+        self.tell("DISCONNECT")
+
+    def restart(self) -> None:
+        """Cut all connections, and be there again."""
+        self._socket.close(0)
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                return self._bind(self.address)
+            except zmq.ZMQError:
+                # libzmq gives the port back a moment later.
+                self._socket.close(0)
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+
+    def close(self) -> None:
+        self._context.destroy(linger=0)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker()
+    yield broker
+    broker.close()
+
+
+class Running:
+    """A worker that runs in a thread."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.result: bool | None = None
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.result = self.worker.run()
+        except BaseException as error:
+            self.error = error
+
+    def wait(self) -> None:
+        self._thread.join(20)
+        assert not self._thread.is_alive(), "the worker does not end"
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[Worker], Running]]:
+    started: list[Running] = []
+
+    def run(worker: Worker) -> Running:
+        started.append(Running(worker))
+        return started[-1]
+
+    yield run
+    for running in started:
+        running.worker.stop(now=True)
+        running.wait()
+
+
+Run = Callable[[Worker], Running]
+
+
+def echo_worker(broker: Broker, **settings: Any) -> Worker:
+    worker = Worker(broker.address, **settings)
+    worker.service("echo")(lambda body: body)
+    return worker
+
+
+def test_it_introduces_itself_serves_and_says_goodbye(broker: Broker, run: Run) -> None:
+    running = run(echo_worker(broker, identity="w1", slots=7, heartbeat_ms=2500))
+    _, fields, _ = broker.hear("CONNECT")
+    assert fields == {
+        "request": "CONNECT",
+        "type": "REQUEST",
+        "identity": "w1",
+        "services": ["echo"],
+        "slots": 7,
+        "heartbeat_ms": 2500,
+    }
+    broker.tell("CONFIG", identity="w1", heartbeat_ms=2500, version=1, digest="d")
+    broker.hear("PING")
+    broker.tell("PONG", version=1, digest="d")
+    broker.give(b"t1", "echo", b"hello")
+    ticket, fields, body = broker.hear("TASK")
+    assert (ticket, body) == (b"t1", b"hello")
+    assert fields["message_id"] == "id-t1"
+    assert fields.get("outcome", "OK") == "OK"
+    running.worker.stop()
+    broker.let_go()
+    running.wait()
+    assert running.result is True
+
+
+def test_a_service_that_it_does_not_have_is_an_error(broker: Broker, run: Run) -> None:
+    run(echo_worker(broker))
+    broker.welcome()
+    broker.give(b"t1", "other")
+    _, fields, _ = broker.hear("TASK")
+    assert fields["outcome"] == "ERROR"
+    assert fields["reason"].startswith("no_service: ")
+
+
+def test_nobody_there_is_said_with_the_address_and_what_to_do() -> None:
+    worker = Worker("127.0.0.1:1", connect_timeout_s=0.1)
+    worker.service("echo")(lambda body: body)
+    with pytest.raises(BrokerUnreachable, match=r"no broker answers at tcp://127\.0\.0\.1:1 .*famulus broker.*--wait"):
+        worker.run()
+
+
+def test_somebody_who_is_no_broker_is_said_to_be_so(broker: Broker) -> None:
+    with pytest.raises(BrokerUnreachable, match="does not answer as a broker does"):
+        echo_worker(broker, connect_timeout_s=0.3).run()
+
+
+def test_a_broker_that_refuses_is_quoted(broker: Broker, run: Run) -> None:
+    running = run(echo_worker(broker, connect_timeout_s=0.5))
+    broker.hear("CONNECT")
+    broker.tell("ERROR", reason="overload: this broker is full")
+    running.wait()
+    assert isinstance(running.error, BrokerUnreachable)
+    assert "will not have this worker: overload: this broker is full" in str(running.error)
+
+
+def test_a_refused_worker_that_waits_asks_again(broker: Broker, run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "famulus.worker"):
+        running = run(echo_worker(broker, connect_timeout_s=0.01, wait=True))
+        for _ in range(3):
+            broker.hear("CONNECT")
+            broker.tell("ERROR", reason="overload: this broker is full")
+        broker.welcome()
+        broker.give(b"t1", "echo")
+        broker.hear("TASK")
+        running.worker.stop()
+        broker.let_go()
+        running.wait()
+    assert caplog.text.count("overload") <= 2  # as the broker said it, and as the reason why we wait
+    assert caplog.text.count("is ready") == 1
+
+
+def test_another_one_of_our_name_ends_us(broker: Broker, run: Run) -> None:
+    running = run(echo_worker(broker, identity="twin"))
+    broker.welcome()
+    broker.tell("ERROR", reason="conflict: another worker connected with this identity")
+    running.wait()
+    assert isinstance(running.error, IdentityTaken)
+    assert "'twin'" in str(running.error)
+
+
+def test_after_a_lost_broker_it_comes_back_and_old_answers_are_dropped(
+    broker: Broker, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    inside, release = threading.Event(), threading.Event()
+    worker = echo_worker(broker, slots=2)
+
+    @worker.service("hold")
+    def hold(body: bytes) -> bytes:
+        inside.set()
+        release.wait(20)
+        return b"old"
+
+    with caplog.at_level(logging.DEBUG, "famulus.worker"):
+        running = run(worker)
+        broker.welcome()
+        broker.give(b"old", "hold")
+        assert inside.wait(20)
+        broker.restart()
+        broker.welcome()
+        release.set()
+        broker.give(b"new", "echo", b"new")
+        assert broker.hear("TASK")[0] == b"new"
+        worker.stop()
+        broker.let_go()
+        running.wait()
+    assert running.result is True
+    assert caplog.text.count("lost the broker") == 1
+    assert caplog.text.count("is ready again") == 1
+    assert "the answer to task id-old comes after its broker was lost" in caplog.text
+
+
+def test_a_broker_that_falls_silent_gets_a_new_connection(broker: Broker, run: Run) -> None:
+    run(echo_worker(broker))
+    broker.welcome(heartbeat_ms=50)
+    # It pings in vain, gives up, and comes by another connection, though the first one was never closed.
+    first = broker._peer
+    broker.welcome(heartbeat_ms=1000)
+    assert broker._peer != first
+    broker.give(b"t1", "echo", b"again")
+    assert broker.hear("TASK")[2] == b"again"
+
+
+def test_a_stop_before_the_start_is_not_forgotten(broker: Broker) -> None:
+    worker = echo_worker(broker)
+    worker.stop()
+    assert worker.run() is True
+
+
+def test_tasks_that_do_not_end_are_given_up(broker: Broker, run: Run) -> None:
+    inside, release = threading.Event(), threading.Event()
+    worker = Worker(broker.address, drain_s=0.1)
+
+    @worker.service("hold")
+    def hold(body: bytes) -> None:
+        inside.set()
+        release.wait(20)
+
+    running = run(worker)
+    broker.welcome()
+    broker.give(b"t1", "hold")
+    assert inside.wait(20)
+    worker.stop()
+    running.wait()
+    assert running.result is False
+    release.set()
+
+
+def test_a_second_stop_with_now_does_not_wait(broker: Broker, run: Run) -> None:
+    inside, release = threading.Event(), threading.Event()
+    worker = Worker(broker.address, drain_s=1000)
+
+    @worker.service("hold")
+    def hold(body: bytes) -> None:
+        inside.set()
+        release.wait(20)
+
+    running = run(worker)
+    broker.welcome()
+    broker.give(b"t1", "hold")
+    assert inside.wait(20)
+    worker.stop()
+    broker.hear("DISCONNECT")
+    worker.stop(now=True)
+    running.wait()
+    assert running.result is False
+    release.set()
+
+
+def test_a_broker_that_is_lost_during_the_drain_is_not_waited_for(broker: Broker, run: Run) -> None:
+    inside, release = threading.Event(), threading.Event()
+    worker = Worker(broker.address, drain_s=1000)
+
+    @worker.service("hold")
+    def hold(body: bytes) -> None:
+        inside.set()
+        release.wait(20)
+
+    running = run(worker)
+    broker.welcome(heartbeat_ms=60_000)
+    broker.give(b"t1", "hold")
+    assert inside.wait(20)
+    worker.stop()
+    broker.hear("DISCONNECT")
+    broker.restart()
+    release.set()  # the function is waited for, though nobody wants its answer
+    running.wait()
+    assert running.result is True
+
+
+def test_answers_that_do_not_leave_at_once_leave_later(broker: Broker, run: Run) -> None:
+    count, body = 6000, bytes(4096)
+    run(echo_worker(broker, slots=count))
+    broker.welcome(heartbeat_ms=60_000)
+    # Far more than the queues and buffers of two sockets hold while nobody reads.
+    for number in range(count):
+        broker.give(b"%d" % number, "echo", body)
+    began = time.monotonic()
+    tickets = [broker.hear("TASK")[0] for _ in range(count)]
+    assert time.monotonic() - began < 9.0  # sooner than a worker that has to be woken by something else
+    assert sorted(tickets) == sorted(b"%d" % number for number in range(count))
+
+
+def test_wrong_use_is_said_before_anything_starts(broker: Broker, run: Run) -> None:
+    with pytest.raises(SettingsError, match="no services"):
+        Worker(broker.address).run()
+    worker = Worker(broker.address, processes=2)
+
+    @worker.service("later")
+    async def later(body: bytes) -> bytes:
+        return body
+
+    with pytest.raises(SettingsError, match=r"'later' is an async function.*not in processes"):
+        worker.run()
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"slots": 0}, "slots"),
+        ({"slots": 10**9}, "slots"),
+        ({"processes": -1}, "processes"),
+        ({"heartbeat_ms": 0}, "heartbeat_ms"),
+        ({"identity": ""}, "identity"),
+        ({"identity": "a\nb"}, "identity"),
+        ({"drain_s": -1}, "drain_s"),
+        ({"drain_s": float("nan")}, "drain_s"),
+        ({"connect_timeout_s": 0}, "connect_timeout_s"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{key}: "):
+        Worker(**settings)
+
+
+def test_slots_default_to_the_processes_and_the_address_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAMULUS_BACKEND", "far.example:9")
+    assert Worker().settings.address == "tcp://far.example:9"
+    assert Worker(processes=3).settings.capacity == 3
+    assert Worker(processes=3, slots=9).settings.capacity == 9
+    assert Worker().settings.capacity == 1
+    assert Worker().identity != Worker().identity
+
+
+def test_a_running_worker_takes_no_more_services_and_no_second_run(broker: Broker, run: Run) -> None:
+    running = run(echo_worker(broker))
+    broker.welcome()
+    with pytest.raises(Exception, match="runs already"):
+        running.worker.service("more")(lambda body: body)
+    with pytest.raises(Exception, match="runs already"):
+        running.worker.run()
