@@ -1,0 +1,61 @@
+"""The measurements measure and the demo tells its story; how fast is not asked here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+
+def famulus(*arguments: str, within_s: float = 100.0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "famulus", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=within_s, check=False)
+
+
+def measured(*arguments: str) -> dict[str, Any]:
+    done = famulus("bench", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+@pytest.mark.parametrize("client", ["asyncio", "threads"])
+@pytest.mark.parametrize("window", ["1", "200"])
+def test_echo_is_measured(client: str, window: str) -> None:
+    result = measured(
+        "echo", "--window", window, "--size", "64", "--seconds", "0.5", "--rounds", "1", "--client", client
+    )
+    figures = result["medians"]["famulus"]
+    assert figures["tasks"] > 0
+    assert 0 < figures["p50"] <= figures["p99"] <= figures["p99.9"]
+    assert {"cpu_us_client", "cpu_us_dispatcher", "cpu_us_router", "cpu_us_worker"} <= figures.keys()
+
+
+def test_echo_is_compared_with_a_proxy() -> None:
+    result = measured("echo", "--seconds", "0.5", "--rounds", "2", "--against", "proxy")
+    rates = [[each["rate"] for each in result["rounds"][side]] for side in ("famulus", "proxy")]
+    assert [len(each) for each in rates] == [2, 2]
+    medians = result["medians"]
+    assert result["ratios"]["proxy"] == pytest.approx(medians["famulus"]["rate"] / medians["proxy"]["rate"])
+
+
+def test_overload_keeps_the_goodput_and_rejects_the_rest() -> None:
+    """The bounds are generous, since this machine may be busy with other things; the command shows the true figures."""
+    result = measured("overload", "--seconds", "1.5")
+    assert result["offered_per_s"] > 1.5 * result["saturation_per_s"]
+    assert result["goodput_ratio"] > 0.7
+    assert result["rejected_overload_per_s"] > 0.3 * result["saturation_per_s"]
+    assert result["other_outcomes"] == 0
+    assert result["rejected_p50_ms"] < result["ok_p99_ms"], "who is rejected does not wait in line first"
+    assert result["dispatcher_rss_kib_end"] - result["dispatcher_rss_kib_middle"] < 10 * 1024
+
+
+def test_the_demo_keeps_every_promise() -> None:
+    done = famulus("demo", within_s=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "kill -9" in done.stdout
+    assert "Every promise was kept" in done.stdout
+    assert "\x1b[" not in done.stdout, "no colours in a pipe"
