@@ -2,7 +2,7 @@
 
 from famulus import Worker
 
-worker = Worker("tcp://127.0.0.1:7101", slots=4)
+worker = Worker(slots=4)
 
 
 @worker.service("greet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import secrets
+import shutil
 from time import monotonic_ns
 from typing import Any
 
@@ -30,6 +31,7 @@ PAUSE_NS = 1 * NS_PER_S
 class DispatcherProcess:
     def __init__(self, settings: Settings, ipc: str, restarted: bool, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
+        self._ipc = ipc
         self._context = context = sockets.new_context()
         self._clients = sockets.outside_router(context, settings.bounds.body_bytes_max)
         self._workers = sockets.outside_router(context, settings.bounds.body_bytes_max)
@@ -47,6 +49,7 @@ class DispatcherProcess:
         # Which sockets may have something for us: all that have news, and all that were sent to (see `Waiting`).
         self._look: dict[sockets.Socket | int, bool] = {}
         self._look_at_all()
+        self._routers_expected = settings.routers
         self._report_ns = 0
         self._stopped = False
 
@@ -143,6 +146,8 @@ class DispatcherProcess:
     def _obey(self, now_ns: int) -> None:
         commands = self._lifeline.commands()
         if commands is None:
+            # The supervisor is gone without a word, so nobody else tidies up.
+            shutil.rmtree(self._ipc, ignore_errors=True)
             self._stopped = True
             return
         for command in commands:
@@ -163,8 +168,9 @@ class DispatcherProcess:
         if core.drained:
             self._lifeline.report(drained=True)
             self._stopped = True
-        # A drain should not wait for the next second.
-        self._report_ns = now_ns + (REPORT_NS if not core.draining else REPORT_NS // 50)
+        # Neither a start, which waits for all routers, nor a drain should wait for the next second.
+        waited_for = core.draining or len(core.questions.routers) < self._routers_expected
+        self._report_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
 
 
 def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:

@@ -37,6 +37,8 @@ START_NS = 30 * NS_PER_S
 FILES_MAX = 1 << 20
 FILES_FEW = 1024
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 
 class Supervisor:
     def __init__(self, settings: Settings) -> None:
@@ -156,7 +158,7 @@ class Supervisor:
     def _catch_signals(self) -> int:
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             signal.signal(number, lambda number, _: self._signals.append(number))
         self._selector.register(reader, selectors.EVENT_READ, None)
         return reader
@@ -184,7 +186,7 @@ class Supervisor:
             counted = ", ".join(f"{name} {count}" for name, count in counters.items() if count)
             log.info("stopped; %s", counted or "there was nothing to do")
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         self._selector.close()
         os.close(wakeup)

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 import zmq
 
 from famulus.errors import SettingsError
+from famulus.wire.limits import HEADER_BYTES_MAX
 
 Socket = zmq.Socket[bytes]
 Context = zmq.Context[Socket]
@@ -44,7 +45,7 @@ def outside_router(context: Context, body_bytes_max: int) -> Socket:
         {
             zmq.LINGER: 0,
             zmq.ROUTER_MANDATORY: 1,
-            zmq.MAXMSGSIZE: 2 * body_bytes_max,
+            zmq.MAXMSGSIZE: 2 * max(body_bytes_max, HEADER_BYTES_MAX),
             zmq.HANDSHAKE_IVL: 2000,
             zmq.BACKLOG: 4096,
             zmq.SNDHWM: 10_000,

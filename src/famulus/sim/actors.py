@@ -50,10 +50,10 @@ class Actor:
 
     def _wake(self) -> None:
         now_ns = self.world.clock.now_ns
-        if not self.alive or now_ns < self._wake_ns:
+        if now_ns < self._wake_ns:
             return
         self._wake_ns = NEVER_NS
-        if self.paused:
+        if self.paused or not self.alive:
             return
         self.run(now_ns)
         if self.inbox:
@@ -83,6 +83,7 @@ class BrokerActor(Actor):
     def start(self) -> None:
         self.lives += 1
         self.alive = True
+        self._wake_ns = NEVER_NS
         self.links = {"client": {}, "worker": {}, "router": {}}
         self.inbox.clear()
         settled_at_ns = self.world.clock.now_ns + NS_PER_S if self.lives > 1 else 0

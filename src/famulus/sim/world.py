@@ -18,9 +18,9 @@ from famulus.wire import inner
 
 FAULTS_END_NS = 6 * NS_PER_S
 #: Long after the last fault: every time-out, silence and back-off of this world is over by then.
+END_NS = 25 * NS_PER_S
 #: Far more than any seed needs: a world that goes in circles is broken, too.
 STEPS_MAX = 200_000
-END_NS = 25 * NS_PER_S
 
 POLICIES = {
     "once": ServicePolicy(timeout_ms=1500, backlog_tasks_max=8, backlog_bytes_max=400, backlog_age_ms=800),

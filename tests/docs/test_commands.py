@@ -1,0 +1,278 @@
+"""Every command and every example of README and docs is run, as it stands there.
+
+The rule: each line of a fenced `sh` block is a command, and the commands of a page are run in order, in a folder of its
+own. Other blocks whose first line is a file's name in a comment (`# hello.py`) are written to that folder before. One
+broker serves all pages. What serves (SERVERS) is started, waited for, and stopped with SIGTERM at the end of its page.
+What takes long is SHORTENED, what needs more is ADDED to, what cannot be run is EXEMPT: all in the tables below, and
+nowhere else. A line that fits nothing of this fails.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from famulus.wire import inner
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+#: How a command may begin, and what that is in this test.
+PROGRAMS = {
+    "./famulus": f"{shlex.quote(sys.executable)} -m famulus",
+    ".venv/bin/python": shlex.quote(sys.executable),
+}
+
+#: Commands that are not run, each with the reason.
+EXEMPT = {
+    "./famulus test": "it would run this very test again",
+    "./famulus demo": "it takes ten seconds of its own; tests/processes/test_bench_and_demo.py plays it",
+}
+
+#: What takes long is cut short: each pattern with what takes its place.
+SHORTENED = (
+    (r"--seeds \d+", "--seeds 4"),
+    # The ROUTER of a plain proxy drops what is over its high-water mark, and then its client waits for ever.
+    (r"--window 1000 (.* --against proxy)", r"--window 100 \1"),
+    (r"^(\./famulus bench echo.*)$", r"\1 --seconds 0.5 --rounds 1"),  # the last one of an option counts
+    (r"^(\./famulus bench overload.*)$", r"\1 --seconds 1"),
+)
+
+#: What commands that begin like this get in addition.
+ADDED = {
+    "./famulus broker": "--frontend-port 0 --backend-port 0",  # the default ports may be somebody else's
+    "./famulus worker": "--broker $FAMULUS_BACKEND",  # a module may name an address of its own
+}
+
+#: Commands that serve until they are stopped: how they begin, the line that says that they are ready, the exit code.
+SERVERS = (
+    ("./famulus broker", r"^broker .* is ready: clients (\S+), workers (\S+) ", 0),
+    ("./famulus worker", r"worker .* is ready: ", 0),
+    (".venv/bin/python examples/plain_worker.py", r"^ready", -signal.SIGTERM),  # it looks after no signals
+)
+#: Except when they are asked for something else.
+NO_SERVERS = ("--check", "--help")
+
+READY_S = 20.0
+COMMAND_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    language: str
+    line: int
+    text: str
+
+    @property
+    def file_name(self) -> str:
+        """The name in its first line, if there is one."""
+        named = re.match(r"# (\w+\.\w+)\n", self.text)
+        return named[1] if named and self.language != "sh" else ""
+
+
+def blocks_of(page: Path) -> list[Block]:
+    found: list[Block] = []
+    opened: tuple[str, int] | None = None
+    lines: list[str] = []
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+        if not line.startswith("```"):
+            lines.append(line)
+        elif opened is None:
+            opened, lines = (line[3:].strip(), number), []
+        else:
+            found.append(Block(*opened, "\n".join(lines) + "\n"))
+            opened = None
+    assert opened is None, f"{page}: a fenced block has no end"
+    return found
+
+
+def commands_of(page: Path) -> list[str]:
+    lines = [line.strip() for block in blocks_of(page) if block.language == "sh" for line in block.text.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+# -- running ------------------------------------------------------------------------------------------------------
+
+
+class Running:
+    """A command that was started, with what it says in a file."""
+
+    def __init__(self, command: str, folder: Path, env: dict[str, str]) -> None:
+        self.command = command
+        self._said = folder / f"said-{time.monotonic_ns()}.txt"
+        with self._said.open("wb") as output:
+            self._process = subprocess.Popen(
+                ["sh", "-c", f"exec {command}"],
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text("utf-8", "replace")
+
+    def wait_for_line(self, pattern: str) -> re.Match[str]:
+        until = time.monotonic() + READY_S
+        while (match := re.search(pattern, self.said, re.MULTILINE)) is None:
+            assert self._process.poll() is None, f"{self.command} ended with {self._process.returncode}:\n{self.said}"
+            assert time.monotonic() < until, f"{self.command} is not ready after {READY_S} s:\n{self.said}"
+            time.sleep(0.01)
+        return match
+
+    def wait(self, within_s: float) -> int:
+        return self._process.wait(within_s)
+
+    def stop(self) -> int:
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait(READY_S)
+
+    def close(self) -> None:
+        """Whatever is still there goes: first as with Ctrl-C, so that it stops what it started, then at once."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGINT)
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+
+
+def as_run(command: str, env: dict[str, str]) -> str:
+    """What is really run for a command of the docs."""
+    for pattern, replacement in SHORTENED:
+        command = re.sub(pattern, replacement, command)
+    for beginning, addition in ADDED.items():
+        if command.startswith(beginning) and "--check" not in command:
+            command = f"{command} {addition}"
+    for program, real in PROGRAMS.items():
+        if command.split()[0] == program:
+            command = real + command.removeprefix(program)
+    for default, variable in (("127.0.0.1:7100", "FAMULUS_FRONTEND"), ("127.0.0.1:7101", "FAMULUS_BACKEND")):
+        command = command.replace(default, env[variable].removeprefix("tcp://"))
+    return command
+
+
+def server_of(command: str) -> tuple[str, int] | None:
+    """The ready line and the exit code of a command that serves."""
+    if any(flag in command for flag in NO_SERVERS):
+        return None
+    return next((rest for beginning, *rest in SERVERS if command.startswith(beginning)), None)  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """An environment that names a broker of our own."""
+    plain = {**os.environ, "PYTHONUNBUFFERED": "1", "FAMULUS_FRONTEND": "-", "FAMULUS_BACKEND": "-"}
+    broker = Running(as_run("./famulus broker", plain), tmp_path_factory.mktemp("broker"), plain)
+    try:
+        ready = broker.wait_for_line(SERVERS[0][1])
+        yield {**plain, "FAMULUS_FRONTEND": ready[1], "FAMULUS_BACKEND": ready[2]}
+        assert broker.stop() == 0, broker.said
+    finally:
+        broker.close()
+
+
+def write_files(page: Path, folder: Path) -> None:
+    (folder / "examples").symlink_to(ROOT / "examples")
+    for block in blocks_of(page):
+        if block.file_name:
+            (folder / block.file_name).write_text(block.text, "utf-8")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)], ids=name_of)
+def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, env: dict[str, str]) -> None:
+    write_files(page, tmp_path)
+    servers: list[tuple[Running, int]] = []
+    with ExitStack() as closing:
+        for command in commands_of(page):
+            if command in EXEMPT:
+                continue
+            assert command.split()[0] in PROGRAMS, f"{command!r} is neither run nor exempt"
+            running = Running(as_run(command, env), tmp_path, env)
+            closing.callback(running.close)
+            server = server_of(command)
+            if server is None:
+                assert running.wait(COMMAND_S) == 0, f"{command}:\n{running.said}"
+            else:
+                running.wait_for_line(server[0])
+                servers.append((running, server[1]))
+        for running, code in reversed(servers):
+            assert running.stop() == code, f"{running.command}:\n{running.said}"
+
+
+def test_no_exemption_is_left_over() -> None:
+    written = {command for page in PAGES for command in commands_of(page)}
+    assert set(EXEMPT) <= written
+
+
+def test_an_unknown_command_would_be_noticed(tmp_path: Path, env: dict[str, str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh\n./famulus --version\nrm --no-such-thing\n```\n")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(AssertionError, match="neither run nor exempt"):
+        test_every_command_of_the_page_runs(page, folder, env)
+
+
+# -- other blocks -------------------------------------------------------------------------------------------------
+
+BLOCKS = [(page, block) for page in PAGES for block in blocks_of(page)]
+
+
+def label(value: object) -> str:
+    if isinstance(value, Path):
+        return name_of(value)
+    return str(value.line) if isinstance(value, Block) else str(value)
+
+
+@pytest.mark.parametrize(("page", "block"), [each for each in BLOCKS if each[1].file_name], ids=label)
+def test_every_file_of_the_page_is_used_by_one_of_its_commands(page: Path, block: Block) -> None:
+    stem = re.escape(block.file_name.partition(".")[0])
+    assert any(re.search(rf"\b{stem}\b", command) for command in commands_of(page)), block.file_name
+
+
+@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=label)
+def test_every_block_is_valid_in_its_language(page: Path, block: Block) -> None:
+    match block.language:
+        case "python":
+            compile(block.text, name_of(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        case "toml":
+            tomllib.loads(block.text)
+        case "json":
+            json.loads(block.text)
+        case "sh" | "ini" | "" | "hex question":
+            pass
+        case other:
+            pytest.fail(f"{name_of(page)}, line {block.line}: nobody checks blocks of {other!r}")
+
+
+def test_the_question_in_bytes_is_one() -> None:
+    (block,) = [block for _, block in BLOCKS if block.language == "hex question"]
+    octets = [re.match(r"(\s*[0-9a-f]{2}\b)*", line) for line in block.text.splitlines()]
+    frame = bytes.fromhex(" ".join(match[0] for match in octets if match))
+    ((number, origin, header),) = inner.read_batch(frame)
+    assert (len(number), origin) == (8, inner.FROM_CLIENT)
+    assert header == b'{"request":"TASK","type":"REQUEST","service":"echo","timeout_ms":2000}'
+    assert inner.write_batch([[number, origin, header]]) == frame
