@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -10,11 +11,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+import zmq
+
+from famulus import Client
+from famulus.errors import OutcomeError
 
 ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
 
 
 def wait_until(holds: Callable[[], object], within_s: float = 10.0, what: str = "it") -> None:
@@ -49,6 +57,10 @@ class Process:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
 
     @property
     def output(self) -> str:
@@ -86,9 +98,10 @@ class Process:
 class BrokerProcess(Process):
     """A `famulus broker` on free ports of loopback."""
 
-    def __init__(self, *flags: str) -> None:
+    def __init__(self, *flags: str, ulimit: str = "") -> None:
         ports = [] if "--frontend-port" in flags else ["--frontend-port", "0", "--backend-port", "0"]
-        super().__init__(sys.executable, "-m", "famulus", "broker", *ports, *flags)
+        limited = ["sh", "-c", f'ulimit {ulimit} && exec "$0" "$@"'] if ulimit else []
+        super().__init__(*limited, sys.executable, "-m", "famulus", "broker", *ports, *flags)
         try:
             ready = self.wait_for_line(r"is ready: clients (\S+), workers (\S+) ")
         except BaseException:
@@ -98,8 +111,11 @@ class BrokerProcess(Process):
 
     def children(self, module: str) -> list[int]:
         """The pids of its dispatcher or its routers that live now."""
-        tasks = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        return [int(pid) for pid in tasks if f"famulus.broker.{module}".encode() in _command(pid)]
+        try:
+            pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        except OSError:
+            return []  # it has ended
+        return [int(pid) for pid in pids if f"famulus.broker.{module}".encode() in _command(pid)]
 
     @property
     def dispatcher(self) -> int:
@@ -116,7 +132,8 @@ class BrokerProcess(Process):
 
     def close(self) -> None:
         for pid in (*self.children("dispatcher"), *self.routers) if self._process.poll() is None else ():
-            os.kill(pid, signal.SIGCONT)  # a stopped one could not see that we end
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)  # a stopped one could not see that we end
         super().close()
 
 
@@ -153,8 +170,8 @@ def brokers() -> Iterator[Callable[..., BrokerProcess]]:
     """Start brokers with flags; they end with the test."""
     started: list[BrokerProcess] = []
 
-    def start(*flags: str) -> BrokerProcess:
-        started.append(BrokerProcess(*flags))
+    def start(*flags: str, ulimit: str = "") -> BrokerProcess:
+        started.append(BrokerProcess(*flags, ulimit=ulimit))
         return started[-1]
 
     yield start
@@ -166,3 +183,211 @@ def brokers() -> Iterator[Callable[..., BrokerProcess]]:
 def broker(brokers: Callable[..., BrokerProcess]) -> BrokerProcess:
     """One broker with two routers and short heartbeats."""
     return brokers("--routers", "2", "--heartbeat-ms", "500")
+
+
+# -- workers --------------------------------------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """One line of a worker's ledger: a call that began."""
+
+    message_id: str
+    attempt: int
+    service: str
+
+
+class WorkerProcess(Process):
+    """A worker that has said that it is ready."""
+
+    def __init__(self, *command: str, ledger: Path | None = None) -> None:
+        super().__init__(sys.executable, *command)
+        self._ledger = ledger
+        try:
+            self.wait_for_line("is ready: ")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def ledger(self) -> list[Entry]:
+        assert self._ledger is not None
+        # A last line without its end is one that the death of the worker cut short, or that is being written.
+        lines = [line.split() for line in self._ledger.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return [Entry(message_id, int(attempt), service) for message_id, attempt, service in lines]
+
+    def times_ready(self) -> int:
+        return sum(" is ready" in line for line in self.lines)
+
+    def wait_until_ready_again(self, times: int = 2) -> None:
+        wait_until(lambda: self.times_ready() >= times, 20, f"ready {times} times, but:\n{self.output}\nThat")
+
+
+@pytest.fixture
+def ledger_workers(tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
+    """Start workers that obey the bodies of their tasks and keep a ledger; they end with the test."""
+    started: list[WorkerProcess] = []
+
+    def start(backend: str, *services: str, slots: int = 8) -> WorkerProcess:
+        ledger = tmp_path / f"ledger-{len(started)}"
+        script = str(HERE / "ledger_worker.py")
+        started.append(WorkerProcess(script, backend, str(ledger), str(slots), *services, ledger=ledger))
+        return started[-1]
+
+    yield start
+    for worker in reversed(started):
+        worker.close()
+
+
+@pytest.fixture
+def echo_workers() -> Iterator[Callable[..., WorkerProcess]]:
+    """Start workers that echo; they end with the test."""
+    started: list[WorkerProcess] = []
+
+    def start(backend: str, *services: str, slots: int = 200) -> WorkerProcess:
+        started.append(WorkerProcess(str(HERE / "echo_worker.py"), backend, str(slots), *(services or ("echo",))))
+        return started[-1]
+
+    yield start
+    for worker in reversed(started):
+        worker.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker for a whole file of tests that do it no harm: `echo` with 200 slots, `once` (a ledger) with 4."""
+    ledger = tmp_path_factory.mktemp("served") / "ledger"
+    with ExitStack() as closing:
+        broker = BrokerProcess("--routers", "1", "--heartbeat-ms", "1000")
+        closing.callback(broker.close)
+        echo = WorkerProcess(str(HERE / "echo_worker.py"), broker.backend, "200", "echo")
+        closing.callback(echo.close)
+        once = WorkerProcess(str(HERE / "ledger_worker.py"), broker.backend, str(ledger), "4", "once", ledger=ledger)
+        closing.callback(once.close)
+        yield broker
+
+
+# -- clients --------------------------------------------------------------------------------------------------------
+
+
+class Ended(NamedTuple):
+    """How a task ended, and when (on the clock of `time.monotonic`)."""
+
+    message_id: str
+    outcome: str
+    code: str
+    body: bytes
+    at: float
+
+
+class Book:
+    """The clients' side: what was asked under which message_id, and how it ended."""
+
+    def __init__(self, client: Client, prefix: str = "task") -> None:
+        self._client = client
+        self._prefix = prefix
+        self.sent: dict[str, float] = {}
+        self.ended: dict[str, Ended] = {}
+
+    def ask(self, service: str, body: bytes, timeout: float = 20.0) -> str:
+        """Send a task; its end is noted when it comes."""
+        message_id = f"{self._prefix}-{len(self.sent)}"
+        self.sent[message_id] = time.monotonic()
+        future = self._client.submit(service, body, message_id=message_id, timeout=timeout)
+
+        def note(_: object) -> None:
+            error = future.exception()
+            if error is None:
+                ended = Ended(message_id, "OK", "", future.result(), time.monotonic())
+            else:
+                assert isinstance(error, OutcomeError)
+                ended = Ended(message_id, error.outcome, error.code, error.body, time.monotonic())
+            assert message_id not in self.ended
+            self.ended[message_id] = ended
+
+        future.add_done_callback(note)
+        return message_id
+
+    @property
+    def open(self) -> list[str]:
+        return [message_id for message_id in list(self.sent) if message_id not in self.ended]
+
+    def wait_for_all(self, within_s: float = 30.0) -> None:
+        wait_until(lambda: len(self.ended) == len(self.sent), within_s, "an outcome for every task")
+
+    def outcomes(self, *message_ids: str) -> set[tuple[str, str]]:
+        """The outcomes, with their codes, of these tasks or of all."""
+        return {(end.outcome, end.code) for end in (self.ended[each] for each in message_ids or self.sent)}
+
+
+def retry(client: Client, service: str, body: bytes = b"again", within_s: float = 20.0) -> float:
+    """Ask until it goes well, as a plain client would; gives the instant of the success."""
+    deadline = time.monotonic() + within_s
+    error = None
+    while time.monotonic() < deadline:
+        try:
+            assert client.request(service, body, timeout=2.0) == body
+            return time.monotonic()
+        except OutcomeError as outcome:
+            error = outcome
+            time.sleep(0.01)
+    raise AssertionError(f"no success within {within_s} s; last: {error}")
+
+
+class Raw:
+    """A plain zmq socket that speaks the protocol, or anything else."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], kind: int, address: str) -> None:
+        self.socket = context.socket(kind)
+        self.socket.linger = 0
+        self.socket.connect(address)
+
+    def tell(
+        self, request: str, kind: str = "REQUEST", /, *, envelope: bytes = b"", body: bytes = b"", **f: Any
+    ) -> None:
+        self.send(envelope, json.dumps({"request": request, "type": kind, **f}).encode(), body)
+
+    def send(self, *frames: bytes) -> None:
+        self.socket.send_multipart(frames)
+
+    def recv(self, within_s: float = 10.0) -> list[bytes]:
+        assert self.socket.poll(int(within_s * 1000)), f"nothing came within {within_s} s"
+        return self.socket.recv_multipart()
+
+    def hear(self, within_s: float = 10.0) -> dict[str, Any]:
+        """The header of the next message."""
+        header: dict[str, Any] = json.loads(self.recv(within_s)[1])
+        return header
+
+    def silent(self, for_s: float) -> bool:
+        return not self.socket.poll(int(for_s * 1000))
+
+    def become_worker(self, identity: str, *services: str, **fields: Any) -> None:
+        """CONNECT, CONFIG, PING, PONG."""
+        self.tell("CONNECT", identity=identity, services=list(services), **fields)
+        assert self.hear()["request"] == "CONFIG"
+        self.tell("PING")
+        assert self.hear()["request"] == "PONG"
+
+
+@pytest.fixture
+def raw() -> Iterator[Callable[..., Raw]]:
+    """Open plain sockets; they close with the test."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    opened: list[Raw] = []
+
+    def open_one(address: str, kind: int = zmq.DEALER) -> Raw:
+        opened.append(Raw(context, kind, address))
+        return opened[-1]
+
+    yield open_one
+    for each in opened:
+        each.socket.close(0)
+    context.term()
+
+
+def alive(pid: int) -> bool:
+    """Runs, or is stopped; a zombie does not count."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

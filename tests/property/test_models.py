@@ -49,7 +49,7 @@ class LRUMachine(RuleBasedStateMachine):
     @rule(session=workers)
     def enter(self, session: Session) -> None:
         if session not in self.ready:
-            session.enter()
+            session.enter(0)
             self.ready.add(session)
             self._list(session)
 
@@ -110,7 +110,7 @@ def test_workers_of_one_service_take_turns_whatever_their_slots() -> None:
     service = Service(b"s")
     sessions = [Session(b"p", b"%d" % slots, [service], SessionTerms(slots, 1000), 0) for slots in (3, 1, 2)]
     for session in sessions:
-        session.enter()
+        session.enter(0)
     taken = [service.lru.take() for _ in range(7)]
     a, b, c = sessions
     assert taken == [a, b, c, a, c, a, None]

@@ -37,13 +37,16 @@ START_NS = 30 * NS_PER_S
 FILES_MAX = 1 << 20
 FILES_FEW = 1024
 
+#: The path of a unix socket has at most 107 characters, its name in the folder included.
+FOLDER_CHARS_MAX = 90
+
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Supervisor:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._ipc = tempfile.mkdtemp(prefix="famulus-")  # only we may look into it
+        self._ipc = _private_folder()
         self._context = sockets.new_context()
         self._announcements = sockets.inside_pub(self._context, f"ipc://{self._ipc}/announcements")
         self._dispatcher = Child("dispatcher", "famulus.broker.dispatcher")
@@ -192,6 +195,15 @@ class Supervisor:
         os.close(wakeup)
         self._context.destroy(linger=0)
         shutil.rmtree(self._ipc, ignore_errors=True)
+
+
+def _private_folder() -> str:
+    """For the sockets between our processes; only we may look into it."""
+    folder = tempfile.mkdtemp(prefix="famulus-")
+    if len(folder) > FOLDER_CHARS_MAX:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="famulus-", dir="/tmp")
+    return folder
 
 
 def _allow_many_files() -> None:

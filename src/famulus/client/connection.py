@@ -79,12 +79,18 @@ def timeout_ms(timeout_s: float) -> int:
 
 def checked_body(body: bytes | bytearray | memoryview | str) -> bytes:
     if isinstance(body, bytes):
-        return body
-    if isinstance(body, str):
-        return body.encode()
-    if isinstance(body, bytearray | memoryview):
-        return bytes(body)
-    raise TypeError(f"a body is bytes or text, not {type(body).__name__}")
+        content = body
+    elif isinstance(body, str):
+        content = body.encode()
+    elif isinstance(body, bytearray | memoryview):
+        content = bytes(body)
+    else:
+        raise TypeError(f"a body is bytes or text, not {type(body).__name__}")
+    if len(content) > limits.BODY_BYTES_MAX:
+        # A broker would say the same, or, if it is far too large, cut the connection with all that is open on it.
+        sentence = f"a body has at most {limits.BODY_BYTES_MAX} bytes, and this one has {len(content)}"
+        raise Rejected(reasons.reason(reasons.TOO_LARGE, sentence))
+    return content
 
 
 def checked_service(service: str, priority: int, message_id: str | None) -> None:

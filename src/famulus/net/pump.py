@@ -28,10 +28,15 @@ import os
 
 import zmq
 
+from famulus.errors import SettingsError
 from famulus.net import pump_python
 from famulus.net.pump_python import FRAMES_MAX
 
 __all__ = ["FRAMES_MAX", "NATIVE", "WHY_NOT_NATIVE", "libzmq", "recv_many", "send_many", "send_some"]
+
+
+class NoSuchPump(SettingsError, ImportError):
+    """FAMULUS_PUMP asks for a pump that is not there."""
 
 
 def _load_native() -> None:
@@ -47,7 +52,7 @@ def _why_not_native() -> str:
     """Empty where the native pump is ready to be used."""
     wish = os.environ.get("FAMULUS_PUMP", "")
     if wish not in ("", "native", "python"):
-        raise ImportError(f"FAMULUS_PUMP must be native or python, not {wish!r}")
+        raise NoSuchPump(f"FAMULUS_PUMP: must be native or python, not {wish!r}")
     if wish == "python":
         return "FAMULUS_PUMP=python"
     try:
@@ -55,7 +60,7 @@ def _why_not_native() -> str:
     except ImportError as error:
         reason = "it is not built" if error.name == "famulus.net._pump" else str(error)
         if wish == "native":
-            raise ImportError(f"FAMULUS_PUMP=native, but there is no native pump: {reason}") from error
+            raise NoSuchPump(f"FAMULUS_PUMP=native, but there is no native pump: {reason}") from error
         return reason
     return ""
 

@@ -73,7 +73,7 @@ def _enters_with_config(self: Dispatcher, question: Question, decision: list[byt
     if not self.sessions.connect(
         question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
     ):
-        self.assignment.enter(self.sessions.by_peer[question.asker], now_ns)
+        self.assignment.enter(self.sessions.by_peer[question.asker], now_ns, now_ns)
         self._reply(question, header, body)
 
 

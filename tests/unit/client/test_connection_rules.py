@@ -7,6 +7,7 @@ import pytest
 from famulus.client import connection as rules
 from famulus.core.session.client import Done
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
+from famulus.wire import limits
 
 
 @pytest.mark.parametrize(("seconds", "milliseconds"), [(1, 1000), (0.0001, 1), (0.0015, 2), (86_400, 86_400_000)])
@@ -43,3 +44,11 @@ def test_an_outcome_that_is_not_ok_is_an_error(outcome: str, kind: type[OutcomeE
 
 def test_too_many_open_tasks_are_rejected() -> None:
     assert rules.overload().code == "overload"
+
+
+def test_a_body_that_no_broker_takes_is_rejected_before_it_leaves() -> None:
+    largest = bytes(limits.BODY_BYTES_MAX)
+    assert rules.checked_body(largest) is largest
+    with pytest.raises(Rejected) as caught:
+        rules.checked_body(largest + b"x")
+    assert caught.value.code == "too_large"

@@ -152,6 +152,27 @@ def test_a_router_whose_decision_does_not_fit_the_question_is_not_asked_any_more
     assert ann.hears() == []
 
 
+def test_a_repeated_connect_that_is_decided_after_the_ping_does_not_end_the_session(
+    broker: Broker, ann: Client
+) -> None:
+    bob = broker.worker("bob")
+    bob.connects()
+    broker.routers_answer = False
+    bob.connects()
+    broker.later(1)
+    bob.says("PING")
+    (late, ping) = broker.asked
+    broker.asked = [ping]
+    broker.decide()
+    broker.routers_answer = True
+    ann.asks("echo")
+    assert bob.hears_kinds() == ["CONFIG", "PONG", "TASK"]
+    broker.asked = [late]
+    broker.decide()
+    assert bob.hears_kinds() == ["CONFIG"]
+    assert ann.hears() == [], "its task goes on"
+
+
 def test_routers_that_were_gone_before_they_were_asked_do_not_make_a_header_poison(
     broker: Broker, ann: Client, bob: Worker
 ) -> None:

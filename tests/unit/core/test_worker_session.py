@@ -305,6 +305,16 @@ def test_a_draining_worker_still_pings(talk: Talk) -> None:
     assert talk.state() is State.DRAINING
 
 
+def test_who_gave_its_link_up_and_is_told_to_connect_again_keeps_the_link(talk: Talk) -> None:
+    """Else it would cut the link that it just became ready on."""
+    talk.becomes(State.READY).later(3 * HEARTBEAT_NS)
+    assert talk.state() is State.OFFLINE
+    assert talk.session.relink_at_ns < NEVER_NS
+    refuses(talk, "not_connected")
+    assert talk.state() is State.CONNECTING
+    assert talk.session.relink_at_ns == NEVER_NS
+
+
 def test_who_has_no_link_just_goes(talk: Talk) -> None:
     talk.becomes(State.OFFLINE).session.drain(talk.now_ns)
     assert talk.state() is State.GONE

@@ -390,7 +390,7 @@ def test_native_can_be_forced() -> None:
 def test_native_forced_where_it_is_absent_is_an_import_error() -> None:
     result = chosen("native", hide_native=True)
     assert result.returncode == 1
-    assert "ImportError: FAMULUS_PUMP=native, but there is no native pump: it is not built" in result.stderr
+    assert "NoSuchPump: FAMULUS_PUMP=native, but there is no native pump: it is not built" in result.stderr
 
 
 def test_without_native_the_twin_serves_and_says_why() -> None:
@@ -400,4 +400,4 @@ def test_without_native_the_twin_serves_and_says_why() -> None:
 
 
 def test_a_wish_that_nobody_knows_is_an_import_error() -> None:
-    assert "FAMULUS_PUMP must be native or python, not 'fast'" in chosen("fast").stderr
+    assert "FAMULUS_PUMP: must be native or python, not 'fast'" in chosen("fast").stderr

@@ -117,9 +117,9 @@ class Assignment:
             if service.expected_by_ns < NEVER_NS and not service.backlog.tasks:
                 del self.services[service.name]
 
-    def enter(self, session: Session, now_ns: int) -> None:
+    def enter(self, session: Session, greeted_ns: int, now_ns: int) -> None:
         """The worker is ready: its slots are free for the taking."""
-        session.enter()
+        session.enter(greeted_ns)
         self._serve(session, now_ns)
 
     def lose(self, session: Session, now_ns: int) -> None:

@@ -263,6 +263,11 @@ class Dispatcher:
     def _on_connect(self, question: Question, decision: Frames, now_ns: int) -> None:
         _, _, identity, terms, names, header, body = decision
         _demand(question.origin != inner.FROM_CLIENT)
+        former = self.sessions.by_peer.get(question.asker)
+        if former is not None and former.ready and question.seen_ns < former.greeted_ns:
+            # It said CONNECT twice before its PING, and this one took longer at its router: it is ready by now.
+            self._reply(question, header, body)
+            return
         refusal = self.sessions.connect(
             question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
         )
@@ -279,7 +284,7 @@ class Dispatcher:
             return
         self._reply(question, decision[2], b"")
         if not session.ready and session.farewell is None:
-            self.assignment.enter(session, now_ns)
+            self.assignment.enter(session, question.seen_ns, now_ns)
 
     def _on_disconnect(self, question: Question, decision: Frames, now_ns: int) -> None:
         _demand(question.origin != inner.FROM_CLIENT)

@@ -19,6 +19,7 @@ class Session:
         "ended",
         "farewell",
         "free",
+        "greeted_ns",
         "identity",
         "peer",
         "ready",
@@ -40,6 +41,8 @@ class Session:
         self.seen_ns = now_ns
         #: True from its first PONG until it says goodbye: only then are its slots in the LRU.
         self.ready = False
+        #: When the PING came that made it ready.
+        self.greeted_ns = 0
         self.ended = False
         #: Tickets that are out, with their tasks. A task that ended meanwhile stays until its late answer comes,
         #: since the worker is still busy with it.
@@ -49,9 +52,10 @@ class Session:
         #: The answer to its DISCONNECT, kept until its last task is done.
         self.farewell: list[bytes] | None = None
 
-    def enter(self) -> None:
+    def enter(self, greeted_ns: int) -> None:
         """Its first PONG: its slots enter the LRU."""
         self.ready = True
+        self.greeted_ns = greeted_ns
         self._list()
 
     def give_back_slot(self) -> None:

@@ -1,0 +1,388 @@
+"""`Client` and `AsyncClient` against a real broker: many callers, many tasks, time-outs, ends and new beginnings."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import zmq
+from tests.processes.conftest import BrokerProcess, Raw, WorkerProcess, retry, wait_until
+
+from famulus import AsyncClient, Client
+from famulus.errors import Closed, OutcomeError, Rejected, SettingsError, TaskError, Unknown
+
+# -- many at once ---------------------------------------------------------------------------------------------------
+
+
+def test_sixteen_threads_on_one_client(served: BrokerProcess) -> None:
+    with Client(served.frontend) as client, ThreadPoolExecutor(16) as pool:
+
+        def ask(thread: int) -> list[bytes]:
+            return [client.request("echo", f"{thread} {number}".encode()) for number in range(100)]
+
+        for thread, answers in enumerate(pool.map(ask, range(16))):
+            assert answers == [f"{thread} {number}".encode() for number in range(100)]
+
+
+def test_two_hundred_asyncio_tasks_on_one_client(served: BrokerProcess) -> None:
+    async def main() -> None:
+        async with AsyncClient(served.frontend) as client:
+
+            async def ask(task: int) -> list[bytes]:
+                return [await client.request("echo", f"{task} {number}".encode()) for number in range(20)]
+
+            for task, answers in enumerate(await asyncio.gather(*map(ask, range(200)))):
+                assert answers == [f"{task} {number}".encode() for number in range(20)]
+
+    asyncio.run(main())
+
+
+def test_thousands_in_flight(served: BrokerProcess) -> None:
+    with Client(served.frontend) as client:
+        futures = [client.submit("echo", str(number)) for number in range(8000)]
+        assert [future.result(30) for future in futures] == [str(number).encode() for number in range(8000)]
+
+
+def test_bodies_of_all_kinds_and_sizes(served: BrokerProcess) -> None:
+    with Client(served.frontend) as client:
+        assert client.request("echo") == b""
+        assert client.request("echo", "ü") == "ü".encode()
+        assert client.request("echo", bytearray(b"x")) == b"x"
+        assert client.request("echo", memoryview(b"xyz")[1:]) == b"yz"
+        big = os.urandom(16 * 1024 * 1024)
+        assert client.request("echo", big) == big
+        with pytest.raises(Rejected) as caught:
+            client.request("echo", big + b"x")
+        assert caught.value.code == "too_large"
+        assert client.request("echo", b"and on it goes") == b"and on it goes"
+
+
+# -- map ------------------------------------------------------------------------------------------------------------
+
+
+def map_threads(frontend: str, *arguments: object, **options: object) -> list[bytes | OutcomeError]:
+    with Client(frontend) as client:
+        return list(client.map(*arguments, **options))  # type: ignore[call-overload]
+
+
+def map_asyncio(frontend: str, *arguments: object, **options: object) -> list[bytes | OutcomeError]:
+    async def main() -> list[bytes | OutcomeError]:
+        async with AsyncClient(frontend) as client:
+            return [answer async for answer in client.map(*arguments, **options)]  # type: ignore[call-overload]
+
+    return asyncio.run(main())
+
+
+both = pytest.mark.parametrize("run", [map_threads, map_asyncio])
+Map = Callable[..., list[bytes | OutcomeError]]
+
+
+@both
+def test_map_keeps_the_order(served: BrokerProcess, run: Map) -> None:
+    bodies = [f"sleep {0.2 if number % 4 == 0 else 0} {number}" for number in range(12)]
+    assert run(served.frontend, "once", bodies) == [body.encode() for body in bodies]
+    assert run(served.frontend, "echo", []) == []
+
+
+@both
+def test_map_as_they_come(served: BrokerProcess, run: Map) -> None:
+    bodies = ["sleep 1.0 last", "sleep 0 first", "sleep 0.4 second"]
+    assert run(served.frontend, "once", bodies, ordered=False) == [
+        bodies[1].encode(),
+        bodies[2].encode(),
+        bodies[0].encode(),
+    ]
+
+
+@both
+def test_map_gives_errors_in_their_place(served: BrokerProcess, run: Map) -> None:
+    answers = run(served.frontend, "once", ["a", "fail", "b"], errors="return")
+    assert (answers[0], answers[2]) == (b"a", b"b")
+    assert isinstance(answers[1], TaskError)
+    assert answers[1].reason == "ValueError: as you wish"
+    assert answers[1].message_id
+    with pytest.raises(TaskError):
+        run(served.frontend, "once", ["a", "fail", "b"])
+
+
+@both
+def test_map_raises_what_the_generator_raises(served: BrokerProcess, run: Map) -> None:
+    def bodies() -> Iterator[bytes]:
+        yield b"x"
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        run(served.frontend, "echo", bodies())
+
+
+class Pulled:
+    """Bodies without end that know how many of them were taken."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            self.count += 1
+            yield str(self.count - 1).encode()
+
+
+def test_map_pulls_no_further_than_its_window(served: BrokerProcess) -> None:
+    bodies = Pulled()
+    with Client(served.frontend) as client:
+        answers = client.map("echo", bodies, window=50)
+        assert bodies.count == 0
+        for given, answer in enumerate(itertools.islice(answers, 2000)):
+            assert answer == str(given).encode()
+            assert bodies.count <= given + 50
+        # Nobody asks for more, so nothing more is taken.
+        before = bodies.count
+        assert client.request("echo", b"x") == b"x"
+        assert bodies.count == before
+        answers.close()  # type: ignore[attr-defined]
+
+
+def test_asyncio_map_pulls_no_further_than_its_window(served: BrokerProcess) -> None:
+    async def main() -> None:
+        bodies = Pulled()
+        async with AsyncClient(served.frontend) as client:
+            given = 0
+            answers: AsyncIterator[bytes] = client.map("echo", bodies, window=50)
+            async for answer in answers:
+                assert answer == str(given).encode()
+                assert bodies.count <= given + 50
+                given += 1
+                if given == 2000:
+                    break
+            await answers.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(main())
+
+
+# -- time and ends --------------------------------------------------------------------------------------------------
+
+
+def test_a_request_that_no_worker_takes_in_time(
+    broker: BrokerProcess, ledger_workers: Callable[..., WorkerProcess]
+) -> None:
+    worker = ledger_workers(broker.backend, "once", slots=1)
+    worker.signal(signal.SIGTERM)
+    worker.wait()
+    with Client(broker.frontend) as client:
+        began = time.monotonic()
+        with pytest.raises(Rejected) as caught:
+            client.request("once", b"x", timeout=0.5)
+        assert caught.value.code in ("expired", "no_worker")
+        assert 0.5 <= time.monotonic() - began < 3
+        assert caught.value.message_id
+
+
+def test_a_running_task_that_times_out(served: BrokerProcess) -> None:
+    with Client(served.frontend, timeout=0.3) as client:
+        began = time.monotonic()
+        with pytest.raises(Unknown) as caught:
+            client.request("once", b"sleep 1", message_id="mine")
+        assert (caught.value.code, caught.value.message_id) == ("expired", "mine")
+        assert 0.3 <= time.monotonic() - began < 3
+        assert client.request("echo", b"x") == b"x"
+
+
+def test_close_ends_what_is_open(served: BrokerProcess) -> None:
+    client = Client(served.frontend)
+    assert client.request("once", b"x") == b"x"
+    futures = [client.submit("once", b"sleep 1") for _ in range(4)]
+    retry(client, "echo")  # by now they are sent
+    client.close()
+    for future in futures:
+        error = future.exception(0)
+        assert isinstance(error, Unknown)
+        assert error.code == "broker_lost"
+    client.close()
+    for use in (
+        lambda: client.request("echo", b"x"),
+        lambda: client.submit("echo", b"x"),
+        lambda: next(client.map("echo", [b"x"])),
+    ):
+        with pytest.raises(Closed):
+            use()
+
+
+def test_close_rejects_what_never_left() -> None:
+    client = Client("tcp://127.0.0.1:1")
+    future = client.submit("echo", b"x")
+    client.close()
+    error = future.exception(0)
+    assert isinstance(error, Rejected)
+
+
+def test_close_from_another_thread_frees_the_caller(served: BrokerProcess) -> None:
+    client = Client(served.frontend)
+    caught: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            client.request("once", b"sleep 2")
+        except OutcomeError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    wait_until(lambda: len(client._connection.session) == 1, 5, "it is open")
+    client.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert isinstance(caught[0], OutcomeError)
+
+
+def test_asyncio_close_and_cancel(served: BrokerProcess) -> None:
+    async def main() -> None:
+        client = AsyncClient(served.frontend)
+        assert await client.request("echo", b"x") == b"x"
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(client.request("once", b"sleep 1"), 0.1)
+        assert await client.request("echo", b"y") == b"y"
+        future = client.submit("once", b"sleep 1")
+        assert await client.request("echo", b"z") == b"z"
+        await client.close()
+        with pytest.raises(Unknown):
+            await future
+        await client.close()
+        with pytest.raises(Closed):
+            await client.request("echo", b"x")
+
+    asyncio.run(main())
+
+
+def test_the_same_client_after_a_restart_of_the_broker(
+    brokers: Callable[..., BrokerProcess], echo_workers: Callable[..., WorkerProcess]
+) -> None:
+    first = brokers("--routers", "1")
+    ports = [address.rpartition(":")[2] for address in (first.frontend, first.backend)]
+    worker = echo_workers(first.backend)
+    with Client(first.frontend) as client:
+        assert client.request("echo", b"1") == b"1"
+        assert first.stop() == 0
+        waiting = client.submit("echo", b"2", timeout=30)  # never left, so it goes to the next broker
+        brokers("--routers", "1", "--frontend-port", ports[0], "--backend-port", ports[1])
+        worker.wait_until_ready_again()
+        # It may come before the worker: then the new broker does not know the service yet.
+        error = waiting.exception(30)
+        assert error is None or (isinstance(error, Rejected) and error.code == "no_service")
+        assert client.request("echo", b"3") == b"3"
+
+
+# -- mistakes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"service": ""}, ValueError),
+        ({"service": "x" * 256}, ValueError),
+        ({"service": None}, (TypeError, ValueError)),
+        ({"body": 5}, TypeError),
+        ({"body": {"a": 1}}, TypeError),
+        ({"timeout": 0}, ValueError),
+        ({"timeout": -1}, ValueError),
+        ({"timeout": float("nan")}, ValueError),
+        ({"timeout": float("inf")}, ValueError),
+        ({"timeout": 1e9}, ValueError),
+        ({"timeout": "1"}, TypeError),
+        ({"priority": 10}, ValueError),
+        ({"priority": -1}, ValueError),
+        ({"message_id": ""}, ValueError),
+        ({"message_id": "x" * 129}, ValueError),
+    ],
+)
+def test_mistakes_are_raised_at_the_call(options: dict[str, object], kind: type[Exception]) -> None:
+    asked = {"service": "echo", "body": b"", **options}
+
+    async def main() -> None:
+        async with AsyncClient("tcp://127.0.0.1:1") as client:
+            with pytest.raises(kind):
+                client.submit(**asked)  # type: ignore[arg-type]
+
+    with Client("tcp://127.0.0.1:1") as client:
+        with pytest.raises(kind):
+            client.submit(**asked)  # type: ignore[arg-type]
+        with pytest.raises(kind):
+            client.request(**asked)  # type: ignore[arg-type]
+    asyncio.run(main())
+
+
+def test_mistakes_in_a_map_and_in_an_address() -> None:
+    with Client("tcp://127.0.0.1:1") as client:
+        with pytest.raises(ValueError, match="window"):
+            client.map("echo", [b"x"], window=0)
+        with pytest.raises(TypeError):
+            next(client.map("echo", [5]))  # type: ignore[list-item]
+    for address in ("nonsense", "tcp://", "tcp://127.0.0.1", "http://127.0.0.1:7100", "tcp://127.0.0.1:99999"):
+        with pytest.raises(SettingsError):
+            Client(address)
+    with pytest.raises(ValueError, match="timeout"):
+        Client("tcp://127.0.0.1:1", timeout=0)
+
+
+# -- by raw socket --------------------------------------------------------------------------------------------------
+
+
+def test_needbroker(served: BrokerProcess, raw: Callable[..., Raw]) -> None:
+    for address, role in ((served.frontend, "client"), (served.backend, "worker")):
+        asker = raw(address)
+        asker.tell("NEEDBROKER", envelope=b"mine", services=["echo"], role=role)
+        envelope, header, body = asker.recv()
+        assert envelope == b"mine"
+        assert json.loads(header) == {"request": "NEEDBROKER", "type": "RESPONSE"}
+        (broker,) = json.loads(body)["brokers"]
+        assert (broker["frontend"], broker["backend"]) == (served.frontend, served.backend)
+        assert set(broker) == {"identity", "frontend", "backend", "family", "load"}
+
+
+def test_checkconfig(served: BrokerProcess, raw: Callable[..., Raw]) -> None:
+    worker = raw(served.backend)
+    worker.tell("CHECKCONFIG", identity="w", services=["mine"], version=0, digest="")
+    assert worker.hear()["reason"].startswith("not_connected: ")
+    worker.become_worker("w", "mine", heartbeat_ms=5000)
+    worker.tell("CHECKCONFIG", identity="w", services=["mine"], version=0, digest="other", heartbeat_ms=5000)
+    _, header, body = worker.recv()
+    facts = json.loads(header)
+    assert (facts["request"], facts["identity"], facts["heartbeat_ms"]) == ("CONFIG", "w", 5000)
+    assert json.loads(body)["services"] == ["mine"]
+    worker.tell("CHECKCONFIG", identity="w", services=["mine"], version=facts["version"], digest=facts["digest"])
+    _, header, body = worker.recv()
+    assert json.loads(header)["current"] is True
+    assert body == b""
+
+
+def test_a_task_by_raw_sockets(served: BrokerProcess, raw: Callable[..., Raw]) -> None:
+    """Both sides of a task, as docs/protocol.md has it: unknown fields pass through untouched."""
+    worker, client = raw(served.backend), raw(served.frontend, zmq.DEALER)
+    worker.become_worker("raw", "raw.service")
+    client.tell("TASK", envelope=b"E", body=b"B", service="raw.service", timeout_ms=5000, colour="blue", priority=7)
+    ticket, header, body = worker.recv()
+    task = json.loads(header)
+    assert (task["request"], task["type"], task["service"]) == ("TASK", "REQUEST", "raw.service")
+    assert (task["colour"], task["priority"], task["attempt"]) == ("blue", 7, 1)
+    assert 0 < task["timeout_ms"] <= 5000
+    assert len(task["message_id"]) == 36
+    assert body == b"B"
+    ids = {"message_id": task["message_id"], "service": "raw.service"}
+    worker.tell("TASK", "RESPONSE", envelope=ticket, body=b"A", **ids, mood="fine")
+    envelope, header, body = client.recv()
+    assert (envelope, body) == (b"E", b"A")
+    assert json.loads(header) == {"request": "TASK", "type": "RESPONSE", "outcome": "OK", "mood": "fine", **ids}
+
+    # The same answer once more is late, and changes nothing.
+    worker.tell("TASK", "RESPONSE", envelope=ticket, body=b"A", **ids)
+    worker.tell("DISCONNECT", envelope=b"bye")
+    envelope, header, _ = worker.recv()
+    assert (envelope, json.loads(header)["request"]) == (b"bye", "DISCONNECT")
+    assert client.silent(0.2)
