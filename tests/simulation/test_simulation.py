@@ -54,6 +54,32 @@ def test_every_invariant_holds_whatever_fails(first: int) -> None:
         assert observe(seed).result.steps > 0
 
 
+@pytest.mark.parametrize("first", range(0, SEEDS, 3 * CHUNK))
+def test_every_invariant_holds_without_flows_too(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        assert World(seed, flows=False).run().by_flow == 0
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 2 * CHUNK))
+def test_the_flow_table_makes_no_difference_to_any_task(first: int) -> None:
+    """Where routers decide on the spot, the short way takes no less time, and all that happens must be the same."""
+    by_flow = 0
+    for seed in range(first, first + CHUNK):
+        with_flows, without = World(seed, instant=True), World(seed, flows=False, instant=True)
+        by_flow += with_flows.run().by_flow
+        without.run()
+        ends = [
+            {body: (entry.runs, entry.outcomes) for body, entry in world.ledger.entries.items()}
+            for world in (with_flows, without)
+        ]
+        assert ends[0] == ends[1], f"seed {seed}"
+    assert by_flow > 20, "else this compares nothing"
+
+
+def test_flows_are_met_in_most_worlds() -> None:
+    assert sum(observe(seed).result.by_flow > 0 for seed in range(SEEDS)) > SEEDS // 2
+
+
 def test_every_kind_of_fault_struck() -> None:
     struck = Counter(kind for seed in range(SEEDS) for kind in observe(seed).fault_kinds)
     assert set(struck) == {fault.__name__ for fault in FAULTS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,11 +20,14 @@ class Load:
     size: int = 100
     seconds: float = 3.0
     client: str = "asyncio"
+    flows: bool = True
 
 
 def famulus_round(load: Load) -> Figures:
-    with fleet.crew() as members:
-        frontend, backend = fleet.broker(members)
+    with fleet.crew() as members, tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+        config.write("" if load.flows else "[bounds]\nflows_max = 0\n")
+        config.flush()
+        frontend, backend = fleet.broker(members, "--config", config.name)
         command = fleet.python("famulus.bench.echo_worker", backend, str(max(64, 2 * load.window)))
         members.append(fleet.Member("worker", command, "is ready"))
         command = fleet.python("famulus.bench.load", load.client, frontend, *_arguments(load))

@@ -25,7 +25,9 @@ class RouterProcess:
     def __init__(self, settings: Settings, ipc: str, router_id: bytes, lifeline: Lifeline) -> None:
         self._id = router_id
         self._lifeline = lifeline
-        self._core = Router(settings.book(), message_ids())
+        book = settings.book()
+        self._epoch = book.epoch
+        self._core = Router(book, message_ids())
         context = sockets.new_context()
         self._link = Link(context, f"ipc://{ipc}/task", sockets.inside_dealer(context, router_id))
         self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
@@ -52,7 +54,7 @@ class RouterProcess:
         now_ns = monotonic_ns()
         if now_ns >= self._beat_ns:
             self._beat_ns = now_ns + ROUTER_HEARTBEAT_NS
-            send_some(self._announcements, [inner.write_announcement(inner.ROUTER_ALIVE, 0, self._id)])
+            send_some(self._announcements, [inner.write_announcement(inner.ROUTER_ALIVE, self._epoch, self._id)])
             self._lifeline.report(alive=True)
 
 

@@ -29,6 +29,7 @@ def echo(
     seconds: Annotated[float, typer.Option(min=0.5, help="Length of a round, after a short warm-up.")] = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; the medians are shown.")] = 3,
     client: Annotated[ClientKind, typer.Option(help="Which client is measured.")] = ClientKind.asyncio,
+    flows: Annotated[bool, typer.Option(help="Remember headers; without, a router reads every message.")] = True,
     against: Annotated[Peer | None, typer.Option(help="Measure this one too, round by round in turn.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with medians, ratios and rounds.")] = False,
 ) -> None:
@@ -41,7 +42,7 @@ def echo(
     from famulus.bench.echo import Load, compare
 
     sides = ["famulus", *([against.value] if against is not None else [])]
-    load = Load(window, size, seconds, client.value)
+    load = Load(window, size, seconds, client.value, flows)
     result = compare(load, sides, rounds, _quiet if as_json else _tell_round)
     if as_json:
         typer.echo(json.dumps({"command": "echo", **_machine(), "load": _facts(load), **result}, indent=2))

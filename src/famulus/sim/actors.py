@@ -78,6 +78,7 @@ class BrokerActor(Actor):
         super().__init__(world, "dispatcher")
         self.links: dict[str, dict[bytes, Link]] = {}
         self.lives = 0
+        self.by_flow = 0
         self.start()
 
     def start(self) -> None:
@@ -92,6 +93,7 @@ class BrokerActor(Actor):
     def die(self) -> None:
         self.alive = False
         self._wake_ns = NEVER_NS
+        self.by_flow += self.core.counters.by_flow
         for links in self.links.values():
             for link in list(links.values()):
                 link.believes[True] = False
@@ -108,23 +110,32 @@ class BrokerActor(Actor):
 
     def run(self, now_ns: int) -> None:
         core = self.core
-        batch, self.inbox = self.inbox[:BATCH_MAX], self.inbox[BATCH_MAX:]
+        batch_max = 1 if self.world.instant else BATCH_MAX
+        batch, self.inbox = self.inbox[:batch_max], self.inbox[batch_max:]
         by_door: dict[str, list[Frames]] = {"client": [], "worker": [], "router": [], "announcement": []}
         for link, message in batch:
             if link.door == "announcement":
                 by_door["announcement"].append(message)
             else:
                 by_door[link.door].append([link.peer, *message])
+        if self.world.instant:
+            core.on_router(now_ns, b"instant", [[inner.NO_NUMBER, inner.HELLO]])
         core.on_announcements(now_ns, by_door["announcement"])
         for router, *decision in by_door["router"]:
             core.on_router(now_ns, router, [decision])
         core.on_workers(now_ns, by_door["worker"])
         core.on_clients(now_ns, by_door["client"])
+        self._decide_instantly(now_ns)
         if core.next_due_ns <= now_ns:
             core.on_tick(now_ns)
         self._flush(now_ns)
         check_step(core, now_ns)
         self.wake_at(max(core.next_due_ns, now_ns + 1))
+
+    def _decide_instantly(self, now_ns: int) -> None:
+        while self.world.instant and (batches := self.core.questions.take_batches()):
+            for router, questions in batches:
+                self.core.on_router(now_ns, router, self.world.router.decide(questions))
 
     def _flush(self, now_ns: int) -> None:
         core = self.core

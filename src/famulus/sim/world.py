@@ -9,6 +9,7 @@ from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.routing.book import Book, BrokerAddress
+from famulus.core.routing.router import Router
 from famulus.sim.actors import BrokerActor, ClientActor, RouterActor, WorkerActor
 from famulus.sim.faults import plan_faults
 from famulus.sim.invariants import check_end, demand
@@ -47,18 +48,23 @@ class Result:
     runs: int
     outcomes: dict[str, int]
     faults: int
+    #: Tasks that needed no router, in the lives of all dispatchers.
+    by_flow: int
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, flows: bool = True, instant: bool = False) -> None:
+        """With `instant` routers decide on the spot: then it makes no difference in time whether one is asked."""
         self.seed = seed
+        self.instant = instant
         self.random = Random(seed)
         self.clock = Clock()
         self.ledger = Ledger()
-        self.bounds = Bounds(open_tasks_max=60, questions_max=200)
+        self.bounds = Bounds(open_tasks_max=60, questions_max=200, flows_max=20 if flows else 0)
         self.declared = [name.encode() for name in POLICIES]
         address = BrokerAddress("sim", "sim", "tcp://sim:1", "tcp://sim:2")
         self.book = Book(address, heartbeat_ms=self.random.choice([100, 300, 1000]), services=POLICIES)
+        self.router = Router(self.book, lambda: "some-id")
         self.broker = BrokerActor(self)
         self.routers: list[RouterActor] = []
         self.workers: list[WorkerActor] = []
@@ -69,7 +75,7 @@ class World:
         self._settle()
 
     def _settle(self) -> None:
-        for _ in range(self.random.randint(1, 3)):
+        for _ in range(0 if self.instant else self.random.randint(1, 3)):
             self.spawn_router()
         for _ in range(self.random.randint(1, 5)):
             self.spawn_worker()
@@ -119,7 +125,8 @@ class World:
             client,
             disturbed=client.paused or client.link is None or self.clock.now_ns < self.ledger.quiet_from_ns,
         )
-        client.submit(service, body, timeout_ms, self.random.randrange(10))
+        # Mostly the same priority, so that the same headers come again.
+        client.submit(service, body, timeout_ms, self.random.choice([5, 5, 5, 0, 9]))
 
     def announce(self, kind: bytes, subject: bytes) -> None:
         """Over PUB and SUB: to whatever dispatcher is there then."""
@@ -148,6 +155,7 @@ class World:
             sum(entry.runs for entry in self.ledger.entries.values()),
             dict(self.ledger.outcomes),
             len(self.faults),
+            self.broker.by_flow + self.broker.core.counters.by_flow,
         )
 
 

@@ -207,13 +207,18 @@ def read_task_response(header: bytes) -> TaskResponse | None:
         return None
 
 
+#: The header of a worker's plain OK, which a broker knows by its bytes: this, the message_id, and `answer_tail`.
+ANSWER_HEAD = b'{"request":"TASK","type":"RESPONSE","message_id":'
+
+
+def answer_tail(service: str) -> bytes:
+    return b',"service":%b}' % _encode(service)
+
+
 def write_task_response(message_id: str, service: str, outcome: str, reason: str) -> bytes:
     """What a worker answers. Put together by hand, since every task pays for it."""
     if outcome == "OK":
-        return b'{"request":"TASK","type":"RESPONSE","message_id":%b,"service":%b}' % (
-            _encode(message_id),
-            _encode(service),
-        )
+        return b'%b%b,"service":%b}' % (ANSWER_HEAD, _encode(message_id), _encode(service))
     return write("TASK", "RESPONSE", message_id=message_id, service=service, outcome=outcome, reason=reason)
 
 

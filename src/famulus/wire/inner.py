@@ -34,7 +34,7 @@ FROM_STRANGER = b"S"
 
 # Verbs of decisions.
 HELLO = b"H"  # [number: zeros]                                    a router is there
-ACCEPT = b"T"  # [service][terms][worker prefix][client prefix]    a task
+ACCEPT = b"T"  # [service][terms][worker head][client head][message_id][epoch, or empty]      a task
 ANSWER = b"A"  # [outcome: O or E][tail]                           the answer to a task
 REPLY = b"R"  # [header][body]                                     to whoever asked; changes nothing
 CONNECT = b"C"  # [identity][session terms][services][header][body]
@@ -44,7 +44,7 @@ LATE = b"L"  # [header, or empty for silence]              a worker's answer to 
 FAULT = b"F"  # [header]                                           the sender broke the protocol
 
 #: How many parts each decision has, the number and the verb included.
-DECISION_PARTS = {HELLO: 2, ACCEPT: 6, ANSWER: 4, REPLY: 4, CONNECT: 7, PONG: 3, DISCONNECT: 3, LATE: 3, FAULT: 3}
+DECISION_PARTS = {HELLO: 2, ACCEPT: 8, ANSWER: 4, REPLY: 4, CONNECT: 7, PONG: 3, DISCONNECT: 3, LATE: 3, FAULT: 3}
 
 OUTCOME_OK = b"O"
 OUTCOME_ERROR = b"E"
@@ -116,6 +116,14 @@ def read_names(frame: bytes) -> list[bytes]:
         names.append(frame[at + 2 : end])
         at = end
     return names
+
+
+def write_epoch(epoch: int) -> bytes:
+    return _EPOCH.pack(epoch)
+
+
+def read_epoch(frame: bytes) -> int:
+    return _unpack(_EPOCH, frame)[0]
 
 
 def write_announcement(kind: bytes, epoch: int, subject: bytes) -> list[bytes]:

@@ -130,7 +130,8 @@ def test_a_router_that_talks_nonsense_is_not_asked_any_more(
 @pytest.mark.parametrize(
     "decision",
     [
-        [inner.ACCEPT, b"echo", b"short", b"{", b"{"],
+        [inner.ACCEPT, b"echo", b"short", b"{", b"{", b'"id"', b""],
+        [inner.ACCEPT, b"echo", inner.write_terms(inner.Terms(1, 5, False, 1, 1, 1, 1)), b"{", b"{", b'"id"', b"odd"],
         [inner.ANSWER, inner.OUTCOME_OK, inner.TAIL_OK],
         [inner.CONNECT, b"w", b"xx", b"", b"{}", b""],
         [inner.PONG, b"{}"],
@@ -206,7 +207,7 @@ def test_a_task_whose_answer_is_poison_is_unknown(broker: Broker, ann: Client, b
     ann.asks("echo")
     task = bob.gets_task()
     broker.routers_answer = False
-    bob.answers(task)
+    bob.answers(task, remark="not plain, so that a router has to read it")
     for number in range(OFFERS_MAX):
         dying = broker.core.questions.routers[0]
         broker.router(b"next-%d" % number)

@@ -316,7 +316,7 @@ def test_an_answer_that_is_judged_after_the_deadline_is_late(broker: Broker, ann
     ann.asks("echo", timeout_ms=1000)
     task = bob.gets_task()
     broker.routers_answer = False
-    bob.answers(task)
+    bob.answers(task, remark="not plain, so that a router has to read it")
     broker.later(1000)
     assert ann.hears_outcome() == "UNKNOWN expired"
     broker.decide()

@@ -164,13 +164,14 @@ def test_a_fault_says_why_in_a_header(router: Router) -> None:
     assert reasons.code_of(error.reason) == reasons.UNKNOWN_REQUEST
 
 
-def test_prefixes_become_headers_with_what_the_dispatcher_adds(router: Router) -> None:
+def test_heads_become_headers_with_what_the_dispatcher_adds(router: Router) -> None:
     asked = headers.write("TASK", "REQUEST", service='a"b', timeout_ms=5, attempt=7, note={"x": [1]})
     (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, asked]])
-    _, _, service, packed, to_worker, to_client = decision
+    _, _, service, packed, to_worker, to_client, message_id, epoch = decision
+    assert inner.read_epoch(epoch) == 1
     assert service == b'a"b'
     assert inner.read_terms(packed).timeout_ms == 5
-    assert json.loads(to_worker + b',"attempt":1,"timeout_ms":4}') == {
+    assert json.loads(to_worker + message_id + b',"attempt":1,"timeout_ms":4}') == {
         "request": "TASK",
         "type": "REQUEST",
         "service": 'a"b',
@@ -179,7 +180,7 @@ def test_prefixes_become_headers_with_what_the_dispatcher_adds(router: Router) -
         "attempt": 1,
         "timeout_ms": 4,
     }
-    assert json.loads(to_client + inner.TAIL_OK) == {
+    assert json.loads(to_client + message_id + inner.TAIL_OK) == {
         "request": "TASK",
         "type": "RESPONSE",
         "service": 'a"b',
@@ -199,4 +200,4 @@ def test_a_router_remembers_within_bounds_and_decides_the_same_after_forgetting(
         decide(number)
     assert decide(0) == first
     assert len(router._terms) <= 4096
-    assert len(router._prefixes) <= 4096
+    assert len(router._client_heads) <= 4096

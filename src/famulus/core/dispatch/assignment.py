@@ -271,7 +271,7 @@ class Assignment:
         if task.body:
             self.open_bytes -= len(task.body)
             task.body = b""
-        self._to_clients.append([task.client, task.envelope, task.client_prefix + tail, body])
+        self._to_clients.append([task.client, task.envelope, task.client_head + task.message_id + tail, body])
 
 
 def _waits_until_ns(task: Task) -> int:

@@ -20,5 +20,7 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
     #: Messages that wait for a router; beyond this, clients' sockets are not read.
     questions_max: _Count = 10_000
     questions_bytes_max: _Bytes = 256 * 1024 * 1024
+    #: Headers whose meaning is remembered; 0 asks a router about every message.
+    flows_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 10_000
     workers_max: _Count = 100_000
     services_max: _Count = 20_000

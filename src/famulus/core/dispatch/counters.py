@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 @dataclass(slots=True)
 class Counters:
     accepted: int = 0
+    #: Of them: those that needed no router, since their header was known.
+    by_flow: int = 0
     ok: int = 0
     error: int = 0
     rejected: int = 0

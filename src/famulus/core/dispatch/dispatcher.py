@@ -3,6 +3,7 @@
 It owns the state of one broker and decodes no header. What a header means is a question to a router; what follows
 from the router's decision is done here, or in the parts that this class puts together:
 
+    Flows         which headers need no router, since one of them decided about them before
     Questions     which router is asked; what a lost router left behind
     Assignment    LRU, backlog, wait queue; the one outcome of every task
     Sessions      which workers are connected, alive, ignored
@@ -20,6 +21,7 @@ from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
+from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.questions import Question, Questions
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
@@ -27,7 +29,7 @@ from famulus.core.dispatch.task import Task
 from famulus.core.timers import TICK_NS
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
-from famulus.wire.headers import write_error
+from famulus.wire.headers import ANSWER_HEAD, write_error
 
 TERMS_REMEMBERED = 4096
 
@@ -44,6 +46,11 @@ class Dispatcher:
         self.to_workers: list[Frames] = []
         self.bounds = bounds
         self.counters = Counters()
+        self.flows = Flows(bounds.flows_max)
+        # The ids that we make ourselves are UUIDs, too: a random part for this dispatcher's life, and a count.
+        digits = f"{first_number & 0xFFFFFFFFFFFFFFFF:016x}"
+        self._id_head = f'"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-a{digits[13:16]}-'.encode()
+        self._made_ids = 0
         self.questions = Questions(first_number, self.counters)
         self.assignment = Assignment(
             self.to_clients,
@@ -75,6 +82,7 @@ class Dispatcher:
 
     def on_clients(self, now_ns: int, batch: list[Frames]) -> None:
         ask = self.questions.ask
+        flow_of = self.flows.get
         body_bytes_max = self.bounds.body_bytes_max
         for message in batch:
             if (
@@ -87,11 +95,16 @@ class Dispatcher:
                 self.to_clients.append(self._refusal(message))
                 continue
             client, envelope, header, body = message
+            flow = flow_of(header)
+            if flow is not None:
+                self._follow(flow, client, envelope, body, now_ns)
+                continue
             ask(Question(inner.FROM_CLIENT, client, envelope, header, body, now_ns))
 
     def on_workers(self, now_ns: int, batch: list[Frames]) -> None:
         ask = self.questions.ask
         sessions = self.sessions
+        plain_ok = self.bounds.flows_max > 0
         for message in batch:
             peer = message[0]
             session = sessions.by_peer.get(peer)
@@ -110,7 +123,12 @@ class Dispatcher:
                 ask(Question(inner.FROM_STRANGER, peer, envelope, header, body, now_ns))
             elif envelope in session.running:
                 task = self.assignment.ticket_back(session, envelope, now_ns)
-                if task is not None:
+                if task is None:
+                    pass
+                elif plain_ok and header == ANSWER_HEAD + task.message_id + task.service.answer_tail:
+                    # By far the most answers are to the letter what this one must be: no router has to read it.
+                    self.assignment.answer(task, inner.OUTCOME_OK, inner.TAIL_OK, body)
+                else:
                     ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
                 if session.farewell is not None and not session.running:
                     sessions.end(session, now_ns)
@@ -143,7 +161,9 @@ class Dispatcher:
         for message in batch:
             if len(message) != 3:
                 continue
-            kind, _epoch, subject = message
+            kind, epoch_frame, subject = message
+            if epoch := inner.read_epoch(epoch_frame):
+                self.flows.move_to(epoch)
             if kind == inner.ROUTER_ALIVE:
                 self.questions.router_alive(subject, now_ns)
             elif kind == inner.ROUTER_GONE:
@@ -201,6 +221,7 @@ class Dispatcher:
     def drain(self, now_ns: int, within_ns: int) -> None:
         """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
         self.draining = True
+        self.flows.close()
         self.sessions.closed = True
         self._drained_by_ns = min(self._drained_by_ns, now_ns + within_ns)
 
@@ -226,8 +247,9 @@ class Dispatcher:
     # -- routers decide -----------------------------------------------------------------------------------------
 
     def _on_accept(self, question: Question, decision: Frames, now_ns: int) -> None:
-        _, _, name, terms_frame, worker_prefix, client_prefix = decision
+        _, _, name, terms_frame, worker_head, client_head, message_id, epoch_frame = decision
         _demand(question.origin == inner.FROM_CLIENT)
+        epoch = inner.read_epoch(epoch_frame) if epoch_frame else 0
         service = self.assignment.services.get(name)
         if service is None and now_ns < self._settled_at_ns:
             service = self.assignment.expect_service(name, self.bounds.services_max, self._settled_at_ns)
@@ -235,7 +257,7 @@ class Dispatcher:
             rejection = inner.REJECTED_DRAINING if self.draining else inner.REJECTED_NO_SERVICE
             self.counters.accepted += 1
             self.counters.rejected += 1
-            self.to_clients.append([question.asker, question.envelope, client_prefix + rejection, b""])
+            self.to_clients.append([question.asker, question.envelope, client_head + message_id + rejection, b""])
             return
         terms = self._terms.get(terms_frame)
         if terms is None:
@@ -247,8 +269,30 @@ class Dispatcher:
             question.seen_ns,
             service,
             terms,
-            worker_prefix,
-            client_prefix,
+            worker_head,
+            client_head,
+            message_id,
+        )
+        self.assignment.accept(task, now_ns)
+        if epoch and service.expected_by_ns == NEVER_NS:
+            flow = Flow(service, terms, worker_head, client_head)
+            self.flows.install(question.header, epoch, flow)
+
+    def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes, now_ns: int) -> None:
+        """A header that is known: what a router once decided holds for this task too."""
+        self.counters.by_flow += 1
+        self._made_ids += 1
+        message_id = b'%b%012x"' % (self._id_head, self._made_ids)
+        task = Task(
+            client,
+            envelope,
+            body,
+            now_ns,
+            flow.service,
+            flow.terms,
+            flow.worker_head,
+            flow.client_head,
+            message_id,
         )
         self.assignment.accept(task, now_ns)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.backlog import Backlog
 from famulus.core.dispatch.lru import LRU
+from famulus.wire.headers import answer_tail
 
 
 class Service:
-    __slots__ = ("backlog", "expected_by_ns", "lru", "name", "sessions")
+    __slots__ = ("answer_tail", "backlog", "expected_by_ns", "lru", "name", "sessions")
 
     def __init__(self, name: bytes) -> None:
         self.name = name
+        #: How the header of a plain OK from one of its workers ends.
+        self.answer_tail = answer_tail(name.decode())
         self.lru = LRU()
         self.backlog = Backlog()
         #: How many workers offer it now.

@@ -26,15 +26,16 @@ class Task(Timed):
         "body",
         "body_bytes",
         "client",
-        "client_prefix",
+        "client_head",
         "deadline_ns",
         "envelope",
+        "message_id",
         "service",
         "session",
         "stage",
         "terms",
         "ticket",
-        "worker_prefix",
+        "worker_head",
     )
 
     def __init__(
@@ -45,8 +46,9 @@ class Task(Timed):
         arrived_ns: int,
         service: Service,
         terms: Terms,
-        worker_prefix: bytes,
-        client_prefix: bytes,
+        worker_head: bytes,
+        client_head: bytes,
+        message_id: bytes,
     ) -> None:
         self.bucket = None
         self.client = client
@@ -57,8 +59,10 @@ class Task(Timed):
         self.deadline_ns = arrived_ns + terms.timeout_ms * NS_PER_MS
         self.service = service
         self.terms = terms
-        self.worker_prefix = worker_prefix
-        self.client_prefix = client_prefix
+        #: Headers up to the hole for the message_id, which is a JSON text here.
+        self.worker_head = worker_head
+        self.client_head = client_head
+        self.message_id = message_id
         self.attempt = 0
         self.stage = QUEUED
         self.ticket = b""
@@ -67,4 +71,4 @@ class Task(Timed):
     def worker_header(self, now_ns: int) -> bytes:
         """The header that the worker sees: what the router prepared, the attempt and the time left."""
         left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
-        return b'%b,"attempt":%d,"timeout_ms":%d}' % (self.worker_prefix, self.attempt, left_ms)
+        return b'%b%b,"attempt":%d,"timeout_ms":%d}' % (self.worker_head, self.message_id, self.attempt, left_ms)

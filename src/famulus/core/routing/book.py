@@ -26,6 +26,8 @@ class Book:
     default_policy: ServicePolicy = field(default_factory=ServicePolicy)
     #: For people; the digest decides.
     version: int = 1
+    #: Moves on with every configuration that the routers learn of; whatever was decided before is void then.
+    epoch: int = 1
 
     @property
     def family_config(self) -> dict[str, object]:

@@ -17,7 +17,8 @@ Frames = list[bytes]
 
 REMEMBERED_MAX = 4096
 
-# Fields of a worker's answer that the broker itself has a say in; all others go on to the client untouched.
+# The fields of a task and of its answer that the broker has a say in; all others go on untouched.
+_TASK_FIELDS = ("message_id", "timeout_ms", "attempt")
 _ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome", "reason", "protocol"})
 
 
@@ -26,12 +27,13 @@ class Router:
         self._book = book
         self._make_id = make_id
         self._digest = book.digest()
+        self._epoch = inner.write_epoch(book.epoch)
         self._pong = headers.write("PONG", "RESPONSE", version=book.version, digest=self._digest)
         self._goodbye = headers.write("DISCONNECT", "RESPONSE")
         self._not_connected = headers.write_error(reasons.NOT_CONNECTED, "connect again")
         self._brokers = headers.write("NEEDBROKER", "RESPONSE")
         self._terms: dict[tuple[str, int | None, int], bytes] = {}
-        self._prefixes: dict[str, bytes] = {}
+        self._client_heads: dict[str, bytes] = {}
         self._deciders: dict[tuple[bytes, type[headers.Message]], Callable[..., Frames]] = {
             (inner.FROM_CLIENT, headers.TaskRequest): self._accept,
             (inner.FROM_CLIENT, headers.NeedBrokerRequest): self._name_brokers,
@@ -72,15 +74,20 @@ class Router:
 
     def _accept(self, number: bytes, fields: Fields, task: headers.TaskRequest) -> Frames:
         service = task.service
-        message_id = task.message_id or self._make_id()
-        # What the client says goes on to the worker, known or not; the dispatcher adds attempt and time left.
-        fields["message_id"] = message_id
-        fields.pop("timeout_ms", None)
-        fields.pop("attempt", None)
-        worker_prefix = headers.write_fields(fields)[:-1]
-        client_prefix = self._prefix(service) + headers.write_text(message_id)
-        terms = self._terms_of(service, task.timeout_ms, task.priority)
-        return [number, inner.ACCEPT, service.encode(), terms, worker_prefix, client_prefix]
+        # What the client says goes on to the worker, known or not; the dispatcher adds id, attempt and time left.
+        for name in _TASK_FIELDS:
+            fields.pop(name, None)
+        return [
+            number,
+            inner.ACCEPT,
+            service.encode(),
+            self._terms_of(service, task.timeout_ms, task.priority),
+            headers.write_fields(fields)[:-1] + b',"message_id":',
+            self._client_head(service),
+            headers.write_text(task.message_id or self._make_id()),
+            # With an id of its own a header does not come again.
+            b"" if task.message_id else self._epoch,
+        ]
 
     def _answer(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
         outcome = answer.outcome
@@ -112,14 +119,14 @@ class Router:
             terms = self._terms[key] = inner.write_terms(policy.terms(timeout_ms, priority))
         return terms
 
-    def _prefix(self, service: str) -> bytes:
-        prefix = self._prefixes.get(service)
-        if prefix is None:
-            if len(self._prefixes) >= REMEMBERED_MAX:
-                self._prefixes.clear()
+    def _client_head(self, service: str) -> bytes:
+        head = self._client_heads.get(service)
+        if head is None:
+            if len(self._client_heads) >= REMEMBERED_MAX:
+                self._client_heads.clear()
             whole = headers.write("TASK", "RESPONSE", service=service)
-            prefix = self._prefixes[service] = whole[:-1] + b',"message_id":'
-        return prefix
+            head = self._client_heads[service] = whole[:-1] + b',"message_id":'
+        return head
 
     # -- workers ------------------------------------------------------------------------------------------------
 

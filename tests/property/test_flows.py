@@ -1,0 +1,91 @@
+"""For any header, the short way and the way by a router give equal messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.routing.book import Book, BrokerAddress
+from famulus.core.routing.router import Router
+from famulus.wire import headers, inner
+
+NAMES = st.text(min_size=1, max_size=12).filter(lambda name: all(ord(c) > 31 and ord(c) != 127 for c in name))
+SCALARS = st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=20)
+EXTRAS = st.dictionaries(st.text(max_size=10), SCALARS | st.lists(SCALARS, max_size=3), max_size=4)
+KNOWN = {"request", "type", "service", "message_id", "protocol"}
+
+
+def dispatch(service: str, header: bytes, answer: dict[str, Any], flows_max: int) -> list[tuple[Any, Any]]:
+    """Send the same header twice, and give what the worker and the client got each time, but for ids and tickets."""
+    core = Dispatcher(Bounds(flows_max=flows_max), 7, [])
+    router = Router(Book(BrokerAddress("b", "f", "x", "y"), 1000), lambda: "made")
+    core.on_router(0, b"R", [[inner.NO_NUMBER, inner.HELLO]])
+
+    def settle() -> None:
+        while batches := core.questions.take_batches():
+            for router_id, questions in batches:
+                core.on_router(0, router_id, router.decide(questions))
+
+    for request in (
+        headers.write("CONNECT", "REQUEST", identity="w", services=[service]),
+        b'{"request":"PING","type":"REQUEST"}',
+    ):
+        core.on_workers(0, [[b"W", b"", request, b""]])
+        settle()
+    core.to_workers.clear()
+    seen = []
+    for _ in range(2):
+        core.on_clients(0, [[b"C", b"envelope", header, b"body"]])
+        settle()
+        ((_, ticket, told, body),) = core.to_workers
+        core.to_workers.clear()
+        task = json.loads(told)
+        message_id = task.pop("message_id")
+        fields = {"request": "TASK", "type": "RESPONSE", "message_id": message_id, "service": service, **answer}
+        plain = headers.write_task_response(message_id, service, "OK", "")
+        core.on_workers(0, [[b"W", ticket, headers.write_fields(fields) if answer else plain, b"answer"]])
+        settle()
+        ((_, envelope, outcome, answered),) = core.to_clients
+        core.to_clients.clear()
+        result = json.loads(outcome)
+        assert result.pop("message_id") == message_id
+        seen.append(((task, body), (envelope, result, answered)))
+    assert core.counters.by_flow == (1 if flows_max and "message_id" not in json.loads(header) else 0)
+    return seen
+
+
+@given(
+    service=NAMES,
+    extras=EXTRAS.map(lambda extras: {name: value for name, value in extras.items() if name not in KNOWN}),
+    timeout_ms=st.none() | st.integers(1, 10**9),
+    priority=st.none() | st.integers(0, 9),
+    message_id=st.none() | st.text(min_size=1, max_size=20),
+    answer=st.sampled_from([{}, {"outcome": "OK"}, {"outcome": "ERROR", "reason": "E: no"}, {"remark": "x"}]),
+)
+def test_the_short_way_and_the_long_way_give_equal_messages(
+    service: str,
+    extras: dict[str, Any],
+    timeout_ms: int | None,
+    priority: int | None,
+    message_id: str | None,
+    answer: dict[str, Any],
+) -> None:
+    for name in ("timeout_ms", "priority", "attempt"):
+        extras.pop(name, None)
+    header = headers.write(
+        "TASK",
+        "REQUEST",
+        service=service,
+        timeout_ms=timeout_ms,
+        priority=priority,
+        message_id=message_id,
+        **extras,
+    )
+    with_flows, without = (dispatch(service, header, answer, flows_max) for flows_max in (10, 0))
+    assert with_flows == without
+    assert with_flows[0] == with_flows[1]
