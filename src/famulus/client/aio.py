@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from functools import partial
 from itertools import islice
 from time import monotonic_ns
 from types import TracebackType
-from typing import Literal, overload
+from typing import Literal, NoReturn, overload
 
 from famulus.client import connection as rules
 from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
@@ -18,7 +17,9 @@ from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
 from famulus.net.sockets import descriptor
-from famulus.wire.limits import PRIORITY_DEFAULT
+from famulus.wire.limits import BODY_BYTES_MAX, PRIORITY_DEFAULT
+
+KINDS_REMEMBERED = 1024
 
 
 class AsyncClient:
@@ -38,6 +39,7 @@ class AsyncClient:
         self._timer_ns = NEVER_NS
         self._step_planned = False
         self._closed = False
+        self._checked_kinds: dict[tuple[str, float | None, int], int] = {}
 
     @property
     def address(self) -> str:
@@ -78,14 +80,20 @@ class AsyncClient:
 
         future = client.submit("report", b"2026")
         """
-        milliseconds = self._checked(service, timeout, priority, message_id)
-        loop = self._started()
-        self._make_room()
+        # Most tasks of a client are of few kinds, and a kind needs to be checked only once.
+        milliseconds = self._checked_kinds.get((service, timeout, priority))
+        if milliseconds is None or message_id is not None:
+            milliseconds = self._checked(service, timeout, priority, message_id)
+        loop = self._loop or self._started()
+        session = self._connection.session
+        if self._closed or len(session) >= rules.IN_FLIGHT_MAX:
+            self._refuse()
+        if type(body) is not bytes or len(body) > BODY_BYTES_MAX:
+            body = rules.checked_body(body)
         future: asyncio.Future[bytes] = loop.create_future()
-        body = rules.checked_body(body)
-        take = partial(_settle, future)
-        self._connection.session.submit(monotonic_ns(), take, service, body, milliseconds, priority, message_id or "")
-        self._plan_step(loop)
+        session.submit(monotonic_ns(), future, service, body, milliseconds, priority, message_id or "")
+        if not self._step_planned:
+            self._plan_step(loop)
         return future
 
     @overload
@@ -156,7 +164,8 @@ class AsyncClient:
         while True:
             now_ns = monotonic_ns()
             for number, body in islice(waiting, window_size - opened):
-                self._make_room()
+                if len(session) >= rules.IN_FLIGHT_MAX:
+                    self._refuse()
                 place = Place(window, number)
                 session.submit(now_ns, place, service, rules.checked_body(body), milliseconds, priority)
                 opened += 1
@@ -182,17 +191,26 @@ class AsyncClient:
             raise Closed("this client is closed")
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            for fd in self._descriptors():
-                self._loop.add_reader(fd, self._step)
+            link = self._connection.link
+            self._loop.add_reader(descriptor(link.socket), self._step)
+            self._loop.add_reader(descriptor(link.monitor), self._follow_link)
+            # What happened before we watched was not told.
+            self._loop.call_soon(self._follow_link)
+            self._loop.call_soon(self._step)
         return self._loop
 
     def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> int:
         rules.checked_service(service, priority, message_id)
-        return self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
+        milliseconds = self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
+        if len(self._checked_kinds) >= KINDS_REMEMBERED:
+            self._checked_kinds.clear()
+        self._checked_kinds[service, timeout, priority] = milliseconds
+        return milliseconds
 
-    def _make_room(self) -> None:
-        if len(self._connection.session) >= rules.IN_FLIGHT_MAX:
-            raise rules.overload()
+    def _refuse(self) -> NoReturn:
+        if self._closed:
+            raise Closed("this client is closed")
+        raise rules.overload()
 
     def _plan_step(self, loop: asyncio.AbstractEventLoop) -> None:
         """Once per turn of the loop: whatever else is submitted in this turn leaves in the same batch."""
@@ -200,16 +218,15 @@ class AsyncClient:
             self._step_planned = True
             loop.call_soon(self._step)
 
-    def _descriptors(self) -> list[int]:
-        link = self._connection.link
-        return [descriptor(link.socket), descriptor(link.monitor)]
+    def _follow_link(self) -> None:
+        if not self._closed:
+            _settle_all(self._connection.follow_link())
 
     def _step(self) -> None:
         self._step_planned = False
         if self._closed:
             return
-        for done in self._connection.step():
-            done.token(done)  # type: ignore[operator]
+        _settle_all(self._connection.step())
         self._plan()
 
     def _plan(self) -> None:
@@ -233,12 +250,11 @@ class AsyncClient:
             return
         self._closed = True
         if self._loop is not None:
-            for fd in self._descriptors():
-                self._loop.remove_reader(fd)
+            for socket in (self._connection.link.socket, self._connection.link.monitor):
+                self._loop.remove_reader(descriptor(socket))
         if self._timer is not None:
             self._timer.cancel()
-        for done in self._connection.close():
-            done.token(done)  # type: ignore[operator]
+        _settle_all(self._connection.close())
 
     async def __aenter__(self) -> AsyncClient:
         self._started()
@@ -250,10 +266,16 @@ class AsyncClient:
         await self.close()
 
 
-def _settle(future: asyncio.Future[bytes], done: Done) -> None:
-    if future.done():
-        return  # cancelled: nobody wants to know
-    if done.outcome == "OK":
-        future.set_result(done.body)
-    else:
-        future.set_exception(error_of(done))
+def _settle_all(ended: list[Done]) -> None:
+    for done in ended:
+        token = done.token
+        if isinstance(token, Place):
+            token(done)
+            continue
+        assert isinstance(token, asyncio.Future)
+        if token.done():
+            continue  # cancelled: nobody wants to know
+        if done.outcome == "OK":
+            token.set_result(done.body)
+        else:
+            token.set_exception(error_of(done))

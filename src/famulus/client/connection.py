@@ -28,25 +28,29 @@ class Connection:
             self._context.term()
             raise
 
+    def follow_link(self) -> list[Done]:
+        """To be called when the link's monitor has news; the tasks that ended because the connection was lost."""
+        if Change.DOWN not in self.link.changes():
+            return []
+        # What the connection brought before it was lost still counts.
+        return self.session.on_messages(self.link.recv()) + self.session.on_lost()
+
     def step(self) -> list[Done]:
-        """Take in whatever came, send whatever can leave; the tasks that ended by this."""
+        """Send whatever can leave, take in whatever came; the tasks that ended by this."""
         session, link = self.session, self.link
         now_ns = monotonic_ns()
         done: list[Done] = []
+        self._send(now_ns)
         while True:
-            # The state of the link first: what is sent below must not be taken for lost with a former connection.
-            changes = link.changes()
+            # After each send, since sending may have swallowed the news that something came.
             batch = link.recv()
             if batch:
                 done += session.on_messages(batch)
-            if Change.DOWN in changes:
-                done += session.on_lost()
-            sent = self._send(now_ns)
-            if session.next_due_ns <= now_ns:
-                done += session.on_tick(now_ns)
-            # Sending may have swallowed the news that something came: look until there is nothing more.
-            if not sent and len(batch) < BATCH_MAX:
-                return done
+            if len(batch) < BATCH_MAX and not (session.unsent and self._send(now_ns)):
+                break
+        if session.next_due_ns <= now_ns:
+            done += session.on_tick(now_ns)
+        return done
 
     def _send(self, now_ns: int) -> int:
         session = self.session

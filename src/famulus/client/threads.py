@@ -230,15 +230,18 @@ class Client:
         waiting = Waiting()
         for source in (connection.link.socket, connection.link.monitor, self._bell.fd):
             waiting.watch(source)
-        ready: list[Socket | int] = []
+        monitor = connection.link.monitor
+        ready: list[Socket | int] = [monitor]  # what happened before we watched was not told
         while not self._closing:
             if self._bell.fd in ready:
                 self._bell.answer()
+            ended = connection.follow_link() if monitor in ready else []
             now_ns = monotonic_ns()
             while wishes:
                 take, service, body, timeout_ms, priority, message_id = wishes.popleft()
                 session.submit(now_ns, take, service, body, timeout_ms, priority, message_id)
-            for done in connection.step():
+            ended += connection.step()
+            for done in ended:
                 done.token(done)  # type: ignore[operator]
             ready = waiting.wait(session.next_due_ns)
         waiting.close()

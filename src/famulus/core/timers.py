@@ -31,17 +31,29 @@ class Timers(Generic[T]):
     def __init__(self) -> None:
         self._buckets: dict[int, dict[Timed, None]] = {}
         self._ticks: list[int] = []
+        # A batch of tasks mostly has one instant and one time-out, and so one bucket.
+        self._last_due_ns = -1
+        self._last_bucket: dict[Timed, None] = {}
 
     def set(self, item: T, due_ns: int) -> None:
         """Make `item` due at the first tick at or after `due_ns`: never early, at most one tick late."""
         assert item.bucket is None
+        if due_ns == self._last_due_ns:
+            bucket = self._last_bucket
+        else:
+            bucket = self._bucket_of(due_ns)
+        bucket[item] = None
+        item.bucket = bucket
+
+    def _bucket_of(self, due_ns: int) -> dict[Timed, None]:
         tick = -(-due_ns // TICK_NS)
         bucket = self._buckets.get(tick)
         if bucket is None:
             bucket = self._buckets[tick] = {}
             heappush(self._ticks, tick)
-        bucket[item] = None
-        item.bucket = bucket
+        self._last_due_ns = due_ns
+        self._last_bucket = bucket
+        return bucket
 
     def cancel(self, item: T) -> None:
         bucket = item.bucket
@@ -54,6 +66,7 @@ class Timers(Generic[T]):
     def due(self, now_ns: int) -> list[T]:
         """What is due by now, in order; it is off the wheel then."""
         due: list[T] = []
+        self._last_due_ns = -1
         while self._ticks and self._ticks[0] * TICK_NS <= now_ns:
             bucket = self._buckets.pop(heappop(self._ticks))
             for item in bucket:
@@ -69,4 +82,5 @@ class Timers(Generic[T]):
                 return tick * TICK_NS
             del self._buckets[tick]
             heappop(self._ticks)
+            self._last_due_ns = -1
         return NEVER_NS

@@ -79,7 +79,10 @@ class Shift:
             ready = self._waiting.wait(0 if self._look_again else self._next_due_ns())
             if self._bell.fd in ready:
                 self._bell.answer()
-            self._pass(monotonic_ns())
+            now_ns = monotonic_ns()
+            if self._link.monitor in ready or not self._link.up:
+                self._follow_link(now_ns)
+            self._pass(now_ns)
         return not self.running
 
     def close(self) -> None:
@@ -91,7 +94,6 @@ class Shift:
 
     def _pass(self, now_ns: int) -> None:
         session = self._session
-        self._follow_link(now_ns)
         batch = self._link.recv()
         self._look_again = len(batch) == BATCH_MAX
         if batch:

@@ -13,9 +13,10 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
-from famulus.core.dispatch.task import DONE, JUDGING, QUEUED, RUNNING, Task
+from famulus.core.dispatch.task import DONE, JUDGING, NEW, QUEUED, RUNNING, Task
 from famulus.core.timers import Timers
 from famulus.wire import inner
+from famulus.wire.headers import ANSWER_HEAD
 
 Frames = list[bytes]
 
@@ -49,14 +50,14 @@ class Assignment:
     def accept(self, task: Task, now_ns: int) -> None:
         self._counters.accepted += 1
         self.open_tasks += 1
-        self.open_bytes += task.body_bytes
-        if self.open_tasks > self._tasks_max or self.open_bytes > self._body_bytes_max:
+        service = task.service
+        if self.open_tasks > self._tasks_max or self.open_bytes + len(task.body) > self._body_bytes_max:
             self._reject(task, inner.REJECTED_BROKER_FULL)
         elif task.deadline_ns <= now_ns:
             self._reject(task, inner.REJECTED_EXPIRED)
-        elif not task.service.backlog.tasks and (session := task.service.lru.take()) is not None:
+        elif not service.backlog.tasks and (session := service.lru.take()) is not None:
             self._hand(task, session, now_ns)
-        elif task.service.backlog.has_room_for(task):
+        elif service.backlog.has_room_for(task):
             self._queue(task)
         else:
             self._reject(task, inner.REJECTED_OVERLOAD)
@@ -71,8 +72,18 @@ class Assignment:
             self._counters.late += 1
             return None
         task.stage = JUDGING
-        task.session = None
         return task
+
+    def plain_answer(self, session: Session, ticket: bytes, header: bytes, body: bytes, now_ns: int) -> bool:
+        """If this is, to the letter, a plain OK to a task that waits for it, end the task. By far the most are."""
+        task = session.running[ticket]
+        if task.stage != RUNNING or header != ANSWER_HEAD + task.message_id + task.service.answer_tail:
+            return False
+        del session.running[ticket]
+        self._counters.ok += 1
+        self._end(task, inner.TAIL_OK, body)
+        self._free_slot(session, now_ns)
+        return True
 
     def answer(self, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
         """The router read the answer. It may be late by now: then the task has its outcome already."""
@@ -135,7 +146,7 @@ class Assignment:
         task = session.running.pop(ticket, None)
         if task is None or task.stage != RUNNING or task.ticket != ticket:
             return
-        if not task.body:
+        if not task.terms.at_least_once:
             task.body = body
             self.open_bytes += len(body)
         task.attempt -= 1
@@ -169,18 +180,22 @@ class Assignment:
         ticket = self._next_ticket()
         task.ticket = ticket
         task.attempt += 1
-        task.stage = RUNNING
-        task.session = session
         session.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
         self._to_workers.append([session.peer, ticket, task.worker_header(now_ns), task.body])
         if not task.terms.at_least_once:
             # It is never given out again, so its body need not be kept.
-            self.open_bytes -= len(task.body)
+            if task.stage != NEW:
+                self.open_bytes -= len(task.body)
             task.body = b""
+        elif task.stage == NEW:
+            self.open_bytes += len(task.body)
+        task.stage = RUNNING
 
     def _queue(self, task: Task, *, front: bool = False) -> None:
+        if task.stage == NEW:
+            self.open_bytes += len(task.body)
         task.stage = QUEUED
         task.service.backlog.push(task, front=front)
         self._backlogged[task.service] = None
@@ -225,7 +240,6 @@ class Assignment:
 
     def _requeue(self, task: Task, now_ns: int) -> None:
         """Back to the head of the line, and on to a free slot if there is one."""
-        task.session = None
         if task.bucket is not None:
             self.timers.cancel(task)
         session = task.service.lru.take()
@@ -263,13 +277,14 @@ class Assignment:
         self._end(task, tail, b"")
 
     def _end(self, task: Task, tail: bytes, body: bytes) -> None:
-        assert task.stage != DONE, "a task has one outcome"
-        task.stage = DONE
+        stage, task.stage = task.stage, DONE
+        assert stage != DONE, "a task has one outcome"
         if task.bucket is not None:
             self.timers.cancel(task)
         self.open_tasks -= 1
         if task.body:
-            self.open_bytes -= len(task.body)
+            if stage != NEW:
+                self.open_bytes -= len(task.body)
             task.body = b""
         self._to_clients.append([task.client, task.envelope, task.client_head + task.message_id + tail, body])
 

@@ -23,7 +23,7 @@ class Backlog:
 
     def has_room_for(self, task: Task) -> bool:
         terms = task.terms
-        return self.tasks < terms.backlog_tasks_max and self.body_bytes + task.body_bytes <= terms.backlog_bytes_max
+        return self.tasks < terms.backlog_tasks_max and self.body_bytes + len(task.body) <= terms.backlog_bytes_max
 
     def push(self, task: Task, *, front: bool = False) -> None:
         line = self._by_priority.get(task.terms.priority)
@@ -33,7 +33,7 @@ class Backlog:
         if front:
             line.move_to_end(task, last=False)
         self.tasks += 1
-        self.body_bytes += task.body_bytes
+        self.body_bytes += len(task.body)
 
     def head(self) -> Task:
         return next(iter(self._by_priority[max(self._by_priority)]))
@@ -50,7 +50,7 @@ class Backlog:
         if not line:
             del self._by_priority[priority]
         self.tasks -= 1
-        self.body_bytes -= task.body_bytes
+        self.body_bytes -= len(task.body)
 
     def __iter__(self) -> Iterator[Task]:
         for priority in sorted(self._by_priority, reverse=True):

@@ -29,7 +29,7 @@ from famulus.core.dispatch.task import Task
 from famulus.core.timers import TICK_NS
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
-from famulus.wire.headers import ANSWER_HEAD, write_error
+from famulus.wire.headers import write_error
 
 TERMS_REMEMBERED = 4096
 
@@ -105,6 +105,8 @@ class Dispatcher:
         ask = self.questions.ask
         sessions = self.sessions
         plain_ok = self.bounds.flows_max > 0
+        plain_answer = self.assignment.plain_answer
+        body_bytes_max = self.bounds.body_bytes_max
         for message in batch:
             peer = message[0]
             session = sessions.by_peer.get(peer)
@@ -113,7 +115,12 @@ class Dispatcher:
             elif sessions.ignored(peer, now_ns):
                 self.counters.ignored += 1
                 continue
-            if not self._well_formed(message):
+            if (
+                len(message) != 4
+                or len(message[3]) > body_bytes_max
+                or len(message[2]) > limits.HEADER_BYTES_MAX
+                or len(message[1]) > limits.ENVELOPE_BYTES_MAX
+            ):
                 if session is not None and len(message) > 1 and message[1] in session.running:
                     self._unreadable_answer(session, message[1], now_ns)
                 self._fault(peer, self._refusal(message), now_ns)
@@ -122,14 +129,10 @@ class Dispatcher:
             if session is None:
                 ask(Question(inner.FROM_STRANGER, peer, envelope, header, body, now_ns))
             elif envelope in session.running:
-                task = self.assignment.ticket_back(session, envelope, now_ns)
-                if task is None:
-                    pass
-                elif plain_ok and header == ANSWER_HEAD + task.message_id + task.service.answer_tail:
-                    # By far the most answers are to the letter what this one must be: no router has to read it.
-                    self.assignment.answer(task, inner.OUTCOME_OK, inner.TAIL_OK, body)
-                else:
-                    ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
+                if not (plain_ok and plain_answer(session, envelope, header, body, now_ns)):
+                    task = self.assignment.ticket_back(session, envelope, now_ns)
+                    if task is not None:
+                        ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
                 if session.farewell is not None and not session.running:
                     sessions.end(session, now_ns)
             else:
@@ -372,14 +375,6 @@ class Dispatcher:
             self.assignment.bad_answer(task)
         if session.farewell is not None and not session.running:
             self.sessions.end(session, now_ns)
-
-    def _well_formed(self, message: Frames) -> bool:
-        return (
-            len(message) == 4
-            and len(message[1]) <= limits.ENVELOPE_BYTES_MAX
-            and len(message[2]) <= limits.HEADER_BYTES_MAX
-            and len(message[3]) <= self.bounds.body_bytes_max
-        )
 
     def _refusal(self, message: Frames) -> Frames:
         """What to say to a message that is not even of the right shape."""

@@ -9,14 +9,14 @@ from famulus.core.timers import Timed
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.service import Service
-    from famulus.core.dispatch.session import Session
     from famulus.wire.inner import Terms
 
 # Stages. A task moves only forward, except that a lost worker sends an at-least-once task from RUNNING to QUEUED.
-QUEUED = 0  # in the backlog
-RUNNING = 1  # in the wait queue: a worker has it
-JUDGING = 2  # the worker answered; a router reads the answer
-DONE = 3  # it has its outcome; its worker may still be busy with it
+NEW = 0  # just accepted, for an instant
+QUEUED = 1  # in the backlog
+RUNNING = 2  # in the wait queue: a worker has it
+JUDGING = 3  # the worker answered; a router reads the answer
+DONE = 4  # it has its outcome; its worker may still be busy with it
 
 
 class Task(Timed):
@@ -24,14 +24,12 @@ class Task(Timed):
         "arrived_ns",
         "attempt",
         "body",
-        "body_bytes",
         "client",
         "client_head",
         "deadline_ns",
         "envelope",
         "message_id",
         "service",
-        "session",
         "stage",
         "terms",
         "ticket",
@@ -54,7 +52,6 @@ class Task(Timed):
         self.client = client
         self.envelope = envelope
         self.body = body
-        self.body_bytes = len(body)
         self.arrived_ns = arrived_ns
         self.deadline_ns = arrived_ns + terms.timeout_ms * NS_PER_MS
         self.service = service
@@ -64,11 +61,10 @@ class Task(Timed):
         self.client_head = client_head
         self.message_id = message_id
         self.attempt = 0
-        self.stage = QUEUED
+        self.stage = NEW
         self.ticket = b""
-        self.session: Session | None = None
 
     def worker_header(self, now_ns: int) -> bytes:
-        """The header that the worker sees: what the router prepared, the attempt and the time left."""
+        """The header that the worker sees: what the router prepared, the id, the attempt and the time left."""
         left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
         return b'%b%b,"attempt":%d,"timeout_ms":%d}' % (self.worker_head, self.message_id, self.attempt, left_ms)

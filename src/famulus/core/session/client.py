@@ -21,8 +21,9 @@ Frames = list[bytes]
 
 #: How long after its deadline a task may still be answered by the broker before its silence means that it is lost.
 GRACE_NS = 1 * NS_PER_S
-#: A task that waited longer than this for its connection tells the broker what is left of its time-out.
-STALE_NS = 20 * NS_PER_MS
+#: A task that waited for its connection for more than this part of its time-out tells the broker what is left of it.
+#: Others keep their header as it is, since a header that the broker knows is cheap for it.
+STALE_PART = 8
 HEADERS_REMEMBERED = 1024
 
 
@@ -87,9 +88,10 @@ class ClientSession:
 
     def next_to_send(self, now_ns: int, limit: int) -> list[Frames]:
         """The oldest unsent messages; `on_sent` says how many of them the connection took."""
-        if self._unsent and self._unsent[0].submitted_ns + STALE_NS < now_ns:
+        if self._unsent and _is_stale(self._unsent[0], now_ns):
             for pending in islice(self._unsent, limit):
-                _shorten_timeout(pending, now_ns)
+                if _is_stale(pending, now_ns):
+                    _shorten_timeout(pending, now_ns)
         return [pending.message for pending in islice(self._unsent, limit)]
 
     def on_sent(self, count: int) -> None:
@@ -172,6 +174,10 @@ class ClientSession:
                     self._headers.clear()
                 self._headers[key] = header
         return header
+
+
+def _is_stale(pending: _Pending, now_ns: int) -> bool:
+    return now_ns - pending.submitted_ns > (pending.deadline_ns - pending.submitted_ns) // STALE_PART
 
 
 def _shorten_timeout(pending: _Pending, now_ns: int) -> None:
