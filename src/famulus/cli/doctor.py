@@ -11,6 +11,7 @@ import re
 import resource
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,7 @@ class Facts(msgspec.Struct, frozen=True):
     #: "native" or "python"
     pump: str
     pump_why_not_native: str
+    python_optimised: bool
     cores: int
     memory_mib: int
     open_files_soft: int
@@ -85,6 +87,7 @@ def examine() -> Facts:
         pump="native" if pump.NATIVE else "python",
         pump_why_not_native=pump.WHY_NOT_NATIVE,
         # What this process may use, which taskset or a container may have made less than the machine has.
+        python_optimised="--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")),
         cores=len(os.sched_getaffinity(0)),
         memory_mib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
         open_files_soft=soft,
@@ -117,6 +120,11 @@ def judge(facts: Facts) -> list[Finding]:
         find(
             f"the slower pump in Python is in use; why not the native one: {facts.pump_why_not_native}",
             "install a C compiler and the headers of Python, remove .venv, start ./famulus again",
+        )
+    if not facts.python_optimised:
+        find(
+            "this Python was built without --enable-optimizations, which costs about a third of its speed",
+            "use a distribution's Python, or build it with them; FAMULUS_PYTHON names the one to use",
         )
     if facts.somaxconn is not None and facts.somaxconn < SOMAXCONN_MIN:
         find(
