@@ -46,10 +46,11 @@ EXEMPT = {
 #: What takes long is cut short: each pattern with what takes its place.
 SHORTENED = (
     (r"--seeds \d+", "--seeds 4"),
-    # The ROUTER of a plain proxy drops what is over its high-water mark, and then its client waits for ever.
-    (r"--window 1000 (.* --against proxy)", r"--window 100 \1"),
     (r"^(\./famulus bench echo.*)$", r"\1 --seconds 0.5 --rounds 1"),  # the last one of an option counts
     (r"^(\./famulus bench overload.*)$", r"\1 --seconds 1"),
+    (r"^(\./famulus bench peers.*)$", r"\1 --seconds 0.3 --rounds 1 --only famulus_map_1000 --only proxy_1000"),
+    (r"^(\./famulus bench scale.*)$", r"\1 --quick"),
+    (r"^(\./famulus bench latency.*)$", r"\1 --seconds 0.5"),
 )
 
 #: What commands that begin like this get in addition.

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from famulus.cli.bench_peers import peers
+
 app = typer.Typer(
     help="Measure this machine: each command starts its own broker, workers and clients.", no_args_is_help=True
 )
@@ -72,6 +74,9 @@ def overload(
         typer.echo(json.dumps({"command": "overload", **_machine(), **result}, indent=2))
     else:
         _show_overload(result)
+
+
+app.command()(peers)
 
 
 def _quiet(*_: object) -> None:
