@@ -42,7 +42,6 @@ def _late_answer_keeps_slot(self: Assignment, session: Session, ticket: bytes, n
         return None
     self._free_slot(session, now_ns)
     task.stage = JUDGING
-    task.session = None
     return task
 
 
