@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from famulus.cli.bench_latency import latency
 from famulus.cli.bench_peers import peers
+from famulus.cli.bench_scale import scale
 
 app = typer.Typer(
     help="Measure this machine: each command starts its own broker, workers and clients.", no_args_is_help=True
@@ -42,12 +44,13 @@ def echo(
     Example: famulus bench echo --window 1000 --size 100 --against proxy
     """
     from famulus.bench.echo import Load, compare
+    from famulus.bench.machine import facts
 
     sides = ["famulus", *([against.value] if against is not None else [])]
     load = Load(window, size, seconds, client.value, flows)
     result = compare(load, sides, rounds, _quiet if as_json else _tell_round)
     if as_json:
-        typer.echo(json.dumps({"command": "echo", **_machine(), "load": _facts(load), **result}, indent=2))
+        typer.echo(json.dumps({"command": "echo", **facts(), "load": _facts(load), **result}, indent=2))
     else:
         _show_table(result)
 
@@ -67,15 +70,18 @@ def overload(
 
     Example: famulus bench overload --factor 2
     """
+    from famulus.bench.machine import facts
     from famulus.bench.overload import Plan, measure
 
     result = measure(Plan(seconds, work_ms, slots, factor), _quiet if as_json else _tell_phase)
     if as_json:
-        typer.echo(json.dumps({"command": "overload", **_machine(), **result}, indent=2))
+        typer.echo(json.dumps({"command": "overload", **facts(), **result}, indent=2))
     else:
         _show_overload(result)
 
 
+app.command()(latency)
+app.command()(scale)
 app.command()(peers)
 
 
@@ -89,20 +95,6 @@ def _tell_round(side: str, figures: dict[str, float]) -> None:
 
 def _tell_phase(phase: str) -> None:
     typer.echo(phase, err=True)
-
-
-def _machine() -> dict[str, Any]:
-    import os
-    import platform
-
-    from famulus.net import pump
-
-    return {
-        "cores": len(os.sched_getaffinity(0)),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "pump": "native" if pump.NATIVE else "python",
-    }
 
 
 def _facts(load: object) -> dict[str, object]:

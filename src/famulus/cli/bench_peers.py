@@ -30,9 +30,9 @@ def peers(
 
     Example: famulus bench peers --only famulus --only nats
     """
+    from famulus.bench import machine
     from famulus.bench.peers.contest import Plan, contest
     from famulus.bench.peers.side import UnknownSide, chosen
-    from famulus.cli.bench import _machine
 
     try:
         sides = chosen(only or ())
@@ -40,7 +40,7 @@ def peers(
         raise typer.BadParameter(str(error), param_hint="--only") from None
     result = contest(Plan(seconds, rounds, size), sides, _tell)
     if as_json:
-        facts = {**_machine(), "plan": {"seconds": seconds, "rounds": rounds, "size": size}}
+        facts = {**machine.facts(), "plan": {"seconds": seconds, "rounds": rounds, "size": size}}
         typer.echo(json.dumps({"command": "peers", **facts, **result}, indent=2))
     else:
         _show(result)

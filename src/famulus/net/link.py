@@ -26,7 +26,7 @@ class Change(Enum):
 class Link:
     def __init__(self, context: sockets.Context, address: str, socket: sockets.Socket | None = None) -> None:
         self.address = address
-        self.socket = socket or sockets.outside_dealer(context)
+        self.socket = socket or sockets.outside_dealer(context, heartbeats=True)
         self.monitor: sockets.Socket = self.socket.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         )

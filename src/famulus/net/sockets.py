@@ -9,7 +9,8 @@ MAXMSGSIZE         unlimited by default; ours leaves room above the body limit, 
 HANDSHAKE_IVL      30 s by default: an idle raw TCP connection would hold its file descriptor for that long
 BACKLOG            100 by default: a thousand workers that come back at once need more
 TCP_KEEPALIVE      finds peers whose machine is gone, where the system's default takes two hours
-HEARTBEAT_IVL      the same below the protocol, so that the descriptors of the dead are given back
+HEARTBEAT_IVL      for clients only, who have no heartbeat of their own: finds a broker that is there but does nothing.
+                   Never on a ROUTER: libzmq looks through the timers of all its connections to set one of them
 HWM                credit in the protocol is the flow control; these only bound what one peer can pile up
 """
 
@@ -50,16 +51,14 @@ def outside_router(context: Context, body_bytes_max: int) -> Socket:
             zmq.BACKLOG: 4096,
             zmq.SNDHWM: 10_000,
             zmq.RCVHWM: 1000,
-            zmq.HEARTBEAT_IVL: 10_000,
-            zmq.HEARTBEAT_TIMEOUT: 30_000,
         },
     )
     _keep_alive(socket)
     return socket
 
 
-def outside_dealer(context: Context) -> Socket:
-    """What a client or worker connects with."""
+def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
+    """What a client or worker connects with; a worker has heartbeats of its own."""
     socket = context.socket(zmq.DEALER)
     _set(
         socket,
@@ -72,10 +71,10 @@ def outside_dealer(context: Context) -> Socket:
             zmq.SNDHWM: 1000,
             # What comes in was asked for: our own open tasks bound it.
             zmq.RCVHWM: 0,
-            zmq.HEARTBEAT_IVL: 2000,
-            zmq.HEARTBEAT_TIMEOUT: 6000,
         },
     )
+    if heartbeats:
+        _set(socket, {zmq.HEARTBEAT_IVL: 2000, zmq.HEARTBEAT_TIMEOUT: 6000})
     _keep_alive(socket)
     return socket
 

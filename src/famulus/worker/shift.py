@@ -16,7 +16,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.worker import Given, State, WorkerSession
 from famulus.errors import BrokerUnreachable, FamulusError, IdentityTaken
 from famulus.net.link import BATCH_MAX, Change, Link
-from famulus.net.sockets import new_context
+from famulus.net.sockets import new_context, outside_dealer
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import reasons
 from famulus.worker.calls import Answer, Call
@@ -162,7 +162,8 @@ class Shift:
     # -- the link -----------------------------------------------------------------------------------------------
 
     def _new_link(self) -> Link:
-        link = Link(self._context, self._settings.address)
+        dealer = outside_dealer(self._context, heartbeats=False)
+        link = Link(self._context, self._settings.address, dealer)
         self._waiting.watch(link.socket)
         self._waiting.watch(link.monitor)
         return link

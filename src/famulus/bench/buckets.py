@@ -1,0 +1,95 @@
+"""Counts values in buckets whose width grows with the value, and reads percentiles from them. Integers only.
+
+The idea of HdrHistogram: below 2 * STEPS every value has its own bucket; above, every doubling is cut into STEPS
+buckets of equal width. So a value is known to within 1 / STEPS of itself, from nanoseconds to hours, in a table that
+does not grow with the number of values, and two tables can be added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+STEP_BITS = 7
+STEPS = 1 << STEP_BITS
+
+MILLION = 1_000_000
+#: In parts per million, so that ranks are exact.
+PERCENTILES = {
+    "p50": 500_000,
+    "p75": 750_000,
+    "p90": 900_000,
+    "p99": 990_000,
+    "p99.9": 999_000,
+    "p99.99": 999_900,
+}
+
+
+def index_of(value: int) -> int:
+    """The number of the bucket that this value belongs to."""
+    assert value >= 0
+    shift = max(0, value.bit_length() - STEP_BITS - 1)
+    return (shift << STEP_BITS) + (value >> shift)
+
+
+def highest_in(index: int) -> int:
+    """The largest value of this bucket."""
+    shift = max(0, (index >> STEP_BITS) - 1)
+    return (((index - (shift << STEP_BITS)) + 1) << shift) - 1
+
+
+class Buckets:
+    def __init__(self, counts: Mapping[int, int] | None = None, highest: int = 0) -> None:
+        self.counts: dict[int, int] = dict(counts or {})
+        #: The largest value seen, exactly.
+        self.highest = highest
+
+    def __len__(self) -> int:
+        return sum(self.counts.values())
+
+    def add(self, value: int) -> None:
+        index = index_of(value)
+        self.counts[index] = self.counts.get(index, 0) + 1
+        if value > self.highest:
+            self.highest = value
+
+    def merge(self, other: Buckets) -> None:
+        for index, count in other.counts.items():
+            self.counts[index] = self.counts.get(index, 0) + count
+        self.highest = max(self.highest, other.highest)
+
+    def percentile(self, share_ppm: int) -> int:
+        """The value that this share of the values does not exceed; at most one bucket too high. 0 without values."""
+        rank = max(1, -(-len(self) * share_ppm // MILLION))
+        seen = 0
+        for index in sorted(self.counts):
+            seen += self.counts[index]
+            if seen >= rank:
+                return min(highest_in(index), self.highest)
+        return 0
+
+    def percentiles(self) -> dict[str, int | None]:
+        """None where there are too few values: what 9,999 of 10,000 do not exceed, 500 of them cannot say."""
+        total = len(self)
+        return {
+            name: self.percentile(share) if total * (MILLION - share) >= MILLION else None
+            for name, share in PERCENTILES.items()
+        }
+
+    def cumulated(self) -> list[tuple[int, int]]:
+        """For each bucket in use: its largest value, and how many values do not exceed it."""
+        seen = 0
+        steps = []
+        for index in sorted(self.counts):
+            seen += self.counts[index]
+            steps.append((min(highest_in(index), self.highest), seen))
+        return steps
+
+    # -- between processes ----------------------------------------------------------------------------------------
+
+    def written(self) -> dict[str, object]:
+        """For JSON: pairs of bucket and count."""
+        return {"counts": sorted(self.counts.items()), "highest": self.highest}
+
+    @classmethod
+    def read(cls, counts: Iterable[tuple[int, int]], highest: int) -> Buckets:
+        return cls(dict(counts), highest)
