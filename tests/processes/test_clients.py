@@ -9,8 +9,10 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import zmq
@@ -386,3 +388,17 @@ def test_a_task_by_raw_sockets(served: BrokerProcess, raw: Callable[..., Raw]) -
     envelope, header, _ = worker.recv()
     assert (envelope, json.loads(header)["request"]) == (b"bye", "DISCONNECT")
     assert client.silent(0.2)
+
+
+def test_a_burst_of_outcomes_larger_than_the_pipe_reaches_the_client_whole(
+    brokers: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    """Tens of thousands of tasks end in one instant; what the client's pipe does not take then, it gets soon after."""
+    config = tmp_path / "broker.toml"
+    config.write_text("[services.never]\nbacklog_tasks_max = 50000\nbacklog_age_ms = 1500\n")
+    broker = brokers("--config", str(config))
+    with Client(broker.frontend, timeout=20.0) as client:
+        bodies = (b"" for _ in range(40_000))
+        answers = list(client.map("never", bodies, window=40_000, errors="return"))
+    codes = Counter(answer.code if isinstance(answer, OutcomeError) else "OK" for answer in answers)
+    assert codes == {"no_worker": 40_000}

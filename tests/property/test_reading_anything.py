@@ -115,6 +115,8 @@ BOOK = Book(BrokerAddress("b1", "family", "tcp://here:7100", "tcp://here:7101"),
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(min_size=8, max_size=8), st.sampled_from([*ORIGINS, b"?", b""]), any_header)
+@example(b"numbered", inner.FROM_CLIENT, b'{"request":"TASK","type":"REQUEST","service":"s","x":[1],"timeout_ms":5}')
+@example(b"numbered", inner.FROM_CLIENT, b'{"request":"TASK","type":"REQUEST","service":"s","message_id":"m"}')
 def test_any_question_gets_a_decision_of_the_right_shape(number: bytes, origin: bytes, header: bytes) -> None:
     (decision,) = Router(BOOK, lambda: "made").decide([[number, origin, header]])
     assert decision[0] == number
@@ -126,8 +128,8 @@ def test_any_question_gets_a_decision_of_the_right_shape(number: bytes, origin: 
         assert reasons.code_of(error.reason) in CODES
     elif decision[1] == inner.ACCEPT:
         inner.read_terms(decision[3])
-        assert_strict(decision[4] + b',"attempt":1,"timeout_ms":1}')
-        assert_strict(decision[5] + inner.REJECTED_OVERLOAD)
+        assert_strict(decision[4] + decision[6] + b',"attempt":1,"timeout_ms":1}')
+        assert_strict(decision[5] + decision[6] + inner.REJECTED_OVERLOAD)
     elif decision[1] == inner.ANSWER:
         assert_strict(b'{"request":"TASK","type":"RESPONSE","service":"s","message_id":"m"' + decision[3])
     elif decision[1] == inner.CONNECT:

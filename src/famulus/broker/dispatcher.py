@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import secrets
 import shutil
+from errno import EHOSTUNREACH
 from time import monotonic_ns
 from typing import Any
 
@@ -33,8 +34,9 @@ class DispatcherProcess:
         self._lifeline = lifeline
         self._ipc = ipc
         self._context = context = sockets.new_context()
-        self._clients = sockets.outside_router(context, settings.bounds.body_bytes_max)
-        self._workers = sockets.outside_router(context, settings.bounds.body_bytes_max)
+        body_bytes_max = settings.bounds.body_bytes_max
+        self._clients = sockets.outside_router(context, body_bytes_max, sockets.CLIENT_PIPE_MAX)
+        self._workers = sockets.outside_router(context, body_bytes_max, sockets.WORKER_PIPE_MAX)
         self.frontend_port = sockets.bind(self._clients, settings.host, settings.frontend_port, "frontend_port")
         self.backend_port = sockets.bind(self._workers, settings.host, settings.backend_port, "backend_port")
         self._routers = sockets.inside_router(context, f"ipc://{ipc}/task")
@@ -43,7 +45,7 @@ class DispatcherProcess:
         # After a crash, workers come back within a heartbeat; tasks may wait for them a little longer.
         settled_at_ns = monotonic_ns() + min(3 * settings.heartbeat_ms * NS_PER_MS, 5 * NS_PER_S) if restarted else 0
         self._core = Dispatcher(settings.bounds, secrets.randbits(64), declared, settled_at_ns)
-        self._waiting = Waiting()
+        self._waiting = Waiting(once=True)
         for source in (self._clients, self._workers, self._routers, self._announcements, lifeline.fd):
             self._waiting.watch(source)
         # Which sockets may have something for us: all that have news, and all that were sent to (see `Waiting`).
@@ -126,20 +128,21 @@ class DispatcherProcess:
         # What a refusal leads to is sent at once, too; each one ends a session or a router, so this ends.
         while core.to_workers or core.to_clients or batches:
             packed = [[router, inner.write_batch(parts)] for router, parts in batches]
-            for router, frame in self._send(self._routers, packed):
+            for (router, frame), _ in self._send(self._routers, packed):
                 core.on_refused_router(router, inner.read_batch(frame))
             if refused := self._send(self._workers, core.to_workers):
-                core.on_refused_workers(now_ns, refused)
+                core.on_refused_workers(now_ns, [message for message, _ in refused])
             if refused := self._send(self._clients, core.to_clients):
-                core.on_refused_clients(refused)
+                core.on_refused_clients([message for message, code in refused if code == EHOSTUNREACH])
+                core.on_full_clients(now_ns, [message for message, code in refused if code != EHOSTUNREACH])
             batches = core.questions.take_batches()
 
-    def _send(self, socket: sockets.Socket, messages: list[list[bytes]]) -> list[list[bytes]]:
-        """Send all; give those that were refused."""
+    def _send(self, socket: sockets.Socket, messages: list[list[bytes]]) -> list[tuple[list[bytes], int]]:
+        """Send all; give those that were refused, and why."""
         if not messages:
             return []
         self._look[socket] = True
-        refused = [messages[index] for index, _ in send_many(socket, messages)]
+        refused = [(messages[index], code) for index, code in send_many(socket, messages)]
         messages.clear()
         return refused
 
@@ -165,7 +168,7 @@ class DispatcherProcess:
             workers=len(core.sessions.by_peer),
             routers=len(core.questions.routers),
         )
-        if core.drained:
+        if core.drained(now_ns):
             self._lifeline.report(drained=True)
             self._stopped = True
         # Neither a start, which waits for all routers, nor a drain should wait for the next second.

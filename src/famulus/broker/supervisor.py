@@ -21,7 +21,7 @@ import msgspec
 
 from famulus.broker.child import Child
 from famulus.broker.settings import Settings
-from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.errors import BrokerFailed, SettingsError
 from famulus.net import sockets
 from famulus.net.pump import send_some
@@ -57,6 +57,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
         self._draining = False
+        self._drained_by_ns = NEVER_NS
         self._announced = False
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ class Supervisor:
         if child in self._router_ids:
             gone = self._router_ids.pop(child).encode()
             send_some(self._announcements, [inner.write_announcement(inner.ROUTER_GONE, 0, gone)])
-        if self._draining:
+        if self._draining and child is self._dispatcher:
             return
         delay_ns = child.restarts.delay_ns(monotonic_ns())
         if delay_ns is None:
@@ -127,7 +128,7 @@ class Supervisor:
 
     def _restart_the_dead(self) -> None:
         for child in self._children:
-            if child.start_at_ns <= monotonic_ns():
+            if child.start_at_ns <= monotonic_ns() and not (self._draining and child is self._dispatcher):
                 self._start(child)
 
     def _kill_the_hanging(self, planned_ns: int) -> None:
@@ -136,6 +137,10 @@ class Supervisor:
             # We were stopped ourselves, and so could not hear them.
             for child in self._children:
                 child.seen_ns = now_ns
+        if now_ns > self._drained_by_ns:
+            log.error("the dispatcher does not come to an end; killing it")
+            self._drained_by_ns = NEVER_NS
+            self._dispatcher.kill()
         for child in self._children:
             if child.running and child.seen_ns + (HANG_NS if child.ready else START_NS) <= now_ns:
                 log.error("the %s says nothing any more; killing it", child.name)
@@ -174,6 +179,7 @@ class Supervisor:
                 seconds = self.settings.drain_ms / 1000
                 log.info("draining: no new tasks, up to %g s for the running ones; once more stops at once", seconds)
                 self._dispatcher.tell({"drain_ms": self.settings.drain_ms})
+                self._drained_by_ns = monotonic_ns() + self.settings.drain_ms * NS_PER_MS + HANG_NS
             else:
                 log.info("stopping at once")
                 self._draining = True

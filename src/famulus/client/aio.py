@@ -164,7 +164,7 @@ class AsyncClient:
         while True:
             now_ns = monotonic_ns()
             for number, body in islice(waiting, window_size - opened):
-                if len(session) >= rules.IN_FLIGHT_MAX:
+                if self._closed or len(session) >= rules.IN_FLIGHT_MAX:
                     self._refuse()
                 place = Place(window, number)
                 session.submit(now_ns, place, service, rules.checked_body(body), milliseconds, priority)

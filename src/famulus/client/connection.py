@@ -33,7 +33,10 @@ class Connection:
         if Change.DOWN not in self.link.changes():
             return []
         # What the connection brought before it was lost still counts.
-        return self.session.on_messages(self.link.recv()) + self.session.on_lost()
+        done: list[Done] = []
+        while batch := self.link.recv():
+            done += self.session.on_messages(batch)
+        return done + self.session.on_lost()
 
     def step(self) -> list[Done]:
         """Send whatever can leave, take in whatever came; the tasks that ended by this."""
@@ -48,6 +51,8 @@ class Connection:
                 done += session.on_messages(batch)
             if len(batch) < BATCH_MAX and not (session.unsent and self._send(now_ns)):
                 break
+        if session.unsent:
+            done += session.on_messages(link.recv())  # also after a send that was refused
         if session.next_due_ns <= now_ns:
             done += session.on_tick(now_ns)
         return done
@@ -104,3 +109,9 @@ def checked_service(service: str, priority: int, message_id: str | None) -> None
         raise ValueError(f"a priority is 0 to {limits.PRIORITY_MAX}, not {priority!r}")
     if message_id is not None and not 0 < len(message_id) <= limits.MESSAGE_ID_CHARS_MAX:
         raise ValueError(f"a message_id has 1 to {limits.MESSAGE_ID_CHARS_MAX} characters")
+    try:
+        service.encode()
+        (message_id or "").encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair: no text that could be sent.
+        raise ValueError("a service and a message_id are valid Unicode") from None

@@ -42,7 +42,7 @@ class Client:
         self._connection = Connection(broker)
         self._wishes: deque[_Wish] = deque()
         self._bell = Bell()
-        self._closing = False
+        self._closing = self._closed = False
         # Guards the moment of closing: nobody may leave a wish, or ring, once the thread has looked for the last time.
         self._gate = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="famulus-client", daemon=True)
@@ -226,6 +226,15 @@ class Client:
             self._bell.ring()
 
     def _serve(self) -> None:
+        """Whatever happens here, nobody may be left waiting."""
+        try:
+            self._serve_until_closed()
+        finally:
+            with self._gate:
+                self._closing = True
+            self._end()
+
+    def _serve_until_closed(self) -> None:
         connection, session, wishes = self._connection, self._connection.session, self._wishes
         waiting = Waiting()
         for source in (connection.link.socket, connection.link.monitor, self._bell.fd):
@@ -245,7 +254,6 @@ class Client:
                 done.token(done)  # type: ignore[operator]
             ready = waiting.wait(session.next_due_ns)
         waiting.close()
-        self._end()
 
     def _end(self) -> None:
         now_ns = monotonic_ns()
@@ -258,9 +266,9 @@ class Client:
     def close(self) -> None:
         """End what is open (as UNKNOWN, or REJECTED if it never left) and the connection. Closing twice is fine."""
         with self._gate:
-            if self._closing:
+            if self._closed:
                 return
-            self._closing = True
+            self._closed = self._closing = True
             self._bell.ring()
         self._thread.join()
         self._bell.close()

@@ -23,10 +23,15 @@ from contextlib import contextmanager
 import zmq
 
 from famulus.errors import SettingsError
-from famulus.wire.limits import HEADER_BYTES_MAX
+from famulus.wire.limits import HEADER_BYTES_MAX, SLOTS_MAX
 
 Socket = zmq.Socket[bytes]
 Context = zmq.Context[Socket]
+
+#: What does not fit is tried again, so this bounds what a client that does not read can pile up.
+CLIENT_PIPE_MAX = 10_000
+#: A worker gets no more tasks than it has slots, and all of them must fit.
+WORKER_PIPE_MAX = SLOTS_MAX + 10_000
 
 CLIENT_RECONNECT_MS = 50
 CLIENT_RECONNECT_MAX_MS = 2000
@@ -38,8 +43,8 @@ def new_context(io_threads: int = 1) -> Context:
     return context
 
 
-def outside_router(context: Context, body_bytes_max: int) -> Socket:
-    """What clients or workers connect to."""
+def outside_router(context: Context, body_bytes_max: int, pipe_max: int) -> Socket:
+    """What clients or workers connect to; so many messages may wait for one of them."""
     socket = context.socket(zmq.ROUTER)
     _set(
         socket,
@@ -49,7 +54,7 @@ def outside_router(context: Context, body_bytes_max: int) -> Socket:
             zmq.MAXMSGSIZE: 2 * max(body_bytes_max, HEADER_BYTES_MAX),
             zmq.HANDSHAKE_IVL: 2000,
             zmq.BACKLOG: 4096,
-            zmq.SNDHWM: 10_000,
+            zmq.SNDHWM: pipe_max,
             zmq.RCVHWM: 1000,
         },
     )

@@ -20,14 +20,16 @@ LONGEST_S = 10.0
 
 
 class Waiting:
-    def __init__(self) -> None:
+    def __init__(self, *, once: bool = False) -> None:
+        """With `once` news is told once, and not again and again until it is looked at."""
+        self._events = select.EPOLLIN | select.EPOLLET if once else select.EPOLLIN
         self._epoll = select.epoll()
         self._sources: dict[int, Socket | int] = {}
 
     def watch(self, source: Socket | int) -> None:
         fd = source if isinstance(source, int) else descriptor(source)
         self._sources[fd] = source
-        self._epoll.register(fd, select.EPOLLIN)
+        self._epoll.register(fd, self._events)
 
     def forget(self, source: Socket | int) -> None:
         """To be called before the source is closed."""

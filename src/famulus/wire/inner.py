@@ -54,6 +54,7 @@ ROUTER_ALIVE = b"alive"
 ROUTER_GONE = b"gone"
 
 NO_NUMBER = bytes(8)
+EPOCH_BYTES = 8
 
 _TERMS = struct.Struct("!IBBHIQI")
 _SESSION_TERMS = struct.Struct("!II")

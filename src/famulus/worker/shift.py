@@ -67,6 +67,7 @@ class Shift:
         self._waiting.watch(bell.fd)
         # We sent, or did not read to the end: there may be something that no descriptor tells of (see `Waiting`).
         self._look_again = True
+        self._stuck = False
         try:
             self._link = self._new_link()
         except BaseException:
@@ -155,9 +156,12 @@ class Shift:
     def _send(self) -> None:
         """What the link does not take now stays; its descriptor tells when there is room again."""
         outbox = self._session.outbox
-        if outbox and self._link.up and (taken := self._link.send(outbox)):
+        if outbox and self._link.up:
+            taken = self._link.send(outbox)
             del outbox[:taken]
-            self._look_again = True
+            # After a refusal, too, but not for ever.
+            self._look_again = self._look_again or taken > 0 or not self._stuck
+            self._stuck = taken == 0
 
     # -- the link -----------------------------------------------------------------------------------------------
 

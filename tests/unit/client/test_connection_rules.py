@@ -52,3 +52,9 @@ def test_a_body_that_no_broker_takes_is_rejected_before_it_leaves() -> None:
     with pytest.raises(Rejected) as caught:
         rules.checked_body(largest + b"x")
     assert caught.value.code == "too_large"
+
+
+@pytest.mark.parametrize(("service", "message_id"), [("\ud800x", None), ("echo", "\udfff")])
+def test_half_a_surrogate_pair_is_named_before_anything_is_sent(service: str, message_id: str | None) -> None:
+    with pytest.raises(ValueError, match="Unicode"):
+        rules.checked_service(service, 5, message_id)

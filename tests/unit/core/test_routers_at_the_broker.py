@@ -259,7 +259,7 @@ def test_a_draining_broker_finishes_what_it_has_and_takes_nothing_new(broker: Br
     ann.asks("echo", b"waiting")
     task = bob.gets_task()
     broker.core.drain(broker.now_ns, 10 * NS_PER_S)
-    assert not broker.core.drained
+    assert not broker.core.drained(broker.now_ns)
 
     ann.asks("echo", envelope=b"new")
     refused = ann.hears_one()
@@ -271,7 +271,7 @@ def test_a_draining_broker_finishes_what_it_has_and_takes_nothing_new(broker: Br
     bob.answers(task)
     bob.answers(bob.gets_task())
     assert [heard.fields["outcome"] for heard in ann.hears()] == ["OK", "OK"]
-    assert broker.core.drained
+    assert broker.core.drained(broker.now_ns)
 
 
 def test_when_the_time_to_drain_is_up_everything_ends(broker: Broker, ann: Client, bob: Worker) -> None:
@@ -283,20 +283,31 @@ def test_when_the_time_to_drain_is_up_everything_ends(broker: Broker, ann: Clien
     broker.later(1000, bob)
     ended = {heard.envelope: (heard.fields["outcome"], heard.code) for heard in ann.hears()}
     assert ended == {b"waiting": ("REJECTED", "disabled"), b"running": ("UNKNOWN", "broker_lost")}
-    assert broker.core.drained
+    assert broker.core.drained(broker.now_ns)
 
 
 def test_a_question_under_way_is_answered_before_the_broker_is_drained(broker: Broker, ann: Client) -> None:
     broker.routers_answer = False
     ann.asks("echo")
     broker.core.drain(broker.now_ns, NS_PER_S)
-    assert not broker.core.drained
+    assert not broker.core.drained(broker.now_ns)
     broker.decide()
     assert ann.hears_outcome() == "REJECTED disabled"
-    assert broker.core.drained
+    assert broker.core.drained(broker.now_ns)
 
 
 # -- the broker was asleep ----------------------------------------------------------------------------------------
+
+
+def test_a_drain_ends_in_time_even_if_no_router_is_left_to_decide(broker: Broker, ann: Client) -> None:
+    broker.routers_answer = False
+    ann.asks("echo")
+    broker.lose_router(b"router")
+    broker.core.drain(broker.now_ns, 2 * NS_PER_S)
+    broker.later(1000)
+    assert not broker.core.drained(broker.now_ns)
+    broker.later(1000)
+    assert broker.core.drained(broker.now_ns)
 
 
 def test_a_silence_that_the_broker_could_not_have_heard_is_forgiven(broker: Broker, ann: Client, bob: Worker) -> None:

@@ -463,6 +463,23 @@ def test_a_second_attempt_goes_before_those_who_never_had_one(broker: Broker, an
 
 
 # Not so yet: each lost worker leaves the LRU only when it is its turn.
+def test_the_time_that_a_worker_had_a_task_for_is_not_its_age_in_the_backlog(
+    broker_with: Callable[..., Broker],
+) -> None:
+    policy = ServicePolicy(delivery="at_least_once", timeout_ms=60_000, backlog_age_ms=10_000)
+    broker = broker_with(long=policy)
+    ann, bob = broker.client("ann"), broker.worker("bob", "long").starts()
+    ann.asks("long", b"body")
+    bob.gets_task()
+    broker.later(15_000, bob)
+    broker.later(4_000)
+    assert ann.hears() == [], "it waits for another worker"
+    carol = broker.worker("carol", "long")
+    carol.connects()
+    carol.says("PING")
+    assert [heard.fields["attempt"] for heard in carol.hears() if heard.kind == "TASK"] == [2]
+
+
 def test_workers_that_are_lost_together_do_not_inherit_from_each_other(
     broker: Broker, ann: Client, bob: Worker
 ) -> None:

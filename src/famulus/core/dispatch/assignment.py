@@ -44,6 +44,8 @@ class Assignment:
         #: Tasks without an outcome, and the bodies held for them.
         self.open_tasks = 0
         self.open_bytes = 0
+        #: Services were forgotten since somebody looked.
+        self.forgot_services = False
 
     # -- tasks come ---------------------------------------------------------------------------------------------
 
@@ -58,7 +60,7 @@ class Assignment:
         elif not service.backlog.tasks and (session := service.lru.take()) is not None:
             self._hand(task, session, now_ns)
         elif service.backlog.has_room_for(task):
-            self._queue(task)
+            self._queue(task, now_ns)
         else:
             self._reject(task, inner.REJECTED_OVERLOAD)
 
@@ -106,6 +108,8 @@ class Assignment:
         """The services of these names, made where they are new; None if that would be too many."""
         new = [name for name in names if name not in self.services]
         if len(self.services) + len(new) > services_max:
+            self._forget_services(len(new))
+        if len(self.services) + len(new) > services_max:
             return None
         for name in new:
             self.services[name] = Service(name)
@@ -113,6 +117,21 @@ class Assignment:
         for service in services:
             service.expected_by_ns = NEVER_NS
         return services
+
+    def declare_services(self, names: list[bytes]) -> None:
+        for service in self.offer_services(names, len(names)) or ():
+            service.declared = True
+
+    def _forget_services(self, count: int) -> None:
+        """Make room for so many: services that nobody offers and nobody waits for, those known longest first."""
+        idle = [
+            service
+            for service in self.services.values()
+            if not (service.declared or service.sessions or service.backlog.tasks)
+        ]
+        for service in idle[:count]:
+            del self.services[service.name]
+            self.forgot_services = True
 
     def expect_service(self, name: bytes, services_max: int, until_ns: int) -> Service | None:
         """A service that nobody has offered yet, for tasks that may wait for it; None if there are too many."""
@@ -193,10 +212,11 @@ class Assignment:
             self.open_bytes += len(task.body)
         task.stage = RUNNING
 
-    def _queue(self, task: Task, *, front: bool = False) -> None:
+    def _queue(self, task: Task, now_ns: int, *, front: bool = False) -> None:
         if task.stage == NEW:
             self.open_bytes += len(task.body)
         task.stage = QUEUED
+        task.queued_ns = now_ns
         task.service.backlog.push(task, front=front)
         self._backlogged[task.service] = None
         self.timers.set(task, _waits_until_ns(task))
@@ -246,7 +266,7 @@ class Assignment:
         if session is not None:
             self._hand(task, session, now_ns)
         elif task.service.backlog.has_room_for(task):
-            self._queue(task, front=True)
+            self._queue(task, now_ns, front=True)
         else:
             self._end_unstarted(task, inner.REJECTED_OVERLOAD, inner.UNKNOWN_WORKER_LOST)
 
@@ -291,7 +311,7 @@ class Assignment:
 
 def _waits_until_ns(task: Task) -> int:
     """How long a task may be in the backlog."""
-    oldest_ns = task.arrived_ns + task.terms.backlog_age_ms * NS_PER_MS
+    oldest_ns = task.queued_ns + task.terms.backlog_age_ms * NS_PER_MS
     return min(task.deadline_ns, oldest_ns, task.service.expected_by_ns)
 
 

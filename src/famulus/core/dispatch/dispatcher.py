@@ -22,6 +22,7 @@ from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.flows import Flow, Flows
+from famulus.core.dispatch.held import Held
 from famulus.core.dispatch.questions import Question, Questions
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
@@ -61,10 +62,11 @@ class Dispatcher:
             bounds.open_bytes_max,
         )
         self.sessions = Sessions(self.assignment, self.to_workers, self.counters, bounds)
-        self.assignment.offer_services(declared, bounds.services_max)
+        self.assignment.declare_services(declared)
         self._settled_at_ns = settled_at_ns
         self.draining = False
         self._drained_by_ns = NEVER_NS
+        self.held = Held()
         self._terms: dict[bytes, inner.Terms] = {}
         self._body_too_large = write_error(reasons.TOO_LARGE, f"a body has at most {bounds.body_bytes_max} bytes here")
         self._on_decision: dict[bytes, Callable[[Question, Frames, int], None]] = {
@@ -165,8 +167,8 @@ class Dispatcher:
             if len(message) != 3:
                 continue
             kind, epoch_frame, subject = message
-            if epoch := inner.read_epoch(epoch_frame):
-                self.flows.move_to(epoch)
+            if len(epoch_frame) == inner.EPOCH_BYTES:
+                self.flows.move_to(inner.read_epoch(epoch_frame))
             if kind == inner.ROUTER_ALIVE:
                 self.questions.router_alive(subject, now_ns)
             elif kind == inner.ROUTER_GONE:
@@ -175,8 +177,12 @@ class Dispatcher:
     # -- sends were refused -------------------------------------------------------------------------------------
 
     def on_refused_clients(self, refused: list[Frames]) -> None:
-        """The client is gone, or does not read. The task has its outcome; nobody is there to hear it."""
+        """The client is gone. The task has its outcome; nobody is there to hear it."""
         self.counters.refused_by_client += len(refused)
+
+    def on_full_clients(self, now_ns: int, refused: list[Frames]) -> None:
+        """The client is there, but its pipe takes no more for now."""
+        self.counters.refused_by_client += self.held.hold(now_ns, refused)
 
     def on_refused_workers(self, now_ns: int, refused: list[Frames]) -> None:
         self.counters.refused_by_worker += len(refused)
@@ -204,6 +210,7 @@ class Dispatcher:
         self.sessions.on_tick(now_ns)
         self.questions.on_tick(now_ns)
         self._give_up_poison()
+        self._try_held(now_ns)
         if self._settled_at_ns and now_ns > self._settled_at_ns + TICK_NS:
             self._settled_at_ns = 0
             self.assignment.stop_expecting()
@@ -219,6 +226,7 @@ class Dispatcher:
             self.questions.next_due_ns,
             self._drained_by_ns if self.assignment.open_tasks else NEVER_NS,
             self._settled_at_ns + 2 * TICK_NS if self._settled_at_ns else NEVER_NS,
+            self.held.next_due_ns,
         )
 
     def drain(self, now_ns: int, within_ns: int) -> None:
@@ -228,9 +236,11 @@ class Dispatcher:
         self.sessions.closed = True
         self._drained_by_ns = min(self._drained_by_ns, now_ns + within_ns)
 
-    @property
-    def drained(self) -> bool:
-        return self.draining and not self.assignment.open_tasks and not len(self.questions)
+    def drained(self, now_ns: int) -> bool:
+        """Everybody has been told; when the time is up, questions that nobody decides do not keep us."""
+        if not self.draining or self.assignment.open_tasks:
+            return False
+        return now_ns >= self._drained_by_ns or not (len(self.questions) or len(self.held))
 
     @property
     def reads_clients(self) -> bool:
@@ -318,6 +328,10 @@ class Dispatcher:
         refusal = self.sessions.connect(
             question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
         )
+        if self.assignment.forgot_services:
+            # A flow leads to its service, and must not outlive it.
+            self.assignment.forgot_services = False
+            self.flows.clear()
         if refusal is None:
             self._reply(question, header, body)
         else:
@@ -383,6 +397,12 @@ class Dispatcher:
         if len(message) == 4 and envelope == message[1]:
             header = self._body_too_large if len(message[2]) <= limits.HEADER_BYTES_MAX else _HEADER_TOO_LARGE
         return [message[0], envelope, header, b""]
+
+    def _try_held(self, now_ns: int) -> None:
+        if len(self.held):
+            trying, given_up = self.held.due(now_ns)
+            self.to_clients += trying
+            self.counters.refused_by_client += given_up
 
     def _give_up_poison(self) -> None:
         for question in self.questions.take_poison():

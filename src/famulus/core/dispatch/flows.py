@@ -46,9 +46,13 @@ class Flows:
 
     def move_to(self, epoch: int) -> None:
         """There is a new configuration: whatever was decided under the old one is void."""
-        if epoch != self.epoch:
+        # Only forward: a router that has not heard of it yet must not bring the old one back.
+        if epoch > self.epoch:
             self.epoch = epoch
             self._flows.clear()
+
+    def clear(self) -> None:
+        self._flows.clear()
 
     def close(self) -> None:
         """Nothing is remembered from now on: every task is to be asked about."""

@@ -9,7 +9,7 @@ from famulus.wire.headers import answer_tail
 
 
 class Service:
-    __slots__ = ("answer_tail", "backlog", "expected_by_ns", "lru", "name", "sessions")
+    __slots__ = ("answer_tail", "backlog", "declared", "expected_by_ns", "lru", "name", "sessions")
 
     def __init__(self, name: bytes) -> None:
         self.name = name
@@ -17,6 +17,8 @@ class Service:
         self.answer_tail = answer_tail(name.decode())
         self.lru = LRU()
         self.backlog = Backlog()
+        #: It stands in the settings, and is never forgotten.
+        self.declared = False
         #: How many workers offer it now.
         self.sessions = 0
         #: Nobody has offered it to this dispatcher yet, but its workers may be on their way back until then.

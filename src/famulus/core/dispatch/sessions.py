@@ -42,10 +42,11 @@ class Sessions:
         if wait_ns:
             seconds = -(-wait_ns // NS_PER_S)
             return write_error(reasons.NOT_ALLOWED, f"too many faults; come again in {seconds} s")
-        self._make_way(peer, identity, now_ns)
         services = self._assignment.offer_services(list(dict.fromkeys(names)), self._bounds.services_max)
-        if services is None or len(self.by_peer) >= self._bounds.workers_max:
+        known = peer in self.by_peer or identity in self.by_identity
+        if services is None or (len(self.by_peer) >= self._bounds.workers_max and not known):
             return _FULL
+        self._make_way(peer, identity, now_ns)
         session = Session(peer, identity, services, terms, now_ns)
         for service in services:
             service.sessions += 1

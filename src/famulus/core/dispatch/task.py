@@ -29,6 +29,7 @@ class Task(Timed):
         "deadline_ns",
         "envelope",
         "message_id",
+        "queued_ns",
         "service",
         "stage",
         "terms",
@@ -63,6 +64,8 @@ class Task(Timed):
         self.attempt = 0
         self.stage = NEW
         self.ticket = b""
+        #: Since when it has been in the backlog; the time that a worker had it for does not count.
+        self.queued_ns = 0
 
     def worker_header(self, now_ns: int) -> bytes:
         """The header that the worker sees: what the router prepared, the id, the attempt and the time left."""
