@@ -24,6 +24,7 @@ from famulus.wire import inner
 BATCH_MAX = 500
 #: How often a busy dispatcher looks for what is due.
 BUSY_TICK_NS = 5 * NS_PER_MS
+LINGER_MS = 2000
 REPORT_NS = 1 * NS_PER_S
 #: Later than planned by more than this: we were stopped or starved, and could hear nobody.
 PAUSE_NS = 1 * NS_PER_S
@@ -68,15 +69,17 @@ class DispatcherProcess:
             if now_ns >= tick_ns:
                 core.on_tick(now_ns)
                 tick_ns = now_ns + BUSY_TICK_NS
-                if now_ns >= self._report_ns:
-                    self._report(now_ns)
             self._flush(now_ns)
+            # After the flush: whether we are done is not known before everything has been tried to send.
+            if now_ns >= self._report_ns:
+                self._report(now_ns)
             if not self._something_to_read():
                 # Only who sleeps asks the core when to wake; who is busy looks at the clock anyway.
                 planned_ns = tick_ns = min(core.next_due_ns, self._report_ns)
                 for source in self._waiting.wait(planned_ns):
                     self._look[source] = True
-        self._context.destroy(linger=200)
+        # The last outcomes are still on their way to clients.
+        self._context.destroy(linger=LINGER_MS if core.draining else 0)
 
     def _look_at_all(self) -> None:
         sources = (self._clients, self._workers, self._routers, self._announcements, self._lifeline.fd)

@@ -221,6 +221,7 @@ class AsyncClient:
     def _follow_link(self) -> None:
         if not self._closed:
             _settle_all(self._connection.follow_link())
+            self._step()  # what waited for the connection can leave now
 
     def _step(self) -> None:
         self._step_planned = False

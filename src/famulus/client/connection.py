@@ -59,7 +59,7 @@ class Connection:
 
     def _send(self, now_ns: int) -> int:
         session = self.session
-        if not session.unsent:
+        if not session.unsent or not self.link.up:
             return 0
         sent = self.link.send(session.next_to_send(now_ns, BATCH_MAX))
         session.on_sent(sent)

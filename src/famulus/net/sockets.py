@@ -4,7 +4,9 @@ Why each option is what it is:
 
 ROUTER_MANDATORY   without it a ROUTER drops in silence what it cannot deliver
 LINGER 0           a closing process must not wait for peers that may be dead
-IMMEDIATE 1        queue only for finished connections, so that "taken" means "on its way", not "some day, perhaps"
+IMMEDIATE          not for clients and workers: with it libzmq 4.3.5 aborts the whole process if a connection is lost
+                   between two frames of a message that is being read. They send only while their `Link` is up instead.
+                   For routers, whose messages have one frame: queue only for finished connections
 MAXMSGSIZE         unlimited by default; ours leaves room above the body limit, so that a breach gets a typed answer
 HANDSHAKE_IVL      30 s by default: an idle raw TCP connection would hold its file descriptor for that long
 BACKLOG            100 by default: a thousand workers that come back at once need more
@@ -69,7 +71,6 @@ def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
         socket,
         {
             zmq.LINGER: 0,
-            zmq.IMMEDIATE: 1,
             zmq.RECONNECT_IVL: CLIENT_RECONNECT_MS,
             zmq.RECONNECT_IVL_MAX: CLIENT_RECONNECT_MAX_MS,
             zmq.HANDSHAKE_IVL: 5000,

@@ -56,5 +56,5 @@ def test_one_client_that_does_not_read_does_not_hold_up_another() -> None:
 def test_it_is_bounded_in_count_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "MESSAGES_MAX", 5)
     assert Held().hold(0, outcomes(b"ann", 7)) == 2
-    monkeypatch.setattr(held, "BYTES_MAX", 250)
+    monkeypatch.setattr(held, "BYTES_MAX", 2 * (held.OVERHEAD_BYTES + 102))
     assert Held().hold(0, outcomes(b"ann", 4, size=100)) == 2

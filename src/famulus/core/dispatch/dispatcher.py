@@ -238,9 +238,9 @@ class Dispatcher:
 
     def drained(self, now_ns: int) -> bool:
         """Everybody has been told; when the time is up, questions that nobody decides do not keep us."""
-        if not self.draining or self.assignment.open_tasks:
+        if not self.draining or self.assignment.open_tasks or len(self.held):
             return False
-        return now_ns >= self._drained_by_ns or not (len(self.questions) or len(self.held))
+        return now_ns >= self._drained_by_ns or not len(self.questions)
 
     @property
     def reads_clients(self) -> bool:

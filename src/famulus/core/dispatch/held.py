@@ -13,8 +13,10 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 
 Frames = list[bytes]
 
-MESSAGES_MAX = 200_000
-BYTES_MAX = 256 * 1024 * 1024
+MESSAGES_MAX = 100_000
+BYTES_MAX = 24 * 1024 * 1024
+#: What a message costs us besides its frames.
+OVERHEAD_BYTES = 200
 #: So many are tried at once: enough to keep a reading client busy, few enough to waste on one that does not read.
 TRY_MAX = 2000
 TRY_FIRST_NS = 5 * NS_PER_MS
@@ -42,7 +44,7 @@ class Held:
     def __init__(self) -> None:
         self._lines: dict[bytes, _Line] = {}
         self._messages = 0
-        self._body_bytes = 0
+        self._bytes = 0
 
     def __len__(self) -> int:
         return self._messages
@@ -51,7 +53,7 @@ class Held:
         """Keep these for later; how many had to be dropped because there is no room."""
         dropped = 0
         for message in refused:
-            if self._messages >= MESSAGES_MAX or self._body_bytes + len(message[-1]) > BYTES_MAX:
+            if self._messages >= MESSAGES_MAX or self._bytes + _size(message) > BYTES_MAX:
                 dropped += 1
                 continue
             line = self._lines.get(message[0])
@@ -60,7 +62,7 @@ class Held:
             line.messages.append(message)
             line.refused += 1
             self._messages += 1
-            self._body_bytes += len(message[-1])
+            self._bytes += _size(message)
         return dropped
 
     def due(self, now_ns: int) -> tuple[list[Frames], int]:
@@ -93,5 +95,9 @@ class Held:
     def _take(self, line: _Line, count: int) -> list[Frames]:
         taken = [line.messages.popleft() for _ in range(min(count, len(line.messages)))]
         self._messages -= len(taken)
-        self._body_bytes -= sum(len(message[-1]) for message in taken)
+        self._bytes -= sum(_size(message) for message in taken)
         return taken
+
+
+def _size(message: Frames) -> int:
+    return OVERHEAD_BYTES + len(message[2]) + len(message[3])
