@@ -22,6 +22,7 @@ STYLE = """
 body { margin: 0 auto; padding: 1rem; max-width: 68rem; color: var(--ink); background: var(--paper);
   font: 1rem/1.5 system-ui, sans-serif }
 h1 { font-size: 1.5rem; line-height: 1.2 } h2 { font-size: 1.1rem; margin: 0 } p { max-width: 44rem }
+.plots + h2 { margin-top: 2rem }
 .plots { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)) }
 figure { margin: 0 } figcaption { color: var(--soft); font-size: .9rem }
 svg { width: 100%; height: auto; display: block; font: 11px system-ui, sans-serif }
@@ -40,24 +41,12 @@ th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid var(
 
 def page(result: dict[str, Any]) -> str:
     """`result` is what `famulus bench latency --json` prints."""
-    facts = ", ".join(f"{name} {result[name]}" for name in ("cores", "machine", "python", "pump") if name in result)
     saturation = result.get("saturation_per_s")
     measured = f" A closed loop reached {saturation:,.0f} tasks/s." if saturation else ""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Famulus: latency at fixed rates</title>
-<style>
-{STYLE}
-</style>
-</head>
-<body>
-<h1>Latency at fixed rates</h1>
+    body = f"""<h1>Latency at fixed rates</h1>
 <p>One broker, one worker that echoes, one client that sends on schedule whatever comes back. Latency counts from the
 instant at which a task was due, not from when it left, so a stall counts for every task that it held up.{measured}</p>
-<p>{escape(facts)}</p>
+<p>{escape(machine_text(result))}</p>
 <div class="plots">
 <figure>
 <h2>Percentiles over the rate</h2>
@@ -73,10 +62,33 @@ instant at which a task was due, not from when it left, so a stall counts for ev
 <h2>Figures</h2>
 <div class="wide">
 {table(result["rates"])}
-</div>
+</div>"""
+    return document("Famulus: latency at fixed rates", body)
+
+
+def document(title: str, body: str, style: str = "") -> str:
+    """The frame of any page of a measurement; `style` is what it needs beyond the shared one."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>
+{STYLE}
+{style}</style>
+</head>
+<body>
+{body}
 </body>
 </html>
 """
+
+
+def machine_text(result: dict[str, Any]) -> str:
+    """What `famulus.bench.machine` knows, as one would say it."""
+    said = {"cores": "{} cores", "machine": "{}", "python": "Python {}", "pump": "{} pump"}
+    return ", ".join(how.format(result[name]) for name, how in said.items() if name in result)
 
 
 def over_rate(rates: list[dict[str, Any]]) -> str:

@@ -60,12 +60,7 @@ def log_axis(title: str, lowest: float, highest: float, text: Callable[[float], 
 def plot(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> str:
     """The whole drawing, with a title for those who hear it instead."""
     assert len(lines) <= LINES_MAX
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f"aria-label={quoteattr(title)}>",
-        f"<title>{escape(title)}</title>",
-        *_grid(x, y),
-    ]
+    parts = _grid(x, y)
     drawn = [line for line in lines if line.points]
     for number, line in enumerate(lines):
         if line.points:
@@ -73,8 +68,18 @@ def plot(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> str:
     ends = [_y(y, line.points[-1][1]) for line in drawn]
     for line, at in zip(drawn, apart(ends, LABEL_GAP, TOP + 4.0, HEIGHT - BOTTOM - 2.0), strict=True):
         name = f"label name-{lines.index(line)}"
-        parts.append(_text(WIDTH - RIGHT + 6, at + 3.5, line.name, name, "start"))
-    return "\n".join([*parts, "</svg>"])
+        parts.append(words(WIDTH - RIGHT + 6, at + 3.5, line.name, name, "start"))
+    return drawing(title, WIDTH, HEIGHT, parts)
+
+
+def drawing(title: str, width: int, height: int, parts: Sequence[str]) -> str:
+    """The frame of any drawing."""
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+    return "\n".join([f"{opening}aria-label={quoteattr(title)}>", f"<title>{escape(title)}</title>", *parts, "</svg>"])
+
+
+def words(x: float, y: float, text: str, kind: str, anchor: str) -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -104,15 +109,15 @@ def _grid(x: Axis, y: Axis) -> list[str]:
     for value, text in y.ticks:
         at = _y(y, value)
         parts.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
-        parts.append(_text(LEFT - 6, at + 3.5, text, "tick", "end"))
+        parts.append(words(LEFT - 6, at + 3.5, text, "tick", "end"))
     for value, text in x.ticks:
         at = _x(x, value)
         parts.append(f'<path class="grid" d="M{at:.1f} {TOP}V{bottom}"/>')
-        parts.append(_text(at, bottom + 14, text, "tick", "middle"))
+        parts.append(words(at, bottom + 14, text, "tick", "middle"))
     parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>')
-    parts.append(_text((LEFT + right) / 2, HEIGHT - 8, x.title, "label", "middle"))
+    parts.append(words((LEFT + right) / 2, HEIGHT - 8, x.title, "label", "middle"))
     middle = (TOP + bottom) / 2
-    turned = f'<g transform="translate(11 {middle:.1f}) rotate(-90)">{_text(0, 0, y.title, "label", "middle")}</g>'
+    turned = f'<g transform="translate(11 {middle:.1f}) rotate(-90)">{words(0, 0, y.title, "label", "middle")}</g>'
     return [*parts, turned]
 
 
@@ -123,7 +128,3 @@ def _line(number: int, points: list[tuple[float, float]]) -> list[str]:
     if len(points) <= 12:
         parts += [f'<circle class="dot dot-{number}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in points]
     return parts
-
-
-def _text(x: float, y: float, text: str, kind: str, anchor: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ def peers(
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this side (nats_request_64) or peer (nats). May be given repeatedly."),
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with bar charts to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with ratios, medians and rounds.")] = False,
 ) -> None:
     """The same echo through Famulus and through other brokers, side by side in one run.
@@ -25,23 +27,32 @@ def peers(
     by round. A ratio is our median throughput over theirs: above 1 Famulus is faster.
 
     The other brokers are no part of Famulus, and who is not there is named as absent. To have them all, install the
-    Debian packages nats-server, rabbitmq-server and redis-server, and into the virtual environment:
-    pip install nats-py uvloop pika celery redis
+    Debian packages nats-server, rabbitmq-server, redis-server and gearman-job-server, and into the virtual environment:
+    pip install nats-py uvloop pika celery redis pygearman
 
     Example: famulus bench peers --only famulus --only nats
     """
     from famulus.bench import machine
     from famulus.bench.peers.contest import Plan, contest
     from famulus.bench.peers.side import UnknownSide, chosen
+    from famulus.cli.bench_latency import _check_writable
 
     try:
         sides = chosen(only or ())
     except UnknownSide as error:
         raise typer.BadParameter(str(error), param_hint="--only") from None
-    result = contest(Plan(seconds, rounds, size), sides, _tell)
+    if html is not None:
+        _check_writable(html)  # before minutes of work, not after them
+    plan = {"seconds": seconds, "rounds": rounds, "size": size, "only": only or []}
+    facts = {"command": "peers", **machine.facts(), "plan": plan}
+    result = {**facts, **contest(Plan(seconds, rounds, size), sides, _tell)}
+    if html is not None:
+        from famulus.bench.peers.page import page
+
+        html.write_text(page(result), encoding="utf-8")
+        _tell(f"written to {html}")
     if as_json:
-        facts = {**machine.facts(), "plan": {"seconds": seconds, "rounds": rounds, "size": size}}
-        typer.echo(json.dumps({"command": "peers", **facts, **result}, indent=2))
+        typer.echo(json.dumps(result, indent=2))
     else:
         _show(result)
 

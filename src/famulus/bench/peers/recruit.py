@@ -6,11 +6,14 @@ import re
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 
 from famulus.bench import fleet
 
 Crew = list[fleet.Member]
+#: Between two looks at a port.
+LOOK_S = 0.02
 
 
 class Recruit(fleet.Member):
@@ -35,9 +38,23 @@ class Recruit(fleet.Member):
             alarm.cancel()
         raise fleet.BenchFailed(f"the {self.name} ended with {self._process.wait()} before it was ready: {last}")
 
+    def wait_for_port(self, port: int) -> None:
+        """Wait until somebody can connect, for those who do not say when they are ready."""
+        until = time.monotonic() + fleet.START_S
+        while not is_open(port):
+            if (code := self._process.poll()) is not None:
+                raise fleet.BenchFailed(f"the {self.name} ended with {code} before it was ready")
+            if time.monotonic() > until:
+                raise fleet.BenchFailed(f"nobody can connect to the {self.name} after {fleet.START_S:.0f} s")
+            time.sleep(LOOK_S)
+
 
 def server(crew: Crew, command: list[str], ready: str, *, stderr: bool = False) -> re.Match[str]:
     return Recruit(crew, "server", command, stderr=stderr).wait_until(ready)
+
+
+def silent_server(crew: Crew, command: list[str], port: int) -> None:
+    Recruit(crew, "server", command, stderr=True).wait_for_port(port)
 
 
 def worker(crew: Crew, command: list[str]) -> None:
@@ -59,6 +76,11 @@ def family(pid: int) -> list[int]:
     except OSError:
         children = []
     return [pid, *(each for child in children for each in family(int(child)))]
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:

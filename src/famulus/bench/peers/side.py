@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from famulus.bench.peers import celery_redis, nats, ours, proxy, rabbitmq
+from famulus.bench.peers import celery_redis, gearman, gearman_raw, nats, ours, proxy, rabbitmq
 from famulus.bench.peers.peer import Peer
 
 MIB = 1 << 20
@@ -29,6 +29,9 @@ SIDES = {
     "nats_request_64": Side(nats.PEER, "request", 64),
     "rabbitmq_64": Side(rabbitmq.PEER, "request", 64),
     "celery_64": Side(celery_redis.PEER, "request", 64),
+    "gearman_64": Side(gearman.PEER, "batch", 64),
+    "gearman_raw_64": Side(gearman_raw.PEER, "raw", 64),
+    "famulus_map_64": Side(ours.PEER, "map", 64),
     "famulus_request_1000": Side(ours.PEER, "request", 1000),
     "nats_request_1000": Side(nats.PEER, "request", 1000),
     "nats_inbox_1000": Side(nats.PEER, "inbox", 1000),
@@ -44,6 +47,8 @@ PAIRS = {
     "nats_request_64": ("famulus_request_64", "nats_request_64"),
     "rabbitmq_64": ("famulus_request_64", "rabbitmq_64"),
     "celery_64": ("famulus_request_64", "celery_64"),
+    "gearman_64": ("famulus_request_64", "gearman_64"),
+    "gearman_raw_64": ("famulus_map_64", "gearman_raw_64"),
     "nats_request_1000": ("famulus_request_1000", "nats_request_1000"),
     "nats_inbox_1000": ("famulus_map_1000", "nats_inbox_1000"),
     "proxy_1000": ("famulus_map_1000", "proxy_1000"),
