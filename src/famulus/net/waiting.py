@@ -11,12 +11,13 @@ import os
 import select
 from contextlib import suppress
 from time import monotonic_ns
+from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.net.sockets import Socket, descriptor
 
 #: A wait never lasts longer than this, so that a clock that jumped or a lost wake-up is mended by itself.
-LONGEST_S = 10.0
+LONGEST_S: Final = 10.0
 
 
 class Waiting:

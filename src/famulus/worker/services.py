@@ -8,6 +8,7 @@ from typing import Any
 
 from famulus.errors import SettingsError
 from famulus.wire import limits
+from famulus.worker.pace import Pace
 
 #: Takes `(body)` or `(body, task)`; gives what `calls.to_bytes` takes, or a coroutine of that.
 Function = Callable[..., Any]
@@ -16,11 +17,12 @@ Function = Callable[..., Any]
 class Service:
     """A name and its function, with what has to be known about the function to call it."""
 
-    __slots__ = ("asynchronous", "function", "name", "wants_task")
+    __slots__ = ("asynchronous", "function", "name", "pace", "wants_task")
 
     def __init__(self, name: str, function: Function) -> None:
         self.name = name
         self.function = function
+        self.pace = Pace()
         self.wants_task = _wants_task(name, function)
         call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
         self.asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
