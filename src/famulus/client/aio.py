@@ -92,7 +92,9 @@ class AsyncClient:
             body = rules.checked_body(body)
         future: asyncio.Future[bytes] = loop.create_future()
         session.submit(monotonic_ns(), future, service, body, milliseconds, priority, message_id or "")
-        if not self._step_planned:
+        if len(session) == 1 and not self._step_planned:
+            self._step()  # nobody else is on the way whom it could wait for
+        elif not self._step_planned:
             self._plan_step(loop)
         return future
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from famulus.core.session.worker import Given
 from famulus.wire import limits, reasons
-from famulus.worker.services import Service
+from famulus.worker.service import Service
 from famulus.worker.task import read_task
 
 log = logging.getLogger("famulus.worker")

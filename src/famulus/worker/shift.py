@@ -138,14 +138,19 @@ class Shift:
     def _pass(self, now_ns: int, turn: int) -> bool:
         """False if another one has the baton now, and nothing here is ours any more."""
         session = self._session
-        batch = self._link.recv()
-        self._look_again = len(batch) >= BATCH_MAX
-        if batch:
+        while batch := self._link.recv():
+            self._look_again = whole = len(batch) >= BATCH_MAX
             given = session.on_messages(now_ns, batch)
             if given:
                 self._start(given, now_ns)
                 if self._here and not self._run_here(turn):
                     return False
+            self._send()
+            # Whoever sent must look again, which costs less here than after another wait. But there is more to do.
+            if whole or not self._look_again:
+                break
+        else:
+            self._look_again = False
         self._answer(now_ns)
         if self._ending.soon:
             self._drain(now_ns)

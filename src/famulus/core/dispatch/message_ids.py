@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _BLOCK: Final = 4096
-#: The last three digits and the closing quote of every id of a block: every task pays for an id, and formatting is dear.
+#: How the ids of a block end, with the closing quote: every task pays for an id, and formatting is dear.
 _ENDS: Final = [b'%03x"' % number for number in range(_BLOCK)]
 
 
