@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from famulus.errors import (
+from famulus._plain import choose_core
+
+choose_core()
+
+from famulus.errors import (  # noqa: E402 - what is imported from here on is subject to that choice
     BrokerFailed,
     BrokerUnreachable,
     Closed,

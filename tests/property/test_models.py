@@ -13,6 +13,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch import error_workers
 from famulus.core.dispatch.backlog import Backlog
 from famulus.core.dispatch.error_workers import ErrorWorkers
+from famulus.core.dispatch.flows import Flow
 from famulus.core.dispatch.liveness import Liveness
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
@@ -121,7 +122,7 @@ def test_workers_of_one_service_take_turns_whatever_their_slots() -> None:
 
 def make_task(priority: int, size: int, tasks_max: int = 5, bytes_max: int = 100) -> Task:
     terms = Terms(1000, priority, False, 1, tasks_max, bytes_max, 1000)
-    return Task(b"client", b"", b"x" * size, 0, Service(b"s"), terms, b"", b"", b"")
+    return Task(b"client", b"", b"x" * size, 0, Flow(Service(b"s"), terms, b"", b""), b"")
 
 
 class BacklogMachine(RuleBasedStateMachine):

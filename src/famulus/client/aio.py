@@ -12,7 +12,7 @@ from typing import Literal, NoReturn, overload
 from famulus.client import connection as rules
 from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
 from famulus.client.threads import Body
-from famulus.client.window import Place, Window
+from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
@@ -92,7 +92,9 @@ class AsyncClient:
             body = rules.checked_body(body)
         future: asyncio.Future[bytes] = loop.create_future()
         session.submit(monotonic_ns(), future, service, body, milliseconds, priority, message_id or "")
-        if not self._step_planned:
+        if len(session) == 1 and not self._step_planned:
+            self._step()  # nobody else is on the way whom it could wait for
+        elif not self._step_planned:
             self._plan_step(loop)
         return future
 
@@ -166,8 +168,9 @@ class AsyncClient:
             for number, body in islice(waiting, window_size - opened):
                 if self._closed or len(session) >= rules.IN_FLIGHT_MAX:
                     self._refuse()
-                place = Place(window, number)
-                session.submit(now_ns, place, service, rules.checked_body(body), milliseconds, priority)
+                if type(body) is not bytes or len(body) > BODY_BYTES_MAX:
+                    body = rules.checked_body(body)
+                session.submit(now_ns, window, service, body, milliseconds, priority, "", number)
                 opened += 1
             self._plan_step(loop)
             if not opened:
@@ -270,7 +273,7 @@ class AsyncClient:
 def _settle_all(ended: list[Done]) -> None:
     for done in ended:
         token = done.token
-        if isinstance(token, Place):
+        if type(token) is Window:
             token(done)
             continue
         assert isinstance(token, asyncio.Future)

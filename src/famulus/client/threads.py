@@ -14,7 +14,7 @@ from typing import Literal, overload
 
 from famulus.client import connection as rules
 from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
-from famulus.client.window import Place, Window
+from famulus.client.window import Window
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
 from famulus.net.sockets import Socket
@@ -24,7 +24,8 @@ from famulus.wire.limits import PRIORITY_DEFAULT
 Body = bytes | bytearray | memoryview | str
 #: Called by the I/O thread when a task has ended: it must be quick and must not raise.
 _Callback = Callable[[Done], None]
-_Wish = tuple[_Callback, str, bytes, int, int, str]
+#: Who wants to know, then what `ClientSession.submit` takes from the service on.
+_Wish = tuple[_Callback, str, bytes, int, int, str, int]
 
 
 class Client:
@@ -179,7 +180,7 @@ class Client:
         opened = 0
         while True:
             wishes: list[_Wish] = [
-                (Place(window, number), service, rules.checked_body(body), milliseconds, priority, "")
+                (window, service, rules.checked_body(body), milliseconds, priority, "", number)
                 for number, body in islice(waiting, window_size - opened)
             ]
             if wishes:
@@ -210,7 +211,7 @@ class Client:
         message_id: str | None,
     ) -> None:
         milliseconds, message_id = self._checked(service, timeout, priority, message_id)
-        self._leave_wishes([(take, service, rules.checked_body(body), milliseconds, priority, message_id)])
+        self._leave_wishes([(take, service, rules.checked_body(body), milliseconds, priority, message_id, 0)])
 
     def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> tuple[int, str]:
         rules.checked_service(service, priority, message_id)
@@ -247,8 +248,7 @@ class Client:
             ended = connection.follow_link() if monitor in ready else []
             now_ns = monotonic_ns()
             while wishes:
-                take, service, body, timeout_ms, priority, message_id = wishes.popleft()
-                session.submit(now_ns, take, service, body, timeout_ms, priority, message_id)
+                session.submit(now_ns, *wishes.popleft())
             ended += connection.step()
             for done in ended:
                 done.token(done)  # type: ignore[operator]
@@ -258,8 +258,7 @@ class Client:
     def _end(self) -> None:
         now_ns = monotonic_ns()
         while self._wishes:
-            take, service, body, timeout_ms, priority, message_id = self._wishes.popleft()
-            self._connection.session.submit(now_ns, take, service, body, timeout_ms, priority, message_id)
+            self._connection.session.submit(now_ns, *self._wishes.popleft())
         for done in self._connection.close():
             done.token(done)  # type: ignore[operator]
 

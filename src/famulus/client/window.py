@@ -8,42 +8,34 @@ from collections.abc import Callable
 from famulus.core.session.client import Done
 
 
-class Place:
-    """One body's place in a map: what its task ends with comes here."""
-
-    __slots__ = ("number", "window")
-
-    def __init__(self, window: Window, number: int) -> None:
-        self.window = window
-        self.number = number
-
-    def __call__(self, done: Done) -> None:
-        self.window.put(self.number, done)
-
-
 class Window:
+    """The token of all tasks of one map; their places are the numbers of their bodies."""
+
     def __init__(self, ordered: bool, wake: Callable[[], None]) -> None:
         self._ordered = ordered
         self._wake = wake
-        self._came: deque[tuple[int, Done]] = deque()
+        self._came: deque[Done] = deque()
         self._early: dict[int, Done] = {}
         self._next = 0
 
-    def put(self, number: int, done: Done) -> None:
-        self._came.append((number, done))
+    def __call__(self, done: Done) -> None:
+        self._came.append(done)
         self._wake()
 
     def take(self) -> list[Done]:
         """All that can be given out now: in the order of the bodies, or in the order in which they came."""
-        came = self._came
-        if not self._ordered:
-            return [came.popleft()[1] for _ in range(len(came))]
-        early = self._early
+        came, early = self._came, self._early
+        ready: list[Done] = []
         for _ in range(len(came)):
-            number, done = came.popleft()
-            early[number] = done
-        ready = []
-        while (next_done := early.pop(self._next, None)) is not None:
-            ready.append(next_done)
-            self._next += 1
+            done = came.popleft()
+            if not self._ordered:
+                ready.append(done)
+            elif done.place == self._next:
+                ready.append(done)
+                self._next += 1
+            else:
+                early[done.place] = done
+            while early and self._next in early:
+                ready.append(early.pop(self._next))
+                self._next += 1
         return ready

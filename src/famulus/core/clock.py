@@ -1,7 +1,9 @@
 """Units of time. All instants are nanoseconds on a monotonic clock that the caller reads."""
 
-NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
+from typing import Final
 
-#: Later than anything that happens: "no deadline".
-NEVER_NS = 1 << 62
+NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
+
+#: Later than anything that happens: "no deadline". The largest number that compiled code holds without a Python object.
+NEVER_NS: Final = (1 << 62) - 1

@@ -8,11 +8,11 @@ holds only ticks, so it grows with time and not with tasks.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 
-TICK_NS = 20 * NS_PER_MS
+TICK_NS: Final = 20 * NS_PER_MS
 
 
 class Timed:

@@ -1,8 +1,10 @@
 /* The native pump: whole batches of multipart messages in and out of pyzmq's own sockets.
  *
  * pyzmq pays about 11 us per message of 4 frames, most of it for Python calls, enums and exceptions around
- * libzmq. Here a batch is one call. Nothing blocks, so the GIL is held throughout; frames are copied, which is
- * cheaper than sharing up to tens of kilobytes and keeps Python objects away from libzmq's threads.
+ * libzmq. Here a batch is one call. Nothing blocks, so the GIL is held throughout. Frames are copied, which is
+ * cheaper than sharing up to tens of kilobytes and keeps Python objects away from libzmq's threads; larger ones are
+ * lent to libzmq instead. Small messages for one peer travel together in a parcel (see _parcel.h), since libzmq's
+ * cost is per frame.
  *
  * There must be exactly one libzmq in the process, and pyzmq has already loaded it (wheels carry their own copy).
  * So this file neither includes zmq.h nor links libzmq: bind() finds the functions in pyzmq's extension.
@@ -17,11 +19,15 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "_parcel.h"
+
 enum { FRAMES_MAX = 16 };   /* as in pump_python.py */
 enum { FRAMES_STACK = 32 }; /* messages of more frames are prepared on the heap */
+enum { LEND_MIN = 32 * 1024 };
 
 /* libzmq promises this size and this alignment in its ABI since 4.1. */
 typedef union {
@@ -34,6 +40,7 @@ enum { ZMQ_DONTWAIT = 1, ZMQ_SNDMORE = 2 };
 typedef struct {
     int (*msg_init)(zmq_msg_t *);
     int (*msg_init_size)(zmq_msg_t *, size_t);
+    int (*msg_init_data)(zmq_msg_t *, void *, size_t, void (*)(void *, void *), void *);
     void *(*msg_data)(zmq_msg_t *);
     size_t (*msg_size)(const zmq_msg_t *);
     int (*msg_more)(const zmq_msg_t *);
@@ -107,6 +114,52 @@ static int arguments_are(Py_ssize_t given, Py_ssize_t wanted, const char *functi
     return 0;
 }
 
+/* ---- lending ---- */
+
+/* A frame that libzmq reads from the Python object itself. libzmq's thread gives it back, and that thread must not
+ * touch Python: so it only puts the loan on a stack, and whoever calls the pump next lets go of what is there. */
+typedef struct Loan {
+    PyObject *frame;
+    struct Loan *next;
+} Loan;
+
+static _Atomic(Loan *) returned;
+
+static void give_back(void *data, void *hint) {
+    (void)data;
+    Loan *loan = hint;
+    loan->next = atomic_load(&returned);
+    while (!atomic_compare_exchange_weak(&returned, &loan->next, loan)) {
+    }
+}
+
+static void let_go_of_returned(void) {
+    if (atomic_load_explicit(&returned, memory_order_relaxed) == NULL) {
+        return;
+    }
+    Loan *loan = atomic_exchange(&returned, NULL);
+    while (loan != NULL) {
+        Loan *next = loan->next;
+        Py_DECREF(loan->frame);
+        free(loan);
+        loan = next;
+    }
+}
+
+static int lend(const Pump *pump, zmq_msg_t *msg, PyObject *frame) {
+    Loan *loan = malloc(sizeof(Loan));
+    if (loan == NULL) {
+        return -1;
+    }
+    loan->frame = Py_NewRef(frame);
+    if (pump->msg_init_data(msg, PyBytes_AS_STRING(frame), (size_t)PyBytes_GET_SIZE(frame), give_back, loan) != 0) {
+        Py_DECREF(frame);
+        free(loan);
+        return -1;
+    }
+    return 0;
+}
+
 /* ---- receiving ---- */
 
 /* One frame into `msg`: 0, or the errno. */
@@ -154,16 +207,63 @@ static PyObject *recv_message(const Pump *pump, void *handle, zmq_msg_t *msg, in
     return NULL;
 }
 
-static PyObject *recv_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    const Pump *pump = pump_of(module);
-    if (!arguments_are(nargs, 2, "recv_many")) {
-        return NULL;
+/* Appends the messages of a parcel, each with `peer` (which may be NULL) before it. 0, or -1 with an exception set. */
+static int append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size) {
+    const unsigned char *at = data + 1, *end = data + size;
+    Py_ssize_t before = peer != NULL;
+    Part parts[PARCEL_PARTS];
+    while (at < end && parcel_next(&at, end, parts)) {
+        PyObject *frames = PyList_New(before + PARCEL_PARTS);
+        if (frames == NULL) {
+            return -1;
+        }
+        if (peer != NULL) {
+            PyList_SET_ITEM(frames, 0, Py_NewRef(peer));
+        }
+        for (int i = 0; i < PARCEL_PARTS; i++) {
+            PyObject *frame = PyBytes_FromStringAndSize((const char *)parts[i].data, (Py_ssize_t)parts[i].size);
+            if (frame == NULL) {
+                Py_DECREF(frames);
+                return -1;
+            }
+            PyList_SET_ITEM(frames, before + i, frame);
+        }
+        int failed = PyList_Append(messages, frames);
+        Py_DECREF(frames);
+        if (failed) {
+            return -1;
+        }
     }
-    Py_ssize_t limit = PyLong_AsSsize_t(args[1]);
+    return 0;
+}
+
+/* If this message is a parcel, appends what is in it and gives 1; 0 if it is none; -1 with an exception set. `senders`
+ * is the set of those who send parcels (on a ROUTER, where a message begins with its sender), or None. */
+static int unwrap(PyObject *messages, PyObject *frames, PyObject *senders) {
+    Py_ssize_t before = senders != Py_None;
+    if (PyList_GET_SIZE(frames) != before + 1) {
+        return 0;
+    }
+    PyObject *frame = PyList_GET_ITEM(frames, before), *peer = before ? PyList_GET_ITEM(frames, 0) : NULL;
+    const unsigned char *data = (const unsigned char *)PyBytes_AS_STRING(frame);
+    size_t size = (size_t)PyBytes_GET_SIZE(frame);
+    if (!parcel_count(data, size)) {
+        return 0;
+    }
+    if (append_parcel(messages, peer, data, size) < 0 || (peer != NULL && PySet_Add(senders, peer) < 0)) {
+        return -1;
+    }
+    return 1;
+}
+
+/* Up to `limit` messages, or a few more where the last one was a parcel; with `senders` NULL parcels stay closed. */
+static PyObject *recv_messages(const Pump *pump, PyObject *socket, PyObject *limit_object, PyObject *senders) {
+    let_go_of_returned();
+    Py_ssize_t limit = PyLong_AsSsize_t(limit_object);
     if (limit == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    void *handle = handle_of(pump, args[0]);
+    void *handle = handle_of(pump, socket);
     if (handle == NULL) {
         return NULL;
     }
@@ -182,7 +282,8 @@ static PyObject *recv_many(PyObject *module, PyObject *const *args, Py_ssize_t n
             }
             break;
         }
-        int failed = PyList_Append(messages, frames);
+        int unwrapped = senders != NULL ? unwrap(messages, frames, senders) : 0;
+        int failed = unwrapped < 0 || (unwrapped == 0 && PyList_Append(messages, frames) < 0);
         Py_DECREF(frames);
         if (failed) {
             Py_CLEAR(messages);
@@ -197,6 +298,28 @@ static PyObject *recv_many(PyObject *module, PyObject *const *args, Py_ssize_t n
         return NULL;
     }
     return messages;
+}
+
+static PyObject *recv_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (!arguments_are(nargs, 2, "recv_many")) {
+        return NULL;
+    }
+    return recv_messages(pump_of(module), args[0], args[1], NULL);
+}
+
+static int is_set_or_none(PyObject *object) {
+    if (object == Py_None || PySet_CheckExact(object)) {
+        return 1;
+    }
+    PyErr_Format(PyExc_TypeError, "a set of peers is needed, or None, not %.100s", Py_TYPE(object)->tp_name);
+    return 0;
+}
+
+static PyObject *recv_parcels(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (!arguments_are(nargs, 3, "recv_parcels") || !is_set_or_none(args[2])) {
+        return NULL;
+    }
+    return recv_messages(pump_of(module), args[0], args[1], args[2]);
 }
 
 /* ---- sending ---- */
@@ -278,6 +401,12 @@ static int send_message(const Pump *pump, void *handle, PyObject *frames) {
     for (; prepared < count; prepared++) {
         PyObject *frame = PySequence_Fast_GET_ITEM(frames, prepared);
         size_t size = (size_t)PyBytes_GET_SIZE(frame);
+        if (size >= LEND_MIN) {
+            if (lend(pump, &msgs[prepared], frame) != 0) {
+                break;
+            }
+            continue;
+        }
         if (pump->msg_init_size(&msgs[prepared], size) != 0) {
             break;
         }
@@ -324,61 +453,263 @@ static PyObject *list_of_refusals(const Refusal *refusals, Py_ssize_t count) {
     return list;
 }
 
-static PyObject *send_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    const Pump *pump = pump_of(module);
-    if (!arguments_are(nargs, 2, "send_many")) {
+/* ---- parcels ---- */
+
+/* Messages of one call that are to travel together: a chain of indexes through `Sending.next`. */
+typedef struct {
+    PyObject *peer; /* NULL on a DEALER, and where the group is empty */
+    Py_ssize_t first, last, count;
+    size_t size;
+} Group;
+
+enum { GROUPS = 64 };
+
+typedef struct {
+    const Pump *pump;
+    void *handle;
+    PyObject *messages;
+    Py_ssize_t *next;
+    Refusal *refusals; /* room for the worst case, but only once something is refused */
+    Py_ssize_t refused;
+} Sending;
+
+static PyObject *message_at(const Sending *sending, Py_ssize_t index) {
+    return PySequence_Fast_GET_ITEM(sending->messages, index);
+}
+
+/* The last three frames of a message. */
+static void parts_of(PyObject *frames, Part parts[PARCEL_PARTS]) {
+    Py_ssize_t before = PySequence_Fast_GET_SIZE(frames) - PARCEL_PARTS;
+    for (int i = 0; i < PARCEL_PARTS; i++) {
+        PyObject *frame = PySequence_Fast_GET_ITEM(frames, before + i);
+        parts[i].data = (const unsigned char *)PyBytes_AS_STRING(frame);
+        parts[i].size = (size_t)PyBytes_GET_SIZE(frame);
+    }
+}
+
+/* All messages of a group in one frame: 0, or the errno, or -1 when out of memory. */
+static int send_parcel(const Sending *sending, const Group *group) {
+    const Pump *pump = sending->pump;
+    zmq_msg_t msgs[2];
+    Py_ssize_t count = 0;
+    if (group->peer != NULL) {
+        size_t size = (size_t)PyBytes_GET_SIZE(group->peer);
+        if (pump->msg_init_size(&msgs[count++], size) != 0) {
+            return -1;
+        }
+        memcpy(pump->msg_data(&msgs[0]), PyBytes_AS_STRING(group->peer), size);
+    }
+    if (pump->msg_init_size(&msgs[count++], group->size) != 0) {
+        if (count == 2) {
+            pump->msg_close(&msgs[0]);
+        }
+        return -1;
+    }
+    unsigned char *at = pump->msg_data(&msgs[count - 1]);
+    *at++ = PARCEL_VERSION;
+    Py_ssize_t index = group->first;
+    for (Py_ssize_t i = 0; i < group->count; i++, index = sending->next[index]) {
+        Part parts[PARCEL_PARTS];
+        parts_of(message_at(sending, index), parts);
+        at = parcel_put(at, parts);
+    }
+    int code = send_prepared(pump, sending->handle, msgs, count);
+    if (code != 0) {
+        for (Py_ssize_t i = 0; i < count; i++) {
+            pump->msg_close(&msgs[i]);
+        }
+    }
+    return code;
+}
+
+/* Notes that a message was refused: 0, or -1 when out of memory. */
+static int note_refusal(Sending *sending, Py_ssize_t index, int code) {
+    if (sending->refusals == NULL) {
+        size_t count = (size_t)PySequence_Fast_GET_SIZE(sending->messages);
+        sending->refusals = calloc(count, sizeof(Refusal));
+        if (sending->refusals == NULL) {
+            return -1;
+        }
+    }
+    sending->refusals[sending->refused++] = (Refusal){index, code};
+    return 0;
+}
+
+/* Sends a group and empties it: 0, or the code of an error that is no refusal. */
+static int send_group(Sending *sending, Group *group) {
+    if (group->count == 0) {
+        return 0;
+    }
+    int code = group->count == 1 ? send_message(sending->pump, sending->handle, message_at(sending, group->first))
+                                 : send_parcel(sending, group);
+    Py_ssize_t index = group->first, count = group->count;
+    group->count = 0;
+    group->size = 1;
+    group->peer = NULL;
+    if (code == 0 || !is_refusal(code)) {
+        return code;
+    }
+    for (Py_ssize_t i = 0; i < count; i++, index = sending->next[index]) {
+        if (note_refusal(sending, index, code) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int joins(const Group *group, PyObject *peer, size_t size) {
+    return group->count > 0 && group->count < PARCEL_MESSAGES_MAX && group->size + size <= PARCEL_BYTES_MAX &&
+           (group->peer == peer || (PyBytes_GET_SIZE(group->peer) == PyBytes_GET_SIZE(peer) &&
+                                    memcmp(PyBytes_AS_STRING(group->peer), PyBytes_AS_STRING(peer),
+                                           (size_t)PyBytes_GET_SIZE(peer)) == 0));
+}
+
+static void join(Sending *sending, Group *group, PyObject *peer, Py_ssize_t index, size_t size) {
+    if (group->count == 0) {
+        group->peer = peer;
+        group->first = index;
+    } else {
+        sending->next[group->last] = index;
+    }
+    group->last = index;
+    group->count++;
+    group->size += size;
+}
+
+/* A peer's messages all go by the same group, so that they stay in order. */
+static Group *group_of(Group groups[GROUPS], PyObject *peer) {
+    const unsigned char *bytes = (const unsigned char *)PyBytes_AS_STRING(peer);
+    unsigned hash = 0;
+    for (Py_ssize_t i = 0; i < PyBytes_GET_SIZE(peer); i++) {
+        hash = hash * 31 + bytes[i];
+    }
+    return &groups[hash % GROUPS];
+}
+
+/* Puts one message on its way: 0, or the code of an error. `receivers` may be NULL: nobody gets parcels. */
+static int forward(Sending *sending, Group groups[GROUPS], PyObject *receivers, Py_ssize_t index) {
+    PyObject *frames = message_at(sending, index), *peer = PySequence_Fast_GET_ITEM(frames, 0);
+    Group *group = group_of(groups, peer);
+    Part parts[PARCEL_PARTS];
+    int fits = PySequence_Fast_GET_SIZE(frames) == 1 + PARCEL_PARTS;
+    if (fits) {
+        parts_of(frames, parts);
+        fits = parcel_fits(parts);
+    }
+    size_t size = fits ? parcel_size(parts) : 0;
+    if (fits && joins(group, peer, size)) {
+        join(sending, group, peer, index, size);
+        return 0;
+    }
+    int code = send_group(sending, group);
+    if (code != 0) {
+        return code;
+    }
+    if (fits && receivers != NULL && PySet_Contains(receivers, peer) == 1) {
+        join(sending, group, peer, index, size);
+        return 0;
+    }
+    code = send_message(sending->pump, sending->handle, frames);
+    return is_refusal(code) ? note_refusal(sending, index, code) : code;
+}
+
+static PyObject *send_routed(const Pump *pump, PyObject *socket, PyObject *messages, PyObject *receivers) {
+    let_go_of_returned();
+    void *handle = handle_of(pump, socket);
+    if (handle == NULL || check_messages(messages) < 0) {
         return NULL;
     }
-    void *handle = handle_of(pump, args[0]);
-    if (handle == NULL || check_messages(args[1]) < 0) {
-        return NULL;
-    }
-    PyObject *messages = args[1];
     Py_ssize_t count = PySequence_Fast_GET_SIZE(messages);
-    Refusal *refusals = NULL; /* room for the worst case, but only once something is refused */
-    Py_ssize_t refused = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        int code = send_message(pump, handle, PySequence_Fast_GET_ITEM(messages, i));
-        if (code == 0) {
-            continue;
-        }
-        if (is_refusal(code) && refusals == NULL && (refusals = calloc((size_t)(count - i), sizeof(Refusal))) == NULL) {
-            code = -1;
-        }
-        if (!is_refusal(code)) {
-            free(refusals);
-            return raise_from_send(pump, code);
-        }
-        refusals[refused].index = i;
-        refusals[refused].code = code;
-        refused++;
+    Group groups[GROUPS];
+    for (int i = 0; i < GROUPS; i++) {
+        groups[i] = (Group){.peer = NULL, .count = 0, .size = 1};
     }
-    PyObject *list = list_of_refusals(refusals, refused);
-    free(refusals);
+    Sending sending = {pump, handle, messages, malloc((size_t)(count + 1) * sizeof(Py_ssize_t)), NULL, 0};
+    int code = sending.next == NULL ? -1 : 0;
+    for (Py_ssize_t i = 0; code == 0 && i < count; i++) {
+        code = forward(&sending, groups, receivers, i);
+    }
+    for (int i = 0; code == 0 && i < GROUPS; i++) {
+        code = send_group(&sending, &groups[i]);
+    }
+    PyObject *list = code == 0 ? list_of_refusals(sending.refusals, sending.refused) : raise_from_send(pump, code);
+    free(sending.next);
+    free(sending.refusals);
     return list;
 }
 
+static PyObject *send_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (!arguments_are(nargs, 2, "send_many")) {
+        return NULL;
+    }
+    return send_routed(pump_of(module), args[0], args[1], NULL);
+}
+
+static PyObject *send_parcels(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (!arguments_are(nargs, 3, "send_parcels")) {
+        return NULL;
+    }
+    if (!PySet_CheckExact(args[2])) {
+        PyErr_Format(PyExc_TypeError, "a set of peers is needed, not %.100s", Py_TYPE(args[2])->tp_name);
+        return NULL;
+    }
+    return send_routed(pump_of(module), args[0], args[1], args[2]);
+}
+
+/* How many messages from `from` on can travel in one parcel: those that fit, at least one. */
+static Group run_from(const Sending *sending, Py_ssize_t from) {
+    Group group = {.peer = NULL, .first = from, .last = from, .count = 0, .size = 1};
+    for (Py_ssize_t i = from; i < PySequence_Fast_GET_SIZE(sending->messages); i++) {
+        PyObject *frames = message_at(sending, i);
+        Part parts[PARCEL_PARTS];
+        if (PySequence_Fast_GET_SIZE(frames) != PARCEL_PARTS) {
+            break;
+        }
+        parts_of(frames, parts);
+        size_t size = parcel_size(parts);
+        if (!parcel_fits(parts) || group.count == PARCEL_MESSAGES_MAX || group.size + size > PARCEL_BYTES_MAX) {
+            break;
+        }
+        sending->next[i] = i + 1;
+        group.last = i;
+        group.count++;
+        group.size += size;
+    }
+    return group;
+}
+
+static PyObject *send_in_order(const Pump *pump, PyObject *socket, PyObject *messages, int wrap) {
+    let_go_of_returned();
+    void *handle = handle_of(pump, socket);
+    if (handle == NULL || check_messages(messages) < 0) {
+        return NULL;
+    }
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(messages), taken = 0;
+    Sending sending = {pump, handle, messages, malloc((size_t)(count + 1) * sizeof(Py_ssize_t)), NULL, 0};
+    int code = sending.next == NULL ? -1 : 0;
+    while (code == 0 && taken < count) {
+        Group group = wrap ? run_from(&sending, taken) : (Group){.count = 0};
+        code = group.count > 1 ? send_parcel(&sending, &group) : send_message(pump, handle, message_at(&sending, taken));
+        if (code == 0) {
+            taken += group.count > 1 ? group.count : 1;
+        }
+    }
+    free(sending.next);
+    return code == 0 || is_refusal(code) ? PyLong_FromSsize_t(taken) : raise_from_send(pump, code);
+}
+
 static PyObject *send_some(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    const Pump *pump = pump_of(module);
     if (!arguments_are(nargs, 2, "send_some")) {
         return NULL;
     }
-    void *handle = handle_of(pump, args[0]);
-    if (handle == NULL || check_messages(args[1]) < 0) {
+    return send_in_order(pump_of(module), args[0], args[1], 0);
+}
+
+static PyObject *send_some_parcels(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (!arguments_are(nargs, 2, "send_some_parcels")) {
         return NULL;
     }
-    PyObject *messages = args[1];
-    Py_ssize_t taken = 0;
-    for (; taken < PySequence_Fast_GET_SIZE(messages); taken++) {
-        int code = send_message(pump, handle, PySequence_Fast_GET_ITEM(messages, taken));
-        if (is_refusal(code)) {
-            break;
-        }
-        if (code != 0) {
-            return raise_from_send(pump, code);
-        }
-    }
-    return PyLong_FromSsize_t(taken);
+    return send_in_order(pump_of(module), args[0], args[1], 1);
 }
 
 /* ---- binding ---- */
@@ -406,6 +737,7 @@ static PyObject *bind(PyObject *module, PyObject *args) {
         void *target; /* where to put the function's address */
     } wanted[] = {
         {"zmq_msg_init", &found.msg_init}, {"zmq_msg_init_size", &found.msg_init_size},
+        {"zmq_msg_init_data", &found.msg_init_data},
         {"zmq_msg_data", &found.msg_data}, {"zmq_msg_size", &found.msg_size},
         {"zmq_msg_more", &found.msg_more}, {"zmq_msg_send", &found.msg_send},
         {"zmq_msg_recv", &found.msg_recv}, {"zmq_msg_close", &found.msg_close},
@@ -465,8 +797,11 @@ static void pump_free(void *module) { (void)pump_clear((PyObject *)module); }
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS, "Find libzmq's functions in pyzmq's extension file."},
     {"recv_many", FASTCALL(recv_many), METH_FASTCALL, "Up to `limit` whole messages that are there now."},
+    {"recv_parcels", FASTCALL(recv_parcels), METH_FASTCALL, "The same, with parcels opened; their senders are noted."},
     {"send_many", FASTCALL(send_many), METH_FASTCALL, "Try every message; give (index, errno) of those refused."},
+    {"send_parcels", FASTCALL(send_parcels), METH_FASTCALL, "The same, in parcels for those who take them."},
     {"send_some", FASTCALL(send_some), METH_FASTCALL, "Send in order until one does not fit; give how many did."},
+    {"send_some_parcels", FASTCALL(send_some_parcels), METH_FASTCALL, "The same, in parcels."},
     {NULL, NULL, 0, NULL},
 };
 

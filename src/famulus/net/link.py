@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import struct
 from enum import Enum
+from typing import Final
 
 import zmq
 
 from famulus.errors import SettingsError
-from famulus.net import pump, sockets
+from famulus.net import sockets
+from famulus.net.pump import recv_many, recv_parcels, send_some_parcels
 
-_EVENT = struct.Struct("=HI")
-BATCH_MAX = 1000
+_EVENT: Final = struct.Struct("=HI")
+BATCH_MAX: Final = 1000
 
 
 class Change(Enum):
@@ -40,7 +42,7 @@ class Link:
     def changes(self) -> list[Change]:
         """What happened to the connection since the last call, in order."""
         changes = []
-        for event, _ in pump.recv_many(self.monitor, BATCH_MAX):
+        for event, _ in recv_many(self.monitor, BATCH_MAX):
             up = _EVENT.unpack(event)[0] == zmq.EVENT_HANDSHAKE_SUCCEEDED
             if up != self.up:
                 self.up = up
@@ -49,11 +51,12 @@ class Link:
         return changes
 
     def recv(self) -> list[list[bytes]]:
-        return pump.recv_many(self.socket, BATCH_MAX)
+        """What came: up to BATCH_MAX messages, or a few more where the last ones came in a parcel."""
+        return recv_parcels(self.socket, BATCH_MAX, None)
 
     def send(self, messages: list[list[bytes]]) -> int:
         """How many were taken, from the first on."""
-        return pump.send_some(self.socket, messages)
+        return send_some_parcels(self.socket, messages)
 
     def close(self) -> None:
         if not self.socket.closed:

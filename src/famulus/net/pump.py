@@ -11,6 +11,12 @@
     send_some(socket, messages) -> how many were taken
         In order, up to the first that does not fit now. For DEALER and PUSH.
 
+    recv_parcels(socket, limit, senders), send_parcels(socket, messages, receivers), send_some_parcels(socket, messages)
+        The same for messages of three frames (on a ROUTER, behind the peer), several of which may travel in one:
+        a parcel (see `famulus.wire.parcels`). Who sends parcels understands them. So what a ROUTER reads adds to the
+        set `senders`, and only those in `receivers` are sent any; a DEALER (`senders` is None) always may. The
+        limit may be exceeded by what is in the last parcel.
+
 None of them ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
 TypeError, and a message without frames ValueError, before anything leaves. Other errors of libzmq (a
 terminated context, a closed socket) raise zmq.ZMQError.
@@ -32,7 +38,18 @@ from famulus.errors import SettingsError
 from famulus.net import pump_python
 from famulus.net.pump_python import FRAMES_MAX
 
-__all__ = ["FRAMES_MAX", "NATIVE", "WHY_NOT_NATIVE", "libzmq", "recv_many", "send_many", "send_some"]
+__all__ = [
+    "FRAMES_MAX",
+    "NATIVE",
+    "WHY_NOT_NATIVE",
+    "libzmq",
+    "recv_many",
+    "recv_parcels",
+    "send_many",
+    "send_parcels",
+    "send_some",
+    "send_some_parcels",
+]
 
 
 class NoSuchPump(SettingsError, ImportError):
@@ -70,9 +87,9 @@ WHY_NOT_NATIVE = _why_not_native()
 NATIVE = not WHY_NOT_NATIVE
 
 if NATIVE:
-    from famulus.net._pump import recv_many, send_many, send_some
+    from famulus.net._pump import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
 else:
-    from famulus.net.pump_python import recv_many, send_many, send_some
+    from famulus.net.pump_python import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
 
 
 def libzmq() -> tuple[str, bool]:

@@ -6,10 +6,12 @@ The same functions with the same results, some ten times slower. See `famulus.ne
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 
 import zmq
+
+from famulus.wire import parcels
 
 #: No message of the protocol has more frames. One frame more is kept of a longer message, to show that it is.
 FRAMES_MAX = 16
@@ -27,12 +29,31 @@ def error_for(code: int) -> zmq.ZMQError:
 
 
 def recv_many(socket: zmq.Socket[bytes], limit: int) -> list[list[bytes]]:
+    return _recv(socket, limit, lambda message: [message])
+
+
+def recv_parcels(socket: zmq.Socket[bytes], limit: int, senders: set[bytes] | None) -> list[list[bytes]]:
+    _check_peers(senders, none=True)
+
+    def unwrap(message: list[bytes]) -> list[list[bytes]]:
+        before = message[:1] if senders is not None else []
+        inside = parcels.read(message[-1]) if len(message) == len(before) + 1 else []
+        if inside and senders is not None:
+            senders.add(message[0])
+        return [before + each for each in inside] or [message]
+
+    return _recv(socket, limit, unwrap)
+
+
+def _recv(
+    socket: zmq.Socket[bytes], limit: int, unwrap: Callable[[list[bytes]], list[list[bytes]]]
+) -> list[list[bytes]]:
     _check_socket(socket)
     limit = index(limit)
     messages: list[list[bytes]] = []
     while len(messages) < limit:
         try:
-            messages.append(_recv_message(socket))
+            messages += unwrap(_recv_message(socket))
         except zmq.Again:
             break
         except zmq.ZMQError:
@@ -53,6 +74,28 @@ def send_many(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) ->
     return refused
 
 
+def send_parcels(
+    socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]], receivers: set[bytes]
+) -> list[tuple[int, int]]:
+    _check_socket(socket)
+    _check_messages(messages)
+    _check_peers(receivers)
+    refused = []
+    by_peer: dict[bytes, list[int]] = {}
+    for number, message in enumerate(messages):
+        by_peer.setdefault(message[0], []).append(number)
+    for peer, numbers in by_peer.items():
+        while numbers:
+            count = parcels.run_of([messages[number][1:] for number in numbers]) if peer in receivers else 0
+            together, numbers = numbers[: max(1, count)], numbers[max(1, count) :]
+            frames = messages[together[0]]
+            if len(together) > 1:
+                frames = [peer, parcels.write([messages[number][1:] for number in together])]
+            if code := _send_message(socket, frames):
+                refused += [(number, code) for number in together]
+    return refused
+
+
 def send_some(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) -> int:
     _check_socket(socket)
     _check_messages(messages)
@@ -60,6 +103,19 @@ def send_some(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) ->
         if _send_message(socket, frames):
             return taken
     return len(messages)
+
+
+def send_some_parcels(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) -> int:
+    _check_socket(socket)
+    _check_messages(messages)
+    taken = 0
+    while taken < len(messages):
+        count = parcels.run_of(messages[taken:])
+        frames = [parcels.write(messages[taken : taken + count])] if count > 1 else messages[taken]
+        if _send_message(socket, frames):
+            break
+        taken += max(1, count)
+    return taken
 
 
 def _recv_message(socket: zmq.Socket[bytes]) -> list[bytes]:
@@ -97,6 +153,11 @@ def _check_socket(socket: zmq.Socket[bytes]) -> None:
         raise TypeError(f"a zmq.Socket is needed, not {type(socket).__name__}")
     if socket.closed:
         raise error_for(errno.ENOTSOCK)
+
+
+def _check_peers(peers: set[bytes] | None, *, none: bool = False) -> None:
+    if type(peers) is not set and not (none and peers is None):
+        raise TypeError(f"a set of peers is needed, not {type(peers).__name__}")
 
 
 def _check_messages(messages: Sequence[Sequence[bytes]]) -> None:

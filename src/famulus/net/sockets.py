@@ -25,6 +25,7 @@ from contextlib import contextmanager
 import zmq
 
 from famulus.errors import SettingsError
+from famulus.wire import parcels
 from famulus.wire.limits import HEADER_BYTES_MAX, SLOTS_MAX
 
 Socket = zmq.Socket[bytes]
@@ -53,7 +54,7 @@ def outside_router(context: Context, body_bytes_max: int, pipe_max: int) -> Sock
         {
             zmq.LINGER: 0,
             zmq.ROUTER_MANDATORY: 1,
-            zmq.MAXMSGSIZE: 2 * max(body_bytes_max, HEADER_BYTES_MAX),
+            zmq.MAXMSGSIZE: 2 * max(body_bytes_max, HEADER_BYTES_MAX, parcels.BYTES_MAX),
             zmq.HANDSHAKE_IVL: 2000,
             zmq.BACKLOG: 4096,
             zmq.SNDHWM: pipe_max,

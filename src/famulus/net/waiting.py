@@ -11,12 +11,13 @@ import os
 import select
 from contextlib import suppress
 from time import monotonic_ns
+from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.net.sockets import Socket, descriptor
 
 #: A wait never lasts longer than this, so that a clock that jumped or a lost wake-up is mended by itself.
-LONGEST_S = 10.0
+LONGEST_S: Final = 10.0
 
 
 class Waiting:
@@ -39,10 +40,13 @@ class Waiting:
 
     def wait(self, until_ns: int) -> list[Socket | int]:
         """What has news by `until_ns`; nothing if nothing has."""
-        timeout_s = LONGEST_S
+        timeout_s: float = LONGEST_S
         if until_ns < NEVER_NS:
-            timeout_s = min(max(0.0, (until_ns - monotonic_ns()) / NS_PER_S), LONGEST_S)
-        return [self._sources[fd] for fd, _ in self._epoll.poll(timeout_s) if fd in self._sources]
+            left_ns = until_ns - monotonic_ns() if until_ns > 0 else 0
+            timeout_s = min(left_ns / NS_PER_S, LONGEST_S) if left_ns > 0 else 0.0
+        sources = self._sources
+        news: list[tuple[int, int]] = self._epoll.poll(timeout_s)
+        return [sources[fd] for fd, _ in news if fd in sources]
 
     def close(self) -> None:
         self._epoll.close()

@@ -61,7 +61,7 @@ def _lost_router_takes_questions_along(self: Questions, router_id: bytes) -> Non
 
 def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
     self._counters.ok += 1
-    self._to_clients.append([task.client, task.envelope, task.client_head + task.message_id + tail, body])
+    self._to_clients.append([task.client, task.envelope, task.client_header(tail), body])
     if task.stage == JUDGING:
         self._end(task, tail, body)
         self._to_clients.pop()

@@ -16,7 +16,7 @@ headers that it may have to finish by itself come as prefixes, to which it adds 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,42 +25,52 @@ from famulus.wire import reasons
 from famulus.wire.headers import write_text
 
 # Where a message came from: all that a router is told besides the header.
-FROM_CLIENT = b"C"
+FROM_CLIENT: Final = b"C"
 #: A worker's message that brought back the ticket of a task it holds.
-FROM_WORKER_ANSWER = b"A"
-FROM_WORKER = b"W"
+FROM_WORKER_ANSWER: Final = b"A"
+FROM_WORKER: Final = b"W"
 #: Somebody at the backend who has no session here.
-FROM_STRANGER = b"S"
+FROM_STRANGER: Final = b"S"
 
 # Verbs of decisions.
-HELLO = b"H"  # [number: zeros]                                    a router is there
-ACCEPT = b"T"  # [service][terms][worker head][client head][message_id][epoch, or empty]      a task
-ANSWER = b"A"  # [outcome: O or E][tail]                           the answer to a task
-REPLY = b"R"  # [header][body]                                     to whoever asked; changes nothing
-CONNECT = b"C"  # [identity][session terms][services][header][body]
-PONG = b"P"  # [header]                                            the worker may get tasks now
-DISCONNECT = b"D"  # [header]                                      the farewell, for when its last task is done
-LATE = b"L"  # [header, or empty for silence]              a worker's answer to nothing that is open
-FAULT = b"F"  # [header]                                           the sender broke the protocol
+HELLO: Final = b"H"  # [number: zeros]                                    a router is there
+ACCEPT: Final = b"T"  # [service][terms][worker head][client head][message_id][epoch, or empty]      a task
+ANSWER: Final = b"A"  # [outcome: O or E][tail]                           the answer to a task
+REPLY: Final = b"R"  # [header][body]                                     to whoever asked; changes nothing
+CONNECT: Final = b"C"  # [identity][session terms][services][header][body]
+PONG: Final = b"P"  # [header]                                            the worker may get tasks now
+DISCONNECT: Final = b"D"  # [header]                                      the farewell, for when its last task is done
+LATE: Final = b"L"  # [header, or empty for silence]              a worker's answer to nothing that is open
+FAULT: Final = b"F"  # [header]                                           the sender broke the protocol
 
 #: How many parts each decision has, the number and the verb included.
-DECISION_PARTS = {HELLO: 2, ACCEPT: 8, ANSWER: 4, REPLY: 4, CONNECT: 7, PONG: 3, DISCONNECT: 3, LATE: 3, FAULT: 3}
+DECISION_PARTS: Final = {
+    HELLO: 2,
+    ACCEPT: 8,
+    ANSWER: 4,
+    REPLY: 4,
+    CONNECT: 7,
+    PONG: 3,
+    DISCONNECT: 3,
+    LATE: 3,
+    FAULT: 3,
+}
 
-OUTCOME_OK = b"O"
-OUTCOME_ERROR = b"E"
+OUTCOME_OK: Final = b"O"
+OUTCOME_ERROR: Final = b"E"
 
 # Kinds of announcements.
-ROUTER_ALIVE = b"alive"
-ROUTER_GONE = b"gone"
+ROUTER_ALIVE: Final = b"alive"
+ROUTER_GONE: Final = b"gone"
 
-NO_NUMBER = bytes(8)
-EPOCH_BYTES = 8
+NO_NUMBER: Final = bytes(8)
+EPOCH_BYTES: Final = 8
 
-_TERMS = struct.Struct("!IBBHIQI")
-_SESSION_TERMS = struct.Struct("!II")
+_TERMS: Final = struct.Struct("!IBBHIQI")
+_SESSION_TERMS: Final = struct.Struct("!II")
 _encode_batch = msgspec.msgpack.Encoder().encode
 _decode_batch = msgspec.msgpack.Decoder(list[list[bytes]]).decode
-_EPOCH = struct.Struct("!Q")
+_EPOCH: Final = struct.Struct("!Q")
 
 
 class Terms(NamedTuple):
@@ -149,17 +159,21 @@ def tail(outcome: str, reason: str) -> bytes:
     return b',"outcome":' + write_text(outcome) + b',"reason":' + write_text(reason) + b"}"
 
 
-TAIL_OK = b',"outcome":"OK"}'
+TAIL_OK: Final = b',"outcome":"OK"}'
 
 # The outcomes that a dispatcher gives by itself.
-REJECTED_NO_SERVICE = tail("REJECTED", reasons.reason(reasons.NO_SERVICE, "nobody offers this service"))
-REJECTED_NO_WORKER = tail("REJECTED", reasons.reason(reasons.NO_WORKER, "no worker of this service came in time"))
-REJECTED_OVERLOAD = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "the backlog of this service is full"))
-REJECTED_BROKER_FULL = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "this broker holds all it can"))
-REJECTED_TOO_LONG = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free in time"))
-REJECTED_EXPIRED = tail("REJECTED", reasons.reason(reasons.EXPIRED, "the time-out passed before it could start"))
-REJECTED_DRAINING = tail("REJECTED", reasons.reason(reasons.DISABLED, "this broker is shutting down"))
-UNKNOWN_EXPIRED = tail("UNKNOWN", reasons.reason(reasons.EXPIRED, "no answer within the time-out"))
-UNKNOWN_WORKER_LOST = tail("UNKNOWN", reasons.reason(reasons.WORKER_LOST, "its worker was lost in the middle"))
-UNKNOWN_BAD_ANSWER = tail("UNKNOWN", reasons.reason(reasons.BAD_HEADER, "the worker's answer could not be read"))
-UNKNOWN_BROKER_STOPPED = tail("UNKNOWN", reasons.reason(reasons.BROKER_LOST, "this broker stopped before the answer"))
+REJECTED_NO_SERVICE: Final = tail("REJECTED", reasons.reason(reasons.NO_SERVICE, "nobody offers this service"))
+REJECTED_NO_WORKER: Final = tail(
+    "REJECTED", reasons.reason(reasons.NO_WORKER, "no worker of this service came in time")
+)
+REJECTED_OVERLOAD: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "the backlog of this service is full"))
+REJECTED_BROKER_FULL: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "this broker holds all it can"))
+REJECTED_TOO_LONG: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free in time"))
+REJECTED_EXPIRED: Final = tail("REJECTED", reasons.reason(reasons.EXPIRED, "the time-out passed before it could start"))
+REJECTED_DRAINING: Final = tail("REJECTED", reasons.reason(reasons.DISABLED, "this broker is shutting down"))
+UNKNOWN_EXPIRED: Final = tail("UNKNOWN", reasons.reason(reasons.EXPIRED, "no answer within the time-out"))
+UNKNOWN_WORKER_LOST: Final = tail("UNKNOWN", reasons.reason(reasons.WORKER_LOST, "its worker was lost in the middle"))
+UNKNOWN_BAD_ANSWER: Final = tail("UNKNOWN", reasons.reason(reasons.BAD_HEADER, "the worker's answer could not be read"))
+UNKNOWN_BROKER_STOPPED: Final = tail(
+    "UNKNOWN", reasons.reason(reasons.BROKER_LOST, "this broker stopped before the answer")
+)

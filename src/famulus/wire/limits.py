@@ -1,27 +1,29 @@
 """The limits that are part of the protocol. A breach is answered with a typed error, never with silence."""
 
-PROTOCOL_VERSION = 1
+from typing import Final
 
-ENVELOPE_BYTES_MAX = 255
-HEADER_BYTES_MAX = 16 * 1024
+PROTOCOL_VERSION: Final = 1
+
+ENVELOPE_BYTES_MAX: Final = 255
+HEADER_BYTES_MAX: Final = 16 * 1024
 #: The default; a broker may be told another `body_bytes_max`.
-BODY_BYTES_MAX = 16 * 1024 * 1024
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 #: Nesting of a header: the object itself is 1, a list of services in it 2.
-NESTING_MAX = 4
+NESTING_MAX: Final = 4
 #: What every JSON reader holds exactly.
-INTEGER_MAX = 2**53 - 1
+INTEGER_MAX: Final = 2**53 - 1
 
-NAME_CHARS_MAX = 255
-MESSAGE_ID_CHARS_MAX = 128
-REASON_CHARS_MAX = 1024
-SERVICES_PER_WORKER_MAX = 1000
-SLOTS_MAX = 100_000
-PRIORITY_MAX = 9
-PRIORITY_DEFAULT = 5
-ATTEMPTS_MAX = 1000
+NAME_CHARS_MAX: Final = 255
+MESSAGE_ID_CHARS_MAX: Final = 128
+REASON_CHARS_MAX: Final = 1024
+SERVICES_PER_WORKER_MAX: Final = 1000
+SLOTS_MAX: Final = 100_000
+PRIORITY_MAX: Final = 9
+PRIORITY_DEFAULT: Final = 5
+ATTEMPTS_MAX: Final = 1000
 #: A day: longer work wants a durable queue, not an open request.
-TIMEOUT_MS_MAX = 24 * 60 * 60 * 1000
-HEARTBEAT_MS_MAX = 60 * 60 * 1000
+TIMEOUT_MS_MAX: Final = 24 * 60 * 60 * 1000
+HEARTBEAT_MS_MAX: Final = 60 * 60 * 1000
 
 #: Silence for this many granted heartbeats, either way, means lost.
-HEARTBEATS_UNTIL_LOST = 3
+HEARTBEATS_UNTIL_LOST: Final = 3

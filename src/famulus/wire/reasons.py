@@ -1,19 +1,21 @@
 """Why something did not go well: `CODE: sentence`. The codes are stable, the sentences are for people."""
 
-BAD_FRAMES = "bad_frames"
-BAD_HEADER = "bad_header"
-BROKER_LOST = "broker_lost"
-CONFLICT = "conflict"
-DISABLED = "disabled"
-EXPIRED = "expired"
-NO_SERVICE = "no_service"
-NO_WORKER = "no_worker"
-NOT_ALLOWED = "not_allowed"
-NOT_CONNECTED = "not_connected"
-OVERLOAD = "overload"
-TOO_LARGE = "too_large"
-UNKNOWN_REQUEST = "unknown_request"
-WORKER_LOST = "worker_lost"
+from typing import Final
+
+BAD_FRAMES: Final = "bad_frames"
+BAD_HEADER: Final = "bad_header"
+BROKER_LOST: Final = "broker_lost"
+CONFLICT: Final = "conflict"
+DISABLED: Final = "disabled"
+EXPIRED: Final = "expired"
+NO_SERVICE: Final = "no_service"
+NO_WORKER: Final = "no_worker"
+NOT_ALLOWED: Final = "not_allowed"
+NOT_CONNECTED: Final = "not_connected"
+OVERLOAD: Final = "overload"
+TOO_LARGE: Final = "too_large"
+UNKNOWN_REQUEST: Final = "unknown_request"
+WORKER_LOST: Final = "worker_lost"
 
 
 def reason(code: str, sentence: str) -> str:

@@ -9,31 +9,37 @@ from __future__ import annotations
 import logging
 import traceback
 from time import monotonic_ns
-from typing import NamedTuple
+from typing import Final
 
 from famulus.core.session.worker import Given
 from famulus.wire import limits, reasons
-from famulus.worker.services import Service
+from famulus.worker.service import Service
 from famulus.worker.task import read_task
 
 log = logging.getLogger("famulus.worker")
 
-REASON_CHARS_MAX = 300
+REASON_CHARS_MAX: Final = 300
 
-EXPIRED = reasons.reason(reasons.EXPIRED, "its time was over before the worker got to it")
-
-
-class Call(NamedTuple):
-    given: Given
-    service: Service
-    deadline_ns: int
+EXPIRED: Final = reasons.reason(reasons.EXPIRED, "its time was over before the worker got to it")
 
 
-class Answer(NamedTuple):
-    given: Given
-    #: Empty: the outcome is OK. Otherwise it is an ERROR, and this is why.
-    reason: str
-    body: bytes
+class Call:
+    __slots__ = ("deadline_ns", "given", "service")
+
+    def __init__(self, given: Given, service: Service, deadline_ns: int) -> None:
+        self.given = given
+        self.service = service
+        self.deadline_ns = deadline_ns
+
+
+class Answer:
+    __slots__ = ("body", "given", "reason")
+
+    def __init__(self, given: Given, reason: str, body: bytes) -> None:
+        self.given = given
+        #: Empty: the outcome is OK. Otherwise it is an ERROR, and this is why.
+        self.reason = reason
+        self.body = body
 
 
 def perform(call: Call) -> Answer:
@@ -46,13 +52,13 @@ def perform(call: Call) -> Answer:
 
 def attempt(call: Call) -> tuple[Answer, str]:
     """The answer, and the traceback of what was raised."""
-    given, service, deadline_ns = call
-    if deadline_ns <= monotonic_ns():
+    given, service = call.given, call.service
+    if call.deadline_ns <= monotonic_ns():
         return Answer(given, EXPIRED, b""), ""
     try:
         body = given.body
         if service.wants_task:
-            result = service.function(body, read_task(given.header, body, deadline_ns))
+            result = service.function(body, read_task(given.header, body, call.deadline_ns))
         else:
             result = service.function(body)
         return Answer(given, "", to_bytes(result)), ""

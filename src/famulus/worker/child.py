@@ -37,10 +37,10 @@ class Child:
 
     def perform(self, call: Call) -> Answer:
         """Have the child call the function. EOFError if the child died of it."""
-        given, service, deadline_ns = call
-        name = service.name.encode()
+        given = call.given
+        name = call.service.name.encode()
         try:
-            head = _CALL.pack(len(name), len(given.header), len(given.body), deadline_ns)
+            head = _CALL.pack(len(name), len(given.header), len(given.body), call.deadline_ns)
             self._line.sendall(head + name + given.header)
             self._line.sendall(given.body)
             reason, trace, body = _read_parts(self._line, _ANSWER.unpack(_read(self._line, _ANSWER.size)))

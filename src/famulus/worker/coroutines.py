@@ -67,13 +67,13 @@ class Coroutines:
 
 async def _answer(call: Call) -> Answer:
     """As `calls.perform`, with an await in the middle."""
-    given, service, deadline_ns = call
-    if deadline_ns <= monotonic_ns():
+    given, service = call.given, call.service
+    if call.deadline_ns <= monotonic_ns():
         return Answer(given, EXPIRED, b"")
     try:
         body = given.body
         if service.wants_task:
-            result = await service.function(body, read_task(given.header, body, deadline_ns))
+            result = await service.function(body, read_task(given.header, body, call.deadline_ns))
         else:
             result = await service.function(body)
         return Answer(given, "", to_bytes(result))

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from famulus.errors import SettingsError
 from famulus.wire import limits
-
-#: Takes `(body)` or `(body, task)`; gives what `calls.to_bytes` takes, or a coroutine of that.
-Function = Callable[..., Any]
-
-
-class Service:
-    """A name and its function, with what has to be known about the function to call it."""
-
-    __slots__ = ("asynchronous", "function", "name", "wants_task")
-
-    def __init__(self, name: str, function: Function) -> None:
-        self.name = name
-        self.function = function
-        self.wants_task = _wants_task(name, function)
-        call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
-        self.asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+from famulus.worker.service import Function, Service
 
 
 class Services:
@@ -61,18 +44,3 @@ def _check_name(name: str) -> None:
         raise SettingsError(
             f"service {name!r}: a name has 1 to {limits.NAME_CHARS_MAX} characters, none of them control characters"
         )
-
-
-def _wants_task(name: str, function: Function) -> bool:
-    """True for `f(body, task)`. A second parameter with a default is the function's own, unless it is named task."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False  # some functions in C do not tell
-    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    needed = [each for each in positional if each.default is each.empty]
-    variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
-    keywords = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
-    if len(needed) > 2 or keywords or not (positional or variadic):
-        raise SettingsError(f"service {name!r}: its function must take (body) or (body, task)")
-    return len(needed) == 2 or any(each.name == "task" for each in positional[1:2])

@@ -1,7 +1,8 @@
-"""One run of a worker: the loop of its I/O thread, between the broker and the runners. Runs no function itself.
+"""One run of a worker: the I/O between the broker and the runners, and the quick functions.
 
-So a function, however long it takes, never keeps a heartbeat waiting. The link and the session belong to this thread
-alone; calls and answers pass between it and the runners in batches, and a bell wakes it.
+The link, the session and all else here belong to the thread that holds the baton; calls and answers pass between it
+and the runners in batches, and a bell wakes it. Functions that were quick so far it calls itself. If one of them is
+not, another thread goes on with the I/O: a function, however long it takes, never keeps a heartbeat waiting.
 
 Waits until something is there or due; looks at the link, takes in messages, starts calls, sends answers; and again.
 """
@@ -10,7 +11,10 @@ from __future__ import annotations
 
 import logging
 import random
+from collections import deque
+from threading import Event
 from time import monotonic_ns
+from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.worker import Given, State, WorkerSession
@@ -19,10 +23,15 @@ from famulus.net.link import BATCH_MAX, Change, Link
 from famulus.net.sockets import new_context, outside_dealer
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import reasons
-from famulus.worker.calls import Answer, Call
+from famulus.worker.baton import Baton
+from famulus.worker.calls import Answer, Call, perform
 from famulus.worker.runner import Runner
 from famulus.worker.services import Services
 from famulus.worker.settings import Settings
+from famulus.worker.threads import Threads
+
+#: No answer waits longer than about this for the functions that are run after its own.
+HOLD_NS: Final = NS_PER_MS
 
 log = logging.getLogger("famulus.worker")
 
@@ -50,6 +59,13 @@ class Shift:
         self._bell = bell
         self._ending = ending
         self._runners = runners
+        #: Quick functions need no thread of its own, but processes are there for a reason.
+        self._threads = runners[0] if isinstance(runners[0], Threads) else None
+        self._baton = Baton(self._lead)
+        #: Quick calls that the holder of the baton is about to run.
+        self._here: deque[Call] = deque()
+        self._finished = Event()
+        self._error: BaseException | None = None
         self._session = WorkerSession(
             settings.identity, services.names, settings.capacity, settings.heartbeat_ms, random.random
         )
@@ -76,31 +92,65 @@ class Shift:
 
     def run(self) -> bool:
         """Until drained or told to stop. True if no task was given up."""
-        while not self._over():
-            ready = self._waiting.wait(0 if self._look_again else self._next_due_ns())
-            if self._bell.fd in ready:
-                self._bell.answer()
-            now_ns = monotonic_ns()
-            if self._link.monitor in ready or not self._link.up:
-                self._follow_link(now_ns)
-            self._pass(now_ns)
+        self._baton.start()
+        self._finished.wait()
+        if self._error is not None:
+            raise self._error
         return not self.running
 
-    def close(self) -> None:
+    def close(self) -> bool:
+        """False if a function did not come back, and may still do so later."""
+        ended = self._baton.close()
         self._link.close()
         self._context.term()
         self._waiting.close()
+        return ended
+
+    def _lead(self, turn: int) -> None:
+        """What the holder of the baton does, from the first turn on or from where another one got stuck."""
+        try:
+            if turn > 1:
+                self._take_over()
+            while not self._over():
+                ready = self._waiting.wait(0 if self._look_again else self._next_due_ns())
+                if self._bell.fd in ready:
+                    self._bell.answer()
+                now_ns = monotonic_ns()
+                if self._link.monitor in ready or not self._link.up:
+                    self._follow_link(now_ns)
+                if not self._pass(now_ns, turn):
+                    return
+        except BaseException as error:
+            self._error = error
+        self._finished.set()
+
+    def _take_over(self) -> None:
+        """The one before us is in a function that was not quick; what it left behind goes to the threads."""
+        assert self._threads is not None
+        left = list(self._here)
+        self._here.clear()
+        self.running += 1 + len(left)
+        self._threads.adopt()
+        self._threads.start(left)
 
     # -- one pass -----------------------------------------------------------------------------------------------
 
-    def _pass(self, now_ns: int) -> None:
+    def _pass(self, now_ns: int, turn: int) -> bool:
+        """False if another one has the baton now, and nothing here is ours any more."""
         session = self._session
-        batch = self._link.recv()
-        self._look_again = len(batch) == BATCH_MAX
-        if batch:
+        while batch := self._link.recv():
+            self._look_again = whole = len(batch) >= BATCH_MAX
             given = session.on_messages(now_ns, batch)
             if given:
                 self._start(given, now_ns)
+                if self._here and not self._run_here(turn):
+                    return False
+            self._send()
+            # Whoever sent must look again, which costs less here than after another wait. But there is more to do.
+            if whole or not self._look_again:
+                break
+        else:
+            self._look_again = False
         self._answer(now_ns)
         if self._ending.soon:
             self._drain(now_ns)
@@ -108,6 +158,7 @@ class Shift:
         self._relink(now_ns)
         self._send()
         self._tell(now_ns)
+        return True
 
     def _follow_link(self, now_ns: int) -> None:
         for change in self._link.changes():
@@ -129,29 +180,56 @@ class Shift:
                 continue
             left_ms = request.timeout_ms
             call = Call(each, service, NEVER_NS if left_ms is None else now_ns + left_ms * NS_PER_MS)
-            (async_calls if service.asynchronous else sync_calls).append(call)
+            if service.asynchronous:
+                async_calls.append(call)
+            elif self._threads is not None and service.pace.quick:
+                self._here.append(call)
+            else:
+                sync_calls.append(call)
         for runner, calls in zip(self._runners, (sync_calls, async_calls), strict=False):
             if calls:
                 self.running += len(calls)
                 runner.start(calls)
+
+    def _run_here(self, turn: int) -> bool:
+        """Call quick functions. False if one was not, and another thread has the baton now."""
+        baton, here = self._baton, self._here
+        sent_ns = began_ns = monotonic_ns()
+        while here:
+            call = here.popleft()
+            baton.out(began_ns)
+            answer = perform(call)
+            ended_ns = monotonic_ns()
+            call.service.pace.note(ended_ns - began_ns)
+            if not baton.back(turn):
+                assert self._threads is not None
+                self._threads.bring(answer)
+                return False
+            self._hand_in(answer)
+            if ended_ns - sent_ns > HOLD_NS:
+                self._send()
+                sent_ns = ended_ns
+            began_ns = ended_ns
+        return True
 
     def _answer(self, now_ns: int) -> None:
         for runner in self._runners:
             answers = runner.take(now_ns)
             if answers:
                 self.running -= len(answers)
-                self._hand_in(answers)
+                for answer in answers:
+                    self._hand_in(answer)
             if runner.failure:
                 raise FamulusError(runner.failure)
         if self._refusals:
-            self._hand_in(self._refusals)
+            for answer in self._refusals:
+                self._hand_in(answer)
             self._refusals.clear()
 
-    def _hand_in(self, answers: list[Answer]) -> None:
-        hand_in = self._session.answer
-        for given, reason, body in answers:
-            if not hand_in(given.ticket, given.task, "ERROR" if reason else "OK", reason, body):
-                log.debug("the answer to task %s comes after its broker was lost", given.task.message_id)
+    def _hand_in(self, answer: Answer) -> None:
+        given, reason = answer.given, answer.reason
+        if not self._session.answer(given.ticket, given.task, "ERROR" if reason else "OK", reason, answer.body):
+            log.debug("the answer to task %s comes after its broker was lost", given.task.message_id)
 
     def _send(self) -> None:
         """What the link does not take now stays; its descriptor tells when there is room again."""

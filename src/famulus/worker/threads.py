@@ -55,6 +55,14 @@ class Threads:
     def next_due_ns(self) -> int:
         return self._growth.next_due_ns
 
+    def adopt(self) -> None:
+        """Somebody else's thread runs a call already, and will bring its answer with `bring`."""
+        self._running += 1
+
+    def bring(self, answer: Answer) -> None:
+        self._answers.append(answer)
+        self._bell.ring()
+
     def add(self, run: Callable[[Call], Answer]) -> None:
         """One more thread, which answers each call with what `run` gives. `run` must not raise."""
         # Daemons: a function that never comes back must not keep the process from ending.
@@ -86,6 +94,8 @@ class Threads:
                 return
             began_ns = monotonic_ns()
             result = run(call)
-            lasted(monotonic_ns() - began_ns)
+            lasted_ns = monotonic_ns() - began_ns
+            lasted(lasted_ns)
+            call.service.pace.note(lasted_ns)
             answer(result)
             ring()

@@ -166,13 +166,15 @@ class Worker:
         # The nursery comes first: a fork must not copy our threads' locks and zmq's sockets.
         nursery = self._open_nursery(closing)
         bell = Bell()
-        runners: list[Runner] = []
-        closing.callback(_close_runners, runners, bell)
-        runners.append(self._sync_runner(bell, nursery))
+        closers: list[Callable[[], bool]] = []
+        closing.callback(_close_all, closers, bell)
+        runners = [self._sync_runner(bell, nursery)]
+        closers.append(runners[0].close)
         if any(service.asynchronous for service in self._services):
             runners.append(Coroutines(bell))
+            closers.append(runners[1].close)
         shift = Shift(self.settings, self._services, bell, self._ending, runners)
-        closing.callback(shift.close)
+        closers.insert(0, shift.close)
         self._bell = bell
         bell.ring()  # for a stop that came before there was a bell
         return shift.run()
@@ -209,8 +211,8 @@ class Worker:
                 signal.signal(number, what)
 
 
-def _close_runners(runners: list[Runner], bell: Bell) -> None:
-    ended = [runner.close() for runner in runners]
+def _close_all(closers: list[Callable[[], bool]], bell: Bell) -> None:
+    ended = [close() for close in closers]
     # A function that was given up may still come back and ring; a closed number could be somebody else's by then.
     if all(ended):
         bell.close()

@@ -36,7 +36,9 @@ def test_bodies() -> None:
     ("outcome", "kind", "exit_code"), [("ERROR", TaskError, 1), ("REJECTED", Rejected, 3), ("UNKNOWN", Unknown, 4)]
 )
 def test_an_outcome_that_is_not_ok_is_an_error(outcome: str, kind: type[OutcomeError], exit_code: int) -> None:
-    error = rules.error_of(Done(None, outcome, "id", "code: words: more", b"body"))  # type: ignore[arg-type]
+    done = Done(None, "id", b"", [], 0, 0)
+    done.outcome, done.reason, done.body = outcome, "code: words: more", b"body"  # type: ignore[assignment]
+    error = rules.error_of(done)
     assert type(error) is kind
     assert (error.outcome, error.code, error.reason) == (outcome, "code", "code: words: more")
     assert (error.message_id, error.body, error.exit_code) == ("id", b"body", exit_code)

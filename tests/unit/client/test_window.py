@@ -6,12 +6,14 @@ import random
 
 import pytest
 
-from famulus.client.window import Place, Window
+from famulus.client.window import Window
 from famulus.core.session.client import Done
 
 
 def done(number: int) -> Done:
-    return Done(None, "OK", "", "", str(number).encode())
+    ended = Done(None, "", b"", [], 0, 0)
+    ended.place, ended.body = number, str(number).encode()
+    return ended
 
 
 def bodies(taken: list[Done]) -> list[int]:
@@ -20,21 +22,20 @@ def bodies(taken: list[Done]) -> list[int]:
 
 def test_in_order_it_waits_for_the_next_one() -> None:
     window = Window(True, lambda: None)
-    places = [Place(window, number) for number in range(4)]
-    places[1](done(1))
-    places[2](done(2))
+    window(done(1))
+    window(done(2))
     assert window.take() == []
-    places[0](done(0))
+    window(done(0))
     assert bodies(window.take()) == [0, 1, 2]
     assert window.take() == []
-    places[3](done(3))
+    window(done(3))
     assert bodies(window.take()) == [3]
 
 
 def test_as_they_come() -> None:
     window = Window(False, lambda: None)
     for number in (2, 0, 1):
-        window.put(number, done(number))
+        window(done(number))
     assert bodies(window.take()) == [2, 0, 1]
     assert window.take() == []
 
@@ -42,8 +43,8 @@ def test_as_they_come() -> None:
 def test_each_answer_wakes_the_taker() -> None:
     woken = []
     window = Window(True, lambda: woken.append(True))
-    window.put(1, done(1))
-    window.put(0, done(0))
+    window(done(1))
+    window(done(0))
     assert len(woken) == 2
 
 
@@ -55,7 +56,7 @@ def test_in_any_order_of_coming_all_are_given_once_and_in_order(seed: int) -> No
     window = Window(True, lambda: None)
     given: list[int] = []
     for number in numbers:
-        window.put(number, done(number))
+        window(done(number))
         if chance.random() < 0.3:
             given += bodies(window.take())
     assert given + bodies(window.take()) == list(range(100))

@@ -15,7 +15,7 @@ from famulus.net.waiting import Bell, Waiting
 from famulus.wire import headers
 from famulus.worker.calls import Answer, Call
 from famulus.worker.runner import Runner
-from famulus.worker.services import Function, Service
+from famulus.worker.service import Function, Service
 
 MakeCall = Callable[..., Call]
 Collect = Callable[[Runner, int], list[Answer]]

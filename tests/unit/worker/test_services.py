@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from famulus.errors import SettingsError
-from famulus.worker.services import Service, Services
+from famulus.worker.service import Service
+from famulus.worker.services import Services
 
 
 def plain(body: bytes) -> bytes:

@@ -203,7 +203,7 @@ class Assignment:
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
         self._to_workers.append([session.peer, ticket, task.worker_header(now_ns), task.body])
-        if not task.terms.at_least_once:
+        if not task.flow.at_least_once:
             # It is never given out again, so its body need not be kept.
             if task.stage != NEW:
                 self.open_bytes -= len(task.body)
@@ -306,7 +306,7 @@ class Assignment:
             if stage != NEW:
                 self.open_bytes -= len(task.body)
             task.body = b""
-        self._to_clients.append([task.client, task.envelope, task.client_head + task.message_id + tail, body])
+        self._to_clients.append([task.client, task.envelope, task.client_header(tail), body])
 
 
 def _waits_until_ns(task: Task) -> int:

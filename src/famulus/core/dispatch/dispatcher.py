@@ -16,6 +16,7 @@ The shell around it reads sockets, calls `on_...(now_ns, batch)`, sends what has
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.assignment import Assignment, Frames
@@ -23,6 +24,7 @@ from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.held import Held
+from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.dispatch.questions import Question, Questions
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
@@ -32,12 +34,14 @@ from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import write_error
 
-TERMS_REMEMBERED = 4096
+TERMS_REMEMBERED: Final = 4096
 
-_BAD_FRAMES = write_error(reasons.BAD_FRAMES, "a message is [envelope][header][body], the envelope at most 255 bytes")
-_HEADER_TOO_LARGE = write_error(reasons.TOO_LARGE, f"a header has at most {limits.HEADER_BYTES_MAX} bytes")
-_POISON = write_error(reasons.BAD_HEADER, "no router could read this header")
-_NOT_CONNECTED = write_error(reasons.NOT_CONNECTED, "connect again")
+_BAD_FRAMES: Final = write_error(
+    reasons.BAD_FRAMES, "a message is [envelope][header][body], the envelope at most 255 bytes"
+)
+_HEADER_TOO_LARGE: Final = write_error(reasons.TOO_LARGE, f"a header has at most {limits.HEADER_BYTES_MAX} bytes")
+_POISON: Final = write_error(reasons.BAD_HEADER, "no router could read this header")
+_NOT_CONNECTED: Final = write_error(reasons.NOT_CONNECTED, "connect again")
 
 
 class Dispatcher:
@@ -46,12 +50,10 @@ class Dispatcher:
         self.to_clients: list[Frames] = []
         self.to_workers: list[Frames] = []
         self.bounds = bounds
+        self._body_bytes_max = bounds.body_bytes_max
         self.counters = Counters()
         self.flows = Flows(bounds.flows_max)
-        # The ids that we make ourselves are UUIDs, too: a random part for this dispatcher's life, and a count.
-        digits = f"{first_number & 0xFFFFFFFFFFFFFFFF:016x}"
-        self._id_head = f'"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-a{digits[13:16]}-'.encode()
-        self._made_ids = 0
+        self._message_ids = MessageIds(first_number)
         self.questions = Questions(first_number, self.counters)
         self.assignment = Assignment(
             self.to_clients,
@@ -83,9 +85,9 @@ class Dispatcher:
     # -- messages come ------------------------------------------------------------------------------------------
 
     def on_clients(self, now_ns: int, batch: list[Frames]) -> None:
-        ask = self.questions.ask
-        flow_of = self.flows.get
-        body_bytes_max = self.bounds.body_bytes_max
+        questions = self.questions
+        flows = self.flows.by_header
+        body_bytes_max = self._body_bytes_max
         for message in batch:
             if (
                 len(message) != 4
@@ -97,21 +99,20 @@ class Dispatcher:
                 self.to_clients.append(self._refusal(message))
                 continue
             client, envelope, header, body = message
-            flow = flow_of(header)
+            flow = flows.get(header)
             if flow is not None:
                 self._follow(flow, client, envelope, body, now_ns)
                 continue
-            ask(Question(inner.FROM_CLIENT, client, envelope, header, body, now_ns))
+            questions.ask(Question(inner.FROM_CLIENT, client, envelope, header, body, now_ns))
 
     def on_workers(self, now_ns: int, batch: list[Frames]) -> None:
-        ask = self.questions.ask
-        sessions = self.sessions
+        questions, assignment, sessions = self.questions, self.assignment, self.sessions
+        by_peer = sessions.by_peer
         plain_ok = self.bounds.flows_max > 0
-        plain_answer = self.assignment.plain_answer
-        body_bytes_max = self.bounds.body_bytes_max
+        body_bytes_max = self._body_bytes_max
         for message in batch:
             peer = message[0]
-            session = sessions.by_peer.get(peer)
+            session = by_peer.get(peer)
             if session is not None:
                 session.seen_ns = now_ns
             elif sessions.ignored(peer, now_ns):
@@ -129,16 +130,16 @@ class Dispatcher:
                 continue
             _, envelope, header, body = message
             if session is None:
-                ask(Question(inner.FROM_STRANGER, peer, envelope, header, body, now_ns))
+                questions.ask(Question(inner.FROM_STRANGER, peer, envelope, header, body, now_ns))
             elif envelope in session.running:
-                if not (plain_ok and plain_answer(session, envelope, header, body, now_ns)):
-                    task = self.assignment.ticket_back(session, envelope, now_ns)
+                if not (plain_ok and assignment.plain_answer(session, envelope, header, body, now_ns)):
+                    task = assignment.ticket_back(session, envelope, now_ns)
                     if task is not None:
-                        ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
+                        questions.ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
                 if session.farewell is not None and not session.running:
                     sessions.end(session, now_ns)
             else:
-                ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
+                questions.ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
     def on_router(self, now_ns: int, router_id: bytes, decisions: list[Frames]) -> None:
         answered = self.questions.answered
@@ -220,14 +221,15 @@ class Dispatcher:
     @property
     def next_due_ns(self) -> int:
         """When `on_tick` wants to be called next, if nothing happens before."""
-        return min(
-            self.assignment.timers.next_due_ns,
-            self.sessions.next_due_ns,
-            self.questions.next_due_ns,
-            self._drained_by_ns if self.assignment.open_tasks else NEVER_NS,
-            self._settled_at_ns + 2 * TICK_NS if self._settled_at_ns else NEVER_NS,
-            self.held.next_due_ns,
-        )
+        # In pairs: compiled code compares two numbers by itself, and asks Python about more.
+        due_ns = min(self.assignment.timers.next_due_ns, self.sessions.next_due_ns)
+        due_ns = min(due_ns, self.questions.next_due_ns)
+        due_ns = min(due_ns, self.held.next_due_ns)
+        if self.assignment.open_tasks:
+            due_ns = min(due_ns, self._drained_by_ns)
+        if self._settled_at_ns:
+            due_ns = min(due_ns, self._settled_at_ns + 2 * TICK_NS)
+        return due_ns
 
     def drain(self, now_ns: int, within_ns: int) -> None:
         """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
@@ -275,39 +277,16 @@ class Dispatcher:
         terms = self._terms.get(terms_frame)
         if terms is None:
             terms = self._remember(terms_frame)
-        task = Task(
-            question.asker,
-            question.envelope,
-            question.body,
-            question.seen_ns,
-            service,
-            terms,
-            worker_head,
-            client_head,
-            message_id,
-        )
+        flow = Flow(service, terms, worker_head, client_head)
+        task = Task(question.asker, question.envelope, question.body, question.seen_ns, flow, message_id)
         self.assignment.accept(task, now_ns)
         if epoch and service.expected_by_ns == NEVER_NS:
-            flow = Flow(service, terms, worker_head, client_head)
             self.flows.install(question.header, epoch, flow)
 
     def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes, now_ns: int) -> None:
         """A header that is known: what a router once decided holds for this task too."""
         self.counters.by_flow += 1
-        self._made_ids += 1
-        message_id = b'%b%012x"' % (self._id_head, self._made_ids)
-        task = Task(
-            client,
-            envelope,
-            body,
-            now_ns,
-            flow.service,
-            flow.terms,
-            flow.worker_head,
-            flow.client_head,
-            message_id,
-        )
-        self.assignment.accept(task, now_ns)
+        self.assignment.accept(Task(client, envelope, body, now_ns, flow, self._message_ids.next()), now_ns)
 
     def _on_answer(self, question: Question, decision: Frames, now_ns: int) -> None:
         _demand(question.task is not None)

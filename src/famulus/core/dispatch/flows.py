@@ -8,53 +8,69 @@ full, the oldest flow makes room, and its next task asks a router again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from famulus.core.clock import NS_PER_MS
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.service import Service
     from famulus.wire.inner import Terms
 
 #: A longer header is not worth remembering: it is hardly one that comes again.
-HEADER_BYTES_MAX = 1024
+HEADER_BYTES_MAX: Final = 1024
 
 
-class Flow(NamedTuple):
-    service: Service
-    terms: Terms
-    worker_head: bytes
-    client_head: bytes
+class Flow:
+    """A router's decision about a header, and what every task with that header would have to work out again."""
+
+    __slots__ = ("at_least_once", "client_head", "first_tail", "service", "terms", "timeout_ns", "worker_head")
+
+    def __init__(self, service: Service, terms: Terms, worker_head: bytes, client_head: bytes) -> None:
+        self.service = service
+        self.terms = terms
+        #: Headers up to the hole for the message_id, which is a JSON text here.
+        self.worker_head = worker_head
+        self.client_head = client_head
+        self.at_least_once = terms.at_least_once
+        self.timeout_ns = terms.timeout_ms * NS_PER_MS
+        #: How the header for a worker ends if it gets the task as soon as it comes; most do.
+        self.first_tail = tail(1, terms.timeout_ms)
+
+
+def tail(attempt: int, left_ms: int) -> bytes:
+    """The end of a header for a worker, behind the message_id."""
+    return b',"attempt":%d,"timeout_ms":%d}' % (attempt, left_ms)
 
 
 class Flows:
     def __init__(self, flows_max: int) -> None:
         self._flows_max = flows_max
-        self._flows: dict[bytes, Flow] = {}
-        #: Looked up by header; a plain dict's own method, since every task comes by here.
-        self.get = self._flows.get
+        #: Everybody may look a header up here, without a call, since every task comes by; only we change it.
+        self.by_header: dict[bytes, Flow] = {}
         self.epoch = 1
 
     def __len__(self) -> int:
-        return len(self._flows)
+        return len(self.by_header)
 
     def install(self, header: bytes, epoch: int, flow: Flow) -> None:
         """Remember a decision, unless it was made under another configuration than ours."""
         if epoch != self.epoch or len(header) > HEADER_BYTES_MAX or not self._flows_max:
             return
-        if len(self._flows) >= self._flows_max and header not in self._flows:
-            del self._flows[next(iter(self._flows))]
-        self._flows[header] = flow
+        if len(self.by_header) >= self._flows_max and header not in self.by_header:
+            del self.by_header[next(iter(self.by_header))]
+        self.by_header[header] = flow
 
     def move_to(self, epoch: int) -> None:
         """There is a new configuration: whatever was decided under the old one is void."""
         # Only forward: a router that has not heard of it yet must not bring the old one back.
         if epoch > self.epoch:
             self.epoch = epoch
-            self._flows.clear()
+            self.by_header.clear()
 
     def clear(self) -> None:
-        self._flows.clear()
+        self.by_header.clear()
 
     def close(self) -> None:
         """Nothing is remembered from now on: every task is to be asked about."""
         self._flows_max = 0
-        self._flows.clear()
+        self.by_header.clear()

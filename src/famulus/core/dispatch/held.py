@@ -90,7 +90,11 @@ class Held:
 
     @property
     def next_due_ns(self) -> int:
-        return min((line.try_ns for line in self._lines.values()), default=NEVER_NS)
+        due_ns: int = NEVER_NS
+        for line in self._lines.values():
+            if line.try_ns < due_ns:
+                due_ns = line.try_ns
+        return due_ns
 
     def _take(self, line: _Line, count: int) -> list[Frames]:
         taken = [line.messages.popleft() for _ in range(min(count, len(line.messages)))]

@@ -8,7 +8,7 @@ given up.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from famulus.core.dispatch.counters import Counters
     from famulus.core.dispatch.task import Task
 
-ROUTER_HEARTBEAT_NS = 500 * NS_PER_MS
-ROUTER_SILENCE_NS = 3 * ROUTER_HEARTBEAT_NS
-OFFERS_MAX = 3
+ROUTER_HEARTBEAT_NS: Final = 500 * NS_PER_MS
+ROUTER_SILENCE_NS: Final = 3 * ROUTER_HEARTBEAT_NS
+OFFERS_MAX: Final = 3
 
 
 class Question:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
@@ -13,9 +15,9 @@ from famulus.wire import reasons
 from famulus.wire.headers import write_error
 from famulus.wire.inner import SessionTerms
 
-_TAKEN = write_error(reasons.CONFLICT, "another worker connected with this identity")
-_FULL = write_error(reasons.OVERLOAD, "this broker has all the workers or services it can hold")
-_CLOSED = write_error(reasons.DISABLED, "this broker is shutting down")
+_TAKEN: Final = write_error(reasons.CONFLICT, "another worker connected with this identity")
+_FULL: Final = write_error(reasons.OVERLOAD, "this broker has all the workers or services it can hold")
+_CLOSED: Final = write_error(reasons.DISABLED, "this broker is shutting down")
 
 
 class Sessions:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NS_PER_MS
+from famulus.core.dispatch.flows import Flow, tail
 from famulus.core.timers import Timed
 
 if TYPE_CHECKING:
-    from famulus.core.dispatch.service import Service
     from famulus.wire.inner import Terms
 
 # Stages. A task moves only forward, except that a lost worker sends an at-least-once task from RUNNING to QUEUED.
-NEW = 0  # just accepted, for an instant
-QUEUED = 1  # in the backlog
-RUNNING = 2  # in the wait queue: a worker has it
-JUDGING = 3  # the worker answered; a router reads the answer
-DONE = 4  # it has its outcome; its worker may still be busy with it
+NEW: Final = 0  # just accepted, for an instant
+QUEUED: Final = 1  # in the backlog
+RUNNING: Final = 2  # in the wait queue: a worker has it
+JUDGING: Final = 3  # the worker answered; a router reads the answer
+DONE: Final = 4  # it has its outcome; its worker may still be busy with it
 
 
 class Task(Timed):
@@ -25,41 +25,28 @@ class Task(Timed):
         "attempt",
         "body",
         "client",
-        "client_head",
         "deadline_ns",
         "envelope",
+        "flow",
         "message_id",
         "queued_ns",
         "service",
         "stage",
-        "terms",
         "ticket",
-        "worker_head",
     )
 
     def __init__(
-        self,
-        client: bytes,
-        envelope: bytes,
-        body: bytes,
-        arrived_ns: int,
-        service: Service,
-        terms: Terms,
-        worker_head: bytes,
-        client_head: bytes,
-        message_id: bytes,
+        self, client: bytes, envelope: bytes, body: bytes, arrived_ns: int, flow: Flow, message_id: bytes
     ) -> None:
         self.bucket = None
         self.client = client
         self.envelope = envelope
         self.body = body
         self.arrived_ns = arrived_ns
-        self.deadline_ns = arrived_ns + terms.timeout_ms * NS_PER_MS
-        self.service = service
-        self.terms = terms
-        #: Headers up to the hole for the message_id, which is a JSON text here.
-        self.worker_head = worker_head
-        self.client_head = client_head
+        self.deadline_ns = arrived_ns + flow.timeout_ns
+        self.flow = flow
+        self.service = flow.service
+        #: A JSON text, as it stands in headers.
         self.message_id = message_id
         self.attempt = 0
         self.stage = NEW
@@ -69,5 +56,16 @@ class Task(Timed):
 
     def worker_header(self, now_ns: int) -> bytes:
         """The header that the worker sees: what the router prepared, the id, the attempt and the time left."""
+        flow = self.flow
+        if self.attempt == 1 and now_ns == self.arrived_ns:
+            return flow.worker_head + self.message_id + flow.first_tail
         left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
-        return b'%b%b,"attempt":%d,"timeout_ms":%d}' % (self.worker_head, self.message_id, self.attempt, left_ms)
+        return flow.worker_head + self.message_id + tail(self.attempt, left_ms)
+
+    def client_header(self, end: bytes) -> bytes:
+        """The header that the client sees: what the router prepared, the id, and how the task ended."""
+        return self.flow.client_head + self.message_id + end
+
+    @property
+    def terms(self) -> Terms:
+        return self.flow.terms

@@ -7,9 +7,7 @@ the deadline, it is UNKNOWN.
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import islice
-from typing import NamedTuple
+from typing import Final
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.delivery import Outcome
@@ -20,42 +18,65 @@ from famulus.wire import headers, limits, reasons
 Frames = list[bytes]
 
 #: How long after its deadline a task may still be answered by the broker before its silence means that it is lost.
-GRACE_NS = 1 * NS_PER_S
+GRACE_NS: Final = 1 * NS_PER_S
 #: A task that waited for its connection for more than this part of its time-out tells the broker what is left of it.
 #: Others keep their header as it is, since a header that the broker knows is cheap for it.
-STALE_PART = 8
-HEADERS_REMEMBERED = 1024
+STALE_PART: Final = 8
+HEADERS_REMEMBERED: Final = 1024
+
+_SENT: Frames = []
 
 
-class Done(NamedTuple):
-    """How a task ended. `token` is whatever the caller gave when it submitted the task."""
-
-    token: object
-    outcome: Outcome
-    message_id: str
-    reason: str
-    body: bytes
+#: How a header begins and ends that says OK and nothing else. Most do, and need not be read any further.
+_OK_HEAD: Final = b'{"request":"TASK","type":"RESPONSE",'
+_OK_TAIL: Final = b',"outcome":"OK"}'
 
 
-class _Pending(Timed):
-    __slots__ = ("deadline_ns", "message", "message_id", "sent", "submitted_ns", "token")
+class Done(Timed):
+    """A task of this client: while it is open only its session knows it, and whoever is given it learns how it ended.
 
-    def __init__(self, token: object, message: Frames, message_id: str, submitted_ns: int, deadline_ns: int) -> None:
+    One object for both, since each costs every task.
+    """
+
+    __slots__ = (
+        "body",
+        "deadline_ns",
+        "envelope",
+        "message",
+        "message_id",
+        "outcome",
+        "place",
+        "reason",
+        "sent",
+        "submitted_ns",
+        "token",
+    )
+
+    def __init__(
+        self, token: object, message_id: str, envelope: bytes, message: Frames, submitted_ns: int, deadline_ns: int
+    ) -> None:
         self.bucket = None
+        #: Whatever the caller gave when it submitted the task, and which of several it is there.
         self.token = token
-        self.message = message
+        self.place = 0
+        #: Of a plain OK only the id that the caller gave is known, if it gave one.
         self.message_id = message_id
+        self.envelope = envelope
+        self.message = message
         self.submitted_ns = submitted_ns
         self.deadline_ns = deadline_ns
         self.sent = False
+        self.outcome: Outcome = "UNKNOWN"
+        self.reason = ""
+        self.body = b""
 
 
 class ClientSession:
     def __init__(self, first_number: int = 0) -> None:
         self._number = first_number
-        self._pending: dict[bytes, _Pending] = {}
-        self._unsent: deque[_Pending] = deque()
-        self._timers: Timers[_Pending] = Timers()
+        self._pending: dict[bytes, Done] = {}
+        self._unsent: list[Done] = []
+        self._timers: Timers[Done] = Timers()
         self._headers: dict[tuple[str, int, int], bytes] = {}
         #: Answers to nothing that is open: late ones, or those of a broker's former life.
         self.late = 0
@@ -77,39 +98,50 @@ class ClientSession:
         timeout_ms: int,
         priority: int = limits.PRIORITY_DEFAULT,
         message_id: str = "",
+        place: int = 0,
     ) -> None:
         self._number += 1
         envelope = self._number.to_bytes(8, "big")
         header = self._header(service, timeout_ms, priority, message_id)
-        pending = _Pending(token, [envelope, header, body], message_id, now_ns, now_ns + timeout_ms * NS_PER_MS)
+        deadline_ns = now_ns + timeout_ms * NS_PER_MS
+        pending = Done(token, message_id, envelope, [envelope, header, body], now_ns, deadline_ns)
+        pending.place = place
         self._pending[envelope] = pending
         self._unsent.append(pending)
-        self._timers.set(pending, pending.deadline_ns)
+        self._timers.set(pending, deadline_ns)
 
     def next_to_send(self, now_ns: int, limit: int) -> list[Frames]:
         """The oldest unsent messages; `on_sent` says how many of them the connection took."""
-        if self._unsent and _is_stale(self._unsent[0], now_ns):
-            for pending in islice(self._unsent, limit):
+        first = self._unsent[:limit]
+        if first and _is_stale(first[0], now_ns):
+            for pending in first:
                 if _is_stale(pending, now_ns):
                     _shorten_timeout(pending, now_ns)
-        return [pending.message for pending in islice(self._unsent, limit)]
+        return [pending.message for pending in first]
 
     def on_sent(self, count: int) -> None:
-        for _ in range(count):
-            pending = self._unsent.popleft()
+        for pending in self._unsent[:count]:
             pending.sent = True
-            pending.message = pending.message[:1]  # the envelope is all that the answer needs; the body can go
+            pending.message = _SENT  # the envelope is all that the answer needs; the body can go
+        del self._unsent[:count]
 
     def on_messages(self, batch: list[Frames]) -> list[Done]:
         done: list[Done] = []
+        all_pending, timers = self._pending, self._timers
         for message in batch:
-            pending = self._pending.get(message[0]) if len(message) == 3 else None
+            pending = all_pending.get(message[0]) if len(message) == 3 else None
             if pending is None or not pending.sent:
                 self.late += 1
                 continue
-            del self._pending[message[0]]
-            self._timers.cancel(pending)
-            done.append(_read_answer(pending, message[1], message[2]))
+            del all_pending[message[0]]
+            timers.cancel(pending)
+            header = message[1]
+            if header.endswith(_OK_TAIL) and header.startswith(_OK_HEAD):
+                pending.outcome = "OK"
+                pending.body = message[2]
+            else:
+                _read_answer(pending, header, message[2])
+            done.append(pending)
         return done
 
     def on_lost(self) -> list[Done]:
@@ -133,7 +165,7 @@ class ClientSession:
                 # Only the few that get this far are worth a second timer.
                 self._timers.set(pending, pending.deadline_ns + GRACE_NS)
         if expired:
-            self._unsent = deque(pending for pending in self._unsent if pending.message[0] in self._pending)
+            self._unsent = [pending for pending in self._unsent if pending.envelope in self._pending]
         return done
 
     def close(self) -> list[Done]:
@@ -150,11 +182,13 @@ class ClientSession:
     def next_due_ns(self) -> int:
         return self._timers.next_due_ns
 
-    def _give_up(self, pending: _Pending, outcome: Outcome, reason: str) -> Done:
-        del self._pending[pending.message[0]]
+    def _give_up(self, pending: Done, outcome: Outcome, reason: str) -> Done:
+        del self._pending[pending.envelope]
         if pending.bucket is not None:
             self._timers.cancel(pending)
-        return Done(pending.token, outcome, pending.message_id, reason, b"")
+        pending.outcome = outcome
+        pending.reason = reason
+        return pending
 
     def _header(self, service: str, timeout_ms: int, priority: int, message_id: str) -> bytes:
         # Most tasks of a client differ only in their bodies, and the same header in the same bytes is cheap for all.
@@ -176,27 +210,29 @@ class ClientSession:
         return header
 
 
-def _is_stale(pending: _Pending, now_ns: int) -> bool:
+def _is_stale(pending: Done, now_ns: int) -> bool:
     return now_ns - pending.submitted_ns > (pending.deadline_ns - pending.submitted_ns) // STALE_PART
 
 
-def _shorten_timeout(pending: _Pending, now_ns: int) -> None:
+def _shorten_timeout(pending: Done, now_ns: int) -> None:
     envelope, header, body = pending.message
     fields = headers.read_fields(header)
     fields["timeout_ms"] = max(1, (pending.deadline_ns - now_ns) // NS_PER_MS)
     pending.message = [envelope, headers.write_fields(fields), body]
 
 
-def _read_answer(pending: _Pending, header: bytes, body: bytes) -> Done:
+def _read_answer(done: Done, header: bytes, body: bytes) -> None:
     told = headers.read_task_response(header)
     if told is not None:
-        return Done(pending.token, told.outcome, told.message_id, told.reason, body)
+        done.outcome, done.message_id, done.reason, done.body = told.outcome, told.message_id, told.reason, body
+        return
     try:
         answer = headers.read(header)
     except ProtocolError as error:
-        return Done(pending.token, "UNKNOWN", pending.message_id, str(error), b"")
+        done.reason = str(error)
+        return
     if isinstance(answer, headers.ErrorResponse):
         # The broker could not even read the request, so it gave it to nobody.
-        return Done(pending.token, "REJECTED", pending.message_id, answer.reason, b"")
-    reason = reasons.reason(reasons.BAD_HEADER, "the broker answered with something else")
-    return Done(pending.token, "UNKNOWN", pending.message_id, reason, b"")
+        done.outcome, done.reason = "REJECTED", answer.reason
+    else:
+        done.reason = reasons.reason(reasons.BAD_HEADER, "the broker answered with something else")

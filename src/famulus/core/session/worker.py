@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
+from typing import Final
 
 from famulus.core.backoff import Backoff
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -23,7 +23,7 @@ from famulus.wire import headers, limits, reasons
 Frames = list[bytes]
 
 #: Before a heartbeat is granted, this is how long an answer may take.
-FIRST_HEARTBEAT_MS = 1000
+FIRST_HEARTBEAT_MS: Final = 1000
 
 
 class State(Enum):
@@ -35,13 +35,16 @@ class State(Enum):
     GONE = "gone"
 
 
-class Given(NamedTuple):
+class Given:
     """A task that the broker gave us."""
 
-    ticket: bytes
-    task: headers.TaskRequest
-    header: bytes
-    body: bytes
+    __slots__ = ("body", "header", "task", "ticket")
+
+    def __init__(self, ticket: bytes, task: headers.TaskRequest, header: bytes, body: bytes) -> None:
+        self.ticket = ticket
+        self.task = task
+        self.header = header
+        self.body = body
 
 
 class WorkerSession:
@@ -70,6 +73,7 @@ class WorkerSession:
         self._heard_ns = 0
         self._ping_at_ns = NEVER_NS
         self._tickets: dict[bytes, None] = {}
+        self._answer_tails: dict[str, bytes] = {}
         self._backoff = Backoff(NS_PER_S // 10, 8 * NS_PER_S, chance)
 
     # -- the link -----------------------------------------------------------------------------------------------
@@ -99,17 +103,25 @@ class WorkerSession:
     def on_messages(self, now_ns: int, batch: list[Frames]) -> list[Given]:
         given: list[Given] = []
         self._heard_ns = now_ns
+        tickets = self._tickets
+        read_task_request = headers.read_task_request
+        works = self._works()
         for message in batch:
             if len(message) != 3:
                 continue
-            envelope, header, body = message
-            task = headers.read_task_request(header)
+            header = message[1]
+            task = read_task_request(header)
             if task is None:
-                self._on_header(header, body, now_ns)
-            elif self.state in (State.READY, State.DRAINING):
-                self._tickets[envelope] = None
-                given.append(Given(envelope, task, header, body))
+                self._on_header(header, message[2], now_ns)
+                works = self._works()
+            elif works:
+                ticket = message[0]
+                tickets[ticket] = None
+                given.append(Given(ticket, task, header, message[2]))
         return given
+
+    def _works(self) -> bool:
+        return self.state in (State.READY, State.DRAINING)
 
     def _on_header(self, header: bytes, body: bytes, now_ns: int) -> None:
         try:
@@ -155,7 +167,10 @@ class WorkerSession:
         if ticket not in self._tickets:
             return False
         del self._tickets[ticket]
-        header = headers.write_task_response(task.message_id, task.service, outcome, reason)
+        if outcome == "OK":
+            header = headers.ANSWER_HEAD + headers.write_text(task.message_id) + self._answer_tail(task.service)
+        else:
+            header = headers.write_task_response(task.message_id, task.service, outcome, reason)
         self.outbox.append([ticket, header, body])
         return True
 
@@ -190,6 +205,15 @@ class WorkerSession:
     @property
     def _silence_ns(self) -> int:
         return self._heartbeat_ns * limits.HEARTBEATS_UNTIL_LOST
+
+    def _answer_tail(self, service: str) -> bytes:
+        # One per service, which are few: the broker only gives what we offered, and others cannot grow it for long.
+        tail = self._answer_tails.get(service)
+        if tail is None:
+            if len(self._answer_tails) >= limits.SERVICES_PER_WORKER_MAX:
+                self._answer_tails.clear()
+            tail = self._answer_tails[service] = headers.answer_tail(service)
+        return tail
 
     # -- inside -------------------------------------------------------------------------------------------------
 

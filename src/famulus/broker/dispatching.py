@@ -1,0 +1,188 @@
+"""The dispatcher's loop: drain the sockets, let the core decide, send what it says. Decides nothing itself."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from errno import EHOSTUNREACH
+from time import monotonic_ns
+from typing import Final
+
+from famulus.broker.lifeline import Lifeline
+from famulus.broker.settings import Settings
+from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.errors import ProtocolError
+from famulus.net import sockets
+from famulus.net.pump import recv_many, recv_parcels, send_many, send_parcels
+from famulus.net.waiting import Waiting
+from famulus.wire import inner
+
+BATCH_MAX: Final = 500
+#: How often a busy dispatcher looks for what is due.
+BUSY_TICK_NS: Final = 5 * NS_PER_MS
+#: So many are remembered to take parcels.
+PARCEL_PEERS_MAX: Final = 100_000
+LINGER_MS: Final = 2000
+REPORT_NS: Final = 1 * NS_PER_S
+#: Later than planned by more than this: we were stopped or starved, and could hear nobody.
+PAUSE_NS: Final = 1 * NS_PER_S
+
+
+class Dispatching:
+    def __init__(self, settings: Settings, ipc: str, restarted: bool, lifeline: Lifeline) -> None:
+        self._lifeline = lifeline
+        self._ipc = ipc
+        self._context = context = sockets.new_context()
+        body_bytes_max = settings.bounds.body_bytes_max
+        self._clients = sockets.outside_router(context, body_bytes_max, sockets.CLIENT_PIPE_MAX)
+        self._workers = sockets.outside_router(context, body_bytes_max, sockets.WORKER_PIPE_MAX)
+        self.frontend_port = sockets.bind(self._clients, settings.host, settings.frontend_port, "frontend_port")
+        self.backend_port = sockets.bind(self._workers, settings.host, settings.backend_port, "backend_port")
+        self._routers = sockets.inside_router(context, f"ipc://{ipc}/task")
+        self._announcements = sockets.inside_sub(context, f"ipc://{ipc}/announcements")
+        declared = [name.encode() for name in settings.services]
+        # After a crash, workers come back within a heartbeat; tasks may wait for them a little longer.
+        settled_at_ns = monotonic_ns() + min(3 * settings.heartbeat_ms * NS_PER_MS, 5 * NS_PER_S) if restarted else 0
+        self._core = Dispatcher(settings.bounds, secrets.randbits(64), declared, settled_at_ns)
+        self._waiting = Waiting(once=True)
+        for source in (self._clients, self._workers, self._routers, self._announcements, lifeline.fd):
+            self._waiting.watch(source)
+        # Who sends parcels, and may be sent some.
+        self._parcel_clients: set[bytes] = set()
+        self._parcel_workers: set[bytes] = set()
+        # Which sockets may have something for us: all that have news, and all that were sent to (see `Waiting`).
+        self._look: dict[sockets.Socket | int, bool] = {}
+        self._look_at_all()
+        self._routers_expected = settings.routers
+        self._report_ns = 0
+        self._stopped = False
+
+    def run(self) -> None:
+        core = self._core
+        planned_ns = tick_ns = monotonic_ns()
+        while not self._stopped:
+            now_ns = monotonic_ns()
+            if now_ns - planned_ns > PAUSE_NS:
+                core.on_pause(now_ns - planned_ns)
+                self._look_at_all()
+            planned_ns = now_ns
+            self._read(now_ns)
+            if now_ns >= tick_ns:
+                core.on_tick(now_ns)
+                tick_ns = now_ns + BUSY_TICK_NS
+            self._flush(now_ns)
+            # After the flush: whether we are done is not known before everything has been tried to send.
+            if now_ns >= self._report_ns:
+                self._report(now_ns)
+            if not self._something_to_read():
+                # Only who sleeps asks the core when to wake; who is busy looks at the clock anyway.
+                planned_ns = tick_ns = min(core.next_due_ns, self._report_ns)
+                for source in self._waiting.wait(planned_ns):
+                    self._look[source] = True
+        # The last outcomes are still on their way to clients.
+        self._context.destroy(linger=LINGER_MS if core.draining else 0)
+
+    def _look_at_all(self) -> None:
+        sources = (self._clients, self._workers, self._routers, self._announcements, self._lifeline.fd)
+        self._look = dict.fromkeys(sources, True)
+
+    def _something_to_read(self) -> bool:
+        look, core = self._look, self._core
+        return (
+            look[self._routers]
+            or (look[self._workers] and core.reads_workers)
+            or (look[self._clients] and core.reads_clients)
+            or look[self._announcements]
+            or look[self._lifeline.fd]
+        )
+
+    def _read(self, now_ns: int) -> None:
+        look, core = self._look, self._core
+        if look[self._routers]:
+            batch = recv_many(self._routers, BATCH_MAX)
+            look[self._routers] = len(batch) == BATCH_MAX
+            for message in batch:
+                self._on_router(message, now_ns)
+        if look[self._workers] and core.reads_workers:
+            batch = recv_parcels(self._workers, BATCH_MAX, self._parcel_workers)
+            look[self._workers] = len(batch) >= BATCH_MAX
+            core.on_workers(now_ns, batch)
+        if look[self._clients] and core.reads_clients:
+            batch = recv_parcels(self._clients, BATCH_MAX, self._parcel_clients)
+            look[self._clients] = len(batch) >= BATCH_MAX
+            core.on_clients(now_ns, batch)
+        if look[self._announcements]:
+            batch = recv_many(self._announcements, BATCH_MAX)
+            look[self._announcements] = len(batch) == BATCH_MAX
+            core.on_announcements(now_ns, batch)
+        if look[self._lifeline.fd]:
+            look[self._lifeline.fd] = False
+            self._obey(now_ns)
+
+    def _on_router(self, message: list[bytes], now_ns: int) -> None:
+        try:
+            router, frame = message
+            self._core.on_router(now_ns, router, inner.read_batch(frame))
+        except (ValueError, ProtocolError):
+            self._core.on_router_gone(message[0])
+
+    def _flush(self, now_ns: int) -> None:
+        core = self._core
+        batches = core.questions.take_batches()
+        # What a refusal leads to is sent at once, too; each one ends a session or a router, so this ends.
+        while core.to_workers or core.to_clients or batches:
+            packed = [[router, inner.write_batch(parts)] for router, parts in batches]
+            if packed:
+                self._look[self._routers] = True
+                for index, _ in send_many(self._routers, packed):
+                    core.on_refused_router(packed[index][0], inner.read_batch(packed[index][1]))
+            if refused := self._send(self._workers, core.to_workers, self._parcel_workers):
+                core.on_refused_workers(now_ns, [message for message, _ in refused])
+            if refused := self._send(self._clients, core.to_clients, self._parcel_clients):
+                core.on_refused_clients([message for message, code in refused if code == EHOSTUNREACH])
+                core.on_full_clients(now_ns, [message for message, code in refused if code != EHOSTUNREACH])
+            batches = core.questions.take_batches()
+
+    def _send(
+        self, socket: sockets.Socket, messages: list[list[bytes]], receivers: set[bytes]
+    ) -> list[tuple[list[bytes], int]]:
+        """Send all; give those that were refused, and why."""
+        if not messages:
+            return []
+        self._look[socket] = True
+        refused = [(messages[index], code) for index, code in send_parcels(socket, messages, receivers)]
+        messages.clear()
+        return refused
+
+    def _obey(self, now_ns: int) -> None:
+        commands = self._lifeline.commands()
+        if commands is None:
+            # The supervisor is gone without a word, so nobody else tidies up.
+            shutil.rmtree(self._ipc, ignore_errors=True)
+            self._stopped = True
+            return
+        for command in commands:
+            if "drain_ms" in command:
+                self._core.drain(now_ns, command["drain_ms"] * NS_PER_MS)
+                self._report_ns = now_ns
+
+    def _report(self, now_ns: int) -> None:
+        """Once a second: proof of life, and what was counted."""
+        core = self._core
+        self._lifeline.report(
+            alive=True,
+            counters=core.counters.as_dict(),
+            open_tasks=core.assignment.open_tasks,
+            workers=len(core.sessions.by_peer),
+            routers=len(core.questions.routers),
+        )
+        for senders in (self._parcel_clients, self._parcel_workers):
+            if len(senders) > PARCEL_PEERS_MAX:
+                senders.clear()  # most are gone; the others show themselves with their next parcel
+        if core.drained(now_ns):
+            self._lifeline.report(drained=True)
+            self._stopped = True
+        # Neither a start, which waits for all routers, nor a drain should wait for the next second.
+        waited_for = core.draining or len(core.questions.routers) < self._routers_expected
+        self._report_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)

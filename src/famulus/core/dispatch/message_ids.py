@@ -1,0 +1,26 @@
+"""Makes the ids of tasks that came without one: UUIDs, as JSON texts. Knows no chance: it comes in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_BLOCK: Final = 4096
+#: How the ids of a block end, with the closing quote: every task pays for an id, and formatting is dear.
+_ENDS: Final = [b'%03x"' % number for number in range(_BLOCK)]
+
+
+class MessageIds:
+    """A random part for this dispatcher's life, and a count of 48 bits."""
+
+    def __init__(self, chance: int) -> None:
+        digits = f"{chance & 0xFFFFFFFFFFFFFFFF:016x}"
+        self._head = f'"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-a{digits[13:16]}-'.encode()
+        self._count = 0
+        self._block = b""
+
+    def next(self) -> bytes:
+        self._count += 1
+        place = self._count % _BLOCK
+        if place == 0 or not self._block:
+            self._block = b"%b%09x" % (self._head, self._count // _BLOCK)
+        return self._block + _ENDS[place]

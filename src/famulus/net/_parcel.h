@@ -1,0 +1,93 @@
+/* A parcel: several messages in one frame; docs/protocol.md has its layout. Knows neither Python nor libzmq.
+ *
+ *     version: 1 | for each message: length of envelope (1 byte), of header (2), of body (4), then the three
+ *
+ * Numbers are in network order. parcels.py is the same in Python.
+ */
+#ifndef FAMULUS_PARCEL_H
+#define FAMULUS_PARCEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    PARCEL_VERSION = 1,
+    PARCEL_PARTS = 3,
+    PARCEL_HEAD = 1 + 2 + 4,
+    PARCEL_MESSAGES_MAX = 1024,    /* bounds what a small frame can make us allocate */
+    PARCEL_BYTES_MAX = 32 * 1024,  /* of a parcel that we send: pipes count frames, and must stay bounded in bytes */
+    PARCEL_MESSAGE_MAX = 8 * 1024, /* a larger message gains nothing from company */
+};
+
+typedef struct {
+    const unsigned char *data;
+    size_t size;
+} Part;
+
+/* Reads the message at *at and moves on. 0 if it is not whole. */
+static inline int parcel_next(const unsigned char **at, const unsigned char *end, Part parts[PARCEL_PARTS]) {
+    const unsigned char *p = *at;
+    if (end - p < PARCEL_HEAD) {
+        return 0;
+    }
+    parts[0].size = p[0];
+    parts[1].size = (size_t)p[1] << 8 | p[2];
+    parts[2].size = (size_t)p[3] << 24 | (size_t)p[4] << 16 | (size_t)p[5] << 8 | p[6];
+    p += PARCEL_HEAD;
+    if ((size_t)(end - p) < parts[0].size + parts[1].size + parts[2].size) {
+        return 0;
+    }
+    for (int i = 0; i < PARCEL_PARTS; i++) {
+        parts[i].data = p;
+        p += parts[i].size;
+    }
+    *at = p;
+    return 1;
+}
+
+/* How many messages are in it; 0 if it is no parcel. */
+static inline int parcel_count(const unsigned char *data, size_t size) {
+    if (size < 1 || data[0] != PARCEL_VERSION) {
+        return 0;
+    }
+    const unsigned char *at = data + 1, *end = data + size;
+    Part parts[PARCEL_PARTS];
+    int count = 0;
+    while (at < end) {
+        if (count == PARCEL_MESSAGES_MAX || !parcel_next(&at, end, parts)) {
+            return 0;
+        }
+        count++;
+    }
+    return count;
+}
+
+/* Whether a message of such parts can travel in a parcel. */
+static inline int parcel_fits(const Part parts[PARCEL_PARTS]) {
+    return parts[0].size <= 0xFF && parts[1].size <= 0xFFFF &&
+           parts[0].size + parts[1].size + parts[2].size <= PARCEL_MESSAGE_MAX;
+}
+
+static inline size_t parcel_size(const Part parts[PARCEL_PARTS]) {
+    return PARCEL_HEAD + parts[0].size + parts[1].size + parts[2].size;
+}
+
+/* Writes one message; gives where the next one goes. */
+static inline unsigned char *parcel_put(unsigned char *at, const Part parts[PARCEL_PARTS]) {
+    size_t header = parts[1].size, body = parts[2].size;
+    *at++ = (unsigned char)parts[0].size;
+    *at++ = (unsigned char)(header >> 8);
+    *at++ = (unsigned char)header;
+    *at++ = (unsigned char)(body >> 24);
+    *at++ = (unsigned char)(body >> 16);
+    *at++ = (unsigned char)(body >> 8);
+    *at++ = (unsigned char)body;
+    for (int i = 0; i < PARCEL_PARTS; i++) {
+        memcpy(at, parts[i].data, parts[i].size);
+        at += parts[i].size;
+    }
+    return at;
+}
+
+#endif
