@@ -65,7 +65,9 @@ LAYERS = {
     "pipeline": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
     "spark": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
     # Names that users import; each is fetched from its home when it is first asked for.
-    "__init__": layer("errors client worker", ""),
+    "__init__": layer("errors client worker _plain", ""),
+    # Chooses between compiled modules and their sources, before any other is imported.
+    "_plain": layer("core errors", ""),
     "__main__": layer("cli", ""),
 }
 

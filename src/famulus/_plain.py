@@ -27,10 +27,27 @@ class _Sources:
         return None
 
 
+#: In the environment of a process that is to run the sources.
+SWITCH = {"FAMULUS_CORE": "python"}
+
+
 def choose_core() -> None:
     """To be called before the first of our modules is imported."""
-    if os.environ.get("FAMULUS_CORE") == "python":
+    if os.environ.get("FAMULUS_CORE") == SWITCH["FAMULUS_CORE"]:
         sys.meta_path.insert(0, _Sources)
+
+
+def check_choice() -> None:
+    """What is wrong with FAMULUS_CORE, as a SettingsError: not at once, since an import must not fail for it."""
+    from famulus.errors import SettingsError
+
+    wish = os.environ.get("FAMULUS_CORE", "")
+    if wish not in ("", "compiled", "python"):
+        raise SettingsError(f"FAMULUS_CORE: must be compiled or python, not {wish!r}")
+    if wish == "compiled" and not is_compiled():
+        raise SettingsError(
+            "FAMULUS_CORE=compiled, but nothing is compiled: it needs a C compiler when it is installed"
+        )
 
 
 def is_compiled() -> bool:

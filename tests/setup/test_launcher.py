@@ -14,6 +14,14 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCES = (
+    "requirements.lock",
+    "pyproject.toml",
+    "setup.py",
+    "compiled.txt",
+    "src/famulus/net/_pump.c",
+    "src/famulus/net/_parcel.h",
+)
 TOOLS = ("cat", "cksum", "cp", "env", "flock", "mkdir", "mv", "readlink", "rm", "sed", "sh", "sleep", "touch")
 
 # Stands for every Python: on the PATH, and in .venv, where `famulus` is another copy of it.
@@ -39,8 +47,9 @@ class Checkout:
         self.bin = folder / "bin"
         self.log = folder / "log"
         self.log.touch()
-        (self.root / "src/famulus/net").mkdir(parents=True)
-        for name in ("famulus", "requirements.lock", "pyproject.toml", "setup.py", "src/famulus/net/_pump.c"):
+        compiled = (REPOSITORY / "compiled.txt").read_text().split()
+        for name in ("famulus", *SOURCES, *compiled):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / name, self.root / name)
         self.bin.mkdir()
         for tool in TOOLS:
@@ -171,7 +180,7 @@ def test_a_symlink_and_another_folder_find_the_checkout(checkout: Checkout, tmp_
     assert checkout.run("x", script="./famulus").calls == ["famulus x"]
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml", "setup.py", "src/famulus/net/_pump.c"])
+@pytest.mark.parametrize("name", [*SOURCES, "src/famulus/core/dispatch/dispatcher.py"])
 def test_a_changed_source_refreshes_what_is_there(checkout: Checkout, name: str) -> None:
     checkout.run()
     with (checkout.root / name).open("a") as file:
@@ -199,13 +208,15 @@ def test_an_interrupted_set_up_begins_anew(checkout: Checkout) -> None:
 
 
 def test_without_a_compiler_it_says_so_and_goes_on(checkout: Checkout) -> None:
-    stale = checkout.root / "src/famulus/net/_pump.old.so"
-    stale.touch()
+    folders = (".", "famulus/net", "famulus/core", "famulus/core/dispatch")
+    stale = [checkout.root / "src" / folder / "module.old.so" for folder in folders]
+    for library in stale:
+        library.touch()
     result = checkout.run("x", FAKE_NO_COMPILER="yes")
     assert result.code == 0
-    assert sum("pump in Python" in line for line in result.said) == 1
+    assert sum("going on in plain Python" in line for line in result.said) == 1
     assert result.calls[-1] == "famulus x"
-    assert not stale.exists()
+    assert not any(library.exists() for library in stale)
 
 
 def test_two_at_the_same_time_set_up_once(checkout: Checkout) -> None:

@@ -38,6 +38,8 @@ class Facts(msgspec.Struct, frozen=True):
     #: "native" or "python"
     pump: str
     pump_why_not_native: str
+    #: "compiled" or "python"
+    core: str
     python_optimised: bool
     cores: int
     memory_mib: int
@@ -72,6 +74,7 @@ def examine() -> Facts:
     from importlib.metadata import version
 
     from famulus import __version__
+    from famulus._plain import is_compiled
     from famulus.net import pump
 
     libzmq, curve = pump.libzmq()
@@ -86,6 +89,7 @@ def examine() -> Facts:
         java=_java_version(),
         pump="native" if pump.NATIVE else "python",
         pump_why_not_native=pump.WHY_NOT_NATIVE,
+        core="compiled" if is_compiled() else "python",
         # What this process may use, which taskset or a container may have made less than the machine has.
         python_optimised="--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")),
         cores=len(os.sched_getaffinity(0)),
@@ -120,6 +124,11 @@ def judge(facts: Facts) -> list[Finding]:
         find(
             f"the slower pump in Python is in use; why not the native one: {facts.pump_why_not_native}",
             "install a C compiler and the headers of Python, remove .venv, start ./famulus again",
+        )
+    if facts.core != "compiled":
+        find(
+            "the hot modules run as plain Python, at less than half of the speed",
+            "unset FAMULUS_CORE; or install a C compiler and Python's headers, remove .venv, start ./famulus again",
         )
     if not facts.python_optimised:
         find(
@@ -162,6 +171,7 @@ def _lines(facts: Facts) -> list[tuple[str, str]]:
     return [
         ("famulus", facts.famulus),
         ("pump", facts.pump + why),
+        ("hot modules", facts.core),
         ("Python", facts.python),
         ("pyzmq", facts.pyzmq),
         ("libzmq", f"{facts.libzmq}, {'with' if facts.curve else 'without'} CURVE"),

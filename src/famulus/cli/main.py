@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from famulus import __version__
+from famulus._plain import check_choice
 from famulus.cli import bench, broker, call, demo, doctor, simulate, test, worker
 from famulus.errors import FamulusError
 
@@ -73,6 +74,7 @@ for _name, _group in GROUPS.items():
 def run() -> None:
     """The entry point: whatever happens, a person gets one clear line and a script an exit code."""
     try:
+        check_choice()
         code = app(prog_name="famulus", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:

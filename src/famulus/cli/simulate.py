@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from famulus._plain import SWITCH, is_compiled
 from famulus.errors import FamulusError, SettingsError
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def simulate(
     _check_mutant(mutant)
     if trace and seed is None:
         raise SettingsError("--trace shows one run: say which with --seed")
+    if trace and mutant and seed is not None and is_compiled():
+        raise typer.Exit(_again_with_sources(seed, mutant, as_json))
     if seed is not None:
         first, seeds, jobs = seed, 1, 1
     started = time.monotonic()
@@ -182,8 +185,10 @@ def _jobs(first: int, stop: int, jobs: int, mutant: str) -> Iterator[Run]:
 
 def _start_job(first: int, stop: int, stride: int, mutant: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "famulus.cli.simulate", str(first), str(stop), str(stride), mutant]
+    # Only the sources can be broken; see `famulus.sim.mutants`.
+    environment = os.environ | (SWITCH if mutant else {})
     # Not in our process group: at Ctrl-C we stop the jobs, and they have no last words.
-    return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env=environment)
 
 
 def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Run]:
@@ -284,6 +289,21 @@ def _run_traced(seed: int, mutant: str, out: IO[str]) -> Run:
     lines = ["faults:", *(f"  {fault}" for fault in worlds[0].faults), f"the last {len(last)} steps:", *last, ""]
     print("\n".join(lines), file=out)
     return run
+
+
+def _again_with_sources(seed: int, mutant: str, as_json: bool) -> int:
+    """The same command, where the core can be broken; its exit code."""
+    command = [sys.executable, "-m", "famulus", "simulate", "--seed", str(seed), "--trace", "--mutant", mutant]
+    done = subprocess.run(
+        [*command, "--json"] if as_json else command,
+        env=os.environ | SWITCH,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    typer.echo(done.stdout, nl=False)
+    typer.echo(done.stderr, nl=False, err=True)
+    return done.returncode
 
 
 def _describe(event: Callable[[], None]) -> str:

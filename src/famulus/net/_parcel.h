@@ -35,7 +35,8 @@ static inline int parcel_next(const unsigned char **at, const unsigned char *end
     parts[1].size = (size_t)p[1] << 8 | p[2];
     parts[2].size = (size_t)p[3] << 24 | (size_t)p[4] << 16 | (size_t)p[5] << 8 | p[6];
     p += PARCEL_HEAD;
-    if ((size_t)(end - p) < parts[0].size + parts[1].size + parts[2].size) {
+    /* In 64 bits: where size_t has 32, a length near 4 GiB would wrap around and pass. */
+    if ((uint64_t)(end - p) < (uint64_t)parts[0].size + parts[1].size + parts[2].size) {
         return 0;
     }
     for (int i = 0; i < PARCEL_PARTS; i++) {

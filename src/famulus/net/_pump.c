@@ -605,7 +605,8 @@ static int forward(Sending *sending, Group groups[GROUPS], PyObject *receivers, 
     if (code != 0) {
         return code;
     }
-    if (fits && receivers != NULL && PySet_Contains(receivers, peer) == 1) {
+    /* A subclass could bring a hash of its own: Python code, which may not run here (see check_messages). */
+    if (fits && receivers != NULL && PyBytes_CheckExact(peer) && PySet_Contains(receivers, peer) == 1) {
         join(sending, group, peer, index, size);
         return 0;
     }

@@ -85,9 +85,12 @@ def send_parcels(
     for number, message in enumerate(messages):
         by_peer.setdefault(message[0], []).append(number)
     for peer, numbers in by_peer.items():
-        while numbers:
-            count = parcels.run_of([messages[number][1:] for number in numbers]) if peer in receivers else 0
-            together, numbers = numbers[: max(1, count)], numbers[max(1, count) :]
+        at = 0
+        while at < len(numbers):
+            rest = (messages[numbers[i]][1:] for i in range(at, len(numbers)))
+            count = parcels.run_of(rest) if peer in receivers else 0
+            together = numbers[at : at + max(1, count)]
+            at += len(together)
             frames = messages[together[0]]
             if len(together) > 1:
                 frames = [peer, parcels.write([messages[number][1:] for number in together])]
@@ -110,7 +113,7 @@ def send_some_parcels(socket: zmq.Socket[bytes], messages: Sequence[Sequence[byt
     _check_messages(messages)
     taken = 0
     while taken < len(messages):
-        count = parcels.run_of(messages[taken:])
+        count = parcels.run_of(messages[i] for i in range(taken, len(messages)))
         frames = [parcels.write(messages[taken : taken + count])] if count > 1 else messages[taken]
         if _send_message(socket, frames):
             break

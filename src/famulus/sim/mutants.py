@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MethodDescriptorType
 from typing import Any
 
 from famulus.core.dispatch.assignment import Assignment
@@ -27,6 +28,9 @@ class Mutant:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
+        if isinstance(getattr(self.owner, self.method), MethodDescriptorType):
+            # It could be replaced, but its compiled callers would not notice.
+            raise RuntimeError("a compiled core cannot be broken; FAMULUS_CORE=python runs its source")
         right = getattr(self.owner, self.method)
         setattr(self.owner, self.method, self.wrong)
         try:

@@ -8,7 +8,7 @@ Numbers are in network order. `net/_parcel.h` is the same in C.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 VERSION: Final = 1
@@ -34,14 +34,15 @@ def size(message: Sequence[bytes]) -> int:
     return _HEAD.size + sum(map(len, message))
 
 
-def run_of(messages: Sequence[Sequence[bytes]]) -> int:
-    """How many of these messages, from the first on, can travel together."""
-    total = 1
-    for count, message in enumerate(messages):
+def run_of(messages: Iterable[Sequence[bytes]]) -> int:
+    """How many of these messages, from the first on, can travel together. Looks no further than at the one after."""
+    count, total = 0, 1
+    for message in messages:
         total += size(message)
         if not fits(message) or count == MESSAGES_MAX or total > BYTES_MAX:
-            return count
-    return len(messages)
+            break
+        count += 1
+    return count
 
 
 def write(messages: Sequence[Sequence[bytes]]) -> bytes:

@@ -13,6 +13,7 @@ import pytest
 import zmq
 
 from famulus.errors import BrokerUnreachable, IdentityTaken, SettingsError
+from famulus.wire import parcels
 from famulus.worker.worker import Worker
 
 
@@ -32,13 +33,17 @@ class Broker:
         assert isinstance(endpoint, bytes)
         self.address = endpoint.rstrip(b"\0").decode()
         self._peer = b""
+        self._parcel: list[list[bytes]] = []
 
     def hear(self, request: str) -> tuple[bytes, dict[str, Any], bytes]:
         """The next message of this kind, from whoever; what else comes is passed over."""
         deadline = time.monotonic() + 20
         while True:
-            assert self._socket.poll(max(0, int((deadline - time.monotonic()) * 1000))), f"no {request} came"
-            self._peer, envelope, header, body = self._socket.recv_multipart()
+            if not self._parcel:
+                assert self._socket.poll(max(0, int((deadline - time.monotonic()) * 1000))), f"no {request} came"
+                self._peer, *frames = self._socket.recv_multipart()
+                self._parcel = parcels.read(frames[0]) if len(frames) == 1 else [frames]
+            envelope, header, body = self._parcel.pop(0)
             fields = json.loads(header)
             if fields["request"] == request:
                 return envelope, fields, body
@@ -379,3 +384,39 @@ def test_a_running_worker_takes_no_more_services_and_no_second_run(broker: Broke
         running.worker.service("more")(lambda body: body)
     with pytest.raises(Exception, match="runs already"):
         running.worker.run()
+
+
+def test_a_quick_function_that_turns_slow_keeps_nobody(broker: Broker, run: Run) -> None:
+    """Its calls were run by the thread that does the I/O; now another one pings, serves and drains."""
+    threads: set[str] = set()
+    inside, release = threading.Event(), threading.Event()
+    worker = Worker(broker.address, slots=10)
+
+    @worker.service("echo")
+    def echo(body: bytes) -> bytes:
+        threads.add(threading.current_thread().name)
+        if body == b"slow":
+            inside.set()
+            release.wait(20)
+        return body
+
+    running = run(worker)
+    broker.welcome(heartbeat_ms=200)
+    for number in range(200):
+        broker.give(b"q%d" % number, "echo", b"quick")
+        assert broker.hear("TASK")[2] == b"quick"
+    assert "famulus-worker" in threads or "famulus-worker-deputy" in threads, "none was run by the I/O thread"
+    broker.give(b"s", "echo", b"slow")
+    broker.give(b"n", "echo", b"next")
+    assert inside.wait(20)
+    assert broker.hear("TASK")[0] == b"n"
+    broker.hear("PING")
+    broker.tell("PONG", version=1, digest="d")
+    worker.stop()
+    broker.hear("DISCONNECT")
+    assert running.result is None, "it waits for the slow one"
+    release.set()
+    assert broker.hear("TASK")[0] == b"s"
+    broker.tell("DISCONNECT")
+    running.wait()
+    assert running.result is True
