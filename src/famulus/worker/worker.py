@@ -51,10 +51,10 @@ class Worker:
     (empty). If it raises, the client gets ERROR with `TypeName: message`, the traceback goes to the log
     `famulus.worker`, and the worker goes on.
 
-    Plain functions run in threads, at most `slots` of them; `async` functions as tasks on one asyncio loop; and with
-    `processes=N` plain functions run in N child processes, for work that keeps a processor busy. Then all functions
-    must be plain (write a second worker for the others), and `run` has to be called before the program has threads,
-    since it forks.
+    Plain functions run in threads, at most `slots` of them (very quick ones in the thread that does the I/O, which is
+    never the main thread); `async` functions as tasks on one asyncio loop; and with `processes=N` plain functions run
+    in N child processes, for work that keeps a processor busy. Then all functions must be plain (write a second worker
+    for the others), and `run` has to be called before the program has threads, since it forks.
 
     broker          address of the broker's backend, also as host:port; default: FAMULUS_BACKEND or 127.0.0.1:7101
     identity        unique per worker; default: host, process id and a random part
