@@ -11,7 +11,6 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-
 COMPILED = Path("compiled.txt").read_text().split()
 
 
