@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -43,6 +44,20 @@ EXEMPT = {
     "./famulus demo": "it takes ten seconds of its own; tests/processes/test_bench_and_demo.py plays it",
 }
 
+
+def free_ports(count: int) -> list[int]:
+    """All at once, so that they differ."""
+    with ExitStack() as closing:
+        sockets = [closing.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+#: The default ports of a broker of a network, and those of a second one in the docs, may be somebody else's.
+PORTS = dict(zip((7100, 7101, 7102, 7103, 7200, 7201, 7202, 7203), free_ports(8), strict=True))
+FIRST_PORTS = "--frontend-port 7100 --backend-port 7101 --config-pub-port 7102 --peer-port 7103"
+
 #: What takes long is cut short: each pattern with what takes its place.
 SHORTENED = (
     (r"--seeds \d+", "--seeds 4"),
@@ -51,6 +66,8 @@ SHORTENED = (
     (r"^(\./famulus bench peers.*)$", r"\1 --seconds 0.3 --rounds 1 --only famulus_map_1000 --only proxy_1000"),
     (r"^(\./famulus bench scale.*)$", r"\1 --quick"),
     (r"^(\./famulus bench latency.*)$", r"\1 --seconds 0.5"),
+    (r"^(\./famulus init.*)$", rf"\1 {FIRST_PORTS}"),
+    *((rf"(--join \S+:|port ){port}\b", rf"\g<1>{free}") for port, free in PORTS.items()),
 )
 
 #: What commands that begin like this get in addition.
@@ -165,7 +182,7 @@ def as_run(command: str, env: dict[str, str]) -> str:
     for pattern, replacement in SHORTENED:
         command = re.sub(pattern, replacement, command)
     for beginning, addition in ADDED.items():
-        if command.startswith(beginning) and "--check" not in command:
+        if command.startswith(beginning) and "--check" not in command and "--folder" not in command:
             command = f"{command} {addition}"
     for program, real in PROGRAMS.items():
         if command.split()[0] == program:
@@ -185,7 +202,8 @@ def server_of(command: str) -> tuple[str, int] | None:
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """An environment that names a broker of our own."""
-    plain = {**os.environ, "PYTHONUNBUFFERED": "1", "FAMULUS_FRONTEND": "-", "FAMULUS_BACKEND": "-"}
+    named = {"FAMULUS_FRONTEND": "-", "FAMULUS_BACKEND": "-", "FAMULUS_ADMIN_PASSWORD": "only for this test"}
+    plain = {**os.environ, "PYTHONUNBUFFERED": "1", **named}
     broker = Running(as_run("./famulus broker", plain), tmp_path_factory.mktemp("broker"), plain)
     try:
         ready = broker.wait_for_line(SERVERS[0][1])

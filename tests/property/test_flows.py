@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.repeats import Repeats
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
 from famulus.wire import headers, inner
@@ -17,7 +18,7 @@ from famulus.wire import headers, inner
 NAMES = st.text(min_size=1, max_size=12).filter(lambda name: all(ord(c) > 31 and ord(c) != 127 for c in name))
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=20)
 EXTRAS = st.dictionaries(st.text(max_size=10), SCALARS | st.lists(SCALARS, max_size=3), max_size=4)
-KNOWN = {"request", "type", "service", "message_id", "protocol"}
+KNOWN = {"request", "type", "service", "message_id", "protocol", "via"}
 
 
 def dispatch(service: str, header: bytes, answer: dict[str, Any], flows_max: int) -> list[tuple[Any, Any]]:
@@ -39,7 +40,9 @@ def dispatch(service: str, header: bytes, answer: dict[str, Any], flows_max: int
         settle()
     core.to_workers.clear()
     seen = []
-    for _ in range(2):
+    for life in range(2):
+        if life:
+            core.repeats = core.assignment._repeats = Repeats(1, 1)  # the same id is a new task
         core.on_clients(0, [[b"C", b"envelope", header, b"body"]])
         settle()
         ((_, ticket, told, body),) = core.to_workers

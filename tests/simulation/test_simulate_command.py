@@ -62,7 +62,9 @@ def test_a_failing_seed_is_named_with_its_step_and_how_to_replay_it(
 ) -> None:
     start = simulate._start_job
     # The jobs get a broken core, and nobody told the command.
-    monkeypatch.setattr(simulate, "_start_job", lambda first, stop, stride, _: start(first, stop, stride, MUTANT))
+    monkeypatch.setattr(
+        simulate, "_start_job", lambda first, stop, stride, *_: start(first, stop, stride, MUTANT, None)
+    )
     result = run("--seeds", "2", "--first", str(caught.seed), "--jobs", "2")
     assert result.exit_code == 1
     assert caught.what in result.stdout
@@ -105,13 +107,39 @@ def test_a_mutant_that_is_not_caught_is_a_failure() -> None:
     assert "not caught" in result.stdout
 
 
+def test_the_config_of_a_network_is_simulated_too() -> None:
+    result = run("--brokers", "3", "--seeds", "5", "--jobs", "2")
+    assert result.exit_code == 0, result.output
+    assert "5 seeds from 0" in result.stdout
+    assert " edits in " in result.stdout
+    assert "every invariant held" in result.stdout
+
+
+def test_a_mutant_of_the_config_is_caught_and_can_be_seen_again() -> None:
+    result = run("--brokers", "0", "--mutant", "higher-version", "--seeds", "50", "--jobs", "2", "--json")
+    assert result.exit_code == 0, result.output
+    (failure,) = json.loads(result.stdout)["failures"]
+    assert failure["replay"] == f"famulus simulate --seed {failure['seed']} --brokers 0 --mutant higher-version"
+    again = run(*failure["replay"].split()[2:], "--json")
+    assert json.loads(again.stdout)["failures"] == [failure]
+
+
 def test_mutants_can_be_listed() -> None:
     result = run("--mutant", "list")
     assert result.exit_code == 0
     assert [line.split()[0] for line in result.stdout.splitlines()] == list(MUTANTS)
 
 
-@pytest.mark.parametrize("args", [["--mutant", "nonesuch"], ["--trace"], ["--seeds", "0"], ["--jobs", "0"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--mutant", "nonesuch"],
+        ["--trace"],
+        ["--brokers", "3", "--mutant", "late-answer-keeps-slot"],
+        ["--seeds", "0"],
+        ["--jobs", "0"],
+    ],
+)
 def test_wrong_usage_is_one_line_and_a_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: list[str]
 ) -> None:
@@ -147,7 +175,9 @@ def test_ctrl_c_stops_every_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 def test_a_job_that_dies_is_not_taken_for_a_clean_one(monkeypatch: pytest.MonkeyPatch) -> None:
     start = simulate._start_job
-    monkeypatch.setattr(simulate, "_start_job", lambda first, stop, stride, _: start(first, stop, stride, "nonesuch"))
+    monkeypatch.setattr(
+        simulate, "_start_job", lambda first, stop, stride, *_: start(first, stop, stride, "nope", None)
+    )
     result = run("--seeds", "2", "--jobs", "1")
     assert result.exit_code != 0
     assert "died" in str(result.exception)

@@ -11,9 +11,11 @@ from typing import Final
 from famulus.broker.lifeline import Lifeline
 from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.errors import ProtocolError
 from famulus.net import sockets
+from famulus.net.link import Change, Link
 from famulus.net.pump import recv_many, recv_parcels, send_many, send_parcels
 from famulus.net.waiting import Waiting
 from famulus.wire import inner
@@ -41,22 +43,36 @@ class Dispatching:
         self.backend_port = sockets.bind(self._workers, settings.host, settings.backend_port, "backend_port")
         self._routers = sockets.inside_router(context, f"ipc://{ipc}/task")
         self._announcements = sockets.inside_sub(context, f"ipc://{ipc}/announcements")
+        self._steward = sockets.inside_router(context, f"ipc://{ipc}/steward")
         declared = [name.encode() for name in settings.services]
         # After a crash, workers come back within a heartbeat; tasks may wait for them a little longer.
         settled_at_ns = monotonic_ns() + min(3 * settings.heartbeat_ms * NS_PER_MS, 5 * NS_PER_S) if restarted else 0
         self._core = Dispatcher(settings.bounds, secrets.randbits(64), declared, settled_at_ns)
         self._waiting = Waiting(once=True)
-        for source in (self._clients, self._workers, self._routers, self._announcements, lifeline.fd):
+        for source in self._sources:
             self._waiting.watch(source)
         # Who sends parcels, and may be sent some.
         self._parcel_clients: set[bytes] = set()
         self._parcel_workers: set[bytes] = set()
         # Which sockets may have something for us: all that have news, and all that were sent to (see `Waiting`).
         self._look: dict[sockets.Socket | int, bool] = {}
+        #: To other brokers, by their names.
+        self._links: dict[bytes, Link] = {}
         self._look_at_all()
         self._routers_expected = settings.routers
         self._report_ns = 0
         self._stopped = False
+
+    @property
+    def _sources(self) -> list[sockets.Socket | int]:
+        return [
+            self._clients,
+            self._workers,
+            self._routers,
+            self._announcements,
+            self._steward,
+            self._lifeline.fd,
+        ]
 
     def run(self) -> None:
         core = self._core
@@ -84,8 +100,9 @@ class Dispatching:
         self._context.destroy(linger=LINGER_MS if core.draining else 0)
 
     def _look_at_all(self) -> None:
-        sources = (self._clients, self._workers, self._routers, self._announcements, self._lifeline.fd)
-        self._look = dict.fromkeys(sources, True)
+        self._look = dict.fromkeys(self._sources, True)
+        for link in self._links.values():
+            self._look[link.socket] = self._look[link.monitor] = True
 
     def _something_to_read(self) -> bool:
         look, core = self._look, self._core
@@ -94,8 +111,14 @@ class Dispatching:
             or (look[self._workers] and core.reads_workers)
             or (look[self._clients] and core.reads_clients)
             or look[self._announcements]
+            or look[self._steward]
+            or (bool(self._links) and self._delegates_have_news())
             or look[self._lifeline.fd]
         )
+
+    def _delegates_have_news(self) -> bool:
+        look = self._look
+        return any(look[link.socket] or look[link.monitor] for link in self._links.values())
 
     def _read(self, now_ns: int) -> None:
         look, core = self._look, self._core
@@ -116,6 +139,20 @@ class Dispatching:
             batch = recv_many(self._announcements, BATCH_MAX)
             look[self._announcements] = len(batch) == BATCH_MAX
             core.on_announcements(now_ns, batch)
+        if look[self._steward]:
+            batch = recv_many(self._steward, BATCH_MAX)
+            look[self._steward] = len(batch) == BATCH_MAX
+            for message in batch:
+                self._on_steward(message, now_ns)
+        for identity, link in self._links.items():
+            if look[link.monitor]:
+                look[link.monitor] = False
+                for change in link.changes():
+                    core.on_delegate_link(now_ns, identity, change is Change.UP)
+            if look[link.socket]:
+                batch = link.recv()
+                look[link.socket] = len(batch) >= BATCH_MAX
+                core.on_delegate(now_ns, identity, batch)
         if look[self._lifeline.fd]:
             look[self._lifeline.fd] = False
             self._obey(now_ns)
@@ -127,8 +164,58 @@ class Dispatching:
         except (ValueError, ProtocolError):
             self._core.on_router_gone(message[0])
 
+    def _on_steward(self, message: list[bytes], now_ns: int) -> None:
+        if len(message) != 4:
+            return
+        if message[2] == inner.FORGIVE:
+            self._core.forgive(message[3])
+        elif message[2] == inner.PEERS:
+            identity, offers = inner.read_peers(message[3])
+            self._core.on_peers(now_ns, identity, [Offer(*offer) for offer in offers])
+            self._meet_delegates(now_ns)
+        else:
+            self._core.managing.on_steward(message[0], message[1], message[2], message[3])
+
+    def _meet_delegates(self, now_ns: int) -> None:
+        """A link to every peer that may help, and to no other."""
+        wanted = {identity: delegate.frontend for identity, delegate in self._core.delegates.by_identity.items()}
+        for identity, link in list(self._links.items()):
+            if wanted.get(identity) != link.address:
+                for socket in (link.socket, link.monitor):
+                    self._waiting.forget(socket)
+                    self._look.pop(socket, None)
+                link.close()
+                del self._links[identity]
+        for identity, address in wanted.items():
+            if identity not in self._links:
+                link = self._links[identity] = Link(self._context, address)
+                for socket in (link.socket, link.monitor):
+                    self._waiting.watch(socket)
+                    # What happened before we watched was not told.
+                    self._look[socket] = True
+
+    def _tell_delegates(self, now_ns: int) -> None:
+        core = self._core
+        tasks, core.assignment.to_delegates[:] = core.assignment.to_delegates[:], []
+        for identity, message in tasks:
+            link = self._links.get(identity)
+            if link is None or not link.up or not link.send([message]):
+                core.on_refused_delegate(now_ns, identity, [message])
+            if link is not None:
+                self._look[link.socket] = True
+
+    def _tell_steward(self, messages: list[list[bytes]]) -> None:
+        self._look[self._steward] = True
+        if send_many(self._steward, messages):
+            self._core.managing.on_steward_gone()  # what it was asked is answered when the time is up
+
     def _flush(self, now_ns: int) -> None:
         core = self._core
+        while core.assignment.to_delegates:
+            self._tell_delegates(now_ns)
+        if core.managing.to_steward:
+            self._tell_steward(core.managing.to_steward)
+            core.managing.to_steward.clear()
         batches = core.questions.take_batches()
         # What a refusal leads to is sent at once, too; each one ends a session or a router, so this ends.
         while core.to_workers or core.to_clients or batches:
@@ -177,6 +264,10 @@ class Dispatching:
             workers=len(core.sessions.by_peer),
             routers=len(core.questions.routers),
         )
+        if core.managing.steward:
+            self._tell_steward(
+                [[core.managing.steward, b"", inner.WORK, inner.write_work(core.work(), core.error_workers(now_ns))]]
+            )
         for senders in (self._parcel_clients, self._parcel_workers):
             if len(senders) > PARCEL_PEERS_MAX:
                 senders.clear()  # most are gone; the others show themselves with their next parcel

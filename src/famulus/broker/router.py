@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic_ns
 from typing import Any
 
@@ -13,32 +14,57 @@ import msgspec
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
 from famulus.core.dispatch.questions import ROUTER_HEARTBEAT_NS
+from famulus.core.routing.book import Book
 from famulus.core.routing.router import Router
 from famulus.net import sockets
 from famulus.net.link import Change, Link
-from famulus.net.pump import send_some
+from famulus.net.pump import recv_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import inner
+
+BOOKS_MAX = 100
 
 
 class RouterProcess:
     def __init__(self, settings: Settings, ipc: str, router_id: bytes, lifeline: Lifeline) -> None:
         self._id = router_id
         self._lifeline = lifeline
-        book = settings.book()
-        self._epoch = book.epoch
-        self._core = Router(book, message_ids())
+        self._make_id = message_ids()
         context = sockets.new_context()
+        self._books: sockets.Socket | None = None
+        book = settings.book()
+        if settings.folder:
+            # Until the steward has told us what holds, we let nobody in.
+            book = replace(book, state="joining")
+            self._books = sockets.inside_sub_connected(context, f"ipc://{ipc}/book")
+        self._take(book)
         self._link = Link(context, f"ipc://{ipc}/task", sockets.inside_dealer(context, router_id))
         self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
         self._beat_ns = 0
+
+    def _take(self, book: Book) -> None:
+        self._book = book
+        self._core = Router(book, self._make_id)
+
+    def _read_books(self) -> None:
+        """The newest one counts. A steward that comes back may tell one that is older than ours: that one is void."""
+        for (data,) in recv_many(self._books, BOOKS_MAX) if self._books is not None else ():
+            book = msgspec.msgpack.decode(data, type=Book)
+            if book.epoch >= self._book.epoch and book != self._book:
+                news = book.epoch > self._book.epoch
+                self._take(book)
+                if news:
+                    self._announce()
 
     def run(self) -> None:
         waiting = Waiting()
         for source in (self._link.socket, self._link.monitor, self._lifeline.fd):
             waiting.watch(source)
+        if self._books is not None:
+            waiting.watch(self._books)
         while True:
             ready = waiting.wait(self._beat_ns)
+            self._read_books()
             if self._lifeline.fd in ready and self._lifeline.commands() is None:
                 return
             if self._link.monitor in ready and Change.UP in self._link.changes():
@@ -54,8 +80,12 @@ class RouterProcess:
         now_ns = monotonic_ns()
         if now_ns >= self._beat_ns:
             self._beat_ns = now_ns + ROUTER_HEARTBEAT_NS
-            send_some(self._announcements, [inner.write_announcement(inner.ROUTER_ALIVE, self._epoch, self._id)])
+            self._announce()
             self._lifeline.report(alive=True)
+
+    def _announce(self) -> None:
+        alive = inner.write_announcement(inner.ROUTER_ALIVE, self._book.epoch, self._id)
+        send_some(self._announcements, [alive])
 
 
 def message_ids() -> Callable[[], str]:

@@ -23,6 +23,8 @@ from famulus.wire import limits
 
 FRONTEND_PORT = 7100
 BACKEND_PORT = 7101
+CONFIG_PUB_PORT = 7102
+PEER_PORT = 7103
 
 _Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 _Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -42,6 +44,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     advertised_host: str = ""
     frontend_port: _Port = FRONTEND_PORT
     backend_port: _Port = BACKEND_PORT
+    #: The folder of a broker that belongs to a network (see `famulus init`); without one it stands alone.
+    folder: str = ""
+    config_pub_port: _Port = CONFIG_PUB_PORT
+    peer_port: _Port = PEER_PORT
     routers: Annotated[int, Meta(ge=1, le=64)] = msgspec.field(default_factory=_spare_cores)
     #: What a worker that wishes for nothing gets, and the shortest that one can get.
     heartbeat_ms: Annotated[int, Meta(ge=10, le=limits.HEARTBEAT_MS_MAX)] = 1000

@@ -53,6 +53,8 @@ class Supervisor:
         self._routers = [
             Child(f"router-{number}", "famulus.broker.router") for number in range(1, settings.routers + 1)
         ]
+        #: Only where the broker belongs to a network.
+        self._steward = Child("steward", "famulus.broker.steward") if settings.folder else None
         self._router_ids: dict[Child, str] = {}
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
@@ -68,6 +70,8 @@ class Supervisor:
         _allow_many_files()
         try:
             self._start(self._dispatcher)
+            if self._steward is not None:
+                self._start(self._steward)
             for router in self._routers:
                 router.start_at_ns = NEVER_NS  # once the dispatcher has told its ports
             planned_ns = monotonic_ns()
@@ -98,13 +102,16 @@ class Supervisor:
 
     @property
     def _children(self) -> list[Child]:
-        return [self._dispatcher, *self._routers]
+        stewards = [self._steward] if self._steward is not None else []
+        return [self._dispatcher, *stewards, *self._routers]
 
     # -- starting and dying -------------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
         facts = {"settings": msgspec.to_builtins(self.settings), "ipc": self._ipc, "restarted": self._announced}
-        if child is not self._dispatcher:
+        if child is self._steward:
+            facts["log_level"] = log.getEffectiveLevel()
+        elif child is not self._dispatcher:
             # A new life is a new name: nothing that the former one was asked is taken for its own.
             facts["router_id"] = self._router_ids[child] = f"{child.name}-{secrets.token_hex(4)}"
         child.start(facts)
@@ -157,7 +164,9 @@ class Supervisor:
             self.settings = msgspec.structs.replace(self.settings, **ports)
             for router in self._routers:
                 self._start(router)
-        elif dispatcher.facts.get("routers", 0) >= len(self._routers):
+        elif dispatcher.facts.get("routers", 0) >= len(self._routers) and (
+            self._steward is None or self._steward.ready
+        ):
             self._announced = True
             on_ready(self.settings)
 

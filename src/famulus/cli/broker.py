@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,10 @@ import typer
 
 if TYPE_CHECKING:
     from famulus.broker.settings import Settings
+
+
+#: How long the network may take to let a broker join.
+JOIN_S = 20.0
 
 
 def broker(
@@ -25,6 +30,18 @@ def broker(
     drain_ms: Annotated[
         int | None, typer.Option(help="How long running tasks may take at the end. [default: 30000]")
     ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="The folder of a broker of a network, made by 'famulus init' or --join.")
+    ] = None,
+    join: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Join the network of the broker with this peer port.")
+    ] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option(help="With --join: the network's secret. [default: FAMULUS_JOIN_SECRET]")
+    ] = None,
+    family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None,
+    config_pub_port: Annotated[int | None, typer.Option(help="For news of the config. [default: 7102]")] = None,
+    peer_port: Annotated[int | None, typer.Option(help="For other brokers. [default: 7103]")] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check the settings, and show them.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -33,12 +50,19 @@ def broker(
     Clients connect to the frontend port, workers to the backend port. Ctrl-C or SIGTERM drains: no new tasks, and
     the running ones may finish; a second one stops at once.
 
-    Example: famulus broker --config broker.toml --routers 2
+    With --folder it is a broker of a network: who it is, its ports and its services are in the network's config. With
+    --join it becomes one first, in a new folder, and then runs.
+
+    Examples:
+
+    famulus broker --config broker.toml --routers 2
+
+    famulus broker --folder ./b2 --join 10.0.0.7:7103 --secret-file secret --host 10.0.0.8
     """
     from famulus.broker.settings import load
     from famulus.cli.logs import set_up_logs
 
-    flags = {
+    flags: dict[str, object] = {
         "identity": identity,
         "host": host,
         "frontend_port": frontend_port,
@@ -46,7 +70,14 @@ def broker(
         "routers": routers,
         "heartbeat_ms": heartbeat_ms,
         "drain_ms": drain_ms,
+        "family": family,
+        "config_pub_port": config_pub_port,
+        "peer_port": peer_port,
     }
+    if join is not None:
+        _join(folder, join, secret_file, load(config, flags))
+    if folder is not None:
+        flags |= _from_folder(folder)
     settings = load(config, flags)
     if check:
         _show(settings)
@@ -55,6 +86,46 @@ def broker(
     from famulus.broker.supervisor import Supervisor
 
     Supervisor(settings).run(_say_ready)
+
+
+def _join(folder: Path | None, address: str, secret_file: Path | None, settings: Settings) -> None:
+    from famulus.broker.joining import join
+    from famulus.broker.membership import read_secret
+    from famulus.errors import SettingsError
+
+    if folder is None:
+        raise SettingsError("--join needs a --folder, a new one, for what the broker is to keep")
+    secret = read_secret(secret_file) if secret_file is not None else os.environ.get("FAMULUS_JOIN_SECRET", "")
+    if not secret:
+        raise SettingsError("--join needs the network's secret: --secret-file, or FAMULUS_JOIN_SECRET")
+    place = {
+        "family": settings.family if settings.family != "default" else "main",
+        "host": settings.advertised_host or settings.host,
+        "frontend_port": settings.frontend_port,
+        "backend_port": settings.backend_port,
+        "config_pub_port": settings.config_pub_port,
+        "peer_port": settings.peer_port,
+    }
+    where = address if "://" in address else f"tcp://{address}"
+    network = join(folder, settings.identity, place, where, secret, JOIN_S, lambda line: typer.echo(line, err=True))
+    typer.echo(f"{settings.identity} is a member of network {network[:12]}", err=True)
+
+
+def _from_folder(folder: Path) -> dict[str, object]:
+    """What the network's config says about the broker of this folder."""
+    from famulus.broker.membership import look
+
+    network, _, broker = look(folder)
+    return {
+        "folder": str(folder.resolve()),
+        "identity": network.identity,
+        "family": broker.family,
+        "advertised_host": broker.host,
+        "frontend_port": broker.frontend_port,
+        "backend_port": broker.backend_port,
+        "config_pub_port": broker.config_pub_port,
+        "peer_port": broker.peer_port,
+    }
 
 
 def _say_ready(settings: Settings) -> None:

@@ -20,11 +20,17 @@ def call(
     service: Annotated[str, typer.Argument(help="The service to ask.")],
     body: Annotated[str | None, typer.Argument(help="The body; - reads it from standard input.")] = None,
     broker: Annotated[
-        str | None, typer.Option(envvar="FAMULUS_FRONTEND", help="The broker's frontend. [default: 127.0.0.1:7100]")
+        list[str] | None,
+        typer.Option(
+            envvar="FAMULUS_FRONTEND", help="The broker's frontend; again for others. [default: 127.0.0.1:7100]"
+        ),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds until the task is given up.")] = 30.0,
     priority: Annotated[int, typer.Option(min=0, max=9, help="9 goes first.")] = 5,
     message_id: Annotated[str | None, typer.Option(help="Your own id for the task. [default: the broker's]")] = None,
+    at_least_once: Annotated[
+        bool, typer.Option("--at-least-once", help="Send it again if its broker is lost; it may run more than once.")
+    ] = False,
     count: Annotated[int, typer.Option(min=1, help="Send the task so many times.")] = 1,
     window: Annotated[int, typer.Option(min=1, help="With --count: how many may be open at once.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task.")] = False,
@@ -53,26 +59,29 @@ def call(
         with Client(broker, timeout=timeout) as client:
             started = time.monotonic()
             if count == 1:
-                answers: Any = [_one(client, service, content, priority, message_id)]
+                asked = {"priority": priority, "message_id": message_id, "at_least_once": at_least_once}
+                answers: Any = [_one(client, service, content, **asked)]
             else:
                 bodies = (content for _ in range(count))
-                answers = client.map(service, bodies, window=window, priority=priority, errors="return")
+                answers = client.map(
+                    service, bodies, window=window, priority=priority, at_least_once=at_least_once, errors="return"
+                )
             for answer in answers:
                 outcome = answer.outcome if isinstance(answer, OutcomeError) else "OK"
                 worst = max(worst, outcome, key=_WORST_LAST.index)
                 _show(answer, outcome, time.monotonic() - started if count == 1 else None, as_json)
         if worst == "REJECTED" and not client.was_connected:
-            typer.echo(f"is a broker running at {client.address}?", err=True)
+            typer.echo(f"is a broker running at {' or '.join(client.addresses)}?", err=True)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     raise typer.Exit(_EXIT_CODES[worst])
 
 
-def _one(client: Any, service: str, body: bytes, priority: int, message_id: str | None) -> bytes | OutcomeError:
+def _one(client: Any, service: str, body: bytes, **asked: object) -> bytes | OutcomeError:
     from famulus.errors import OutcomeError
 
     try:
-        answer: bytes = client.request(service, body, priority=priority, message_id=message_id)
+        answer: bytes = client.request(service, body, **asked)
     except OutcomeError as error:
         return error
     return answer

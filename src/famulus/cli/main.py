@@ -19,7 +19,21 @@ import typer
 
 from famulus import __version__
 from famulus._plain import check_choice
-from famulus.cli import bench, broker, call, demo, doctor, simulate, test, worker
+from famulus.cli import (
+    admins,
+    bench,
+    broker,
+    broker_admin,
+    call,
+    config,
+    demo,
+    doctor,
+    errors_list,
+    init,
+    simulate,
+    test,
+    worker,
+)
 from famulus.errors import FamulusError
 
 #: In the order of the help.
@@ -28,12 +42,19 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "call": call.call,
     "demo": demo.demo,
     "doctor": doctor.doctor,
+    "init": init.init,
     "simulate": simulate.simulate,
     "test": test.run_tests,
     "worker": worker.worker,
 }
 #: Commands that have commands of their own.
-GROUPS: dict[str, typer.Typer] = {"bench": bench.app}
+GROUPS: dict[str, typer.Typer] = {
+    "admins": admins.app,
+    "bench": bench.app,
+    "broker-admin": broker_admin.app,
+    "config": config.app,
+    "errors": errors_list.app,
+}
 #: Those that hand options they do not know, and -h, to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from selectors import EVENT_READ, DefaultSelector
 from typing import IO, TYPE_CHECKING, Annotated, Any
@@ -23,6 +23,8 @@ from famulus._plain import SWITCH, is_compiled
 from famulus.errors import FamulusError, SettingsError
 
 if TYPE_CHECKING:
+    from famulus.sim.config.rules import Rules
+    from famulus.sim.mutants import Mutant
     from famulus.sim.world import World
 
 #: With --trace: how many of the last steps are shown.
@@ -38,6 +40,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     tasks: int = 0
     faults: int = 0
     outcomes: dict[str, int] = {}
+    edits: int = 0
     what: str = ""
 
 
@@ -49,6 +52,12 @@ def simulate(
     mutant: Annotated[
         str, typer.Option(metavar="NAME", help="Break the core on purpose; 'list' shows the ways to do so.")
     ] = "",
+    brokers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=16, metavar="K", help="The config of a network of K brokers instead; 0: as each seed says."
+        ),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="J", help="Processes; one per core unless told.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:
@@ -62,6 +71,11 @@ def simulate(
     With --mutant the core is broken on purpose, and the simulation has to notice: that is what makes its silence
     otherwise worth something.
 
+    With --brokers it is the config of a network that is simulated: stewards with disks, admins who get into each
+    other's way, partitions, lost and doubled messages, crashes before the disk has it, old backups, damaged records,
+    clocks that jump. What an admin was told to be safe is never lost, equal digests mean equal configs, a conflict
+    stands until it is resolved, and after the healing all agree in time.
+
     Exit code: 0 if all seeds are clean, or the mutant was caught; 1 if not.
 
     Examples:
@@ -71,13 +85,17 @@ def simulate(
     famulus simulate --seed 42 --trace
 
     famulus simulate --mutant late-answer-keeps-slot
+
+    famulus simulate --brokers 5 --seeds 1000
     """
     if mutant == "list":
-        _list_mutants()
+        _list_mutants(brokers)
         return
-    _check_mutant(mutant)
+    _check_mutant(mutant, brokers)
     if trace and seed is None:
         raise SettingsError("--trace shows one run: say which with --seed")
+    if trace and brokers is not None:
+        raise SettingsError("--trace cannot show a network yet")
     if trace and mutant and seed is not None and is_compiled():
         raise typer.Exit(_again_with_sources(seed, mutant, as_json))
     if seed is not None:
@@ -86,8 +104,8 @@ def simulate(
     if trace:
         runs = [_run_traced(first, mutant, sys.stderr if as_json else sys.stdout)]
     else:
-        runs = _run_all(first, seeds, jobs or len(os.sched_getaffinity(0)), mutant, quiet=as_json)
-    report = _sum_up(runs, mutant, time.monotonic() - started)
+        runs = _run_all(first, seeds, jobs or len(os.sched_getaffinity(0)), mutant, brokers, quiet=as_json)
+    report = _sum_up(runs, mutant, brokers, time.monotonic() - started)
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
     else:
@@ -115,30 +133,43 @@ def run_seed(seed: int, watch: Callable[[World], None] | None = None) -> Run:
     return Run(seed, result.steps, result.tasks, result.faults, result.outcomes)
 
 
+def run_network_seed(seed: int, brokers: int, mutant: str) -> Run:
+    """The same for the config of a network."""
+    from famulus.sim.config.world import run_seed as run_network
+
+    result = run_network(seed, brokers or None, mutant)
+    return Run(seed, result.steps, faults=len(result.faults), edits=result.acknowledged, what=result.what)
+
+
 def _broken(mutant: str) -> AbstractContextManager[None]:
     from famulus.sim.mutants import MUTANTS
 
     return MUTANTS[mutant].in_place() if mutant else nullcontext()
 
 
-def _check_mutant(mutant: str) -> None:
+def _mutants(brokers: int | None) -> dict[str, str]:
+    """The ways to break the core, or the config of a network, with what each of them is."""
+    from famulus.sim.config.rules import MUTANTS as OF_THE_CONFIG
     from famulus.sim.mutants import MUTANTS
 
-    if mutant and mutant not in MUTANTS:
-        raise SettingsError(f"--mutant: there is no {mutant!r}, but {', '.join(MUTANTS)}")
+    known: Mapping[str, Mutant | Rules] = MUTANTS if brokers is None else OF_THE_CONFIG
+    return {name: mutant.what for name, mutant in known.items()}
 
 
-def _list_mutants() -> None:
-    from famulus.sim.mutants import MUTANTS
+def _check_mutant(mutant: str, brokers: int | None) -> None:
+    if mutant and mutant not in _mutants(brokers):
+        raise SettingsError(f"--mutant: there is no {mutant!r}, but {', '.join(_mutants(brokers))}")
 
-    for mutant in MUTANTS.values():
-        typer.echo(f"{mutant.name:<30}{mutant.what}")
+
+def _list_mutants(brokers: int | None) -> None:
+    for name, what in _mutants(brokers).items():
+        typer.echo(f"{name:<30}{what}")
 
 
 # -- many seeds ---------------------------------------------------------------------------------------------------
 
 
-def _run_all(first: int, seeds: int, jobs: int, mutant: str, *, quiet: bool) -> list[Run]:
+def _run_all(first: int, seeds: int, jobs: int, mutant: str, brokers: int | None, *, quiet: bool) -> list[Run]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -157,7 +188,7 @@ def _run_all(first: int, seeds: int, jobs: int, mutant: str, *, quiet: bool) -> 
     failed: list[int] = []
     with bar:
         progress = bar.add_task("", total=seeds, failed="")
-        for run in _jobs(first, first + seeds, min(jobs, seeds), mutant):
+        for run in _jobs(first, first + seeds, min(jobs, seeds), mutant, brokers):
             runs[run.seed] = run
             if run.what:
                 failed.append(run.seed)
@@ -168,9 +199,9 @@ def _run_all(first: int, seeds: int, jobs: int, mutant: str, *, quiet: bool) -> 
     return [runs[seed] for seed in sorted(runs)]
 
 
-def _jobs(first: int, stop: int, jobs: int, mutant: str) -> Iterator[Run]:
+def _jobs(first: int, stop: int, jobs: int, mutant: str, brokers: int | None) -> Iterator[Run]:
     """The runs of all seeds as they end. Every job is stopped when nobody wants to hear more."""
-    processes = [_start_job(first + number, stop, jobs, mutant) for number in range(jobs)]
+    processes = [_start_job(first + number, stop, jobs, mutant, brokers) for number in range(jobs)]
     try:
         yield from _read_lines([process.stdout for process in processes if process.stdout is not None])
         if any(process.wait() for process in processes):
@@ -183,8 +214,9 @@ def _jobs(first: int, stop: int, jobs: int, mutant: str) -> Iterator[Run]:
                 process.stdout.close()
 
 
-def _start_job(first: int, stop: int, stride: int, mutant: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "famulus.cli.simulate", str(first), str(stop), str(stride), mutant]
+def _start_job(first: int, stop: int, stride: int, mutant: str, brokers: int | None) -> subprocess.Popen[bytes]:
+    network = "" if brokers is None else str(brokers)
+    command = [sys.executable, "-m", "famulus.cli.simulate", str(first), str(stop), str(stride), mutant, network]
     # Only the sources can be broken; see `famulus.sim.mutants`.
     environment = os.environ | (SWITCH if mutant else {})
     # Not in our process group: at Ctrl-C we stop the jobs, and they have no last words.
@@ -207,28 +239,32 @@ def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Run]:
                 yield from map(decode, lines)
 
 
-def _work(first: str, stop: str, stride: str, mutant: str) -> None:
+def _work(first: str, stop: str, stride: str, mutant: str, brokers: str) -> None:
     """One job: its seeds, one line each."""
-    with _broken(mutant):
+    with _broken("" if brokers else mutant):
         for seed in range(int(first), int(stop), int(stride)):
-            sys.stdout.buffer.write(msgspec.json.encode(run_seed(seed)) + b"\n")
+            run = run_network_seed(seed, int(brokers), mutant) if brokers else run_seed(seed)
+            sys.stdout.buffer.write(msgspec.json.encode(run) + b"\n")
             sys.stdout.buffer.flush()
 
 
 # -- what people see ----------------------------------------------------------------------------------------------
 
 
-def _sum_up(runs: list[Run], mutant: str, seconds: float) -> dict[str, Any]:
+def _sum_up(runs: list[Run], mutant: str, brokers: int | None, seconds: float) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     for run in runs:
         outcomes.update(run.outcomes)
-    with_mutant = f" --mutant {mutant}" if mutant else ""
+    how = " --trace" if brokers is None else f" --brokers {brokers}"
+    how += f" --mutant {mutant}" if mutant else ""
     return {
         "mutant": mutant or None,
+        "brokers": brokers,
         "first": runs[0].seed,
         "seeds": len(runs),
         "steps": sum(run.steps for run in runs),
         "tasks": sum(run.tasks for run in runs),
+        "edits": sum(run.edits for run in runs),
         "faults": sum(run.faults for run in runs),
         "outcomes": {name: outcomes[name] for name in ("OK", "ERROR", "REJECTED", "UNKNOWN")},
         "seconds": round(seconds, 2),
@@ -237,7 +273,7 @@ def _sum_up(runs: list[Run], mutant: str, seconds: float) -> dict[str, Any]:
                 "seed": run.seed,
                 "step": run.steps,
                 "what": run.what,
-                "replay": f"famulus simulate --seed {run.seed} --trace{with_mutant}",
+                "replay": f"famulus simulate --seed {run.seed}{how}",
             }
             for run in runs
             if run.what
@@ -250,9 +286,10 @@ def _show(report: dict[str, Any]) -> None:
         typer.echo(failure["what"])
         typer.echo(f"    replay: {failure['replay']}")
     outcomes = ", ".join(f"{count:,} {name}" for name, count in report["outcomes"].items())
+    work = f"{report['tasks']:,} tasks ({outcomes})" if report["brokers"] is None else f"{report['edits']:,} edits"
     typer.echo(
         f"{_counted(report['seeds'], 'seed')} from {report['first']}, {report['steps']:,} steps,"
-        f" {report['faults']:,} faults, {report['tasks']:,} tasks ({outcomes}) in {report['seconds']:.1f} s"
+        f" {report['faults']:,} faults, {work} in {report['seconds']:.1f} s"
     )
     if report["mutant"] is not None:
         caught = f"caught by seed {report['failures'][0]['seed']}" if report["failures"] else "not caught"

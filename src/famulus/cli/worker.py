@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,14 @@ def worker(
         str, typer.Argument(metavar="MODULE[:NAME]", help="Where the Worker is; NAME is 'worker' if not given.")
     ],
     broker: Annotated[
-        str | None, typer.Option(help="The broker's backend. [default: FAMULUS_BACKEND or 127.0.0.1:7101]")
+        list[str] | None,
+        typer.Option(
+            help="A broker's backend, the preferred one first; may be repeated. "
+            "[default: FAMULUS_BACKEND or 127.0.0.1:7101]"
+        ),
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option(help="Keep what the broker tells of its family here, for the next start.")
     ] = None,
     identity: Annotated[str | None, typer.Option(help="Unique name. [default: host, process id, random]")] = None,
     slots: Annotated[int | None, typer.Option(help="Tasks at once. [default: 1, or one per process]")] = None,
@@ -46,14 +54,15 @@ def worker(
 
     Exit codes: 0 drained; 1 tasks were given up, or the worker failed; 2 wrong usage; 4 no broker there.
 
-    Example: famulus worker shop:worker --broker 127.0.0.1:7101 --slots 8
+    Example: famulus worker shop:worker --broker 127.0.0.1:7101 --broker 127.0.0.1:7201 --slots 8
     """
     from famulus.cli.logs import set_up_logs
 
     set_up_logs(log_level)
     chosen = _find(target)
     chosen.change(
-        address=broker,
+        addresses=broker or None,
+        config_file=config_file,
         identity=identity,
         slots=slots,
         processes=processes,

@@ -16,6 +16,7 @@ from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
+from famulus.net.link import Link
 from famulus.net.sockets import descriptor
 from famulus.wire.limits import BODY_BYTES_MAX, PRIORITY_DEFAULT
 
@@ -28,10 +29,11 @@ class AsyncClient:
     async with AsyncClient("tcp://127.0.0.1:7100") as client:
         answer = await client.request("echo", b"hello", timeout=2.0)
 
+    Given several brokers, or told of others by its own, it goes to the next one when it loses the one it is with.
     It belongs to the event loop that runs when it is first used. Errors are those of `Client`.
     """
 
-    def __init__(self, broker: str | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
         self._timeout_ms = rules.timeout_ms(timeout)
         self._connection = Connection(broker)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -47,8 +49,13 @@ class AsyncClient:
 
     @property
     def was_connected(self) -> bool:
-        """Whether a broker has ever answered at that address."""
+        """Whether a broker has ever answered at that address, since the client went there."""
         return self._connection.link.was_up
+
+    @property
+    def addresses(self) -> list[str]:
+        """All brokers that it knows: those it was given, then those that it was told of."""
+        return self._connection.brokers.known
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -60,12 +67,15 @@ class AsyncClient:
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
+        at_least_once: bool = False,
     ) -> bytes:
         """Send one task and wait for its outcome.
 
         answer = await client.request("thumbnail", image, timeout=10)
         """
-        return await self.submit(service, body, timeout=timeout, priority=priority, message_id=message_id)
+        return await self.submit(
+            service, body, timeout=timeout, priority=priority, message_id=message_id, at_least_once=at_least_once
+        )
 
     def submit(
         self,
@@ -75,8 +85,11 @@ class AsyncClient:
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
+        at_least_once: bool = False,
     ) -> asyncio.Future[bytes]:
         """Send one task; the future gets its body or its error. Cancelling it only means not to hear the outcome.
+
+        With at_least_once it is sent again if its broker is lost, and may then run more than once.
 
         future = client.submit("report", b"2026")
         """
@@ -90,8 +103,12 @@ class AsyncClient:
             self._refuse()
         if type(body) is not bytes or len(body) > BODY_BYTES_MAX:
             body = rules.checked_body(body)
+        if at_least_once and not session.keep(len(body)):
+            raise rules.kept_overload()
         future: asyncio.Future[bytes] = loop.create_future()
-        session.submit(monotonic_ns(), future, service, body, milliseconds, priority, message_id or "")
+        session.submit(
+            monotonic_ns(), future, service, body, milliseconds, priority, message_id or "", 0, at_least_once
+        )
         if len(session) == 1 and not self._step_planned:
             self._step()  # nobody else is on the way whom it could wait for
         elif not self._step_planned:
@@ -109,6 +126,7 @@ class AsyncClient:
         errors: Literal["raise"] = ...,
         timeout: float | None = ...,
         priority: int = ...,
+        at_least_once: bool = ...,
     ) -> AsyncIterator[bytes]: ...
 
     @overload
@@ -122,6 +140,7 @@ class AsyncClient:
         errors: Literal["return"],
         timeout: float | None = ...,
         priority: int = ...,
+        at_least_once: bool = ...,
     ) -> AsyncIterator[bytes | OutcomeError]: ...
 
     def map(
@@ -134,6 +153,7 @@ class AsyncClient:
         errors: Literal["raise", "return"] = "raise",
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
+        at_least_once: bool = False,
     ) -> AsyncIterator[bytes | OutcomeError]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
 
@@ -144,7 +164,7 @@ class AsyncClient:
         """
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
-        return self._map(service, bodies, window, ordered, errors, timeout, priority)
+        return self._map(service, bodies, window, ordered, errors, timeout, priority, at_least_once)
 
     async def _map(
         self,
@@ -155,6 +175,7 @@ class AsyncClient:
         errors: str,
         timeout: float | None,
         priority: int,
+        at_least_once: bool,
     ) -> AsyncIterator[bytes | OutcomeError]:
         milliseconds = self._checked(service, timeout, priority, None)
         loop = self._started()
@@ -170,7 +191,9 @@ class AsyncClient:
                     self._refuse()
                 if type(body) is not bytes or len(body) > BODY_BYTES_MAX:
                     body = rules.checked_body(body)
-                session.submit(now_ns, window, service, body, milliseconds, priority, "", number)
+                if at_least_once and not session.keep(len(body)):
+                    raise rules.kept_overload()
+                session.submit(now_ns, window, service, body, milliseconds, priority, "", number, at_least_once)
                 opened += 1
             self._plan_step(loop)
             if not opened:
@@ -194,13 +217,21 @@ class AsyncClient:
             raise Closed("this client is closed")
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            link = self._connection.link
-            self._loop.add_reader(descriptor(link.socket), self._step)
-            self._loop.add_reader(descriptor(link.monitor), self._follow_link)
+            self._connection.watch, self._connection.forget = self._watch, self._forget
+            self._watch(self._connection.link)
             # What happened before we watched was not told.
             self._loop.call_soon(self._follow_link)
-            self._loop.call_soon(self._step)
         return self._loop
+
+    def _watch(self, link: Link) -> None:
+        assert self._loop is not None
+        self._loop.add_reader(descriptor(link.socket), self._step)
+        self._loop.add_reader(descriptor(link.monitor), self._follow_link)
+
+    def _forget(self, link: Link) -> None:
+        assert self._loop is not None
+        for socket in (link.socket, link.monitor):
+            self._loop.remove_reader(descriptor(socket))
 
     def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> int:
         rules.checked_service(service, priority, message_id)
@@ -235,7 +266,7 @@ class AsyncClient:
 
     def _plan(self) -> None:
         """One timer for all deadlines: the loop is asked only when the next one comes earlier than planned."""
-        due_ns = self._connection.session.next_due_ns
+        due_ns = self._connection.next_due_ns
         if due_ns < self._timer_ns:
             assert self._loop is not None
             if self._timer is not None:
@@ -254,8 +285,8 @@ class AsyncClient:
             return
         self._closed = True
         if self._loop is not None:
-            for socket in (self._connection.link.socket, self._connection.link.monitor):
-                self._loop.remove_reader(descriptor(socket))
+            for link in self._connection.links:
+                self._forget(link)
         if self._timer is not None:
             self._timer.cancel()
         _settle_all(self._connection.close())

@@ -1,48 +1,107 @@
-"""A client's connection: the link and the session, stepped by whoever owns the thread. Decides nothing."""
+"""A client's connection: the link and the session, stepped by whoever owns the thread. Decides nothing.
+
+There is one link, to the broker that the client is with. A link that it left, because its broker takes no more tasks,
+is kept while that broker still owes it answers.
+"""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Iterable
 from time import monotonic_ns
+from typing import Final
+from uuid import uuid4
 
-from famulus.core.session.client import ClientSession, Done
+from famulus.client.addresses import frontends
+from famulus.core.session.brokers import Brokers, read_told
+from famulus.core.session.client import KEPT_BYTES_MAX, ClientSession, Done
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
-from famulus.net.addresses import frontend
 from famulus.net.link import BATCH_MAX, Change, Link
 from famulus.net.sockets import new_context
 from famulus.wire import limits, reasons
 
-DEFAULT_TIMEOUT_S = 30.0
-IN_FLIGHT_MAX = 100_000
+DEFAULT_TIMEOUT_S: Final = 30.0
+IN_FLIGHT_MAX: Final = 100_000
+#: Brokers that we left and that still owe us answers.
+FORMER_MAX: Final = 4
 
 _ERRORS: dict[str, type[OutcomeError]] = {"ERROR": TaskError, "REJECTED": Rejected, "UNKNOWN": Unknown}
 
 
+class Former:
+    """A link that we left, and what is open on it."""
+
+    __slots__ = ("leg", "link", "owed")
+
+    def __init__(self, link: Link, leg: int, owed: list[Done]) -> None:
+        self.link = link
+        self.leg = leg
+        self.owed = owed
+
+    def is_over(self, session: ClientSession) -> bool:
+        while self.owed and not session.is_open(self.owed[-1], self.leg):
+            self.owed.pop()
+        return not self.owed
+
+
 class Connection:
-    def __init__(self, broker: str | None) -> None:
-        self.address = frontend(broker)
-        self.session = ClientSession()
+    def __init__(self, broker: str | Iterable[str] | None) -> None:
+        self.brokers = Brokers(monotonic_ns(), frontends(broker), random.random)
+        self.session = ClientSession(0, _new_id)
+        #: Called with each link that is made after the first one, and with each one that is about to be closed.
+        self.watch: Callable[[Link], None] = _nobody_minds
+        self.forget: Callable[[Link], None] = _nobody_minds
+        self._former: list[Former] = []
+        self._tend_at_ns = 0
+        # Nobody has looked at the link's monitor since it is watched, and what happened before that is not told.
+        self._fresh = True
         self._context = new_context()
         try:
-            self.link = Link(self._context, self.address)
+            self.link = Link(self._context, self.brokers.address)
         except BaseException:
             self._context.term()
             raise
+        self._plan()
+
+    @property
+    def address(self) -> str:
+        return self.link.address
+
+    @property
+    def links(self) -> list[Link]:
+        return [self.link, *[former.link for former in self._former]]
+
+    @property
+    def next_due_ns(self) -> int:
+        return min(self.session.next_due_ns, self._tend_at_ns)
 
     def follow_link(self) -> list[Done]:
         """To be called when the link's monitor has news; the tasks that ended because the connection was lost."""
-        if Change.DOWN not in self.link.changes():
+        self._fresh = False
+        changes = self.link.changes()
+        if not changes:
             return []
-        # What the connection brought before it was lost still counts.
+        now_ns = monotonic_ns()
         done: list[Done] = []
-        while batch := self.link.recv():
-            done += self.session.on_messages(batch)
-        return done + self.session.on_lost()
+        for change in changes:
+            if change is Change.UP:
+                self.brokers.on_up(now_ns)
+            else:
+                # What the connection brought before it was lost still counts.
+                done += self._drain(self.link)
+                done += self.session.on_lost(now_ns, self.session.leg)
+                self.brokers.on_down(now_ns)
+        self._plan()
+        return done
 
     def step(self) -> list[Done]:
         """Send whatever can leave, take in whatever came; the tasks that ended by this."""
-        session, link = self.session, self.link
+        session = self.session
         now_ns = monotonic_ns()
         done: list[Done] = []
+        if self._tend_at_ns <= now_ns or self._former:
+            done += self._tend(now_ns)
+        link = self.link
         self._send(now_ns)
         while True:
             # After each send, since sending may have swallowed the news that something came.
@@ -53,6 +112,8 @@ class Connection:
                 break
         if session.unsent:
             done += session.on_messages(link.recv())  # also after a send that was refused
+        if session.told or session.refused:
+            done += self._take_news(now_ns)
         if session.next_due_ns <= now_ns:
             done += session.on_tick(now_ns)
         return done
@@ -66,9 +127,99 @@ class Connection:
         return sent
 
     def close(self) -> list[Done]:
-        self.link.close()
+        for link in self.links:
+            link.close()
         self._context.term()
         return self.session.close()
+
+    # -- from broker to broker ----------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        """What the brokers say changes seldom, and no task is to pay for asking them."""
+        brokers = self.brokers
+        self._tend_at_ns = 0 if self._fresh else brokers.next_due_ns
+        self.session.on_brokers(len(brokers.known) > 1, brokers.tried)
+
+    def _tend(self, now_ns: int) -> list[Done]:
+        """What is to be done besides the tasks: look after former links, ask for brokers, move on."""
+        session = self.session
+        done = self.follow_link()  # or we would leave a broker that has just come
+        if session.told or session.refused:
+            done += self._take_news(now_ns)
+        for former in list(self._former):
+            done += self._follow_former(former, now_ns)
+        if self.brokers.asks(now_ns):
+            self.link.send([session.question()])
+        self._move(now_ns)
+        self._plan()
+        return done
+
+    def _take_news(self, now_ns: int) -> list[Done]:
+        """The broker told us of others, or will have no more tasks."""
+        session, brokers = self.session, self.brokers
+        done: list[Done] = []
+        if session.told:
+            brokers.on_told(read_told(session.told, self.address))
+            session.told = b""
+        if session.refused:
+            brokers.on_refused(now_ns)
+            done += session.send_again(now_ns) if self._move(now_ns) else session.pass_on(now_ns)
+        self._plan()
+        return done
+
+    def _move(self, now_ns: int) -> bool:
+        """Go to the next broker, if it is time and there is one."""
+        while address := self.brokers.next(now_ns):
+            try:
+                link = Link(self._context, address)
+            except Exception:
+                # No address that libzmq takes, or no descriptor left for another socket.
+                self.brokers.on_unusable(now_ns, address)
+                continue
+            self._leave()
+            self.link = link
+            self.watch(link)
+            self._fresh = True
+            self.brokers.on_moved(now_ns, address)
+            return True
+        return False
+
+    def _leave(self) -> None:
+        leg, owed = self.session.next_leg()
+        if owed:
+            self._former.append(Former(self.link, leg, owed))
+        else:
+            self._close(self.link)
+
+    def _follow_former(self, former: Former, now_ns: int) -> list[Done]:
+        session = self.session
+        is_lost = Change.DOWN in former.link.changes() or len(self._former) > FORMER_MAX
+        done = self._drain(former.link)
+        done += session.send_again(now_ns)
+        if is_lost:
+            done += session.on_lost(now_ns, former.leg)
+        if former.is_over(session):
+            self._former.remove(former)
+            self._close(former.link)
+        return done
+
+    def _drain(self, link: Link) -> list[Done]:
+        done: list[Done] = []
+        while batch := link.recv():
+            done += self.session.on_messages(batch)
+        return done
+
+    def _close(self, link: Link) -> None:
+        self.forget(link)
+        link.close()
+
+
+def _nobody_minds(link: Link) -> None:
+    pass
+
+
+def _new_id() -> str:
+    return str(uuid4())
 
 
 def error_of(done: Done) -> OutcomeError:
@@ -77,6 +228,11 @@ def error_of(done: Done) -> OutcomeError:
 
 def overload() -> Rejected:
     return Rejected(reasons.reason(reasons.OVERLOAD, f"{IN_FLIGHT_MAX} tasks of this client are open already"))
+
+
+def kept_overload() -> Rejected:
+    sentence = f"{KEPT_BYTES_MAX >> 20} MiB of this client's tasks are kept already, to be sent again if need be"
+    return Rejected(reasons.reason(reasons.OVERLOAD, sentence))
 
 
 def timeout_ms(timeout_s: float) -> int:

@@ -17,6 +17,7 @@ from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
 from famulus.client.window import Window
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
+from famulus.net.link import Link
 from famulus.net.sockets import Socket
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire.limits import PRIORITY_DEFAULT
@@ -25,7 +26,7 @@ Body = bytes | bytearray | memoryview | str
 #: Called by the I/O thread when a task has ended: it must be quick and must not raise.
 _Callback = Callable[[Done], None]
 #: Who wants to know, then what `ClientSession.submit` takes from the service on.
-_Wish = tuple[_Callback, str, bytes, int, int, str, int]
+_Wish = tuple[_Callback, str, bytes, int, int, str, int, bool]
 
 
 class Client:
@@ -34,11 +35,12 @@ class Client:
     with Client("tcp://127.0.0.1:7100") as client:
         answer = client.request("echo", b"hello", timeout=2.0)
 
+    Given several brokers, or told of others by its own, it goes to the next one when it loses the one it is with.
     A task that does not end OK raises `TaskError` (the worker said so), `Rejected` (it did not run; trying again is
     safe) or `Unknown` (it may have run), all of them `FamulusError`s with message_id, outcome and reason.
     """
 
-    def __init__(self, broker: str | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
         self._timeout_ms = rules.timeout_ms(timeout)
         self._connection = Connection(broker)
         self._wishes: deque[_Wish] = deque()
@@ -55,8 +57,13 @@ class Client:
 
     @property
     def was_connected(self) -> bool:
-        """Whether a broker has ever answered at that address."""
+        """Whether a broker has ever answered at that address, since the client went there."""
         return self._connection.link.was_up
+
+    @property
+    def addresses(self) -> list[str]:
+        """All brokers that it knows: those it was given, then those that it was told of."""
+        return self._connection.brokers.known
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -68,6 +75,7 @@ class Client:
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
+        at_least_once: bool = False,
     ) -> bytes:
         """Send one task and wait for its outcome.
 
@@ -81,7 +89,7 @@ class Client:
             box.append(done)
             ended.release()
 
-        self._wish(take, service, body, timeout, priority, message_id)
+        self._wish(take, service, body, timeout, priority, message_id, at_least_once)
         ended.acquire()
         done = box[0]
         if done.outcome == "OK":
@@ -96,8 +104,11 @@ class Client:
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
+        at_least_once: bool = False,
     ) -> Future[bytes]:
         """Send one task; the future gets its body or its error.
+
+        With at_least_once it is sent again if its broker is lost, and may then run more than once.
 
         future = client.submit("report", b"2026")
         """
@@ -110,7 +121,7 @@ class Client:
             else:
                 future.set_exception(error_of(done))
 
-        self._wish(take, service, body, timeout, priority, message_id)
+        self._wish(take, service, body, timeout, priority, message_id, at_least_once)
         return future
 
     @overload
@@ -124,6 +135,7 @@ class Client:
         errors: Literal["raise"] = ...,
         timeout: float | None = ...,
         priority: int = ...,
+        at_least_once: bool = ...,
     ) -> Iterator[bytes]: ...
 
     @overload
@@ -137,6 +149,7 @@ class Client:
         errors: Literal["return"],
         timeout: float | None = ...,
         priority: int = ...,
+        at_least_once: bool = ...,
     ) -> Iterator[bytes | OutcomeError]: ...
 
     def map(
@@ -149,6 +162,7 @@ class Client:
         errors: Literal["raise", "return"] = "raise",
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
+        at_least_once: bool = False,
     ) -> Iterator[bytes | OutcomeError]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
 
@@ -159,7 +173,7 @@ class Client:
         """
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
-        return self._map(service, bodies, window, ordered, errors, timeout, priority)
+        return self._map(service, bodies, window, ordered, errors, timeout, priority, at_least_once)
 
     def _map(
         self,
@@ -170,6 +184,7 @@ class Client:
         errors: str,
         timeout: float | None,
         priority: int,
+        at_least_once: bool,
     ) -> Iterator[bytes | OutcomeError]:
         milliseconds, _ = self._checked(service, timeout, priority, None)
         # Held while there is nothing to give out; the I/O thread lets go of it once per batch, not once per task.
@@ -180,11 +195,11 @@ class Client:
         opened = 0
         while True:
             wishes: list[_Wish] = [
-                (window, service, rules.checked_body(body), milliseconds, priority, "", number)
+                (window, service, rules.checked_body(body), milliseconds, priority, "", number, at_least_once)
                 for number, body in islice(waiting, window_size - opened)
             ]
             if wishes:
-                self._leave_wishes(wishes)
+                self._leave_wishes(wishes, at_least_once)
                 opened += len(wishes)
             if not opened:
                 return
@@ -209,20 +224,26 @@ class Client:
         timeout: float | None,
         priority: int,
         message_id: str | None,
+        at_least_once: bool,
     ) -> None:
         milliseconds, message_id = self._checked(service, timeout, priority, message_id)
-        self._leave_wishes([(take, service, rules.checked_body(body), milliseconds, priority, message_id, 0)])
+        content = rules.checked_body(body)
+        wish = (take, service, content, milliseconds, priority, message_id, 0, at_least_once)
+        self._leave_wishes([wish], at_least_once)
 
     def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> tuple[int, str]:
         rules.checked_service(service, priority, message_id)
         return self._timeout_ms if timeout is None else rules.timeout_ms(timeout), message_id or ""
 
-    def _leave_wishes(self, wishes: list[_Wish]) -> None:
+    def _leave_wishes(self, wishes: list[_Wish], at_least_once: bool) -> None:
         with self._gate:
             if self._closing:
                 raise Closed("this client is closed")
             if len(self._connection.session) + len(self._wishes) + len(wishes) > rules.IN_FLIGHT_MAX:
                 raise rules.overload()
+            # Counted here and not by the I/O thread, so that it is raised where it was asked for.
+            if at_least_once and not self._connection.session.keep(sum(len(wish[2]) for wish in wishes)):
+                raise rules.kept_overload()
             self._wishes.extend(wishes)
             self._bell.ring()
 
@@ -238,21 +259,21 @@ class Client:
     def _serve_until_closed(self) -> None:
         connection, session, wishes = self._connection, self._connection.session, self._wishes
         waiting = Waiting()
-        for source in (connection.link.socket, connection.link.monitor, self._bell.fd):
-            waiting.watch(source)
-        monitor = connection.link.monitor
-        ready: list[Socket | int] = [monitor]  # what happened before we watched was not told
+        waiting.watch(self._bell.fd)
+        connection.watch, connection.forget = partial(_watch, waiting), partial(_forget, waiting)
+        _watch(waiting, connection.link)
+        ready: list[Socket | int] = [connection.link.monitor]  # what happened before we watched was not told
         while not self._closing:
             if self._bell.fd in ready:
                 self._bell.answer()
-            ended = connection.follow_link() if monitor in ready else []
+            ended = connection.follow_link() if connection.link.monitor in ready else []
             now_ns = monotonic_ns()
             while wishes:
                 session.submit(now_ns, *wishes.popleft())
             ended += connection.step()
             for done in ended:
                 done.token(done)  # type: ignore[operator]
-            ready = waiting.wait(session.next_due_ns)
+            ready = waiting.wait(connection.next_due_ns)
         waiting.close()
 
     def _end(self) -> None:
@@ -279,6 +300,16 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _watch(waiting: Waiting, link: Link) -> None:
+    waiting.watch(link.socket)
+    waiting.watch(link.monitor)
+
+
+def _forget(waiting: Waiting, link: Link) -> None:
+    waiting.forget(link.socket)
+    waiting.forget(link.monitor)
 
 
 def _let_go(lock: threading.Lock) -> None:

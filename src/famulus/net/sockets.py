@@ -36,6 +36,9 @@ CLIENT_PIPE_MAX = 10_000
 #: A worker gets no more tasks than it has slots, and all of them must fit.
 WORKER_PIPE_MAX = SLOTS_MAX + 10_000
 
+#: Letters between brokers are few, and the next heartbeat makes up for a lost one.
+PEER_PIPE_MAX = 1000
+
 CLIENT_RECONNECT_MS = 50
 CLIENT_RECONNECT_MAX_MS = 2000
 
@@ -86,6 +89,30 @@ def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
     return socket
 
 
+def outside_pub(context: Context) -> Socket:
+    """Where a steward makes its edits known. What a slow listener misses, the next heartbeat tells."""
+    socket = context.socket(zmq.PUB)
+    _set(socket, {zmq.LINGER: 0, zmq.SNDHWM: PEER_PIPE_MAX, zmq.MAXMSGSIZE: 1024, zmq.HANDSHAKE_IVL: 2000})
+    _keep_alive(socket)
+    return socket
+
+
+def outside_sub(context: Context, message_bytes_max: int) -> Socket:
+    """Where a steward hears of others' edits."""
+    socket = context.socket(zmq.SUB)
+    options: dict[int, int] = {
+        zmq.LINGER: 0,
+        zmq.RCVHWM: PEER_PIPE_MAX,
+        zmq.MAXMSGSIZE: message_bytes_max,
+        zmq.RECONNECT_IVL: CLIENT_RECONNECT_MS,
+        zmq.RECONNECT_IVL_MAX: CLIENT_RECONNECT_MAX_MS,
+    }
+    _set(socket, options)
+    socket.setsockopt(zmq.SUBSCRIBE, b"")
+    _keep_alive(socket)
+    return socket
+
+
 def inside_router(context: Context, address: str) -> Socket:
     """What the routers of this broker connect to."""
     socket = _inside(context, zmq.ROUTER)
@@ -107,6 +134,21 @@ def inside_sub(context: Context, address: str) -> Socket:
     socket = _inside(context, zmq.SUB)
     socket.setsockopt(zmq.SUBSCRIBE, b"")
     socket.bind(address)
+    return socket
+
+
+def inside_pub_bound(context: Context, address: str) -> Socket:
+    """Where the one who knows tells many."""
+    socket = _inside(context, zmq.PUB)
+    socket.bind(address)
+    return socket
+
+
+def inside_sub_connected(context: Context, address: str) -> Socket:
+    """Where many hear the one who knows."""
+    socket = _inside(context, zmq.SUB)
+    socket.setsockopt(zmq.SUBSCRIBE, b"")
+    socket.connect(address)
     return socket
 
 
@@ -138,6 +180,13 @@ def bind(socket: Socket, host: str, port: int, key: str) -> int:
     endpoint = socket.getsockopt(zmq.LAST_ENDPOINT)
     assert isinstance(endpoint, bytes)
     return int(endpoint.rstrip(b"\0").rpartition(b":")[2])
+
+
+def connect(socket: Socket, where: str) -> None:
+    try:
+        socket.connect(where)
+    except zmq.ZMQError as error:
+        raise SettingsError(f"{where!r} is not an address such as tcp://10.0.0.7:7103 ({error})") from None
 
 
 def address(host: str, port: int | str) -> str:

@@ -25,6 +25,7 @@ _Priority = Annotated[int, msgspec.Meta(ge=0, le=limits.PRIORITY_MAX)]
 _Timeout = Annotated[int, msgspec.Meta(ge=1)]
 _Heartbeat = Annotated[int, msgspec.Meta(ge=1)]
 _Services = Annotated[list[_Name], msgspec.Meta(min_length=1, max_length=limits.SERVICES_PER_WORKER_MAX)]
+_Via = Annotated[list[_Name], msgspec.Meta(max_length=limits.VIA_MAX)]
 _Slots = Annotated[int, msgspec.Meta(ge=1, le=limits.SLOTS_MAX)]
 
 
@@ -38,6 +39,8 @@ class TaskRequest(Message, frozen=True):
     timeout_ms: _Timeout | None = None
     priority: _Priority = limits.PRIORITY_DEFAULT
     attempt: int = 1
+    #: The brokers that it has come through, where one handed it to another.
+    via: _Via = []
 
 
 class TaskResponse(Message, frozen=True):
@@ -101,6 +104,18 @@ class DisconnectResponse(Message, frozen=True):
     pass
 
 
+class ManageRequest(Message, frozen=True):
+    """What an admin wants; the arguments, with the password, are in the body."""
+
+    username: _Name
+    command: _Name
+
+
+class ManageResponse(Message, frozen=True):
+    outcome: Literal["OK", "REJECTED"] = "OK"
+    reason: str = ""
+
+
 class ErrorResponse(Message, frozen=True):
     reason: str
 
@@ -117,6 +132,8 @@ MESSAGES: dict[tuple[str, str], type[Message]] = {
     ("NEEDBROKER", "RESPONSE"): NeedBrokerResponse,
     ("DISCONNECT", "REQUEST"): DisconnectRequest,
     ("DISCONNECT", "RESPONSE"): DisconnectResponse,
+    ("MANAGE", "REQUEST"): ManageRequest,
+    ("MANAGE", "RESPONSE"): ManageResponse,
     ("ERROR", "RESPONSE"): ErrorResponse,
 }
 

@@ -31,37 +31,51 @@ FROM_WORKER_ANSWER: Final = b"A"
 FROM_WORKER: Final = b"W"
 #: Somebody at the backend who has no session here.
 FROM_STRANGER: Final = b"S"
+#: Another broker's answer to a task that was handed over to it.
+FROM_DELEGATE: Final = b"D"
 
 # Verbs of decisions.
 HELLO: Final = b"H"  # [number: zeros]                                    a router is there
-ACCEPT: Final = b"T"  # [service][terms][worker head][client head][message_id][epoch, or empty]      a task
-ANSWER: Final = b"A"  # [outcome: O or E][tail]                           the answer to a task
+ACCEPT: Final = b"T"  # [service][terms][worker head][client head][message_id][epoch, or empty][visited]      a task
+ANSWER: Final = b"A"  # [outcome: O, E; of a delegate also R or U][tail]  the answer to a task
 REPLY: Final = b"R"  # [header][body]                                     to whoever asked; changes nothing
 CONNECT: Final = b"C"  # [identity][session terms][services][header][body]
 PONG: Final = b"P"  # [header]                                            the worker may get tasks now
 DISCONNECT: Final = b"D"  # [header]                                      the farewell, for when its last task is done
 LATE: Final = b"L"  # [header, or empty for silence]              a worker's answer to nothing that is open
+MANAGE: Final = b"M"  # for the steward, who is given the header and the body
 FAULT: Final = b"F"  # [header]                                           the sender broke the protocol
 
 #: How many parts each decision has, the number and the verb included.
 DECISION_PARTS: Final = {
     HELLO: 2,
-    ACCEPT: 8,
+    ACCEPT: 9,
     ANSWER: 4,
     REPLY: 4,
     CONNECT: 7,
     PONG: 3,
     DISCONNECT: 3,
     LATE: 3,
+    MANAGE: 2,
     FAULT: 3,
 }
 
 OUTCOME_OK: Final = b"O"
 OUTCOME_ERROR: Final = b"E"
+OUTCOME_REJECTED: Final = b"R"
+OUTCOME_UNKNOWN: Final = b"U"
+
+#: The header of what the dispatcher tells its steward about its work.
+WORK: Final = b"work"
+#: The header of what the steward tells the dispatcher about its peers.
+PEERS: Final = b"peers"
+#: The header of what the steward tells the dispatcher: a worker's name, or nothing for all, to be ignored no longer.
+FORGIVE: Final = b"forgive"
 
 # Kinds of announcements.
 ROUTER_ALIVE: Final = b"alive"
 ROUTER_GONE: Final = b"gone"
+CONFIG: Final = b"config"
 
 NO_NUMBER: Final = bytes(8)
 EPOCH_BYTES: Final = 8
@@ -70,6 +84,15 @@ _TERMS: Final = struct.Struct("!IBBHIQI")
 _SESSION_TERMS: Final = struct.Struct("!II")
 _encode_batch = msgspec.msgpack.Encoder().encode
 _decode_batch = msgspec.msgpack.Decoder(list[list[bytes]]).decode
+_encode_work = msgspec.msgpack.Encoder().encode
+#: Of each service free slots, busy slots, waiting tasks.
+Work = dict[str, tuple[int, int, int]]
+#: A worker's name, its faults, and for how many more seconds it is ignored.
+Errors = tuple[str, int, int]
+#: A peer's identity, its frontend, how near its family is, and its free slots by service.
+PeerOffer = tuple[str, str, int, dict[str, int]]
+_decode_peers = msgspec.msgpack.Decoder(tuple[str, list[PeerOffer]]).decode
+_decode_work = msgspec.msgpack.Decoder(tuple[Work, list[Errors]]).decode
 _EPOCH: Final = struct.Struct("!Q")
 
 
@@ -154,12 +177,32 @@ def read_batch(frame: bytes) -> list[list[bytes]]:
         raise ProtocolError(reasons.BAD_FRAMES, f"not a batch ({error})") from None
 
 
+def write_work(work: Work, errors: list[Errors]) -> bytes:
+    """What the dispatcher tells the steward once a second."""
+    return _encode_work((work, errors))
+
+
+def read_work(frame: bytes) -> tuple[Work, list[Errors]]:
+    return _decode_work(frame)
+
+
+def write_peers(identity: str, offers: list[PeerOffer]) -> bytes:
+    """What the steward tells the dispatcher: who it is itself, and what its peers offer."""
+    return _encode_work((identity, offers))
+
+
+def read_peers(frame: bytes) -> tuple[str, list[PeerOffer]]:
+    return _decode_peers(frame)
+
+
 def tail(outcome: str, reason: str) -> bytes:
     """The end of a client's header, behind the prefix that an ACCEPT brought."""
     return b',"outcome":' + write_text(outcome) + b',"reason":' + write_text(reason) + b"}"
 
 
 TAIL_OK: Final = b',"outcome":"OK"}'
+#: How every tail begins that says UNKNOWN.
+TAIL_UNKNOWN: Final = b',"outcome":"UNKNOWN",'
 
 # The outcomes that a dispatcher gives by itself.
 REJECTED_NO_SERVICE: Final = tail("REJECTED", reasons.reason(reasons.NO_SERVICE, "nobody offers this service"))
@@ -174,6 +217,10 @@ REJECTED_DRAINING: Final = tail("REJECTED", reasons.reason(reasons.DISABLED, "th
 UNKNOWN_EXPIRED: Final = tail("UNKNOWN", reasons.reason(reasons.EXPIRED, "no answer within the time-out"))
 UNKNOWN_WORKER_LOST: Final = tail("UNKNOWN", reasons.reason(reasons.WORKER_LOST, "its worker was lost in the middle"))
 UNKNOWN_BAD_ANSWER: Final = tail("UNKNOWN", reasons.reason(reasons.BAD_HEADER, "the worker's answer could not be read"))
+#: The task ran, and its client asks for the answer once more.
+UNKNOWN_FORGOTTEN: Final = tail(
+    "UNKNOWN", reasons.reason(reasons.TOO_LARGE, "it ran; its answer was too large to be kept")
+)
 UNKNOWN_BROKER_STOPPED: Final = tail(
     "UNKNOWN", reasons.reason(reasons.BROKER_LOST, "this broker stopped before the answer")
 )

@@ -25,5 +25,8 @@ ATTEMPTS_MAX: Final = 1000
 TIMEOUT_MS_MAX: Final = 24 * 60 * 60 * 1000
 HEARTBEAT_MS_MAX: Final = 60 * 60 * 1000
 
+#: Brokers that a task may have come through.
+VIA_MAX: Final = 16
+
 #: Silence for this many granted heartbeats, either way, means lost.
 HEARTBEATS_UNTIL_LOST: Final = 3

@@ -6,23 +6,29 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from famulus.errors import SettingsError
 from famulus.wire import limits
 
 PROCESSES_MAX = 1024
+#: A hundred days: longer is never.
+LONGEST_S = 100 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    address: str
     identity: str
+    #: Of brokers' backends, the preferred one first. Empty: nobody chose, and the default will do.
+    addresses: tuple[str, ...] = ()
     slots: int | None = None
     processes: int = 0
     heartbeat_ms: int | None = None
     wait: bool = False
     drain_s: float = 30.0
     connect_timeout_s: float = 5.0
+    config_file: Path | None = None
+    return_after_s: tuple[float, float] = (30.0, 90.0)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.identity) <= limits.NAME_CHARS_MAX or not self.identity.isprintable():
@@ -36,6 +42,11 @@ class Settings:
             raise SettingsError(f"drain_s: seconds, 0 or more, not {self.drain_s!r}")
         if not self.connect_timeout_s > 0:
             raise SettingsError(f"connect_timeout_s: seconds, more than 0, not {self.connect_timeout_s!r}")
+        if self.config_file is not None and not self.config_file.name:
+            raise SettingsError(f"config_file: the path of a file, not {str(self.config_file)!r}")
+        least_s, most_s = self.return_after_s
+        if not 0 <= least_s <= most_s < LONGEST_S:
+            raise SettingsError(f"return_after_s: two times in seconds, the smaller first, not {self.return_after_s!r}")
 
     @property
     def capacity(self) -> int:

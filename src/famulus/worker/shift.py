@@ -17,15 +17,20 @@ from time import monotonic_ns
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.session.homes import Homes
 from famulus.core.session.worker import Given, State, WorkerSession
-from famulus.errors import BrokerUnreachable, FamulusError, IdentityTaken
+from famulus.errors import FamulusError, SettingsError
+from famulus.net.addresses import BACKEND
 from famulus.net.link import BATCH_MAX, Change, Link
 from famulus.net.sockets import new_context, outside_dealer
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import reasons
 from famulus.worker.baton import Baton
 from famulus.worker.calls import Answer, Call, perform
+from famulus.worker.news import News
+from famulus.worker.probe import Probe
 from famulus.worker.runner import Runner
+from famulus.worker.saved_config import SavedConfig
 from famulus.worker.services import Services
 from famulus.worker.settings import Settings
 from famulus.worker.threads import Threads
@@ -66,17 +71,17 @@ class Shift:
         self._here: deque[Call] = deque()
         self._finished = Event()
         self._error: BaseException | None = None
+        self._saved = SavedConfig(settings.config_file)
+        self._config = b""
+        self._homes = self._known_homes()
         self._session = WorkerSession(
-            settings.identity, services.names, settings.capacity, settings.heartbeat_ms, random.random
+            settings.identity, services.names, settings.capacity, settings.heartbeat_ms, random.random, self._homes
         )
         #: Calls that were started and not yet answered by their function.
         self.running = 0
         #: Answers that need no function.
         self._refusals: list[Answer] = []
-        self._was_ready = False
-        self._ever_ready = False
-        self._refusal_told = ""
-        self._ready_by_ns = monotonic_ns() + int(settings.connect_timeout_s * NS_PER_S)
+        self._news = News(settings, self._session, monotonic_ns())
         self._drained_by_ns = NEVER_NS
         self._context = new_context()
         self._waiting = Waiting()
@@ -84,8 +89,10 @@ class Shift:
         # We sent, or did not read to the end: there may be something that no descriptor tells of (see `Waiting`).
         self._look_again = True
         self._stuck = False
+        self._probe: Probe | None = None
         try:
-            self._link = self._new_link()
+            self._link = self._link_to(self._homes.next())
+            self._session.on_linking(monotonic_ns())
         except BaseException:
             self._context.term()
             raise
@@ -101,6 +108,8 @@ class Shift:
     def close(self) -> bool:
         """False if a function did not come back, and may still do so later."""
         ended = self._baton.close()
+        if self._probe is not None:
+            self._probe.close()
         self._link.close()
         self._context.term()
         self._waiting.close()
@@ -154,10 +163,15 @@ class Shift:
         self._answer(now_ns)
         if self._ending.soon:
             self._drain(now_ns)
+        if session.config is not self._config:
+            self._config = session.config
+            self._saved.write(session.config)
         session.on_tick(now_ns)
+        if self._homes.next_due_ns < NEVER_NS or self._probe is not None:
+            self._look_home(now_ns)
+        self._news.tell(now_ns, self._link, self._ending.soon)
         self._relink(now_ns)
         self._send()
-        self._tell(now_ns)
         return True
 
     def _follow_link(self, now_ns: int) -> None:
@@ -243,31 +257,72 @@ class Shift:
 
     # -- the link -----------------------------------------------------------------------------------------------
 
-    def _new_link(self) -> Link:
-        dealer = outside_dealer(self._context, heartbeats=False)
-        link = Link(self._context, self._settings.address, dealer)
-        self._waiting.watch(link.socket)
-        self._waiting.watch(link.monitor)
-        return link
+    def _known_homes(self) -> Homes:
+        settings = self._settings
+        least_s, most_s = settings.return_after_s
+        homes = Homes(
+            settings.addresses or (BACKEND,),
+            random.random,
+            chosen=bool(settings.addresses),
+            return_after_ns=(int(least_s * NS_PER_S), int(most_s * NS_PER_S)),
+        )
+        saved = self._saved.read()
+        if saved is not None:
+            homes.on_config(0, saved)
+        return homes
+
+    def _link_to(self, address: str) -> Link:
+        """A link to this broker, or to the next one if the address is no good: somebody else may have told us of it."""
+        while True:
+            try:
+                link = Link(self._context, address, outside_dealer(self._context, heartbeats=False))
+            except SettingsError as error:
+                if self._homes.alone:
+                    raise
+                log.warning("%s", error)
+                self._homes.forget(address)
+                address = self._homes.next()
+            else:
+                self._waiting.watch(link.socket)
+                self._waiting.watch(link.monitor)
+                return link
 
     def _relink(self, now_ns: int) -> None:
         """The session gave the broker up. Where libzmq has noticed too, it connects again by itself."""
-        session = self._session
-        if session.relink_at_ns > now_ns:
+        session, former = self._session, self._link
+        if session.relink_at_ns > now_ns or session.state is not State.OFFLINE:
             return
-        session.relink_at_ns = NEVER_NS
-        if self._link.up:
-            self._waiting.forget(self._link.socket)
-            self._waiting.forget(self._link.monitor)
-            self._link.close()
-            self._link = self._new_link()
+        self._news.note(former)
+        address = self._homes.next()
+        if former.up or address != former.address:
+            self._waiting.forget(former.socket)
+            self._waiting.forget(former.monitor)
+            former.close()
+            self._link = self._link_to(address)
+        session.on_linking(now_ns)
+
+    def _look_home(self, now_ns: int) -> None:
+        """Away from the preferred broker: look whether it is there, and go back to it."""
+        homes, session, probe = self._homes, self._session, self._probe
+        if probe is None:
+            if homes.probe_at_ns > now_ns:
+                return
+            homes.on_probe(now_ns)
+            probe = self._probe = Probe(self._context, self._waiting, homes.preferred)
+        there = probe.answer()
+        if there is None and now_ns < homes.probe_by_ns < NEVER_NS:
+            return
+        probe.close()
+        self._probe = None
+        if there and session.move():
+            homes.on_probe_answered()
+        else:
+            homes.on_probe_failed(now_ns)
 
     # -- beginning and end --------------------------------------------------------------------------------------
 
     def _next_due_ns(self) -> int:
-        due_ns = min(self._session.next_due_ns, self._drained_by_ns)
-        if not self._ever_ready:
-            due_ns = min(due_ns, self._ready_by_ns)
+        due_ns = min(self._session.next_due_ns, self._drained_by_ns, self._homes.next_due_ns, self._news.due_ns)
         for runner in self._runners:
             due_ns = min(due_ns, runner.next_due_ns)
         return due_ns
@@ -286,48 +341,3 @@ class Shift:
             count = f"{self.running} task{'' if self.running == 1 else 's'}"
             log.info("worker %s drains: %s running", self._settings.identity, count)
             self._session.drain(now_ns)
-
-    def _tell(self, now_ns: int) -> None:
-        """What people want to know: ready, lost, refused, back; once each."""
-        session, settings = self._session, self._settings
-        if session.state is State.GONE and not self._ending.soon:
-            raise IdentityTaken(f"another worker connected to {settings.address} as {settings.identity!r}")
-        ready = session.state in (State.READY, State.DRAINING)
-        if ready and not self._was_ready:
-            log.info("%s", self._ready_line())
-            self._ever_ready = True
-            self._refusal_told = ""
-        elif self._was_ready and not ready and session.state is not State.GONE:
-            log.warning("worker %s lost the broker at %s; trying again", settings.identity, settings.address)
-        self._was_ready = ready
-        if session.refusal and session.refusal != self._refusal_told:
-            self._refusal_told = session.refusal
-            log.warning("the broker at %s says: %s", settings.address, session.refusal)
-        if not self._ever_ready and self._ready_by_ns <= now_ns and not self._ending.soon:
-            self._not_ready()
-
-    def _ready_line(self) -> str:
-        names = self._services.names
-        some = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-        slots = self._settings.capacity
-        again = "ready again" if self._ever_ready else "ready"
-        return (
-            f"worker {self._settings.identity} is {again}: {some} at {self._settings.address} "
-            f"({slots} slot{'s' if slots > 1 else ''})"
-        )
-
-    def _not_ready(self) -> None:
-        self._ready_by_ns = NEVER_NS
-        address, within_s = self._settings.address, self._settings.connect_timeout_s
-        if self._session.refusal:
-            problem = f"the broker at {address} will not have this worker: {self._session.refusal}"
-        elif self._link.up:
-            problem = f"something at {address} takes connections, but does not answer as a broker does to workers"
-        else:
-            problem = f"no broker answers at {address} (tried for {within_s:g} s)"
-        if not self._settings.wait:
-            raise BrokerUnreachable(
-                f"{problem}; start one (famulus broker), name another (--broker, FAMULUS_BACKEND), "
-                "or wait for it (--wait, wait=True)"
-            )
-        log.warning("%s; waiting for it", problem)

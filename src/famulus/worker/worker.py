@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -57,18 +60,22 @@ class Worker:
     for the others), and `run` has to be called before the program has threads, since it forks.
 
     broker          address of the broker's backend, also as host:port; default: FAMULUS_BACKEND or 127.0.0.1:7101
+    brokers         further ones, for when that one is not there or is lost; it is preferred, and gone back to
     identity        unique per worker; default: host, process id and a random part
     slots           how many tasks at once; default: 1, or one per process
     heartbeat_ms    a longer heartbeat than the broker's, if you wish
     wait            wait for a broker that is not there at the start, instead of raising BrokerUnreachable
     drain_s         how long running tasks may take when the worker is told to stop
     connect_timeout_s   how long the broker may take at the start
+    config_file     where to keep what the broker tells of its family, to know those brokers at the next start
+    return_after_s  how long to stay with another broker before looking for the preferred one: at random in between
     """
 
     def __init__(
         self,
         broker: str | None = None,
         *,
+        brokers: Sequence[str] = (),
         identity: str | None = None,
         slots: int | None = None,
         processes: int = 0,
@@ -76,9 +83,11 @@ class Worker:
         wait: bool = False,
         drain_s: float = 30.0,
         connect_timeout_s: float = 5.0,
+        config_file: str | PathLike[str] | None = None,
+        return_after_s: tuple[float, float] = (30.0, 90.0),
     ) -> None:
         self.settings = Settings(
-            address=backend(broker),
+            addresses=_addresses(broker, brokers),
             identity=new_identity() if identity is None else identity,
             slots=slots,
             processes=processes,
@@ -86,6 +95,8 @@ class Worker:
             wait=wait,
             drain_s=drain_s,
             connect_timeout_s=connect_timeout_s,
+            config_file=None if config_file is None else Path(config_file),
+            return_after_s=return_after_s,
         )
         self._services = Services()
         self._lock = threading.Lock()
@@ -147,8 +158,8 @@ class Worker:
     def change(self, **settings: Any) -> None:
         """Change settings by their names before the worker runs; None leaves one as it is."""
         given = {key: value for key, value in settings.items() if value is not None}
-        if "address" in given:
-            given["address"] = backend(given["address"])
+        if "addresses" in given:
+            given["addresses"] = _addresses(None, given["addresses"])
         self.settings = replace(self.settings, **given)
 
     def _check(self) -> None:
@@ -209,6 +220,17 @@ class Worker:
         finally:
             for number, what in former.items():
                 signal.signal(number, what)
+
+
+def _addresses(broker: str | None, brokers: Sequence[str]) -> tuple[str, ...]:
+    """Those that somebody chose, the preferred one first; none if nobody did."""
+    if isinstance(brokers, str):
+        raise SettingsError(f"brokers: a list of addresses, not {brokers!r}")
+    given = [broker, *brokers] if broker else list(brokers)
+    from_environment = os.environ.get("FAMULUS_BACKEND")
+    if not given and from_environment:
+        given = [from_environment]
+    return tuple(dict.fromkeys(backend(each) for each in given))
 
 
 def _close_all(closers: list[Callable[[], bool]], bell: Bell) -> None:

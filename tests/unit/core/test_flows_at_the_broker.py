@@ -63,8 +63,8 @@ def test_ids_that_the_dispatcher_makes_are_uuids_and_differ(broker: Broker, ann:
 
 
 def test_a_header_with_its_own_message_id_is_asked_about_every_time(broker: Broker, ann: Client, bob: Worker) -> None:
-    for _ in range(2):
-        ann.asks("echo", message_id="mine")
+    for number in range(2):
+        ann.asks("echo", message_id=f"mine-{number}")
         bob.answers(bob.gets_task())
     assert broker.core.counters.by_flow == 0
     assert len(broker.core.flows) == 0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.session.homes import LINK_NS, Homes
 from famulus.core.session.worker import Given, State, WorkerSession
 from famulus.wire import headers
 
@@ -18,9 +19,11 @@ HEARTBEAT_NS = 1000 * NS_PER_MS
 class Talk:
     """A worker's session and the broker that it talks to, who is us."""
 
-    def __init__(self) -> None:
+    def __init__(self, *homes: str) -> None:
+        """With `homes` it may go from one broker to the other."""
         self.now_ns = START_NS
-        self.session = WorkerSession("bob", ["echo"], 2, 700, lambda: 1.0)
+        known = Homes(homes, lambda: 1.0) if homes else None
+        self.session = WorkerSession("bob", ["echo"], 2, 700, lambda: 1.0, known)
 
     def says(self) -> list[dict[str, Any]]:
         said = [json.loads(header) for _, header, _ in self.session.outbox]
@@ -46,12 +49,16 @@ class Talk:
         """By the shortest way, and with nothing left unsaid."""
         if state is not State.OFFLINE:
             self.session.on_link(self.now_ns)
-        if state in (State.GREETING, State.READY, State.DRAINING):
+        if state in (State.GREETING, State.READY, State.DRAINING, State.MOVING):
             self.hears_config()
-        if state in (State.READY, State.DRAINING):
+        if state in (State.READY, State.DRAINING, State.MOVING):
             self.hears("PONG", version=3, digest="d3")
         if state is State.DRAINING:
             self.session.drain(self.now_ns)
+        if state is State.MOVING:
+            assert self.session.move()
+        if state is State.ASKING:
+            refuses(self, "disabled")
         if state is State.GONE:
             self.session.drain(self.now_ns)
             self.hears("DISCONNECT")
@@ -153,6 +160,18 @@ def test_a_ready_worker_pings_once_per_granted_heartbeat(talk: Talk) -> None:
         talk.later(1)
         assert talk.requests() == ["PING"]
         talk.hears("PONG", version=3, digest="d3")
+
+
+def test_a_heartbeat_that_was_granted_before_does_not_count_in_a_new_session(talk: Talk) -> None:
+    """Else a broker that does not answer a CONNECT would be waited for as long as three of them."""
+    talk.becomes(State.CONNECTING).hears_config(heartbeat_ms=3_600_000)
+    talk.hears("PONG", version=3, digest="d3")
+    refuses(talk, "not_connected")
+    talk.says()
+    talk.later(NS_PER_S)
+    assert talk.requests() == ["CONNECT"]
+    talk.later(2 * NS_PER_S)
+    assert talk.state() is State.OFFLINE
 
 
 def test_three_silent_heartbeats_and_the_broker_is_lost(talk: Talk) -> None:
@@ -355,3 +374,210 @@ def test_who_is_gone_stays_gone(talk: Talk) -> None:
     assert talk.state() is State.GONE
     assert talk.says() == []
     assert talk.session.next_due_ns == NEVER_NS
+
+
+# -- several brokers ----------------------------------------------------------------------------------------------
+
+CONFIG = b'{"family_config":{"name":"f","brokers":[{"identity":"f1","backend":"tcp://f:1"}]},"preferred_broker":"f1"}'
+BROKERS = b'{"brokers":[{"identity":"t1","backend":"tcp://t:1"}]}'
+
+
+@pytest.fixture
+def roaming() -> Talk:
+    """A worker that was given the brokers a and b, and makes its first link."""
+    talk = Talk("a", "b")
+    talk.session.homes.next()
+    talk.session.on_linking(talk.now_ns)
+    return talk
+
+
+def goes_to(talk: Talk) -> str:
+    """As the shell does when a new link is due."""
+    assert talk.state() is State.OFFLINE
+    talk.now_ns = max(talk.now_ns, talk.session.relink_at_ns)
+    address = talk.session.homes.next()
+    talk.session.on_linking(talk.now_ns)
+    return address
+
+
+def test_a_link_that_does_not_come_up_is_left_for_the_next(roaming: Talk) -> None:
+    assert roaming.session.next_due_ns == START_NS + LINK_NS
+    roaming.later(LINK_NS - 1)
+    assert roaming.session.relink_at_ns == NEVER_NS
+    roaming.later(1)
+    assert roaming.session.relink_at_ns == roaming.now_ns, "at once: the round is not over"
+    assert goes_to(roaming) == "b"
+    roaming.later(LINK_NS)
+    assert roaming.session.relink_at_ns > roaming.now_ns, "the round is over"
+    assert goes_to(roaming) == "a"
+
+
+def test_a_link_that_is_up_in_time_has_time(roaming: Talk) -> None:
+    roaming.session.on_link(roaming.now_ns)
+    roaming.later(LINK_NS)
+    assert roaming.state() is State.CONNECTING
+
+
+def test_who_knows_nobody_else_waits_for_its_link() -> None:
+    talk = Talk("a")
+    talk.session.on_linking(talk.now_ns)
+    assert talk.session.next_due_ns == NEVER_NS
+
+
+def test_a_broker_that_is_silent_is_left_and_one_that_was_cut_off_is_tried_again(roaming: Talk) -> None:
+    roaming.becomes(State.READY).later(3 * HEARTBEAT_NS)
+    assert goes_to(roaming) == "b"
+    roaming.becomes(State.READY).session.on_link_lost(roaming.now_ns)
+    assert goes_to(roaming) == "b"
+
+
+def test_a_link_that_is_lost_twice_is_lost_once(roaming: Talk) -> None:
+    """The session gave it up, and a moment later the system does."""
+    roaming.becomes(State.READY).later(3 * HEARTBEAT_NS)
+    due_ns = roaming.session.relink_at_ns
+    roaming.session.on_link_lost(roaming.now_ns)
+    assert roaming.session.relink_at_ns == due_ns
+    assert goes_to(roaming) == "b"
+
+
+def test_who_is_ready_asks_at_once_who_else_there_is(roaming: Talk) -> None:
+    roaming.becomes(State.GREETING).hears("PONG", version=3, digest="d3")
+    (question,) = roaming.says()
+    assert question == {
+        "request": "NEEDBROKER",
+        "type": "REQUEST",
+        "services": ["echo"],
+        "identity": "bob",
+        "role": "worker",
+    }
+    roaming.hears("NEEDBROKER", BROKERS)
+    assert roaming.session.homes.known == ["a", "b", "tcp://t:1"]
+    assert roaming.state() is State.READY
+
+
+def test_a_config_tells_of_the_family_and_a_new_one_makes_us_ask_again(roaming: Talk) -> None:
+    roaming.becomes(State.READY)
+    roaming.hears("CONFIG", CONFIG, identity="bob", heartbeat_ms=1000, version=4, digest="d4")
+    assert roaming.session.homes.known == ["a", "b", "tcp://f:1"]
+    assert roaming.requests() == ["NEEDBROKER"]
+
+
+@pytest.mark.parametrize("code", ["not_allowed", "overload", "disabled"])
+def test_who_is_refused_asks_for_others_and_goes_to_the_next(roaming: Talk, code: str) -> None:
+    refuses(roaming.becomes(State.CONNECTING), code)
+    assert roaming.state() is State.ASKING
+    assert roaming.requests() == ["NEEDBROKER"]
+    roaming.hears("NEEDBROKER", BROKERS)
+    assert roaming.session.refusal.startswith(code)
+    assert goes_to(roaming) == "b"
+    assert roaming.session.refusal == "", "that was another broker"
+    roaming.later(LINK_NS)
+    assert goes_to(roaming) == "tcp://t:1"
+
+
+def test_who_is_refused_after_its_config_does_the_same(roaming: Talk) -> None:
+    refuses(roaming.becomes(State.GREETING), "disabled")
+    assert roaming.state() is State.ASKING
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for(roaming: Talk) -> None:
+    roaming.becomes(State.ASKING)
+    assert roaming.session.next_due_ns == roaming.now_ns + NS_PER_S
+    roaming.later(NS_PER_S)
+    assert goes_to(roaming) == "b"
+
+
+@pytest.mark.parametrize("code", ["disabled", "not_connected", "unknown_request"])
+def test_a_broker_that_will_not_even_tell_is_left(roaming: Talk, code: str) -> None:
+    refuses(roaming.becomes(State.ASKING), code)
+    assert goes_to(roaming) == "b"
+
+
+def test_who_asks_gets_no_tasks_and_needs_no_goodbye(roaming: Talk) -> None:
+    assert gives_task(roaming.becomes(State.ASKING)) == []
+    roaming.session.drain(roaming.now_ns)
+    assert roaming.state() is State.GONE
+    assert roaming.says() == []
+
+
+def test_moving_answers_what_it_holds_and_goes_when_let_go(roaming: Talk) -> None:
+    (given,) = gives_task(roaming.becomes(State.READY))
+    assert roaming.session.move()
+    assert roaming.state() is State.MOVING
+    assert roaming.requests() == ["DISCONNECT"]
+    (crossing,) = gives_task(roaming, b"t-2")
+    roaming.later(HEARTBEAT_NS)
+    assert roaming.requests() == ["PING"]
+    assert roaming.session.answer(given.ticket, given.task, "OK", "", b"")
+    assert roaming.session.answer(crossing.ticket, crossing.task, "OK", "", b"")
+    assert len(roaming.says()) == 2
+    roaming.hears("DISCONNECT")
+    assert roaming.session.relink_at_ns == roaming.now_ns
+    assert goes_to(roaming) == "b"
+    roaming.session.on_link(roaming.now_ns)
+    (hello,) = roaming.says()
+    assert (hello["request"], hello["identity"]) == ("CONNECT", "bob")
+
+
+@pytest.mark.parametrize("loss", ["cut", "silence", "not_connected"])
+def test_a_broker_that_is_lost_while_we_move_does_not_stop_us(roaming: Talk, loss: str) -> None:
+    roaming.becomes(State.MOVING)
+    if loss == "cut":
+        roaming.session.on_link_lost(roaming.now_ns)
+    elif loss == "silence":
+        roaming.later(3 * HEARTBEAT_NS)
+    else:
+        refuses(roaming, "not_connected")
+    assert roaming.session.relink_at_ns == roaming.now_ns
+    assert goes_to(roaming) == "b"
+
+
+def test_who_moves_and_is_told_to_stop_has_said_goodbye_already(roaming: Talk) -> None:
+    roaming.becomes(State.MOVING).session.drain(roaming.now_ns)
+    assert roaming.state() is State.DRAINING
+    assert roaming.says() == []
+    roaming.hears("DISCONNECT")
+    assert roaming.state() is State.GONE
+    assert roaming.session.next_due_ns == NEVER_NS
+
+
+def test_a_way_back_leads_to_the_preferred_broker(roaming: Talk) -> None:
+    roaming.later(LINK_NS)
+    assert goes_to(roaming) == "b"
+    roaming.becomes(State.MOVING).session.homes.on_probe_answered()
+    roaming.hears("DISCONNECT")
+    assert goes_to(roaming) == "a"
+
+
+@pytest.mark.parametrize("state", [State.OFFLINE, State.CONNECTING, State.GREETING, State.ASKING, State.DRAINING])
+def test_only_who_is_ready_moves(roaming: Talk, state: State) -> None:
+    assert not roaming.becomes(state).session.move()
+    assert roaming.state() is state
+
+
+def test_a_broker_that_is_disabled_while_it_has_us_is_left_in_order(roaming: Talk) -> None:
+    (given,) = gives_task(roaming.becomes(State.READY))
+    refuses(roaming, "disabled")
+    assert roaming.state() is State.MOVING
+    assert roaming.requests() == ["DISCONNECT"]
+    refuses(roaming, "disabled")
+    assert roaming.says() == []
+    assert roaming.session.answer(given.ticket, given.task, "OK", "", b"")
+    roaming.hears("DISCONNECT")
+    assert goes_to(roaming) == "b"
+
+
+def test_who_knows_nobody_else_stays_with_a_disabled_broker_and_asks() -> None:
+    talk = Talk("a").becomes(State.READY)
+    refuses(talk, "disabled")
+    assert talk.state() is State.READY
+    assert talk.requests() == ["NEEDBROKER"]
+    talk.hears("NEEDBROKER", BROKERS)
+    refuses(talk, "disabled")
+    assert talk.state() is State.MOVING
+
+
+def test_who_has_one_broker_only_asks_nobody(talk: Talk) -> None:
+    refuses(talk.becomes(State.READY), "disabled")
+    assert talk.state() is State.READY
+    assert talk.says() == []

@@ -13,7 +13,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -265,7 +265,16 @@ def test_a_large_message_goes_alone_and_keeps_its_place(twin: ModuleType) -> Non
 
 
 @both
-@pytest.mark.parametrize("other", [[b"one"], [b"one", b"two"], [b"one", b"two", b"three", b"four"]], ids=len)
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param([b"one"], id="one frame"),
+        pytest.param([b"one", b"two"], id="two frames"),
+        pytest.param([b"one", b"two", b"three", b"four"], id="four frames"),
+        # Its length would not fit into the one byte that there is for it.
+        pytest.param([b"e" * 256, b"header", b"body"], id="long envelope"),
+    ],
+)
 def test_a_message_of_another_shape_goes_alone_and_keeps_its_place(twin: ModuleType, other: Message) -> None:
     batch = [*small(3), other, *small(3, first=3)]
     expected = [[parcels.write(small(3))], other, [parcels.write(small(3, first=3))]]
@@ -473,6 +482,22 @@ def test_bad_types_leave_nothing_behind(twin: ModuleType, bad: Any) -> None:
         # Nor half a message, which would become part of the next.
         assert twin.send_parcels(router, to(b"left", small(2)), {b"left"}) == []
         assert on_the_wire(dealers[b"left"]) == [[parcels.write(small(2))]]
+
+
+@both
+def test_a_peer_with_a_hash_of_its_own_breaks_nothing(twin: ModuleType) -> None:
+    """It runs Python code in the middle of the pump: this one takes away the messages that are being sent."""
+
+    class Odd(bytes):
+        def __hash__(self) -> int:
+            batch.clear()
+            raise RuntimeError
+
+    batch = [[Odd(b"left"), *message] for message in small(100)]
+    with star() as (router, dealers):
+        with suppress(RuntimeError):
+            assert twin.send_parcels(router, batch, {b"left"}) == []
+        assert on_the_wire(dealers[b"left"]) == (small(100) if batch else [])
 
 
 @both

@@ -33,6 +33,13 @@ EXAMPLES: list[tuple[str, str, dict[str, Any], headers.Message]] = [
         headers.ConnectRequest("w", ["a", "b"], 4, 500, 3, "d"),
     ),
     ("CONNECT", "REQUEST", {"identity": "w", "services": ["a"]}, headers.ConnectRequest("w", ["a"])),
+    ("MANAGE", "REQUEST", {"username": "ada", "command": "show"}, headers.ManageRequest("ada", "show")),
+    (
+        "MANAGE",
+        "RESPONSE",
+        {"outcome": "REJECTED", "reason": "not_allowed: no"},
+        headers.ManageResponse("REJECTED", "not_allowed: no"),
+    ),
     (
         "CONFIG",
         "RESPONSE",

@@ -82,7 +82,7 @@ def test_what_is_no_batch_is_a_protocol_error(frame: bytes) -> None:
 
 # -- tails --------------------------------------------------------------------------------------------------------
 
-TAILS = {name: value for name, value in vars(inner).items() if name.startswith(("REJECTED_", "UNKNOWN_", "TAIL_"))}
+TAILS = {name: value for name, value in vars(inner).items() if name.startswith(("REJECTED_", "UNKNOWN_", "TAIL_OK"))}
 
 
 def test_there_are_tails_to_look_at() -> None:
@@ -115,11 +115,14 @@ NEED = headers.write("NEEDBROKER", "REQUEST", services=["echo"])
 CHECK = headers.write("CHECKCONFIG", "REQUEST", identity="w", services=["echo"])
 BYE = headers.write("DISCONNECT", "REQUEST")
 ANSWER = headers.write("TASK", "RESPONSE", message_id="m-1", service="echo")
+MANAGE = headers.write("MANAGE", "REQUEST", username="ada", command="show")
 
 #: What a router makes of each message at each door; anything that is not here is a FAULT.
 DECISIONS = {
     (inner.FROM_CLIENT, TASK): inner.ACCEPT,
     (inner.FROM_CLIENT, NEED): inner.REPLY,
+    (inner.FROM_CLIENT, MANAGE): inner.MANAGE,
+    (inner.FROM_DELEGATE, ANSWER): inner.ANSWER,
     (inner.FROM_WORKER_ANSWER, ANSWER): inner.ANSWER,
     (inner.FROM_WORKER, ANSWER): inner.LATE,
     (inner.FROM_WORKER, PING): inner.PONG,
@@ -142,9 +145,10 @@ def router() -> Router:
 
 
 @pytest.mark.parametrize(
-    "origin", [inner.FROM_CLIENT, inner.FROM_WORKER, inner.FROM_WORKER_ANSWER, inner.FROM_STRANGER]
+    "origin",
+    [inner.FROM_CLIENT, inner.FROM_WORKER, inner.FROM_WORKER_ANSWER, inner.FROM_STRANGER, inner.FROM_DELEGATE],
 )
-@pytest.mark.parametrize("header", [TASK, CONNECT, PING, NEED, CHECK, BYE, ANSWER, b"rubbish"])
+@pytest.mark.parametrize("header", [TASK, CONNECT, PING, NEED, CHECK, BYE, ANSWER, MANAGE, b"rubbish"])
 def test_a_router_decides_by_the_table_and_in_its_parts(router: Router, origin: bytes, header: bytes) -> None:
     (decision,) = router.decide([[NUMBER, origin, header]])
     assert decision[0] == NUMBER
@@ -167,8 +171,9 @@ def test_a_fault_says_why_in_a_header(router: Router) -> None:
 def test_heads_become_headers_with_what_the_dispatcher_adds(router: Router) -> None:
     asked = headers.write("TASK", "REQUEST", service='a"b', timeout_ms=5, attempt=7, note={"x": [1]})
     (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, asked]])
-    _, _, service, packed, to_worker, to_client, message_id, epoch = decision
+    _, _, service, packed, to_worker, to_client, message_id, epoch, visited = decision
     assert inner.read_epoch(epoch) == 1
+    assert visited == b""
     assert service == b'a"b'
     assert inner.read_terms(packed).timeout_ms == 5
     assert json.loads(to_worker + message_id + b',"attempt":1,"timeout_ms":4}') == {

@@ -126,6 +126,13 @@ def test_a_run_ends_where_the_parcel_is_full(messages: list[list[bytes]], count:
     assert parcels.run_of(messages) == count
 
 
+def test_a_run_is_found_without_a_look_at_all_that_follows() -> None:
+    """Or else a long batch of large messages, each alone in its run, would take the square of its length."""
+    messages = iter([*FULL, *FULL])
+    assert parcels.run_of(messages) == 5
+    assert len(list(messages)) == 4, "one more was looked at"
+
+
 @given(st.lists(st.sampled_from([HEAD, 100, 5000, 8000, HEAD + 8192, HEAD + 8193]).map(filler), max_size=12))
 def test_a_run_fits_and_one_more_does_not(messages: list[list[bytes]]) -> None:
     count = parcels.run_of(messages)

@@ -1,21 +1,26 @@
-"""What the tests of the runners share: calls to run, and a patient look at the answers."""
+"""What the tests of workers share: calls to run, a patient look at the answers, and a broker played by hand."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from time import monotonic_ns
+from typing import Any
 
 import pytest
+import zmq
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.session.worker import Given
 from famulus.net.waiting import Bell, Waiting
-from famulus.wire import headers
+from famulus.wire import headers, parcels
 from famulus.worker.calls import Answer, Call
 from famulus.worker.runner import Runner
 from famulus.worker.service import Function, Service
+from famulus.worker.worker import Worker
 
 MakeCall = Callable[..., Call]
 Collect = Callable[[Runner, int], list[Answer]]
@@ -64,3 +69,169 @@ def collect(bell: Bell) -> Collect:
         return answers
 
     return collect
+
+
+class Broker:
+    """A ROUTER in the hands of a test."""
+
+    def __init__(self) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._bind("tcp://127.0.0.1:*")
+
+    def _bind(self, address: str) -> None:
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._socket.linger = 0
+        self._socket.sndhwm = 0
+        self._socket.bind(address)
+        endpoint = self._socket.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(endpoint, bytes)
+        self.address = endpoint.rstrip(b"\0").decode()
+        self._peer = b""
+        self._parcel: list[list[bytes]] = []
+
+    def hear(self, request: str) -> tuple[bytes, dict[str, Any], bytes]:
+        """The next message of this kind, from whoever; what else comes is passed over."""
+        deadline = time.monotonic() + 20
+        while True:
+            if not self._parcel:
+                assert self._socket.poll(max(0, int((deadline - time.monotonic()) * 1000))), f"no {request} came"
+                self._peer, *frames = self._socket.recv_multipart()
+                self._parcel = parcels.read(frames[0]) if len(frames) == 1 else [frames]
+            envelope, header, body = self._parcel.pop(0)
+            fields = json.loads(header)
+            if fields["request"] == request:
+                return envelope, fields, body
+
+    def heard(self, request: str) -> bool:
+        """Whether such a message is there already, or comes within a moment; what else is there is passed over."""
+        while self._parcel or self._socket.poll(50):
+            if not self._parcel:
+                self._peer, *frames = self._socket.recv_multipart()
+                self._parcel = parcels.read(frames[0]) if len(frames) == 1 else [frames]
+            if json.loads(self._parcel.pop(0)[1])["request"] == request:
+                return True
+        return False
+
+    def heard_anything(self) -> bool:
+        return bool(self._parcel or self._socket.poll(0))
+
+    def tell(self, request: str, kind: str = "RESPONSE", envelope: bytes = b"", body: bytes = b"", **more: Any) -> None:
+        header = json.dumps({"request": request, "type": kind, **more}).encode()
+        self._socket.send_multipart([self._peer, envelope, header, body])
+
+    def welcome(self, heartbeat_ms: int = 1000, config: bytes = b"", digest: str = "d") -> str:
+        """All that a worker needs to be ready; the identity that it says it has."""
+        _, fields, _ = self.hear("CONNECT")
+        identity = str(fields["identity"])
+        self.tell("CONFIG", body=config, identity=identity, heartbeat_ms=heartbeat_ms, version=1, digest=digest)
+        self.hear("PING")
+        self.tell("PONG", version=1, digest=digest)
+        return identity
+
+    def refuse(self, reason: str, *others: str) -> None:
+        """Send a worker away who wants to connect, and tell it of others when it asks."""
+        self.hear("CONNECT")
+        self.tell("ERROR", reason=reason)
+        self.hear("NEEDBROKER")
+        brokers = [{"identity": f"other-{number}", "backend": address} for number, address in enumerate(others)]
+        self.tell("NEEDBROKER", body=json.dumps({"brokers": brokers}).encode())
+
+    def give(self, ticket: bytes, service: str, body: bytes = b"", timeout_ms: int = 20_000) -> None:
+        fields = {"service": service, "message_id": f"id-{ticket.decode()}", "attempt": 1, "timeout_ms": timeout_ms}
+        self.tell("TASK", "REQUEST", ticket, body, **fields)
+
+    def let_go(self) -> None:
+        self.hear("DISCONNECT")
+        self.tell("DISCONNECT")
+
+    def restart(self) -> None:
+        """Cut all connections, and be there again."""
+        self.vanish()
+        self.come_back()
+
+    def vanish(self) -> None:
+        """Nobody is there any more, and the connections are cut."""
+        self._socket.close(0)
+
+    def come_back(self) -> None:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                return self._bind(self.address)
+            except zmq.ZMQError:
+                # libzmq gives the port back a moment later.
+                self._socket.close(0)
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+
+    def close(self) -> None:
+        self._context.destroy(linger=0)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker()
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def second() -> Iterator[Broker]:
+    """Another broker."""
+    broker = Broker()
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def dead() -> Iterator[Broker]:
+    """A broker that has an address and is not there."""
+    broker = Broker()
+    broker.vanish()
+    yield broker
+    broker.close()
+
+
+def family_of(*brokers: Broker, preferred: int = 0) -> bytes:
+    """The config of a worker whose family are these brokers."""
+    members = [{"identity": f"b{number}", "backend": broker.address} for number, broker in enumerate(brokers)]
+    family = {"name": "ours", "brokers": members}
+    return json.dumps({"family_config": family, "preferred_broker": f"b{preferred}"}).encode()
+
+
+class Running:
+    """A worker that runs in a thread."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.result: bool | None = None
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.result = self.worker.run()
+        except BaseException as error:
+            self.error = error
+
+    def wait(self) -> None:
+        self._thread.join(20)
+        assert not self._thread.is_alive(), "the worker does not end"
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[Worker], Running]]:
+    started: list[Running] = []
+
+    def run(worker: Worker) -> Running:
+        started.append(Running(worker))
+        return started[-1]
+
+    yield run
+    for running in started:
+        running.worker.stop(now=True)
+        running.wait()
+
+
+Run = Callable[[Worker], Running]

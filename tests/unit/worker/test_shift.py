@@ -2,130 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import zmq
+from tests.unit.worker.conftest import Broker, Run
 
 from famulus.errors import BrokerUnreachable, IdentityTaken, SettingsError
-from famulus.wire import parcels
 from famulus.worker.worker import Worker
-
-
-class Broker:
-    """A ROUTER in the hands of a test."""
-
-    def __init__(self) -> None:
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._bind("tcp://127.0.0.1:*")
-
-    def _bind(self, address: str) -> None:
-        self._socket = self._context.socket(zmq.ROUTER)
-        self._socket.linger = 0
-        self._socket.sndhwm = 0
-        self._socket.bind(address)
-        endpoint = self._socket.getsockopt(zmq.LAST_ENDPOINT)
-        assert isinstance(endpoint, bytes)
-        self.address = endpoint.rstrip(b"\0").decode()
-        self._peer = b""
-        self._parcel: list[list[bytes]] = []
-
-    def hear(self, request: str) -> tuple[bytes, dict[str, Any], bytes]:
-        """The next message of this kind, from whoever; what else comes is passed over."""
-        deadline = time.monotonic() + 20
-        while True:
-            if not self._parcel:
-                assert self._socket.poll(max(0, int((deadline - time.monotonic()) * 1000))), f"no {request} came"
-                self._peer, *frames = self._socket.recv_multipart()
-                self._parcel = parcels.read(frames[0]) if len(frames) == 1 else [frames]
-            envelope, header, body = self._parcel.pop(0)
-            fields = json.loads(header)
-            if fields["request"] == request:
-                return envelope, fields, body
-
-    def tell(self, request: str, kind: str = "RESPONSE", envelope: bytes = b"", body: bytes = b"", **more: Any) -> None:
-        header = json.dumps({"request": request, "type": kind, **more}).encode()
-        self._socket.send_multipart([self._peer, envelope, header, body])
-
-    def welcome(self, heartbeat_ms: int = 1000) -> None:
-        _, fields, _ = self.hear("CONNECT")
-        self.tell("CONFIG", identity=fields["identity"], heartbeat_ms=heartbeat_ms, version=1, digest="d")
-        self.hear("PING")
-        self.tell("PONG", version=1, digest="d")
-
-    def give(self, ticket: bytes, service: str, body: bytes = b"", timeout_ms: int = 20_000) -> None:
-        fields = {"service": service, "message_id": f"id-{ticket.decode()}", "attempt": 1, "timeout_ms": timeout_ms}
-        self.tell("TASK", "REQUEST", ticket, body, **fields)
-
-    def let_go(self) -> None:
-        self.hear("DISCONNECT")
-        self.tell("DISCONNECT")
-
-    def restart(self) -> None:
-        """Cut all connections, and be there again."""
-        self._socket.close(0)
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                return self._bind(self.address)
-            except zmq.ZMQError:
-                # libzmq gives the port back a moment later.
-                self._socket.close(0)
-                assert time.monotonic() < deadline
-                time.sleep(0.005)
-
-    def close(self) -> None:
-        self._context.destroy(linger=0)
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    broker = Broker()
-    yield broker
-    broker.close()
-
-
-class Running:
-    """A worker that runs in a thread."""
-
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-        self.result: bool | None = None
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.result = self.worker.run()
-        except BaseException as error:
-            self.error = error
-
-    def wait(self) -> None:
-        self._thread.join(20)
-        assert not self._thread.is_alive(), "the worker does not end"
-
-
-@pytest.fixture
-def run() -> Iterator[Callable[[Worker], Running]]:
-    started: list[Running] = []
-
-    def run(worker: Worker) -> Running:
-        started.append(Running(worker))
-        return started[-1]
-
-    yield run
-    for running in started:
-        running.worker.stop(now=True)
-        running.wait()
-
-
-Run = Callable[[Worker], Running]
 
 
 def echo_worker(broker: Broker, **settings: Any) -> Worker:
@@ -361,6 +247,11 @@ def test_wrong_use_is_said_before_anything_starts(broker: Broker, run: Run) -> N
         ({"drain_s": -1}, "drain_s"),
         ({"drain_s": float("nan")}, "drain_s"),
         ({"connect_timeout_s": 0}, "connect_timeout_s"),
+        ({"brokers": "b:2"}, "brokers"),
+        ({"config_file": "/"}, "config_file"),
+        ({"return_after_s": (90, 30)}, "return_after_s"),
+        ({"return_after_s": (-1, 30)}, "return_after_s"),
+        ({"return_after_s": (0, float("inf"))}, "return_after_s"),
     ],
 )
 def test_a_wrong_setting_is_named(settings: dict[str, Any], key: str) -> None:
@@ -370,7 +261,11 @@ def test_a_wrong_setting_is_named(settings: dict[str, Any], key: str) -> None:
 
 def test_slots_default_to_the_processes_and_the_address_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAMULUS_BACKEND", "far.example:9")
-    assert Worker().settings.address == "tcp://far.example:9"
+    assert Worker().settings.addresses == ("tcp://far.example:9",)
+    assert Worker("near:1", brokers=["b:2", "near:1"]).settings.addresses == ("tcp://near:1", "tcp://b:2")
+    assert Worker(brokers=["b:2", "c:3"]).settings.addresses == ("tcp://b:2", "tcp://c:3")
+    monkeypatch.delenv("FAMULUS_BACKEND")
+    assert Worker().settings.addresses == (), "nobody chose"
     assert Worker(processes=3).settings.capacity == 3
     assert Worker(processes=3, slots=9).settings.capacity == 9
     assert Worker().settings.capacity == 1

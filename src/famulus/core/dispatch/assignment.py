@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.dispatch.counters import Counters
+from famulus.core.dispatch.delegates import Delegate, Delegates
+from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.task import DONE, JUDGING, NEW, QUEUED, RUNNING, Task
@@ -30,6 +32,8 @@ class Assignment:
         next_ticket: Callable[[], bytes],
         tasks_max: int,
         body_bytes_max: int,
+        repeats: Repeats,
+        delegates: Delegates,
     ) -> None:
         self._to_clients = to_clients
         self._to_workers = to_workers
@@ -37,6 +41,14 @@ class Assignment:
         self._next_ticket = next_ticket
         self._tasks_max = tasks_max
         self._body_bytes_max = body_bytes_max
+        self._repeats = repeats
+        self._delegates = delegates
+        #: Our own name among the brokers; empty while we stand alone.
+        self.identity = b""
+        #: Tasks for other brokers, by their names.
+        self.to_delegates: list[tuple[bytes, Frames]] = []
+        #: When the batch at hand came: what ends now is remembered from then on.
+        self.now_ns = 0
         self.services: dict[bytes, Service] = {}
         #: Services with somebody in their backlog; mostly none, and then a freed slot costs nothing more.
         self._backlogged: dict[Service, None] = {}
@@ -59,6 +71,8 @@ class Assignment:
             self._reject(task, inner.REJECTED_EXPIRED)
         elif not service.backlog.tasks and (session := service.lru.take()) is not None:
             self._hand(task, session, now_ns)
+        elif not service.backlog.tasks and self._delegate(task, now_ns):
+            pass
         elif service.backlog.has_room_for(task):
             self._queue(task, now_ns)
         else:
@@ -101,6 +115,90 @@ class Assignment:
     def bad_answer(self, task: Task) -> None:
         if task.stage == JUDGING:
             self._unknown(task, inner.UNKNOWN_BAD_ANSWER)
+
+    # -- other brokers help -------------------------------------------------------------------------------------
+
+    def delegated_answer(self, delegate: Delegate, ticket: bytes, header: bytes, body: bytes) -> Task | None:
+        """Another broker answers. The task, if a router has to read what it says."""
+        task = delegate.running.pop(ticket, None)
+        if task is not None:
+            self._delegates.give_back(delegate, task.service.name)
+        if task is None or task.stage != RUNNING or task.ticket != ticket:
+            self._counters.late += 1
+            return None
+        if header == task.client_header(inner.TAIL_OK):
+            self._counters.ok += 1
+            self._end(task, inner.TAIL_OK, body)
+            if self._backlogged:
+                self.relieve(self.now_ns)
+            return None
+        task.stage = JUDGING
+        return task
+
+    def delegate_rejected(self, task: Task, delegate: Delegate | None, now_ns: int) -> None:
+        """Provably not run there: it is a task without a slot again."""
+        if task.stage != JUDGING:
+            return
+        if delegate is not None:
+            self._delegates.refused(delegate, task.service.name)
+        task.attempt -= 1
+        self._requeue(task, now_ns)
+
+    def delegate_unknown(self, task: Task, tail: bytes, now_ns: int) -> None:
+        if task.stage != JUDGING:
+            return
+        if task.flow.at_least_once:
+            self._again_or_unknown(task, now_ns)
+        else:
+            self._unknown(task, tail)
+
+    def lose_delegate(self, delegate: Delegate, now_ns: int) -> None:
+        """The other broker is gone, and nobody knows what it did with our tasks."""
+        running, delegate.running = delegate.running, {}
+        delegate.up = False
+        for ticket, task in running.items():
+            if task.stage == RUNNING and task.ticket == ticket:
+                self._again_or_unknown(task, now_ns)
+
+    def undelivered_to_delegate(self, delegate: Delegate, ticket: bytes, now_ns: int) -> None:
+        """The link did not take it: it did not leave."""
+        task = delegate.running.pop(ticket, None)
+        if task is not None and task.stage == RUNNING and task.ticket == ticket:
+            task.stage = JUDGING
+            self.delegate_rejected(task, delegate, now_ns)
+
+    def relieve(self, now_ns: int) -> None:
+        """Others have slots: what waits here may go there."""
+        for service in list(self._backlogged):
+            while service.backlog.tasks:
+                task = service.backlog.head()
+                if self._delegates.find(service.name, task.flow.visited) is None:
+                    break
+                self._leave_backlog(task)
+                self._delegate(task, now_ns)
+
+    def foreign_service(self, name: bytes, services_max: int) -> Service | None:
+        """A service that only others offer."""
+        services = self.offer_services([name], services_max)
+        return services[0] if services else None
+
+    def _delegate(self, task: Task, now_ns: int) -> bool:
+        """Hand the task to another broker, if one has a slot. Its body is kept: it may come back not run."""
+        delegate = self._delegates.take(task.service.name, task.flow.visited)
+        if delegate is None:
+            return False
+        ticket = self._next_ticket()
+        task.ticket = ticket
+        task.attempt += 1
+        delegate.running[ticket] = task
+        if task.bucket is None:
+            self.timers.set(task, task.deadline_ns)
+        self.to_delegates.append((delegate.identity, [ticket, task.delegate_header(now_ns, self.identity), task.body]))
+        if task.stage == NEW:
+            self.open_bytes += len(task.body)
+        task.stage = RUNNING
+        self._counters.delegated += 1
+        return True
 
     # -- workers come and go ------------------------------------------------------------------------------------
 
@@ -265,6 +363,8 @@ class Assignment:
         session = task.service.lru.take()
         if session is not None:
             self._hand(task, session, now_ns)
+        elif self._delegate(task, now_ns):
+            pass
         elif task.service.backlog.has_room_for(task):
             self._queue(task, now_ns, front=True)
         else:
@@ -307,6 +407,21 @@ class Assignment:
                 self.open_bytes -= len(task.body)
             task.body = b""
         self._to_clients.append([task.client, task.envelope, task.client_header(tail), body])
+        if task.known is not None:
+            self._remember(task, task.known, tail, body)
+
+    def _remember(self, task: Task, known: Known, tail: bytes, body: bytes) -> None:
+        """The client gave it its id, and may ask again: those who did already hear it now, those to come later."""
+        for client, envelope in known.waiters:
+            self._to_clients.append([client, envelope, task.client_header(tail), body])
+        if task.attempt == 0 or (task.flow.at_least_once and _is_unknown(tail)):
+            self._repeats.drop(known)
+        else:
+            self._repeats.end(known, tail, body, self.now_ns)
+
+
+def _is_unknown(tail: bytes) -> bool:
+    return tail.startswith(inner.TAIL_UNKNOWN)
 
 
 def _waits_until_ns(task: Task) -> int:

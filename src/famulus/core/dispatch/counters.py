@@ -10,6 +10,10 @@ class Counters:
     accepted: int = 0
     #: Of them: those that needed no router, since their header was known.
     by_flow: int = 0
+    #: Tasks asked for again by their own id: told how they ended, and not run again.
+    repeated: int = 0
+    #: Tasks handed over to another broker, since no slot was free here.
+    delegated: int = 0
     ok: int = 0
     error: int = 0
     rejected: int = 0

@@ -7,6 +7,9 @@ from the router's decision is done here, or in the parts that this class puts to
     Questions     which router is asked; what a lost router left behind
     Assignment    LRU, backlog, wait queue; the one outcome of every task
     Sessions      which workers are connected, alive, ignored
+    Delegates     which other broker helps where no slot is free
+    Managing      what admins want, on its way to the steward and back
+    Repeats       how tasks with an id of their own ended, for those who ask again
 
 The shell around it reads sockets, calls `on_...(now_ns, batch)`, sends what has gathered in `to_clients`,
 `to_workers` and `questions`, tells it with `on_refused_...` what a ROUTER would not take, and comes back at
@@ -22,10 +25,13 @@ from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
+from famulus.core.dispatch.delegates import Delegates, Offer
 from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.held import Held
+from famulus.core.dispatch.managing import Managing
 from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.dispatch.questions import Question, Questions
+from famulus.core.dispatch.repeats import Repeats
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.task import Task
@@ -35,6 +41,8 @@ from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import write_error
 
 TERMS_REMEMBERED: Final = 4096
+#: So many may wait for the same task; a client that asks more often has a fault.
+WAITERS_MAX: Final = 100
 
 _BAD_FRAMES: Final = write_error(
     reasons.BAD_FRAMES, "a message is [envelope][header][body], the envelope at most 255 bytes"
@@ -55,6 +63,8 @@ class Dispatcher:
         self.flows = Flows(bounds.flows_max)
         self._message_ids = MessageIds(first_number)
         self.questions = Questions(first_number, self.counters)
+        self.delegates = Delegates()
+        self.repeats = Repeats(bounds.results_max, bounds.results_bytes_max)
         self.assignment = Assignment(
             self.to_clients,
             self.to_workers,
@@ -62,6 +72,8 @@ class Dispatcher:
             self.questions.next_number,
             bounds.open_tasks_max,
             bounds.open_bytes_max,
+            self.repeats,
+            self.delegates,
         )
         self.sessions = Sessions(self.assignment, self.to_workers, self.counters, bounds)
         self.assignment.declare_services(declared)
@@ -69,6 +81,7 @@ class Dispatcher:
         self.draining = False
         self._drained_by_ns = NEVER_NS
         self.held = Held()
+        self.managing = Managing(self.to_clients)
         self._terms: dict[bytes, inner.Terms] = {}
         self._body_too_large = write_error(reasons.TOO_LARGE, f"a body has at most {bounds.body_bytes_max} bytes here")
         self._on_decision: dict[bytes, Callable[[Question, Frames, int], None]] = {
@@ -79,12 +92,14 @@ class Dispatcher:
             inner.PONG: self._on_pong,
             inner.DISCONNECT: self._on_disconnect,
             inner.LATE: self._on_late,
+            inner.MANAGE: self._on_manage,
             inner.FAULT: self._on_fault,
         }
 
     # -- messages come ------------------------------------------------------------------------------------------
 
     def on_clients(self, now_ns: int, batch: list[Frames]) -> None:
+        self.assignment.now_ns = now_ns
         questions = self.questions
         flows = self.flows.by_header
         body_bytes_max = self._body_bytes_max
@@ -106,6 +121,7 @@ class Dispatcher:
             questions.ask(Question(inner.FROM_CLIENT, client, envelope, header, body, now_ns))
 
     def on_workers(self, now_ns: int, batch: list[Frames]) -> None:
+        self.assignment.now_ns = now_ns
         questions, assignment, sessions = self.questions, self.assignment, self.sessions
         by_peer = sessions.by_peer
         plain_ok = self.bounds.flows_max > 0
@@ -142,6 +158,7 @@ class Dispatcher:
                 questions.ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
     def on_router(self, now_ns: int, router_id: bytes, decisions: list[Frames]) -> None:
+        self.assignment.now_ns = now_ns
         answered = self.questions.answered
         follow = self._on_decision
         self.questions.heard(router_id, now_ns)
@@ -175,6 +192,46 @@ class Dispatcher:
             elif kind == inner.ROUTER_GONE:
                 self.on_router_gone(subject)
 
+    # -- other brokers help -------------------------------------------------------------------------------------
+
+    def on_peers(self, now_ns: int, identity: str, offers: list[Offer]) -> None:
+        """The steward tells who we are, and what our peers have free."""
+        self.assignment.now_ns = now_ns
+        self.assignment.identity = identity.encode()
+        for gone in self.delegates.update(offers):
+            self.assignment.lose_delegate(gone, now_ns)
+        self.assignment.relieve(now_ns)
+
+    def on_delegate_link(self, now_ns: int, identity: bytes, up: bool) -> None:
+        self.assignment.now_ns = now_ns
+        delegate = self.delegates.by_identity.get(identity)
+        if delegate is None:
+            return
+        delegate.up = up
+        if up:
+            self.assignment.relieve(now_ns)
+        else:
+            self.assignment.lose_delegate(delegate, now_ns)
+
+    def on_delegate(self, now_ns: int, identity: bytes, batch: list[Frames]) -> None:
+        """Answers of another broker."""
+        self.assignment.now_ns = now_ns
+        delegate = self.delegates.by_identity.get(identity)
+        for message in batch:
+            if delegate is None or len(message) != 3:
+                self.counters.late += 1
+                continue
+            ticket, header, body = message
+            task = self.assignment.delegated_answer(delegate, ticket, header, body)
+            if task is not None:
+                self.questions.ask(Question(inner.FROM_DELEGATE, identity, ticket, header, body, now_ns, task))
+
+    def on_refused_delegate(self, now_ns: int, identity: bytes, refused: list[Frames]) -> None:
+        delegate = self.delegates.by_identity.get(identity)
+        for message in refused if delegate is not None else ():
+            assert delegate is not None
+            self.assignment.undelivered_to_delegate(delegate, message[0], now_ns)
+
     # -- sends were refused -------------------------------------------------------------------------------------
 
     def on_refused_clients(self, refused: list[Frames]) -> None:
@@ -186,6 +243,7 @@ class Dispatcher:
         self.counters.refused_by_client += self.held.hold(now_ns, refused)
 
     def on_refused_workers(self, now_ns: int, refused: list[Frames]) -> None:
+        self.assignment.now_ns = now_ns
         self.counters.refused_by_worker += len(refused)
         self.sessions.unreachable(refused, now_ns)
 
@@ -207,11 +265,13 @@ class Dispatcher:
         self.questions.forgive(pause_ns)
 
     def on_tick(self, now_ns: int) -> None:
+        self.assignment.now_ns = now_ns
         self.assignment.on_tick(now_ns)
         self.sessions.on_tick(now_ns)
         self.questions.on_tick(now_ns)
         self._give_up_poison()
         self._try_held(now_ns)
+        self.managing.on_tick(now_ns)
         if self._settled_at_ns and now_ns > self._settled_at_ns + TICK_NS:
             self._settled_at_ns = 0
             self.assignment.stop_expecting()
@@ -225,11 +285,36 @@ class Dispatcher:
         due_ns = min(self.assignment.timers.next_due_ns, self.sessions.next_due_ns)
         due_ns = min(due_ns, self.questions.next_due_ns)
         due_ns = min(due_ns, self.held.next_due_ns)
+        due_ns = min(due_ns, self.managing.next_due_ns)
         if self.assignment.open_tasks:
             due_ns = min(due_ns, self._drained_by_ns)
         if self._settled_at_ns:
             due_ns = min(due_ns, self._settled_at_ns + 2 * TICK_NS)
         return due_ns
+
+    def work(self) -> dict[str, tuple[int, int, int]]:
+        """Of each service: slots that are free, slots that are busy, tasks that wait."""
+        slots: dict[bytes, list[int]] = {name: [0, 0] for name in self.assignment.services}
+        for session in self.sessions.by_peer.values():
+            if session.ready:
+                for service in session.services:
+                    counts = slots[service.name]
+                    counts[0] += session.free
+                    counts[1] += session.slots - session.free
+        return {
+            name.decode(): (slots[name][0], slots[name][1], service.backlog.tasks)
+            for name, service in self.assignment.services.items()
+        }
+
+    def error_workers(self, now_ns: int) -> list[tuple[str, int, int]]:
+        return self.sessions.error_workers.listed(now_ns)
+
+    def forgive(self, name: bytes) -> None:
+        """An admin wants this worker, or all, to be heard again."""
+        if name:
+            self.sessions.error_workers.clear(name)
+        else:
+            self.sessions.error_workers.clear_all()
 
     def drain(self, now_ns: int, within_ns: int) -> None:
         """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
@@ -262,12 +347,17 @@ class Dispatcher:
     # -- routers decide -----------------------------------------------------------------------------------------
 
     def _on_accept(self, question: Question, decision: Frames, now_ns: int) -> None:
-        _, _, name, terms_frame, worker_head, client_head, message_id, epoch_frame = decision
+        _, _, name, terms_frame, worker_head, client_head, message_id, epoch_frame, visited = decision
         _demand(question.origin == inner.FROM_CLIENT)
         epoch = inner.read_epoch(epoch_frame) if epoch_frame else 0
+        key = b"" if epoch_frame else name + b"\0" + message_id
+        if key and self._told_before(question, key, client_head + message_id, now_ns):
+            return
         service = self.assignment.services.get(name)
         if service is None and now_ns < self._settled_at_ns:
             service = self.assignment.expect_service(name, self.bounds.services_max, self._settled_at_ns)
+        if service is None and self.delegates.offers(name):
+            service = self.assignment.foreign_service(name, self.bounds.services_max)
         if service is None or self.draining:
             rejection = inner.REJECTED_DRAINING if self.draining else inner.REJECTED_NO_SERVICE
             self.counters.accepted += 1
@@ -277,11 +367,28 @@ class Dispatcher:
         terms = self._terms.get(terms_frame)
         if terms is None:
             terms = self._remember(terms_frame)
-        flow = Flow(service, terms, worker_head, client_head)
+        flow = Flow(service, terms, worker_head, client_head, tuple(inner.read_names(visited)) if visited else ())
         task = Task(question.asker, question.envelope, question.body, question.seen_ns, flow, message_id)
+        if key:
+            task.known = self.repeats.begin(key)
         self.assignment.accept(task, now_ns)
         if epoch and service.expected_by_ns == NEVER_NS:
             self.flows.install(question.header, epoch, flow)
+
+    def _told_before(self, question: Question, key: bytes, head: bytes, now_ns: int) -> bool:
+        """Whether this is a task that we know already: then its client hears how it ended, or will."""
+        known = self.repeats.get(key, now_ns)
+        if known is None:
+            return False
+        self.counters.repeated += 1
+        if known.ended_ns:
+            tail = known.tail if known.whole else inner.UNKNOWN_FORGOTTEN
+            self.to_clients.append([question.asker, question.envelope, head + tail, known.body])
+        elif len(known.waiters) < WAITERS_MAX:
+            known.waiters.append((question.asker, question.envelope))
+        else:
+            self.to_clients.append([question.asker, question.envelope, head + inner.REJECTED_OVERLOAD, b""])
+        return True
 
     def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes, now_ns: int) -> None:
         """A header that is known: what a router once decided holds for this task too."""
@@ -291,6 +398,15 @@ class Dispatcher:
     def _on_answer(self, question: Question, decision: Frames, now_ns: int) -> None:
         _demand(question.task is not None)
         assert question.task is not None
+        if decision[2] == inner.OUTCOME_REJECTED:
+            _demand(question.origin == inner.FROM_DELEGATE)
+            delegate = self.delegates.by_identity.get(question.asker)
+            self.assignment.delegate_rejected(question.task, delegate, now_ns)
+            return
+        if decision[2] == inner.OUTCOME_UNKNOWN:
+            _demand(question.origin == inner.FROM_DELEGATE)
+            self.assignment.delegate_unknown(question.task, decision[3], now_ns)
+            return
         self.assignment.answer(question.task, decision[2], decision[3], question.body)
 
     def _on_reply(self, question: Question, decision: Frames, now_ns: int) -> None:
@@ -340,10 +456,16 @@ class Dispatcher:
         if decision[2]:
             self._reply(question, decision[2], b"")
 
+    def _on_manage(self, question: Question, decision: Frames, now_ns: int) -> None:
+        _demand(question.origin == inner.FROM_CLIENT)
+        self.managing.ask(question, now_ns)
+
     def _on_fault(self, question: Question, decision: Frames, now_ns: int) -> None:
         if question.task is not None:
             self.assignment.bad_answer(question.task)
-        if question.origin == inner.FROM_CLIENT:
+        if question.origin == inner.FROM_DELEGATE:
+            self.counters.faults += 1
+        elif question.origin == inner.FROM_CLIENT:
             self.counters.faults += 1
             self._reply(question, decision[2], b"")
         else:

@@ -16,6 +16,7 @@ PENALTY_FIRST_NS = 1 * NS_PER_S
 PENALTY_MAX_NS = 300 * NS_PER_S
 FORGOTTEN_AFTER_NS = 600 * NS_PER_S
 ENTRIES_MAX = 10_000
+LISTED_MAX = 100
 
 
 @dataclass(slots=True)
@@ -54,6 +55,17 @@ class ErrorWorkers:
 
     def clear(self, name: bytes) -> None:
         self._entries.pop(name, None)
+
+    def clear_all(self) -> None:
+        self._entries.clear()
+
+    def listed(self, now_ns: int) -> list[tuple[str, int, int]]:
+        """Who is on the list, with the faults and the seconds that are left; those with most faults first."""
+        found = [
+            (name.decode("utf-8", "replace"), entry.faults, -(-max(0, entry.until_ns - now_ns) // NS_PER_S))
+            for name, entry in self._entries.items()
+        ]
+        return sorted(found, key=lambda each: (-each[1], each[0]))[:LISTED_MAX]
 
     def __bool__(self) -> bool:
         return bool(self._entries)

@@ -23,15 +23,33 @@ HEADER_BYTES_MAX: Final = 1024
 class Flow:
     """A router's decision about a header, and what every task with that header would have to work out again."""
 
-    __slots__ = ("at_least_once", "client_head", "first_tail", "service", "terms", "timeout_ns", "worker_head")
+    __slots__ = (
+        "at_least_once",
+        "client_head",
+        "first_tail",
+        "service",
+        "terms",
+        "timeout_ns",
+        "visited",
+        "worker_head",
+    )
 
-    def __init__(self, service: Service, terms: Terms, worker_head: bytes, client_head: bytes) -> None:
+    def __init__(
+        self,
+        service: Service,
+        terms: Terms,
+        worker_head: bytes,
+        client_head: bytes,
+        visited: tuple[bytes, ...] = (),
+    ) -> None:
         self.service = service
         self.terms = terms
         #: Headers up to the hole for the message_id, which is a JSON text here.
         self.worker_head = worker_head
         self.client_head = client_head
         self.at_least_once = terms.at_least_once
+        #: The brokers that a task with this header has come through.
+        self.visited = visited
         self.timeout_ns = terms.timeout_ms * NS_PER_MS
         #: How the header for a worker ends if it gets the task as soon as it comes; most do.
         self.first_tail = tail(1, terms.timeout_ms)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 from famulus.core.clock import NS_PER_MS
 from famulus.core.dispatch.flows import Flow, tail
 from famulus.core.timers import Timed
+from famulus.wire.headers import write_text
 
 if TYPE_CHECKING:
+    from famulus.core.dispatch.repeats import Known
     from famulus.wire.inner import Terms
 
 # Stages. A task moves only forward, except that a lost worker sends an at-least-once task from RUNNING to QUEUED.
@@ -28,6 +30,7 @@ class Task(Timed):
         "deadline_ns",
         "envelope",
         "flow",
+        "known",
         "message_id",
         "queued_ns",
         "service",
@@ -48,6 +51,8 @@ class Task(Timed):
         self.service = flow.service
         #: A JSON text, as it stands in headers.
         self.message_id = message_id
+        #: Where its outcome is to be remembered, if its id is the client's own.
+        self.known: Known | None = None
         self.attempt = 0
         self.stage = NEW
         self.ticket = b""
@@ -61,6 +66,13 @@ class Task(Timed):
             return flow.worker_head + self.message_id + flow.first_tail
         left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
         return flow.worker_head + self.message_id + tail(self.attempt, left_ms)
+
+    def delegate_header(self, now_ns: int, broker: bytes) -> bytes:
+        """The header that another broker sees: as from a client, and with whom the task has come through."""
+        left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
+        visited = b",".join([write_text(name.decode()) for name in (*self.flow.visited, broker)])
+        end = b',"timeout_ms":%d,"via":[%b]}' % (left_ms, visited)
+        return self.flow.worker_head + self.message_id + end
 
     def client_header(self, end: bytes) -> bytes:
         """The header that the client sees: what the router prepared, the id, and how the task ended."""

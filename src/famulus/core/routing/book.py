@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from famulus.core.config.schema import State
 from famulus.core.delivery import ServicePolicy
 
 
@@ -16,6 +17,15 @@ class BrokerAddress:
     family: str
     frontend: str
     backend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another broker that can stand in for this one."""
+
+    broker: BrokerAddress
+    #: 0 has nothing to do, 1 has no slot free, more has tasks that wait.
+    load: float
 
 
 @dataclass(frozen=True)
@@ -28,17 +38,27 @@ class Book:
     version: int = 1
     #: Moves on with every configuration that the routers learn of; whatever was decided before is void then.
     epoch: int = 1
+    #: What this broker may do: only an active one takes tasks and workers.
+    state: State = "active"
+    #: All other brokers of the family, alive or not: a worker that loses this one tries them.
+    family: tuple[BrokerAddress, ...] = ()
+    #: Brokers that are alive and active, of this family and then of its fallback families, best first.
+    others: tuple[Other, ...] = ()
 
     @property
     def family_config(self) -> dict[str, object]:
         """What a worker needs to know of its family. Admins are not among it."""
-        broker = {
-            "identity": self.broker.identity,
-            "frontend": self.broker.frontend,
-            "backend": self.broker.backend,
-            "services": sorted(self.services),
-        }
-        return {"name": self.broker.family, "brokers": [broker]}
+        members = sorted((self.broker, *self.family), key=lambda broker: broker.identity)
+        brokers = [
+            {
+                "identity": broker.identity,
+                "frontend": broker.frontend,
+                "backend": broker.backend,
+                "services": sorted(self.services),
+            }
+            for broker in members
+        ]
+        return {"name": self.broker.family, "brokers": brokers}
 
     def digest(self) -> str:
         """A hash over all that a worker could notice: equal digests mean equal worker configs."""
@@ -56,12 +76,16 @@ class Book:
         )
 
     def brokers(self) -> bytes:
-        """The answer to NEEDBROKER: brokers that can serve the asker, best first. Alone, it is this one."""
-        broker = {
-            "identity": self.broker.identity,
-            "frontend": self.broker.frontend,
-            "backend": self.broker.backend,
-            "family": self.broker.family,
-            "load": 0.0,
-        }
-        return msgspec.json.encode({"brokers": [broker]})
+        """The answer to NEEDBROKER: brokers that can serve the asker, best first."""
+        here = [Other(self.broker, 0.0)] if self.state == "active" else []
+        brokers = [
+            {
+                "identity": other.broker.identity,
+                "frontend": other.broker.frontend,
+                "backend": other.broker.backend,
+                "family": other.broker.family,
+                "load": round(other.load, 3),
+            }
+            for other in (*here, *self.others)
+        ]
+        return msgspec.json.encode({"brokers": brokers})

@@ -18,8 +18,12 @@ Frames = list[bytes]
 REMEMBERED_MAX = 4096
 
 # The fields of a task and of its answer that the broker has a say in; all others go on untouched.
-_TASK_FIELDS = ("message_id", "timeout_ms", "attempt")
+_TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via")
 _ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome", "reason", "protocol"})
+
+
+#: What only an active broker does. Answers to tasks are always taken, and questions of admins always passed on.
+_WORK = frozenset({headers.TaskRequest, headers.ConnectRequest, headers.PingRequest, headers.CheckConfigRequest})
 
 
 class Router:
@@ -32,12 +36,15 @@ class Router:
         self._goodbye = headers.write("DISCONNECT", "RESPONSE")
         self._not_connected = headers.write_error(reasons.NOT_CONNECTED, "connect again")
         self._brokers = headers.write("NEEDBROKER", "RESPONSE")
+        self._inactive = reasons.reason(reasons.DISABLED, f"this broker is {book.state}")
         self._terms: dict[tuple[str, int | None, int], bytes] = {}
         self._client_heads: dict[str, bytes] = {}
         self._deciders: dict[tuple[bytes, type[headers.Message]], Callable[..., Frames]] = {
             (inner.FROM_CLIENT, headers.TaskRequest): self._accept,
             (inner.FROM_CLIENT, headers.NeedBrokerRequest): self._name_brokers,
+            (inner.FROM_CLIENT, headers.ManageRequest): self._manage,
             (inner.FROM_WORKER_ANSWER, headers.TaskResponse): self._answer,
+            (inner.FROM_DELEGATE, headers.TaskResponse): self._answer_of_delegate,
             (inner.FROM_WORKER, headers.TaskResponse): self._late,
             (inner.FROM_WORKER, headers.PingRequest): self._pong_back,
             (inner.FROM_WORKER, headers.ConnectRequest): self._connect,
@@ -65,10 +72,22 @@ class Router:
                 raise ProtocolError(
                     reasons.UNKNOWN_REQUEST, f"{fields['request']} {fields['type']} is not for this side"
                 )
+            if self._book.state != "active" and type(message) in _WORK:
+                return self._turn_away(number, message)
             return decider(number, fields, message)
         except ProtocolError as error:
             code, _, sentence = str(error).partition(": ")
             return [number, inner.FAULT, headers.write_error(code, sentence)]
+
+    def _turn_away(self, number: bytes, message: headers.Message) -> Frames:
+        """A broker that is not active takes neither tasks nor workers, and says so: others may."""
+        if isinstance(message, headers.TaskRequest):
+            head = self._client_head(message.service) + headers.write_text(message.message_id or self._make_id())
+            return [number, inner.REPLY, head + inner.tail("REJECTED", self._inactive), b""]
+        return [number, inner.REPLY, headers.write("ERROR", "RESPONSE", reason=self._inactive), b""]
+
+    def _manage(self, number: bytes, fields: Fields, wish: headers.ManageRequest) -> Frames:
+        return [number, inner.MANAGE]
 
     # -- tasks --------------------------------------------------------------------------------------------------
 
@@ -87,6 +106,7 @@ class Router:
             headers.write_text(task.message_id or self._make_id()),
             # With an id of its own a header does not come again.
             b"" if task.message_id else self._epoch,
+            inner.write_names(task.via) if task.via else b"",
         ]
 
     def _answer(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
@@ -102,6 +122,12 @@ class Router:
             extra = {name: value for name, value in fields.items() if name not in _ANSWER_FIELDS}
             tail = b"," + headers.write_fields(extra)[1:-1] + tail
         return [number, inner.ANSWER, verdict, tail]
+
+    def _answer_of_delegate(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
+        if answer.outcome in ("OK", "ERROR"):
+            return self._answer(number, fields, answer)
+        verdict = inner.OUTCOME_REJECTED if answer.outcome == "REJECTED" else inner.OUTCOME_UNKNOWN
+        return [number, inner.ANSWER, verdict, inner.tail(answer.outcome, answer.reason[: limits.REASON_CHARS_MAX])]
 
     def _late(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
         return [number, inner.LATE, b""]

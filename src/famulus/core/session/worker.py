@@ -7,6 +7,14 @@ READY       --drain-->       DRAINING     sends DISCONNECT; answers what it hold
 DRAINING    --DISCONNECT-->  GONE
 any         --"connect again"--> CONNECTING
 any         --silence of 3 heartbeats, link lost--> OFFLINE, and a new link after a back-off
+
+A worker that knows of several brokers, and can go from one to the other (see `Homes`):
+
+CONNECTING  --refused-->     ASKING       sends NEEDBROKER
+ASKING      --answer, or none in time--> OFFLINE, and on to the next broker
+READY       --another broker is better, or this one is disabled--> MOVING   as DRAINING
+MOVING      --DISCONNECT, or the broker is lost--> OFFLINE, and on to that broker
+OFFLINE     --no link in time--> OFFLINE, and on to the next broker
 """
 
 from __future__ import annotations
@@ -15,8 +23,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from famulus.core.backoff import Backoff
-from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.core.session.homes import Homes
+from famulus.core.session.worker_config import read_brokers, read_config
 from famulus.errors import ProtocolError
 from famulus.wire import headers, limits, reasons
 
@@ -31,6 +40,8 @@ class State(Enum):
     CONNECTING = "connecting"
     GREETING = "greeting"
     READY = "ready"
+    ASKING = "asking"
+    MOVING = "moving"
     DRAINING = "draining"
     GONE = "gone"
 
@@ -55,15 +66,18 @@ class WorkerSession:
         slots: int,
         heartbeat_ms: int | None,
         chance: Callable[[], float],
+        homes: Homes | None = None,
     ) -> None:
+        """Without `homes` there is one broker, and the shell knows where."""
         self.identity = identity
         self.services = services
         self.slots = slots
         self.state = State.OFFLINE
-        #: Why the broker will not have us, where it said so.
+        #: Why this broker will not have us, where it said so.
         self.refusal = ""
         self.outbox: list[Frames] = []
-        #: The link is to be closed and made anew at this instant; the shell does it and calls `on_link`.
+        #: The link is to be closed and made anew at this instant, to `homes.next()`; the shell does it, and calls
+        #: `on_linking` then and `on_link` when it is up.
         self.relink_at_ns = NEVER_NS
         self.config = b""
         self.version: int | None = None
@@ -74,9 +88,18 @@ class WorkerSession:
         self._ping_at_ns = NEVER_NS
         self._tickets: dict[bytes, None] = {}
         self._answer_tails: dict[str, bytes] = {}
-        self._backoff = Backoff(NS_PER_S // 10, 8 * NS_PER_S, chance)
+        self._moves = homes is not None
+        self.homes = homes or Homes([""], chance)
+        self._link_by_ns = NEVER_NS
+        self._told_by_ns = NEVER_NS
 
     # -- the link -----------------------------------------------------------------------------------------------
+
+    def on_linking(self, now_ns: int) -> None:
+        """A new link is being made, and must be up in time where there are others to try."""
+        self.relink_at_ns = NEVER_NS
+        self.refusal = ""
+        self._link_by_ns = min(now_ns + self.homes.link_within_ns, NEVER_NS)
 
     def on_link(self, now_ns: int) -> None:
         """A new connection: say who we are."""
@@ -87,16 +110,25 @@ class WorkerSession:
 
     def on_link_lost(self, now_ns: int) -> None:
         """The connection is gone, and with it our tickets: the broker has ended those tasks, or will."""
-        if self.state is State.GONE:
+        self._leave(now_ns, cut=True)
+
+    def _leave(self, now_ns: int, *, cut: bool) -> None:
+        """This broker is not ours any more; on to the next, which may be the same."""
+        state = self.state
+        if state is State.GONE or (state is State.OFFLINE and self.relink_at_ns < NEVER_NS):
             return
         self._tickets.clear()
         self.outbox.clear()
-        self._ping_at_ns = NEVER_NS
-        if self.state is State.DRAINING:
+        self._ping_at_ns = self._link_by_ns = self._told_by_ns = NEVER_NS
+        if state is State.DRAINING:
             self.state = State.GONE  # nobody is left to say goodbye to
             return
         self.state = State.OFFLINE
-        self.relink_at_ns = now_ns + self._backoff.next_ns()
+        if state is State.MOVING:
+            self.homes.on_left()
+            self.relink_at_ns = now_ns
+        else:
+            self.relink_at_ns = now_ns + self.homes.on_lost(cut=cut)
 
     # -- messages -----------------------------------------------------------------------------------------------
 
@@ -121,7 +153,7 @@ class WorkerSession:
         return given
 
     def _works(self) -> bool:
-        return self.state in (State.READY, State.DRAINING)
+        return self.state in (State.READY, State.DRAINING, State.MOVING)
 
     def _on_header(self, header: bytes, body: bytes, now_ns: int) -> None:
         try:
@@ -129,38 +161,82 @@ class WorkerSession:
         except ProtocolError:
             return
         if isinstance(told, headers.ConfigResponse):
-            self._take_config(told, body)
-            if self.state is State.CONNECTING:
-                self.state = State.GREETING
-                self._ping(now_ns)
+            self._on_config(told, body, now_ns)
         elif isinstance(told, headers.PongResponse):
-            if self.state is State.GREETING:
-                self.state = State.READY
-                self.refusal = ""
-                self._backoff.reset()
-            if self.state is State.READY and told.digest != self.digest:
-                self._send("CHECKCONFIG", **self._who(), heartbeat_ms=self._wish_ms)
+            self._on_pong(told, now_ns)
         elif isinstance(told, headers.DisconnectResponse):
-            if self.state is State.DRAINING:
-                self.state = State.GONE
+            if self.state in (State.DRAINING, State.MOVING):
+                self._leave(now_ns, cut=False)
+        elif isinstance(told, headers.NeedBrokerResponse):
+            self.homes.on_told(read_brokers(body))
+            if self.state is State.ASKING:
+                self._leave(now_ns, cut=False)
         elif isinstance(told, headers.ErrorResponse):
             self._on_error(told, now_ns)
+
+    def _on_config(self, told: headers.ConfigResponse, body: bytes, now_ns: int) -> None:
+        self._heartbeat_ns = told.heartbeat_ms * NS_PER_MS
+        self.version = told.version
+        self.digest = told.digest
+        if not told.current:
+            self.config = body
+            config = read_config(body)
+            if config is not None:
+                self.homes.on_config(now_ns, config)
+        if self.state is State.CONNECTING:
+            self.state = State.GREETING
+            self._ping(now_ns)
+        elif self.state is State.READY:
+            # Where the family is another, so are those who stand in for it.
+            self._ask_for_brokers()
+
+    def _on_pong(self, told: headers.PongResponse, now_ns: int) -> None:
+        if self.state is State.GREETING:
+            self.state = State.READY
+            self.refusal = ""
+            self.homes.on_ready(now_ns)
+            # Now, while there is somebody to ask: later it may be too late.
+            self._ask_for_brokers()
+        if self.state is State.READY and told.digest != self.digest:
+            self._send("CHECKCONFIG", **self._who(), heartbeat_ms=self._wish_ms)
 
     def _on_error(self, error: headers.ErrorResponse, now_ns: int) -> None:
         code = reasons.code_of(error.reason)
         if code == reasons.NOT_CONNECTED:
-            self._tickets.clear()
-            if self.state is State.DRAINING:
-                self.state = State.GONE
-            elif self.state is not State.CONNECTING:
-                self._connect(now_ns)
+            self._on_not_connected(now_ns)
             return
         self.refusal = error.reason
         if code == reasons.CONFLICT:
             self.state = State.GONE
-        elif self.state is State.CONNECTING:
-            # Not now: ask again later, over a new link.
-            self.on_link_lost(now_ns)
+            self.relink_at_ns = NEVER_NS
+        elif self.state is State.CONNECTING or (self.state is State.GREETING and code == reasons.DISABLED):
+            # Not now: ask again later, over a new link; and somebody else meanwhile.
+            self._ask_or_leave(now_ns)
+        elif self.state is State.ASKING:
+            self._leave(now_ns, cut=False)
+        elif self.state is State.READY and code == reasons.DISABLED and not self.move():
+            # It has no more tasks for us, and we know of nobody else; it may.
+            self._ask_for_brokers()
+
+    def _on_not_connected(self, now_ns: int) -> None:
+        self._tickets.clear()
+        if self.state in (State.DRAINING, State.MOVING, State.ASKING):
+            self._leave(now_ns, cut=False)
+        elif self.state not in (State.CONNECTING, State.GONE):
+            self._connect(now_ns)
+
+    def _ask_or_leave(self, now_ns: int) -> None:
+        if not self._moves:
+            self._leave(now_ns, cut=False)
+            return
+        self.state = State.ASKING
+        self._ping_at_ns = NEVER_NS
+        self._told_by_ns = now_ns + FIRST_HEARTBEAT_MS * NS_PER_MS
+        self._ask_for_brokers()
+
+    def _ask_for_brokers(self) -> None:
+        if self._moves:
+            self._send("NEEDBROKER", services=self.services, identity=self.identity, role="worker")
 
     def answer(self, ticket: bytes, task: headers.TaskRequest, outcome: str, reason: str, body: bytes) -> bool:
         """Answer a task; False if its ticket is void, because the broker was lost meanwhile."""
@@ -176,20 +252,34 @@ class WorkerSession:
 
     def drain(self, now_ns: int) -> None:
         """Take no more tasks; `state` is GONE when the broker has let us go."""
-        if self.state is State.OFFLINE:
+        if self.state in (State.OFFLINE, State.ASKING):
             self.state = State.GONE
+            self.relink_at_ns = NEVER_NS
+        elif self.state is State.MOVING:
+            self.state = State.DRAINING
         elif self.state not in (State.DRAINING, State.GONE):
             # Even before its PONG: the broker may count it among its workers already.
             self.state = State.DRAINING
             self._send("DISCONNECT")
 
+    def move(self) -> bool:
+        """Take no more tasks here, answer what we hold, and then on to the next broker. False if we stay."""
+        if self.state is not State.READY or self.homes.alone:
+            return False
+        self.state = State.MOVING
+        self._send("DISCONNECT")
+        return True
+
     # -- time ---------------------------------------------------------------------------------------------------
 
     def on_tick(self, now_ns: int) -> None:
-        if self.state in (State.OFFLINE, State.GONE):
+        if self.state is State.GONE:
             return
-        if self._heard_ns + self._silence_ns <= now_ns:
-            self.on_link_lost(now_ns)
+        if self.state is State.OFFLINE:
+            if self._link_by_ns <= now_ns:
+                self._leave(now_ns, cut=False)
+        elif self._heard_ns + self._silence_ns <= now_ns or self._told_by_ns <= now_ns:
+            self._leave(now_ns, cut=False)
         elif self._ping_at_ns <= now_ns:
             if self.state is State.CONNECTING:
                 self._connect(now_ns)
@@ -198,9 +288,11 @@ class WorkerSession:
 
     @property
     def next_due_ns(self) -> int:
-        if self.state in (State.OFFLINE, State.GONE):
-            return self.relink_at_ns
-        return min(self._ping_at_ns, self._heard_ns + self._silence_ns)
+        if self.state is State.GONE:
+            return NEVER_NS
+        if self.state is State.OFFLINE:
+            return min(self.relink_at_ns, self._link_by_ns)
+        return min(self._ping_at_ns, self._told_by_ns, self._heard_ns + self._silence_ns)
 
     @property
     def _silence_ns(self) -> int:
@@ -222,6 +314,8 @@ class WorkerSession:
         # A link that was given up may speak again ("connect again"): then it is not to be cut in the middle of work.
         self.relink_at_ns = NEVER_NS
         self.state = State.CONNECTING
+        # What another broker granted, or this one in a former session, does not count yet.
+        self._heartbeat_ns = FIRST_HEARTBEAT_MS * NS_PER_MS
         self._send("CONNECT", **self._who(), slots=self.slots, heartbeat_ms=self._wish_ms)
         self._ping_at_ns = now_ns + self._heartbeat_ns
 
@@ -239,10 +333,3 @@ class WorkerSession:
 
     def _send(self, request: str, **fields: object) -> None:
         self.outbox.append([b"", headers.write(request, "REQUEST", **fields), b""])
-
-    def _take_config(self, told: headers.ConfigResponse, body: bytes) -> None:
-        self._heartbeat_ns = told.heartbeat_ms * NS_PER_MS
-        self.version = told.version
-        self.digest = told.digest
-        if not told.current:
-            self.config = body

@@ -1,0 +1,55 @@
+"""The commands that a broker understands, one method each. Knows their arguments and results, and no sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from famulus.admin import answers
+from famulus.admin.answers import Accepted, Cleared, ErrorWorkers, History, Seen, Shown
+from famulus.admin.secret import Secret
+from famulus.core.config.draft import Draft
+
+#: A command and its arguments: the body of the answer.
+Ask = Callable[[str, dict[str, Any]], bytes]
+
+
+class Administration:
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def show(self, prefix: str = "") -> Shown:
+        """All keys that begin so, deleted ones too."""
+        return answers.read_shown(self._ask("show", {"prefix": prefix}))
+
+    def history(self, key: str) -> History:
+        return answers.read_history(self._ask("history", {"key": key}))
+
+    def seen(self, edits: Sequence[str]) -> Seen:
+        """By how many brokers these edits have been seen."""
+        return answers.read(Seen, self._ask("seen", {"edits": list(edits)}))
+
+    # -- changing -----------------------------------------------------------------------------------------------
+
+    def edit(self, drafts: Sequence[Draft], *, dry_run: bool = False) -> Accepted:
+        """All of them or none."""
+        arguments = {"drafts": msgspec.to_builtins(list(drafts)), "dry_run": dry_run}
+        return answers.read(Accepted, self._ask("edit", arguments))
+
+    def set_password(self, family: str, name: str, password: Secret, parents: Sequence[str]) -> Accepted:
+        """The broker makes the hash, since nobody else has a say in how."""
+        arguments = {"family": family, "name": name, "new_password": password, "parents": list(parents)}
+        return answers.read(Accepted, self._ask("set_password", arguments))
+
+    # -- workers that are ignored -------------------------------------------------------------------------------
+
+    def errors(self) -> ErrorWorkers:
+        return answers.read(ErrorWorkers, self._ask("errors", {}))
+
+    def clear_errors(self, identity: str | None) -> int | bool:
+        """How many are not ignored any more, of this one or of all; or just whether, if the broker does not count."""
+        return answers.read(Cleared, self._ask("errors_clear", {"identity": identity})).cleared

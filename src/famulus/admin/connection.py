@@ -1,0 +1,153 @@
+"""One admin's connection to a broker: a question, an answer. Knows the frames, and not what is asked.
+
+The password rides in the body of every request, so it is written into the bytes that leave and is kept nowhere else.
+"""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+
+from famulus.admin.answers import read_moved
+from famulus.admin.refusals import HeadsMoved, NoBroker, NotAllowed, Refused
+from famulus.admin.secret import Secret
+from famulus.core.clock import NS_PER_S
+from famulus.errors import ProtocolError, SettingsError
+from famulus.net.addresses import frontend
+from famulus.net.link import Change, Link
+from famulus.net.sockets import new_context
+from famulus.net.waiting import Waiting
+from famulus.wire import headers, limits, reasons
+
+#: A broker that is there takes a connection in milliseconds.
+CONNECT_S: Final = 5.0
+#: Longer than a broker gives its steward, so that its own words about a silent one arrive.
+ANSWER_S: Final = 30.0
+
+
+def _revealed(value: object) -> str:
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise TypeError(f"a {type(value).__name__} cannot be sent")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_revealed).encode
+
+
+class AdminConnection:
+    def __init__(self, broker: str | None = None, *, connect_s: float = CONNECT_S, answer_s: float = ANSWER_S) -> None:
+        self.address = frontend(broker)
+        self._connect_ns = round(connect_s * NS_PER_S)
+        self._answer_ns = round(answer_s * NS_PER_S)
+        self._asked = 0
+        self._context = new_context()
+        try:
+            self._link = Link(self._context, self.address)
+        except BaseException:
+            self._context.term()
+            raise
+        self._waiting = Waiting()
+        self._waiting.watch(self._link.socket)
+        self._waiting.watch(self._link.monitor)
+
+    def connect(self) -> None:
+        """Wait until a broker is there: nobody should type a password for one that is not."""
+        due_ns = monotonic_ns() + self._connect_ns
+        self._link.changes()
+        while not self._link.up:
+            if monotonic_ns() >= due_ns:
+                raise NoBroker(f"no broker answers at {self.address} (tried for {self._connect_ns / NS_PER_S:g} s)")
+            self._waiting.wait(due_ns)
+            self._link.changes()
+            self._link.recv()
+
+    def ask(self, username: str, password: Secret, command: str, arguments: dict[str, Any]) -> bytes:
+        """The body of the answer, if it is an OK."""
+        self.connect()
+        self._asked += 1
+        envelope = b"%d" % self._asked
+        self._send(envelope, username, password, command, arguments)
+        header, body = self._answer(envelope)
+        try:
+            answer = headers.read(header)
+        except ProtocolError as error:
+            raise Refused(f"the broker's answer cannot be understood: {error}") from None
+        if isinstance(answer, headers.ManageResponse) and answer.outcome == "OK":
+            return body
+        if isinstance(answer, headers.ManageResponse | headers.ErrorResponse):
+            raise self._refusal(answer.reason, body)
+        raise Refused("the broker answered something else than it was asked")
+
+    def _send(self, envelope: bytes, username: str, password: Secret, command: str, arguments: dict[str, Any]) -> None:
+        try:
+            header = headers.write("MANAGE", "REQUEST", username=username, command=command)
+            # Not in a variable of its own: a traceback with variables must not show the password.
+            message = _Sealed(envelope, header, _encode({**arguments, "password": password}))
+        except (UnicodeEncodeError, msgspec.EncodeError, OverflowError) as error:
+            raise SettingsError(f"cannot be sent: {type(error).__name__}") from None
+        if message.size > limits.BODY_BYTES_MAX:
+            raise Refused(reasons.reason(reasons.TOO_LARGE, f"a request has at most {limits.BODY_BYTES_MAX} bytes"))
+        if not self._link.send([message.frames()]):
+            raise NoBroker(f"the broker at {self.address} takes nothing")
+
+    def _answer(self, envelope: bytes) -> tuple[bytes, bytes]:
+        due_ns = monotonic_ns() + self._answer_ns
+        while True:
+            # What a connection brought before it was lost still counts, so the news of the loss is looked at first.
+            lost = Change.DOWN in self._link.changes()
+            while batch := self._link.recv():
+                for frames in batch:
+                    if len(frames) == 3 and frames[0] == envelope:
+                        return frames[1], frames[2]
+            if lost or monotonic_ns() >= due_ns:
+                what = "was lost" if lost else f"did not answer within {self._answer_ns / NS_PER_S:g} s"
+                raise NoBroker(f"the broker at {self.address} {what}; what was asked for may have been done: look")
+            self._waiting.wait(due_ns)
+
+    def _refusal(self, reason: str, body: bytes) -> Exception:
+        # It ends up on a terminal, whoever it came from.
+        reason = "".join(char if char.isprintable() else " " for char in reason)
+        code = reasons.code_of(reason)
+        if code == reasons.CONFLICT:
+            return HeadsMoved(reason, read_moved(body))
+        if code == reasons.NOT_ALLOWED:
+            return NotAllowed(reason)
+        if code == reasons.BROKER_LOST:
+            return NoBroker(reason)
+        if code == reasons.UNKNOWN_REQUEST:
+            return Refused(f"{reason}; the broker at {self.address} is older than this command, or no broker")
+        return Refused(reason or "refused without a reason")
+
+    def close(self) -> None:
+        self._waiting.close()
+        self._link.close()
+        self._context.term()
+
+    def __enter__(self) -> AdminConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Sealed:
+    """A message with a password in it, which nobody gets to see by accident."""
+
+    __slots__ = ("_body", "_envelope", "_header")
+
+    def __init__(self, envelope: bytes, header: bytes, body: bytes) -> None:
+        self._envelope = envelope
+        self._header = header
+        self._body = body
+
+    @property
+    def size(self) -> int:
+        return len(self._body)
+
+    def frames(self) -> list[bytes]:
+        return [self._envelope, self._header, self._body]

@@ -1,0 +1,100 @@
+"""What an admin wants to change, made of what a broker has shown. Each draft names the heads that were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from famulus.admin import ids
+from famulus.admin.answers import History, Key, PastEdit, Shown, is_secret
+from famulus.core.config import edit as edits
+from famulus.core.config import schema
+from famulus.core.config.draft import Draft, make
+from famulus.core.config.edit import PARENTS_MAX
+from famulus.errors import FamulusError, ProtocolError, SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """What brokers will think of a value."""
+
+    warnings: tuple[str, ...] = ()
+    #: None of it would have any effect.
+    ignored: bool = False
+
+
+def put(shown: Shown, key: str, value: Any) -> Draft:
+    draft = Draft(key, "PUT", value, parents_of(shown, key))
+    _check(draft)
+    return draft
+
+
+def delete(shown: Shown, key: str) -> Draft:
+    present = shown.keys.get(key)
+    if present is None or (not present.is_set and not present.is_in_conflict):
+        raise FamulusError(f"{key} is not set")
+    return Draft(key, "DEL", None, parents_of(shown, key))
+
+
+def rollback(history: History, abbreviated: str) -> Draft:
+    """What an edit said shall hold again."""
+    old = history.get(ids.find(abbreviated, history.ids, history.key))
+    return _again(history, old)
+
+
+def resolve(history: History, abbreviated: str) -> Draft:
+    """What one of the heads says shall hold, and the conflict end."""
+    heads = history.heads
+    chosen = ids.find(abbreviated, [head.id for head in heads], history.key)
+    return _again(history, history.get(chosen))
+
+
+def _again(history: History, old: PastEdit) -> Draft:
+    if old.op == "PUT" and is_secret(history.key):
+        raise SettingsError("hashes of passwords do not leave the brokers; give a new one: famulus admins passwd")
+    return Draft(history.key, old.op, old.value, _sorted(head.id for head in history.heads))
+
+
+def with_parents(draft: Draft, history: History, abbreviated: Iterable[str]) -> Draft:
+    """The same, on top of what was seen earlier. An id in full may also be one that this broker does not know yet."""
+    parents = [
+        each.lower() if len(each) == 64 and each.lower() not in history.ids else ids.find(each, history.ids, draft.key)
+        for word in abbreviated
+        for each in word.split(",")
+    ]
+    changed = Draft(draft.key, draft.op, draft.value, _sorted(parents))
+    _check(changed)
+    return changed
+
+
+def parents_of(shown: Shown, key: str) -> tuple[str, ...]:
+    present = shown.keys.get(key)
+    return _sorted(head.id for head in present.heads) if present is not None else ()
+
+
+def value_of(key: Key | None) -> Any:
+    """What holds, or UNSET."""
+    return key.value if key is not None and key.is_set else UNSET
+
+
+def doubts(draft: Draft) -> Doubts:
+    if draft.op == "DEL":
+        return Doubts()
+    view = schema.read(schema.subject(draft.key), draft.value)
+    return Doubts(view.warnings, view.value is None)
+
+
+def _sorted(parents: Iterable[str]) -> tuple[str, ...]:
+    """As a broker compares them; more than an edit can name are brought together step by step."""
+    return tuple(sorted(set(parents))[:PARENTS_MAX])
+
+
+def _check(draft: Draft) -> None:
+    """Whether an edit can be made of it: a broker would say the same, but only after a password was typed."""
+    try:
+        edits.write(make(draft, "0" * 64, "admin", "broker", "", 0, "0" * 16))
+    except ProtocolError as error:
+        raise SettingsError(f"{draft.key[:80]}: {str(error).partition(': ')[2]}") from None

@@ -1,0 +1,103 @@
+"""The config in a file: what is written, and what a file would change. No passwords go there, in whatever form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from famulus.admin import drafts
+from famulus.admin.answers import Shown, is_secret
+from famulus.admin.difference import difference
+from famulus.core.config.draft import Change, Draft
+from famulus.errors import SettingsError
+
+FORMAT: Final = 1
+
+
+class Exported(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file holds. Without dates, so that equal configs give equal files."""
+
+    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
+    keys: dict[str, Any]
+    network: str = ""
+    version: int = 0
+    digest: str = ""
+    #: Keys of admins, without what they say.
+    admins: tuple[str, ...] = ()
+    #: Keys of which only the head that counts is here.
+    conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One change that a file would make."""
+
+    draft: Draft
+    difference: tuple[Change, ...]
+    ends_conflict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    changes: tuple[Planned, ...]
+    #: Keys that are in the file and are never imported.
+    skipped: tuple[str, ...]
+    #: Keys whose value is that of the file already, but not undisputed.
+    disputed: tuple[str, ...]
+    same: int
+    #: Keys that are set here and not in the file. What a file does not say is no wish.
+    kept: int
+    other_network: bool
+
+
+def export(shown: Shown) -> Exported:
+    set_here = {key: view for key, view in shown.keys.items() if view.is_set}
+    return Exported(
+        format=FORMAT,
+        keys={key: view.value for key, view in set_here.items() if not is_secret(key)},
+        network=shown.network,
+        version=shown.version,
+        digest=shown.digest,
+        admins=tuple(sorted(key for key in set_here if is_secret(key))),
+        conflicts=tuple(sorted(key for key, view in set_here.items() if view.is_in_conflict)),
+    )
+
+
+def write(exported: Exported) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(exported, order="sorted"), indent=2) + b"\n"
+
+
+def read(data: bytes) -> Exported:
+    try:
+        return msgspec.json.decode(data, type=Exported)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise SettingsError(f"not an exported config: {error}") from None
+
+
+def plan(exported: Exported, shown: Shown) -> Plan:
+    changes: list[Planned] = []
+    disputed: list[str] = []
+    same = 0
+    wanted = {key: value for key, value in sorted(exported.keys.items()) if not is_secret(key)}
+    for key, value in wanted.items():
+        present = shown.keys.get(key)
+        changed = difference(drafts.value_of(present), value)
+        in_conflict = present is not None and present.is_in_conflict
+        if changed:
+            changes.append(Planned(drafts.put(shown, key, value), changed, in_conflict))
+        elif in_conflict:
+            disputed.append(key)
+        else:
+            same += 1
+    kept = [key for key, view in shown.keys.items() if view.is_set and key not in wanted and not is_secret(key)]
+    return Plan(
+        tuple(changes),
+        tuple(sorted({*exported.admins, *filter(is_secret, exported.keys)})),
+        tuple(disputed),
+        same,
+        len(kept),
+        exported.network not in ("", shown.network),
+    )

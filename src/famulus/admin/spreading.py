@@ -1,0 +1,55 @@
+"""Waits until an edit has reached every broker that is alive. It is safe before; this is to know how far it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from famulus.admin.administration import Administration
+
+#: Brokers tell each other once a second how far they are.
+PAUSE_FIRST_S: Final = 0.1
+PAUSE_MAX_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    seen: int
+    brokers: int
+    #: Alive, and without it.
+    behind: tuple[str, ...]
+    #: Not alive, so nobody knows.
+    away: tuple[str, ...]
+
+
+def look(administration: Administration, edits: Sequence[str]) -> Spread:
+    seen = administration.seen(edits)
+    if not seen.missing:
+        return Spread(seen.seen, seen.brokers, (), ())
+    # Which keys these are does not matter here, so as few of them as possible.
+    brokers = administration.show("broker_state/").brokers
+    alive = {identity for identity, facts in brokers.items() if facts.alive}
+    behind = tuple(identity for identity in seen.missing if identity in alive)
+    away = tuple(identity for identity in seen.missing if identity not in alive)
+    return Spread(seen.seen, seen.brokers, behind, away)
+
+
+def wait(
+    administration: Administration,
+    edits: Sequence[str],
+    seconds: float,
+    tell: Callable[[Spread], None] = lambda spread: None,
+) -> Spread:
+    """How far it is when every broker that is alive has it, or after so many seconds; `tell` hears of each look."""
+    until = time.monotonic() + seconds
+    pause = PAUSE_FIRST_S
+    while True:
+        spread = look(administration, edits)
+        tell(spread)
+        left = until - time.monotonic()
+        if not spread.behind or left <= 0:
+            return spread
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, PAUSE_MAX_S)

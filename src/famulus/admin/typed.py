@@ -1,0 +1,75 @@
+"""Values as people type them: JSON, a plain text, or single fields that shall be others."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from msgspec import UNSET
+
+from famulus.errors import SettingsError
+
+_FIELD: Final = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
+#: What begins so was meant as JSON, and is not silently taken for a text.
+_JSON_BEGINS: Final = ("{", "[", '"')
+
+
+def read(words: Sequence[str], present: Any) -> Any:
+    """The new value. `present` is the one that there is, or UNSET; fields are changed in it."""
+    fields = [match for word in words if (match := _FIELD.fullmatch(word)) is not None]
+    if words and len(fields) == len(words):
+        return change_fields(present, [(match[1], match[2]) for match in fields])
+    if len(words) == 1:
+        return read_value(words[0])
+    raise SettingsError("give one value (in quotes, if it has spaces), or fields as NAME=VALUE")
+
+
+def read_value(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+    except RecursionError:
+        raise SettingsError("nested too deep") from None
+    except ValueError as error:
+        if text.lstrip().startswith(_JSON_BEGINS):
+            raise SettingsError(f"this looks like JSON, but is none: {error}") from None
+        return text
+
+
+def change_fields(present: Any, fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The present value with these fields changed. An empty text takes a field away; a dot leads into an object."""
+    if present is UNSET:
+        present = {}
+    if not isinstance(present, dict):
+        raise SettingsError("the present value has no fields: give the whole value")
+    value: dict[str, Any] = present
+    for name, text in fields:
+        value = _changed(value, name.split("."), text, name)
+    return value
+
+
+def _changed(value: dict[str, Any], path: list[str], text: str, name: str) -> dict[str, Any]:
+    """A copy: what a broker said stays what it said."""
+    first, *rest = path
+    if rest:
+        inner = value.get(first, {})
+        if not isinstance(inner, dict):
+            raise SettingsError(f"{name}: {first!r} is not an object")
+        return {**value, first: _changed(inner, rest, text, name)}
+    if text:
+        return {**value, first: read_value(text)}
+    if first not in value:
+        raise SettingsError(f"{name}: there is no such field to take away")
+    return {field: each for field, each in value.items() if field != first}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key is there twice")
+    return fields
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,0 +1,226 @@
+"""The edits of a broker on disk: an append-only file of records. Knows no edits: a record is opaque bytes.
+
+The file is a header and then records, each with a marker, its length and a SHA-256. The marker occurs nowhere else: in
+a record that contains it, it is broken up. So after damage the next marker is the next record, and neither can a bad
+record hide a good one, nor the inside of a damaged record be taken for a record that somebody wrote.
+
+    header   "famulus edits\\n", version (2 bytes), CRC-32 of both (4 bytes)
+    record   marker (8 bytes), length (4 bytes), SHA-256 (32 bytes), a zero, the record with broken-up markers
+
+What `append` has returned from is on the disk. A crash in the middle of it leaves some of its records, each whole, and
+a torn one, which is cut off when the log is opened again.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from struct import Struct
+from types import TracebackType
+from typing import Self
+from zlib import crc32
+
+from famulus.broker.folder import lock_file, plainly, replace_file, sync_folder, write_all
+from famulus.errors import SettingsError
+
+#: Another version has another marker: what this one finds in a file with a damaged header is of this version.
+VERSION = 1
+RECORD_BYTES_MAX = 1024 * 1024
+
+_HEADER = Struct(">14sHI")
+_MAGIC = b"famulus edits\n"
+#: No zero in it, and no byte like its first: so it ends up in no place where it was not put.
+_MARK = b"\xedEDIT\r\n"
+_MARKER = _MARK + b"\xff"
+_BROKEN_UP = _MARK + b"\x00"
+#: The zero at the end keeps the last bytes of the hash and the first of the record from making up a marker.
+_RECORD = Struct(">8sI32sx")
+_BROKEN_UP_BYTES_MAX = RECORD_BYTES_MAX // len(_MARK) * len(_BROKEN_UP) + len(_MARK)
+_CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A piece of the file that holds no whole record."""
+
+    offset: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+    def __str__(self) -> str:
+        return f"{self.size} bytes at {self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    records: list[bytes]
+    #: What was dropped, now or when the log was opened.
+    damage: list[Damage]
+
+
+class EditLog:
+    """Open, it belongs to one process; a second one is refused."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._end = 0
+        #: What is not in the file any more, but was when we opened it.
+        self._cut: list[Damage] = []
+        self._fd = _open_alone(path)
+        try:
+            self._cut = self._mend()
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self) -> Reading:
+        reading = scan(self._contents()[: self._end], _HEADER.size)
+        return Reading(reading.records, self._cut + reading.damage)
+
+    def append(self, records: Iterable[bytes]) -> None:
+        """They are on the disk when this returns. If it raises, the file is as it was."""
+        data = self._framed(records)
+        with plainly(self._path, "cannot be appended to, and is as it was"):
+            try:
+                write_all(self._fd, data, self._end)
+                os.fsync(self._fd)
+            except BaseException:
+                # If not even this can be done, the next record is written over what is left.
+                with suppress(OSError):
+                    os.ftruncate(self._fd, self._end)
+                raise
+        self._end += len(data)
+
+    def rewrite(self, records: Iterable[bytes]) -> None:
+        """Hold these records and nothing else: after a crash, there are either all of them or all former ones."""
+        data = _header() + self._framed(records)
+        with plainly(self._path, "cannot be rewritten"):
+            fd = replace_file(self._path, data)
+            self.close()
+            self._fd = fd
+            self._end = len(data)
+            self._cut = []
+            sync_folder(self._path.parent)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        # The number may soon be that of another file.
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _mend(self) -> list[Damage]:
+        """Cut off what a crash left behind the last whole record, and renew a damaged header; what that dropped."""
+        data = self._contents()
+        if not data.startswith(_header()):
+            return self._renew(data)
+        cut = [damage for damage in scan(data, _HEADER.size).damage if damage.end == len(data)]
+        self._end = cut[0].offset if cut else len(data)
+        if cut:
+            with plainly(self._path, "cannot be mended"):
+                os.ftruncate(self._fd, self._end)
+                os.fsync(self._fd)
+        return cut
+
+    def _renew(self, data: bytes) -> list[Damage]:
+        """The file is new, or its header was damaged; or it is not ours."""
+        if (version := _version(data)) not in (None, VERSION):
+            raise SettingsError(
+                f"{self._path}: has version {version} of the format, and this Famulus knows {VERSION}: it is too old"
+            )
+        reading = scan(data, 0)
+        if not reading.records and not _header().startswith(data):
+            raise SettingsError(f"{self._path}: is not an edit log; it was left as it is")
+        self.rewrite(reading.records)
+        return reading.damage
+
+    def _contents(self) -> bytes:
+        pieces = []
+        offset = 0
+        with plainly(self._path, "cannot be read"):
+            while piece := os.pread(self._fd, _CHUNK_BYTES, offset):
+                pieces.append(piece)
+                offset += len(piece)
+        return b"".join(pieces)
+
+    def _framed(self, records: Iterable[bytes]) -> bytes:
+        framed = []
+        for record in records:
+            if len(record) > RECORD_BYTES_MAX:
+                raise SettingsError(
+                    f"{self._path}: a record of {len(record):,} bytes is too large; {RECORD_BYTES_MAX:,} is the most"
+                )
+            data = record.replace(_MARK, _BROKEN_UP)
+            framed += [_RECORD.pack(_MARKER, len(data), sha256(data).digest()), data]
+        return b"".join(framed)
+
+
+def scan(data: bytes, offset: int) -> Reading:
+    """Every whole record from here on, and every piece between them."""
+    reading = Reading([], [])
+    while offset < len(data):
+        record, end = _record_at(data, offset)
+        if record is not None:
+            reading.records.append(record)
+        elif reading.damage and reading.damage[-1].end == offset:
+            reading.damage[-1] = Damage(reading.damage[-1].offset, end - reading.damage[-1].offset)
+        else:
+            reading.damage.append(Damage(offset, end - offset))
+        offset = end
+    return reading
+
+
+def _record_at(data: bytes, offset: int) -> tuple[bytes | None, int]:
+    """The whole record that begins here, or None, and where to look next."""
+    if data.startswith(_MARKER, offset) and offset + _RECORD.size <= len(data):
+        _, size, checksum = _RECORD.unpack_from(data, offset)
+        begin = offset + _RECORD.size
+        end = begin + size
+        # Not hashed before the length is known to be possible: it may be damaged too.
+        if size <= _BROKEN_UP_BYTES_MAX and end <= len(data) and sha256(data[begin:end]).digest() == checksum:
+            return data[begin:end].replace(_BROKEN_UP, _MARK), end
+    marker = data.find(_MARKER, offset + 1)
+    return None, marker if marker >= 0 else len(data)
+
+
+def _header() -> bytes:
+    checked = _HEADER.pack(_MAGIC, VERSION, 0)[:-4]
+    return checked + crc32(checked).to_bytes(4, "big")
+
+
+def _version(data: bytes) -> int | None:
+    """What an undamaged header says; None if there is none."""
+    if len(data) < _HEADER.size:
+        return None
+    magic, version, checksum = _HEADER.unpack_from(data)
+    return version if magic == _MAGIC and checksum == crc32(data[: _HEADER.size - 4]) else None
+
+
+def _open_alone(path: Path) -> int:
+    while True:
+        with plainly(path, "cannot be opened"):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise SettingsError(f"{path}: is not a file")
+                lock_file(fd, path)
+                # While we waited, it may have been replaced by another, and this one have no name any more.
+                if os.path.samestat(os.fstat(fd), path.stat()):
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)

@@ -1,0 +1,184 @@
+"""The data folder of a broker: where its parts are, that nobody else may look into it, and that one broker uses it.
+
+Knows what the parts are called; of what is in them, only network.json. Beside it, how a file is written so that it
+outlasts a crash, for those who write the other parts.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic_ns, sleep
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from famulus.core.clock import NS_PER_S
+from famulus.errors import SettingsError
+from famulus.wire import limits
+
+LOCK = "broker.lock"
+NETWORK = "network.json"
+
+#: A process of a broker that was killed may outlive it for a moment, and the next broker starts at once.
+PATIENCE_NS = 2 * NS_PER_S
+ASK_AGAIN_S = 0.02
+
+_Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+class Network(Struct, frozen=True):
+    """Which network a broker belongs to, and as whom."""
+
+    network_id: _Hex32
+    identity: Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+    root_public: _Hex32
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    path: Path
+
+    @property
+    def key(self) -> Path:
+        return self.path / "broker.key"
+
+    @property
+    def edits(self) -> Path:
+        return self.path / "edits.log"
+
+    @property
+    def settings(self) -> Path:
+        return self.path / "broker.toml"
+
+    @property
+    def network(self) -> Path:
+        return self.path / NETWORK
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a broker can be made here: there is no such folder, or nothing in it but a lock."""
+        with plainly(self.path, "cannot be read"):
+            try:
+                return set(os.listdir(self.path)) <= {LOCK}
+            except FileNotFoundError:
+                return True
+
+    def create(self) -> None:
+        """Make the folder, or take over one that is empty."""
+        if not self.is_empty:
+            raise SettingsError(f"{self.path}: is not empty; a new broker needs a folder of its own")
+        with plainly(self.path, "cannot be created"):
+            self.path.mkdir(0o700, parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+            # From now on it is known as ours.
+            (self.path / LOCK).touch(0o600)
+            sync_folder(self.path)
+            sync_folder(self.path.parent)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Use the folder, as the only one. The lock ends with the process, however that ends."""
+        self._check()
+        with plainly(self.path, "cannot be written to"):
+            fd = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            lock_file(fd, self.path)
+            yield
+        finally:
+            os.close(fd)
+
+    def _check(self) -> None:
+        with plainly(self.path, "cannot be read"):
+            names = os.listdir(self.path)
+            mode = self.path.stat().st_mode
+        # A backup may have left out the lock.
+        if LOCK not in names and NETWORK not in names:
+            raise SettingsError(f"{self.path}: is not the data folder of a broker")
+        if mode & 0o077:
+            remedy = f"chmod 700 {shlex.quote(str(self.path))}"
+            raise SettingsError(f"{self.path}: others may look into it (mode {mode & 0o777:03o}); run: {remedy}")
+
+    def read_network(self) -> Network:
+        with plainly(self.network, "cannot be read"):
+            data = self.network.read_bytes()
+        try:
+            return msgspec.json.decode(data, type=Network)
+        except msgspec.DecodeError as error:
+            raise SettingsError(f"{self.network}: is damaged ({error})") from None
+
+    def write_network(self, network: Network) -> None:
+        with plainly(self.network, "cannot be written"):
+            os.close(replace_file(self.network, msgspec.json.format(msgspec.json.encode(network)) + b"\n"))
+            sync_folder(self.path)
+
+
+@contextmanager
+def plainly(path: Path, failure: str) -> Iterator[None]:
+    """What the system refuses becomes one sentence that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(f"{path}: {failure} ({error.strerror})") from error
+
+
+def lock_file(fd: int, path: Path) -> None:
+    give_up_ns = monotonic_ns() + PATIENCE_NS
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if monotonic_ns() >= give_up_ns:
+                raise SettingsError(f"{path}: another process uses it") from None
+        sleep(ASK_AGAIN_S)
+
+
+def write_all(fd: int, data: bytes, offset: int = 0) -> None:
+    """A disk that fills up takes a part first, and says so only when it is offered the rest."""
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(fd, rest, offset)
+        rest = rest[written:]
+        offset += written
+
+
+def replace_file(path: Path, data: bytes) -> int:
+    """Put these bytes in the place of a file, all of them or none; the descriptor of the new file, which is locked.
+
+    Who calls must sync the folder too, but only after noting that the file is another one now.
+    """
+    beside = path.with_name(path.name + ".new")
+    fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        # Before it gets its name: whoever opens it then finds it taken.
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        write_all(fd, data)
+        os.fsync(fd)
+        beside.rename(path)
+    except BaseException:
+        os.close(fd)
+        with suppress(OSError):
+            beside.unlink()
+        raise
+    return fd
+
+
+def sync_folder(path: Path) -> None:
+    """A new name in a folder outlasts a crash only if the folder was synced as well."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        # Some file systems cannot, and need not.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(fd)

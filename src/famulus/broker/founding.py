@@ -1,0 +1,81 @@
+"""Makes the first broker of a network: its key, its family, its first admin, and the secret for those who join."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from famulus.broker.folder import Folder, Network
+from famulus.broker.keys import BrokerKey, Secret, new_secret
+from famulus.broker.membership import fill, new, nonce
+from famulus.broker.passwords import hash_password
+from famulus.core.config import schema
+from famulus.core.config.clock import HybridClock
+from famulus.core.config.draft import Draft, make
+from famulus.core.config.edit import SignedEdit, sign
+from famulus.core.config.edit_set import network_of
+from famulus.core.steward.books import is_host
+from famulus.errors import SettingsError
+
+#: In the place of a key while there is none.
+NO_KEY = "0" * 64
+
+
+def found(path: Path, identity: str, place: dict[str, Any], admin: str, password: str) -> tuple[str, Secret]:
+    """A new network with one broker, at this place; its id, and the secret that others need to join."""
+    value = checked_place(identity, place)
+    family = str(value["family"])
+    if schema.subject(f"admin/{family}/{admin}") != schema.Subject("admin", admin, family) or not _is_plain(admin):
+        raise SettingsError(f"admin: {admin[:80]!r} is no name for an admin: it has 1 to 255 characters and no slash")
+    hashed = hash_password(password)
+    folder = Folder(path)
+    with new(folder):
+        key = BrokerKey.create(folder.key)
+        wishes = {
+            f"broker/{identity}": value | {"public_key": key.public},
+            f"family/{family}": {},
+            f"broker_state/{identity}": {"state": "active"},
+            f"admin/{family}/{admin}": {"hash": hashed},
+        }
+        network, secret = network_of(key.public), new_secret()
+        fill(folder, Network(network, identity, key.public), _edits(wishes, key, identity, admin), secret)
+    return network, secret
+
+
+def _edits(wishes: dict[str, dict[str, Any]], key: BrokerKey, identity: str, admin: str) -> list[SignedEdit]:
+    """The first one is the root's own, and all others rest on it."""
+    clock, now_ms = HybridClock(), int(time.time() * 1000)
+    network = network_of(key.public)
+    edits: list[SignedEdit] = []
+    for name, wish in wishes.items():
+        grant = edits[0].id if edits else ""
+        edit = make(Draft(name, "PUT", wish, ()), network, admin, identity, grant, clock.next(now_ms), nonce())
+        edits.append(sign(edit, key.sign))
+    return edits
+
+
+def checked_place(identity: str, place: dict[str, Any]) -> dict[str, Any]:
+    """Where a broker is, as its config will say it; a SettingsError that names what is wrong."""
+    about = schema.subject(f"broker/{identity}")
+    if about is None or not _is_plain(identity):
+        raise SettingsError(f"identity: {identity[:80]!r} is no name for a broker: it has 1 to 255 characters")
+    view = schema.read(about, {"public_key": NO_KEY} | place)
+    if not isinstance(view.value, schema.Broker) or view.warnings:
+        why = "; ".join(view.warnings).replace("cannot be understood and is ignored: ", "").replace("`", "")
+        raise SettingsError(f"a broker cannot be placed so: {why}")
+    broker = view.value
+    if not is_host(broker.host):
+        raise SettingsError(f"host: {broker.host[:80]!r} is nothing that others can connect to")
+    ports = [broker.frontend_port, broker.backend_port, broker.config_pub_port, broker.peer_port]
+    if len(set(ports)) < len(ports):
+        raise SettingsError(f"a broker needs four different ports, not {', '.join(map(str, ports))}")
+    told: dict[str, Any] = msgspec.to_builtins(broker)
+    return told
+
+
+def _is_plain(name: str) -> bool:
+    """Without control characters: an edit cannot hold them in a name."""
+    return all(" " <= character != "\x7f" for character in name)

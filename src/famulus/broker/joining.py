@@ -1,0 +1,147 @@
+"""Makes a broker a member of a network that it knows one address of: it proves that it has the secret, and is told all.
+
+Both sides prove it: the network to the newcomer, too, so that it does not fall for somebody who only listens there.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from famulus.broker import keys
+from famulus.broker.folder import Folder, Network
+from famulus.broker.founding import checked_place
+from famulus.broker.membership import fill, new, nonce
+from famulus.core.clock import NS_PER_S
+from famulus.core.config import sync
+from famulus.core.config.edit_set import EditSet, network_of
+from famulus.core.steward.gate import JOINER, MEMBER
+from famulus.core.steward.post import Frames, Identity, Post
+from famulus.errors import BrokerUnreachable, ProtocolError, SettingsError
+from famulus.net import sockets
+from famulus.net.pump import recv_many, send_some
+from famulus.net.waiting import Waiting
+from famulus.wire import peers
+
+ASK_AGAIN_NS = NS_PER_S
+BATCH_MAX = 100
+
+
+def join(
+    path: Path,
+    identity: str,
+    place: dict[str, Any],
+    address: str,
+    secret: str,
+    within_s: float,
+    say: Callable[[str], None],
+) -> str:
+    """Fill the folder as a member's; the network's id."""
+    checked_place(identity, place)
+    folder = Folder(path)
+    with new(folder):
+        key = keys.BrokerKey.create(folder.key)
+        talk = _Talk(address, identity, key, within_s)
+        try:
+            say(f"asking the broker at {address} to let {identity} join")
+            root = talk.ask_to_join(checked_place(identity, place | {"public_key": key.public}), secret)
+            say("known; taking over the config")
+            edits = talk.pull(root)
+        finally:
+            talk.close()
+        fill(folder, Network(network_of(root), identity, root), list(edits), secret)
+    return network_of(root)
+
+
+class _Talk:
+    """With one broker, which may be slow, or not be one."""
+
+    def __init__(self, address: str, identity: str, key: keys.BrokerKey, within_s: float) -> None:
+        self._address = address
+        self._key = key
+        self._identity = identity
+        self._until_ns = time.monotonic_ns() + int(within_s * NS_PER_S)
+        self._boot = int(time.time() * 1000)
+        self._context = sockets.new_context()
+        self._socket = sockets.outside_dealer(self._context, heartbeats=True)
+        try:
+            sockets.connect(self._socket, address)
+        except SettingsError:
+            self._context.destroy(linger=0)
+            raise
+        self._waiting = Waiting()
+        self._waiting.watch(self._socket)
+
+    def ask_to_join(self, value: dict[str, Any], secret: str) -> str:
+        """The root's public key, from somebody who has the secret, too."""
+        once = nonce()
+        parts = (self._identity.encode(), self._key.public.encode(), once.encode())
+        proof = keys.prove(secret, JOINER, *parts)
+        post = self._post("")
+        for content in self._exchange(lambda: post.write(peers.Join(value, once, proof))):
+            if isinstance(content, peers.Refused):
+                raise SettingsError(f"the network will not have this broker: {content.reason}")
+            if isinstance(content, peers.Joined) and content.nonce == once:
+                expected = keys.prove(secret, MEMBER, content.root.encode(), *parts)
+                if hmac.compare_digest(expected, content.proof):
+                    return content.root
+        raise self._nobody()
+
+    def pull(self, root: str) -> EditSet:
+        """All edits of the network, each of which we check."""
+        edits = EditSet(network_of(root), keys.verify)
+        self._boot += 1
+        post = self._post(edits.network)
+        for content in self._exchange(lambda: post.write(peers.Config(sync.write(sync.heartbeat(edits))))):
+            message = _about_config(content)
+            if message is None:
+                continue
+            if isinstance(message, sync.Edits):
+                edits.add(message.edits)
+            else:
+                for answer in sync.answer(edits, message):
+                    send_some(self._socket, [post.write(peers.Config(sync.write(answer)))])
+            if edits.grant_of(self._identity, self._key.public):
+                return edits
+        raise self._nobody()
+
+    def close(self) -> None:
+        self._waiting.close()
+        self._context.destroy(linger=0)
+
+    def _post(self, network: str) -> Post:
+        me = Identity(network, self._identity, self._key.public, self._key.sign, self._boot)
+        return Post(me, keys.verify)
+
+    def _exchange(self, question: Callable[[], Frames]) -> Iterator[peers.Content]:
+        """What comes back; the question is asked again, in a new letter, until the time is up.
+
+        Signatures are not looked at: we know no keys yet, and go by the proof and by the signatures of the edits.
+        """
+        ask_ns = 0
+        while (now_ns := time.monotonic_ns()) < self._until_ns:
+            if now_ns >= ask_ns:
+                send_some(self._socket, [question()])
+                ask_ns = now_ns + ASK_AGAIN_NS
+            batch = recv_many(self._socket, BATCH_MAX)
+            for frames in batch:
+                try:
+                    yield peers.read(frames[0]).content
+                except ProtocolError:
+                    continue
+            if not batch:
+                self._waiting.wait(min(ask_ns, self._until_ns))
+
+    def _nobody(self) -> BrokerUnreachable:
+        return BrokerUnreachable(f"no broker of a network answers at {self._address}; is it the peer_port of one?")
+
+
+def _about_config(content: peers.Content) -> sync.Message | None:
+    """None if it is not, or makes no sense."""
+    try:
+        return sync.read(content.data) if isinstance(content, peers.Config) else None
+    except ProtocolError:
+        return None

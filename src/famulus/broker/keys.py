@@ -1,0 +1,130 @@
+"""Who a broker is: its Ed25519 key, and the secrets by which a new broker and a network know each other.
+
+Neither a private key nor a secret is shown by `repr`, so none gets into a log or a traceback by accident.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import secrets
+import shlex
+from pathlib import Path
+from typing import Self
+
+from nacl.exceptions import CryptoError
+from nacl.signing import SigningKey, VerifyKey
+
+from famulus.broker.folder import plainly, sync_folder, write_all
+from famulus.errors import SettingsError
+
+SIGNATURE_BYTES = 64
+
+#: With the public key, since a damaged private one would be a good key too, but somebody else's.
+_FILE = "famulus broker key 1\nprivate {}\npublic {}\n"
+_FILE_PATTERN = re.compile(_FILE.format("([0-9a-f]{64})", "([0-9a-f]{64})").encode())
+_FILE_BYTES_MAX = 4096
+#: One spelling only: two texts that name the same key would be two brokers with one voice.
+_PUBLIC_PATTERN = re.compile("[0-9a-f]{64}")
+
+
+class BrokerKey:
+    __slots__ = ("_signing", "public")
+
+    def __init__(self, signing: SigningKey) -> None:
+        self._signing = signing
+        self.public = signing.verify_key.encode().hex()
+
+    def __repr__(self) -> str:
+        return f"BrokerKey(public={self.public!r})"
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """A new key, in a file of its own that only we may read."""
+        key = cls(SigningKey.generate())
+        text = _FILE.format(key._signing.encode().hex(), key.public)
+        with plainly(path, "cannot be created"):
+            try:
+                fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            except FileExistsError:
+                raise SettingsError(f"{path}: is there already; a key is not overwritten") from None
+            try:
+                write_all(fd, text.encode())
+                os.fsync(fd)
+            except BaseException:
+                path.unlink()
+                raise
+            finally:
+                os.close(fd)
+            sync_folder(path.parent)
+        return key
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        with plainly(path, "cannot be read"):
+            # A pipe in its place must not make us wait.
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                mode = os.fstat(fd).st_mode
+                data = os.read(fd, _FILE_BYTES_MAX)
+            finally:
+                os.close(fd)
+        if mode & 0o077:
+            remedy = f"chmod 600 {shlex.quote(str(path))}"
+            raise SettingsError(f"{path}: others may read this key (mode {mode & 0o777:03o}); run: {remedy}")
+        if (found := _FILE_PATTERN.fullmatch(data)) is None:
+            raise SettingsError(f"{path}: is not the key of a broker, or is damaged")
+        key = cls(SigningKey(bytes.fromhex(found[1].decode())))
+        if key.public != found[2].decode():
+            raise SettingsError(f"{path}: is damaged: its private and its public key do not belong together")
+        return key
+
+    def sign(self, message: bytes) -> bytes:
+        return self._signing.sign(message).signature
+
+
+def verify(public: str, message: bytes, signature: bytes) -> bool:
+    """Whether this key signed this message. Whatever is wrong with any of the three, it did not."""
+    try:
+        if not is_public(public) or len(signature) != SIGNATURE_BYTES:
+            return False
+        VerifyKey(bytes.fromhex(public)).verify(message, signature)
+    except (CryptoError, TypeError, ValueError):
+        return False
+    return True
+
+
+def is_public(text: str) -> bool:
+    return _PUBLIC_PATTERN.fullmatch(text) is not None
+
+
+class Secret(str):
+    """A text that `repr` does not show and msgspec does not encode; `str` gives it, for whoever has to type it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
+
+def new_secret() -> Secret:
+    return Secret(secrets.token_urlsafe(32))
+
+
+def prove(secret: str, role: str, *nonces: bytes) -> bytes:
+    """Show that we know the secret without telling it.
+
+    The role says who speaks: otherwise each side's proof could be sent back to it as the other's. Nonces of both sides
+    make it good for this once.
+    """
+    # Each with its length: no two lists of parts give the same bytes.
+    parts = (role.encode(), *nonces)
+    message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    # A secret that was typed may hold what is no text.
+    return hmac.digest(secret.encode("utf-8", "surrogatepass"), message, "sha256")
+
+
+def check_proof(proof: bytes, secret: str, role: str, *nonces: bytes) -> bool:
+    """In constant time. Without a secret nobody can prove anything."""
+    return hmac.compare_digest(proof, prove(secret, role, *nonces)) and secret != ""

@@ -1,0 +1,297 @@
+"""The steward's loop: letters of peers, publications, wishes of admins; the disk before the answer. Decides nothing."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic_ns
+
+import msgspec
+
+from famulus.broker import keys, passwords
+from famulus.broker.lifeline import Lifeline
+from famulus.broker.membership import Membership, nonce
+from famulus.broker.settings import Settings
+from famulus.core.clock import NS_PER_S
+from famulus.core.config.edit import SignedEdit
+from famulus.core.config.schema import Broker
+from famulus.core.routing.book import Book
+from famulus.core.steward.books import book_of, offers_of
+from famulus.core.steward.commands import Commands
+from famulus.core.steward.gate import Gate
+from famulus.core.steward.post import Identity
+from famulus.core.steward.steward import Steward
+from famulus.errors import SettingsError
+from famulus.net import sockets
+from famulus.net.pump import recv_many, send_many, send_some
+from famulus.net.waiting import Waiting
+from famulus.wire import headers, inner, peers, reasons
+
+log = logging.getLogger("famulus.broker")
+
+#: Of one socket in one pass. A letter may bring a thousand edits, and a password takes its time on purpose; between two
+#: passes our supervisor and our peers hear that we are alive.
+LETTERS_MAX = 4
+REQUESTS_MAX = 4
+REPORT_NS = NS_PER_S // 5
+#: Routers hear the book when it changes, and this often besides: publications may get lost.
+BOOK_NS = 1 * NS_PER_S
+HELLO_NS = 1 * NS_PER_S
+HELLO_AGAIN_NS = NS_PER_S // 50
+
+
+class _Passwords:
+    def check(self, hashed: str, password: str) -> bool:
+        return passwords.check_password(hashed, password)
+
+    def hash(self, password: str) -> str:
+        return passwords.hash_password(password)
+
+
+@dataclass
+class _Line:
+    """Our connection to one peer."""
+
+    address: str
+    dealer: sockets.Socket
+    published: str
+
+
+class Stewarding:
+    def __init__(self, settings: Settings, ipc: str, lifeline: Lifeline) -> None:
+        self._lifeline = lifeline
+        self._settings = settings
+        self._member = Membership(Path(settings.folder))
+        for damage in self._member.damage:
+            log.warning("the edit log was damaged (%s); what is missing is pulled from the peers", damage)
+        key = self._member.key
+        me = Identity(
+            self._member.network.network_id, self._member.identity, key.public, key.sign, int(time.time() * 1000)
+        )
+        self._core = Steward(me, self._member.edits, keys.verify, nonce)
+        self._gate = Gate(
+            self._core, self._member.secret(), self._member.network.root_public, keys.prove, hmac.compare_digest
+        )
+        self._errors: list[dict[str, object]] = []
+        self._commands = Commands(
+            self._core, _Passwords(), passwords.Failures(), settings.is_local, lambda: self._errors
+        )
+        self._context = context = sockets.new_context()
+        self._peers = sockets.outside_router(context, peers.LETTER_BYTES_MAX, sockets.PEER_PIPE_MAX)
+        sockets.bind(self._peers, settings.host, settings.peer_port, "peer_port")
+        self._publications = sockets.outside_pub(context)
+        sockets.bind(self._publications, settings.host, settings.config_pub_port, "config_pub_port")
+        self._published = sockets.outside_sub(context, peers.LETTER_BYTES_MAX)
+        self._dispatcher = sockets.inside_dealer(context, b"steward")
+        self._dispatcher.connect(f"ipc://{ipc}/steward")
+        self._books = sockets.inside_pub_bound(context, f"ipc://{ipc}/book")
+        self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
+        self._lines: dict[str, _Line] = {}
+        self._waiting = Waiting()
+        for source in (self._peers, self._published, self._dispatcher, lifeline.fd):
+            self._waiting.watch(source)
+        # Later than any epoch of a steward before us, so that whoever heard of those follows us.
+        self._epoch = int(time.time() * 1000)
+        self._changes = -1
+        self._ready = False
+        self._book: Book | None = None
+        self._book_ns = self._hello_ns = self._report_ns = 0
+        #: What the disk has not taken.
+        self._unwritten: list[SignedEdit] = []
+
+    def run(self) -> None:
+        while True:
+            self._waiting.wait(min(self._core.next_due_ns, self._book_ns, self._hello_ns))
+            busy = True
+            # A zmq descriptor may swallow news when we send: so we look at all of them until nobody has anything.
+            while busy:
+                if self._lifeline.commands() is None:
+                    return
+                busy = self._pass()
+                self._report()
+
+    def _report(self) -> None:
+        """Also while others flood us: who says nothing any more is killed."""
+        now_ns, core = monotonic_ns(), self._core
+        if now_ns >= self._report_ns:
+            self._report_ns = now_ns + REPORT_NS
+            self._lifeline.report(alive=True, version=core.edits.version, digest=core.edits.digest, state=core.state)
+
+    def _pass(self) -> bool:
+        now_ns, now_ms = monotonic_ns(), int(time.time() * 1000)
+        busy = self._read_letters(now_ns, now_ms)
+        busy = self._read_dispatcher(now_ns, now_ms) or busy
+        self._core.on_tick(now_ns)
+        if not self._write_log():
+            self._say_nothing()
+        self._follow_config(now_ns)
+        self._send(now_ns)
+        return busy
+
+    # -- in -----------------------------------------------------------------------------------------------------
+
+    def _read_letters(self, now_ns: int, now_ms: int) -> bool:
+        busy = False
+        for message in recv_many(self._peers, LETTERS_MAX):
+            busy = True
+            route, *frames = message
+            if not self._gate.on_letter(frames, route, now_ms):
+                self._core.on_letter(frames, route, now_ns, now_ms)
+        for socket in (self._published, *(line.dealer for line in self._lines.values())):
+            for frames in recv_many(socket, LETTERS_MAX):
+                busy = True
+                self._core.on_letter(frames, b"", now_ns, now_ms)
+        return busy
+
+    def _read_dispatcher(self, now_ns: int, now_ms: int) -> bool:
+        batch = recv_many(self._dispatcher, REQUESTS_MAX)
+        for message in batch:
+            if len(message) != 3:
+                continue
+            number, header, body = message
+            if header == inner.WORK:
+                work, errors = inner.read_work(body)
+                names = ("identity", "faults", "ignored_s")
+                self._errors = [dict(zip(names, each, strict=True)) for each in errors]
+                self._core.on_work(work)
+            else:
+                self._answer(number, header, body, now_ns, now_ms)
+        return bool(batch)
+
+    def _answer(self, number: bytes, header: bytes, body: bytes, now_ns: int, now_ms: int) -> None:
+        answer = self._commands.run(header, body, now_ns, now_ms)
+        reply = [number, answer.header, answer.body]
+        if answer.edits:
+            try:
+                self._member.write(answer.edits)
+            except SettingsError as error:
+                log.error("an edit could not be written: %s", error)
+                reason = reasons.reason(reasons.OVERLOAD, f"it could not be written to the disk: {error}")
+                reply = [number, headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=reason), b"{}"]
+            else:
+                self._core.add(answer.edits, logged=True)
+        if answer.note:
+            log.info("%s", answer.note)
+        send_some(self._dispatcher, [reply])
+        if answer.forgive is not None:
+            send_some(self._dispatcher, [[b"", inner.FORGIVE, answer.forgive.encode()]])
+
+    # -- out ----------------------------------------------------------------------------------------------------
+
+    def _write_log(self) -> bool:
+        """Before anything is sent. False while the disk takes nothing: it is offered again and again."""
+        full = bool(self._unwritten)
+        self._unwritten += self._core.take_unlogged()
+        if not self._unwritten:
+            return True
+        try:
+            self._member.write(self._unwritten)
+        except SettingsError as error:
+            if not full:
+                log.error("edits of peers cannot be written, so nobody hears from us until they can: %s", error)
+            return False
+        self._unwritten.clear()
+        if full:
+            log.info("the disk takes edits again")
+        return True
+
+    def _say_nothing(self) -> None:
+        """Nobody may hear of an edit that a crash could still take back, and all letters tell of our edits."""
+        self._core.to_peers.clear()
+        self._core.replies.clear()
+        self._core.to_publish.clear()
+        self._gate.replies.clear()
+
+    def _send(self, now_ns: int) -> None:
+        core = self._core
+        for identity, frames in core.to_peers:
+            line = self._lines.get(identity)
+            if line is not None:
+                send_some(line.dealer, [frames])
+        core.to_peers.clear()
+        replies = [[route, *frames] for route, frames in (*core.replies, *self._gate.replies)]
+        send_many(self._peers, replies)  # who is gone asks again
+        core.replies.clear()
+        self._gate.replies.clear()
+        send_some(self._publications, core.to_publish)
+        core.to_publish.clear()
+        if now_ns >= self._hello_ns:
+            self._greet(now_ns)
+
+    def _greet(self, now_ns: int) -> None:
+        """Once the dispatcher knows us, admins can ask; before that, nobody should be told that we are ready."""
+        if not send_some(self._dispatcher, [[b"", b"", b"%d" % self._core.me.boot]]):
+            self._hello_ns = now_ns + HELLO_AGAIN_NS
+            return
+        self._hello_ns = now_ns + HELLO_NS
+        if not self._ready:
+            self._ready = True
+            self._lifeline.report(ready=True)
+
+    def _follow_config(self, now_ns: int) -> None:
+        core = self._core
+        if self._changes != core.changes:
+            self._changes = core.changes
+            self._epoch += 1
+            self._connect_peers()
+            self._log_config()
+            self._book_ns = 0
+            send_some(self._announcements, [inner.write_announcement(inner.CONFIG, self._epoch, b"")])
+        if now_ns >= self._book_ns:
+            self._book_ns = now_ns + BOOK_NS
+            offers = inner.write_peers(core.me.name, offers_of(core.config, core.me.name, core.alive(now_ns)))
+            send_some(self._dispatcher, [[b"", inner.PEERS, offers]])
+            book = book_of(core.config, core.me.name, core.alive(now_ns), self._epoch)
+            if book is None and self._book is not None:
+                # We were removed from the network: what we were told last holds, but we take nothing new.
+                book = replace(self._book, epoch=self._epoch, state="disabled", others=())
+            if book is not None:
+                self._book = book
+                send_some(self._books, [[msgspec.msgpack.encode(book)]])
+
+    def _log_config(self) -> None:
+        config = self._core.config
+        log.info("config version %d, digest %s, state %s", config.version, config.digest[:12], self._core.state)
+        for conflict in config.conflicts:
+            log.warning("%s has %d heads: an admin has to choose", conflict.key, len(conflict.heads))
+
+    def _connect_peers(self) -> None:
+        """A connection to every peer that the config names, at the place that it names."""
+        wanted = {identity: _addresses(peer.broker) for identity, peer in self._core.peers.items()}
+        for identity, line in list(self._lines.items()):
+            if wanted.get(identity) != (line.address, line.published):
+                self._waiting.forget(line.dealer)
+                line.dealer.close(0)
+                del self._lines[identity]
+                # Two brokers at one place are a mistake, but one that somebody will make.
+                if line.published not in [other.published for other in self._lines.values()]:
+                    self._published.disconnect(line.published)
+        for identity, (address, published) in wanted.items():
+            if identity not in self._lines:
+                self._connect(identity, address, published)
+
+    def _connect(self, identity: str, address: str, published: str) -> None:
+        dealer = sockets.outside_dealer(self._context, heartbeats=True)
+        try:
+            sockets.connect(dealer, address)
+            sockets.connect(self._published, published)
+        except SettingsError as error:
+            # Any admin's edit can say anything: it must not be the end of all brokers that read it.
+            log.warning("broker/%s: %s", identity, error)
+            dealer.close(0)
+            return
+        self._waiting.watch(dealer)
+        self._lines[identity] = _Line(address, dealer, published)
+
+    def close(self) -> None:
+        self._member.close()
+        self._context.destroy(linger=0)
+
+
+def _addresses(broker: Broker) -> tuple[str, str]:
+    make: Callable[[str, int], str] = sockets.address
+    return make(broker.host, broker.peer_port), make(broker.host, broker.config_pub_port)

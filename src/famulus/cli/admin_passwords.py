@@ -1,0 +1,62 @@
+"""Where passwords come from: a file or a terminal, never a command line. They leave here as `Secret`s."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import typer
+
+from famulus.errors import SettingsError
+
+if TYPE_CHECKING:
+    from famulus.admin.secret import Secret
+
+#: More is no password, but the wrong file.
+PASSWORD_BYTES_MAX = 4096
+
+
+def read_password(path: Path) -> Secret:
+    """The first line of a file."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            password = _first_line(file)
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
+    if stat.S_ISREG(mode) and mode & 0o077:
+        typer.echo(f"famulus: {path} is open to other users; chmod 600 it", err=True)
+    if not password:
+        raise SettingsError(f"{path}: its first line is no password")
+    return password
+
+
+def _first_line(file: IO[bytes]) -> Secret:
+    """Empty if it cannot be a password. It raises nothing: a traceback could show what it has read."""
+    from famulus.admin.secret import Secret
+
+    data = file.read(PASSWORD_BYTES_MAX + 1)
+    if len(data) > PASSWORD_BYTES_MAX:
+        return Secret("")
+    return Secret(data.decode(errors="replace").partition("\n")[0].rstrip("\r"))
+
+
+def ask_password(question: str, remedy: str) -> Secret:
+    """From the terminal, without an echo; not from a pipe, whose other end might show it."""
+    import warnings
+    from getpass import GetPassWarning, getpass
+
+    from famulus.admin.secret import Secret
+
+    try:
+        with warnings.catch_warnings():
+            # It would go on with an echo.
+            warnings.simplefilter("error", GetPassWarning)
+            password = Secret(getpass(question))
+    except (GetPassWarning, EOFError):
+        raise SettingsError(f"there is no terminal to ask for the password at; {remedy}") from None
+    if not password:
+        raise SettingsError(f"a password is not empty; {remedy}")
+    return password

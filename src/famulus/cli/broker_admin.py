@@ -1,0 +1,95 @@
+"""`famulus broker-admin`: what the brokers of a network shall do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from famulus.cli.admin_desk import Desk, Wait, add_command, new_group
+from famulus.cli.admin_edits import send, tell_unchanged
+from famulus.errors import FamulusError
+
+if TYPE_CHECKING:
+    from famulus.admin.answers import Shown
+
+app = new_group("Enable, disable, drain or forget a broker of the network.")
+
+Identity = Annotated[str, typer.Argument(metavar="IDENTITY", help="The broker's name.")]
+Force = Annotated[bool, typer.Option("--force", help="Also if there is no such broker.")]
+
+
+def enable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+    """Let a broker serve (again). Its state is active.
+
+    Example: famulus broker-admin enable b2
+    """
+    _set_state(desk, identity, "active", force, wait)
+
+
+def disable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+    """Let a broker take no tasks and no workers. It still hears admins, so that it can be enabled.
+
+    Example: famulus broker-admin disable b2
+    """
+    _set_state(desk, identity, "disabled", force, wait)
+
+
+def drain(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+    """Let a broker take no new tasks and finish those that it has.
+
+    Example: famulus broker-admin drain b2 --wait 10
+    """
+    _set_state(desk, identity, "draining", force, wait)
+
+
+def forget(
+    desk: Desk,
+    identity: Identity,
+    force: Annotated[bool, typer.Option("--force", help="Also if it is alive.")] = False,
+    wait: Wait = None,
+) -> None:
+    """Delete a broker and its state from the config. The others do not know it any more, should it come back.
+
+    Example: famulus broker-admin forget b2
+    """
+    from famulus.admin import drafts
+
+    shown = desk.administration.show("broker")
+    facts = shown.brokers.get(identity)
+    if facts is not None and facts.alive and not force:
+        raise FamulusError(f"{identity} is alive: stop it first, or give --force")
+    keys = [key for key in (f"broker/{identity}", f"broker_state/{identity}") if _is_there(shown, key)]
+    if not keys:
+        raise _unknown(shown, identity)
+    send(desk, [drafts.delete(shown, key) for key in keys], wait)
+
+
+def _set_state(desk: Desk, identity: str, state: str, force: bool, wait: float | None) -> None:
+    from famulus.admin import drafts
+
+    key = f"broker_state/{identity}"
+    shown = desk.administration.show("broker")
+    if not force and not _is_there(shown, f"broker/{identity}"):
+        raise _unknown(shown, identity)
+    present = shown.keys.get(key)
+    value = drafts.value_of(present)
+    # Other fields may come from a newer version.
+    wished = {**value, "state": state} if isinstance(value, dict) else {"state": state}
+    if value == wished and present is not None and not present.is_in_conflict:
+        return tell_unchanged(desk, f"{identity} is {state} already")
+    return send(desk, [drafts.put(shown, key, wished)], wait)
+
+
+def _is_there(shown: Shown, key: str) -> bool:
+    view = shown.keys.get(key)
+    return view is not None and (view.is_set or view.is_in_conflict)
+
+
+def _unknown(shown: Shown, identity: str) -> FamulusError:
+    known = [key.partition("/")[2] for key in shown.keys if key.startswith("broker/") and _is_there(shown, key)]
+    return FamulusError(f"there is no broker {identity!r}, but {', '.join(sorted(known)) or 'none'}")
+
+
+for _command in (enable, disable, drain, forget):
+    add_command(app, _command.__name__, _command)

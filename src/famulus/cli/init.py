@@ -1,0 +1,57 @@
+"""`famulus init`: make a network of one broker."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="A new folder, for the broker's key, its config and its secrets.")],
+    identity: Annotated[str | None, typer.Option(help="The broker's name. [default: the host's name]")] = None,
+    family: Annotated[str, typer.Option(help="The family that the broker belongs to.")] = "main",
+    admin: Annotated[str, typer.Option(help="The name of the family's first admin.")] = "admin",
+    host: Annotated[str, typer.Option(help="How other brokers, clients and workers reach it.")] = "127.0.0.1",
+    frontend_port: Annotated[int, typer.Option(help="For clients.")] = 7100,
+    backend_port: Annotated[int, typer.Option(help="For workers.")] = 7101,
+    config_pub_port: Annotated[int, typer.Option(help="For news of the config.")] = 7102,
+    peer_port: Annotated[int, typer.Option(help="For other brokers.")] = 7103,
+) -> None:
+    """Make a network: a first broker with its key, its family and an admin.
+
+    The admin's password is asked for, or taken from FAMULUS_ADMIN_PASSWORD. Other brokers join with the secret in
+    FOLDER/join.secret; whoever has it can make a broker a member, so keep it as you keep a key.
+
+    Example: famulus init ./b1 --family main --admin ada
+    """
+    import socket
+
+    from famulus.broker.folder import Folder
+    from famulus.broker.founding import found
+    from famulus.broker.membership import secret_path
+
+    name = identity or socket.gethostname()
+    place = {
+        "family": family,
+        "host": host,
+        "frontend_port": frontend_port,
+        "backend_port": backend_port,
+        "config_pub_port": config_pub_port,
+        "peer_port": peer_port,
+    }
+    network, _ = found(folder, name, place, admin, _password(admin))
+    typer.echo(f"network {network[:12]} is made: broker {name} of family {family}, admin {admin}")
+    typer.echo(f"start it:          famulus broker --folder {folder}")
+    typer.echo(f"let others join:   famulus broker --folder OTHER --join {host}:{peer_port}")
+    typer.echo(f"                   with the secret in {secret_path(Folder(folder))}")
+
+
+def _password(admin: str) -> str:
+    given = os.environ.get("FAMULUS_ADMIN_PASSWORD")
+    if given:
+        return given
+    answer: str = typer.prompt(f"Password for {admin}", hide_input=True, confirmation_prompt=True)
+    return answer

@@ -1,0 +1,34 @@
+"""Decides which of several heads counts, alike on every broker. It never ends a conflict: only an admin's edit does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from famulus.core.config import schema
+from famulus.core.config.edit import Edit, SignedEdit
+
+#: Kinds for which the safe choice is the one that allows least.
+GUARDED: Final = frozenset({"admin", "broker_state"})
+
+_UNREADABLE: Final = len(schema.STATES)
+_DELETED: Final = _UNREADABLE + 1
+
+
+def choose(heads: Sequence[SignedEdit]) -> SignedEdit:
+    """For admins and states of brokers the most restrictive one; else, and among equals, the latest."""
+    if len(heads) == 1:
+        return heads[0]
+    return max(heads, key=lambda signed: (_restriction(signed.edit), signed.edit.hlc, signed.id))
+
+
+def _restriction(edit: Edit) -> int:
+    about = schema.subject(edit.key)
+    if about is None or about.kind not in GUARDED:
+        return 0
+    if edit.op == "DEL":
+        return _DELETED
+    value = schema.read(about, edit.value).value
+    if value is None:
+        return _UNREADABLE
+    return schema.STATES.index(value.state) if isinstance(value, schema.BrokerState) else 0

@@ -1,0 +1,105 @@
+"""What an admin wants to change, and whether the key is still what the admin saw. A broker makes the edit of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from famulus.core.config.choice import choose
+from famulus.core.config.edit import BAD_EDIT, PARENTS_MAX, Edit, SignedEdit
+from famulus.core.config.edit_set import EditSet
+from famulus.errors import ProtocolError
+
+
+class Draft(Struct, frozen=True):
+    key: str
+    op: Literal["PUT", "DEL"]
+    value: Any
+    #: The heads that the admin saw.
+    parents: tuple[str, ...]
+
+
+class Change(Struct, frozen=True, omit_defaults=True):
+    """A field as the admin saw it and as it is now; absent where it was or is not there."""
+
+    #: Empty for the value as a whole, where that is not an object.
+    field: str
+    seen: Any | UnsetType = UNSET
+    now: Any | UnsetType = UNSET
+
+
+class Moved(Struct, frozen=True):
+    """The key is not what the admin saw: look again."""
+
+    key: str
+    heads: tuple[str, ...]
+    difference: tuple[Change, ...]
+    #: Edits that the admin saw elsewhere, and that are not here yet.
+    unknown: tuple[str, ...] = ()
+
+
+def parents_for(edits: EditSet, key: str) -> tuple[str, ...]:
+    """The heads that an edit of this key must name: all, unless there are too many for one edit."""
+    return tuple(signed.id for signed in edits.heads(key)[:PARENTS_MAX])
+
+
+def check(edits: EditSet, draft: Draft) -> Moved | None:
+    """None if the admin saw what is there now."""
+    heads = parents_for(edits, draft.key)
+    if tuple(sorted(draft.parents)) == heads:
+        return None
+    seen = [signed for parent in draft.parents if (signed := edits.get(parent)) is not None]
+    return Moved(
+        draft.key,
+        heads,
+        _difference(_value_of(seen), _value_of(edits.heads(draft.key))),
+        tuple(parent for parent in draft.parents if parent not in edits),
+    )
+
+
+def make(draft: Draft, network: str, author: str, broker: str, grant: str, hlc: int, nonce: str) -> Edit:
+    return Edit(
+        network=network,
+        key=draft.key,
+        op=draft.op,
+        value=draft.value,
+        parents=tuple(sorted(draft.parents)),
+        author=author,
+        broker=broker,
+        grant=grant,
+        hlc=hlc,
+        nonce=nonce,
+    )
+
+
+def rollback(edits: EditSet, key: str, to: str) -> Draft:
+    """What this edit said shall hold again. A new edit: nothing is undone, and nothing is lost."""
+    old = edits.get(to)
+    if old is None or old.edit.key != key:
+        raise ProtocolError(BAD_EDIT, f"{key} has no edit {to}"[:200])
+    return Draft(key, old.edit.op, old.edit.value, parents_for(edits, key))
+
+
+def resolve(edits: EditSet, key: str, choice: str) -> Draft:
+    """One of the heads shall hold, and the conflict end."""
+    if choice not in {signed.id for signed in edits.heads(key)}:
+        raise ProtocolError(BAD_EDIT, f"{choice} is not a head of {key}"[:200])
+    return rollback(edits, key, choice)
+
+
+def _value_of(heads: list[SignedEdit] | tuple[SignedEdit, ...]) -> Any:
+    if not heads:
+        return UNSET
+    chosen = choose(heads).edit
+    return chosen.value if chosen.op == "PUT" else UNSET
+
+
+def _difference(seen: Any, now: Any) -> tuple[Change, ...]:
+    if not isinstance(seen, dict) or not isinstance(now, dict):
+        return () if seen == now else (Change("", seen, now),)
+    return tuple(
+        Change(field, seen.get(field, UNSET), now.get(field, UNSET))
+        for field in sorted(seen.keys() | now.keys())
+        if seen.get(field, UNSET) != now.get(field, UNSET)
+    )

@@ -1,0 +1,134 @@
+"""An edit: one change of one key, for ever. Knows its bytes, its limits and its id, and not who may make it.
+
+There is one way to write an edit: JSON without spaces, its fields in the order of the struct, the keys of objects
+sorted. Its id is the SHA-256 of these bytes, so nobody can say the same twice in different words. Whatever the bytes
+are, reading gives an edit or a `ProtocolError` that blames the sender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from hashlib import sha256
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import DecodeError, Meta, Struct
+from msgspec.json import Decoder, Encoder
+
+from famulus.errors import ProtocolError
+from famulus.wire import limits, reasons
+
+#: The code of the reason why an edit is refused.
+BAD_EDIT: Final = "bad_edit"
+
+#: `admin/` and the two names of a family and an admin fit.
+KEY_CHARS_MAX: Final = 2 * limits.NAME_CHARS_MAX + 32
+VALUE_BYTES_MAX: Final = 64 * 1024
+VALUE_NESTING_MAX: Final = 8
+#: More heads than this are brought together in several steps.
+PARENTS_MAX: Final = 1000
+#: The value, the parents, and around them a key and names, in which a character has at most 4 bytes.
+EDIT_BYTES_MAX: Final = VALUE_BYTES_MAX + 67 * PARENTS_MAX + 8 * 1024
+SIGNATURE_BYTES_MAX: Final = 512
+
+#: What is signed begins with this, so that no signature of a broker under something else passes for one of an edit.
+SIGNED_AS: Final = b"famulus edit 1\n"
+
+_Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+_Grant = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
+_Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+_Key = Annotated[str, Meta(min_length=1, max_length=KEY_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+_Instant = Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
+_Nonce = Annotated[str, Meta(pattern=r"^[0-9a-f]{16,64}\Z")]
+
+
+class Edit(Struct, frozen=True):
+    #: The network's id: the SHA-256 of its root's public key.
+    network: _Hash
+    key: _Key
+    op: Literal["PUT", "DEL"]
+    #: Any JSON value; of a DEL, null.
+    value: Any
+    #: The edits of this key that the author had seen and wants to replace.
+    parents: Annotated[tuple[_Hash, ...], Meta(max_length=PARENTS_MAX)]
+    #: The admin's name.
+    author: _Name
+    #: The broker that accepted the edit, and signs it.
+    broker: _Name
+    #: The edit that made that broker's public key known; empty in the root's own edit only.
+    grant: _Grant
+    #: A hybrid logical clock: breaks ties and is shown to people; nothing else depends on it.
+    hlc: _Instant
+    #: By chance, so that a broker that was restored from a backup never makes the same edit again.
+    nonce: _Nonce
+
+
+class SignedEdit(Struct, frozen=True, array_like=True, dict=True):
+    """What travels between brokers and lies on their disks."""
+
+    data: Annotated[bytes, Meta(max_length=EDIT_BYTES_MAX)]
+    signature: Annotated[bytes, Meta(max_length=SIGNATURE_BYTES_MAX)]
+
+    @cached_property
+    def id(self) -> str:
+        return sha256(self.data).hexdigest()
+
+    @cached_property
+    def edit(self) -> Edit:
+        return read(self.data)
+
+
+_decode = Decoder(Edit).decode
+_encode = Encoder(order="deterministic").encode
+
+
+def read(data: bytes) -> Edit:
+    """The edit that these bytes stand for, or a ProtocolError."""
+    if len(data) > EDIT_BYTES_MAX:
+        raise ProtocolError(reasons.TOO_LARGE, f"an edit has at most {EDIT_BYTES_MAX} bytes")
+    try:
+        edit = _decode(data)
+    except (DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise _bad_edit(f"not an edit ({error})") from None
+    if list(edit.parents) != sorted(set(edit.parents)):
+        raise _bad_edit("the parents are not sorted, or one is there twice")
+    if edit.op == "DEL" and edit.value is not None:
+        raise _bad_edit("a DEL has no value")
+    _check_value(edit.value, 1)
+    if len(_encode(edit.value)) > VALUE_BYTES_MAX:
+        raise ProtocolError(reasons.TOO_LARGE, f"a value has at most {VALUE_BYTES_MAX} bytes")
+    if _encode(edit) != data:
+        raise _bad_edit("not written in the one canonical way")
+    return edit
+
+
+def write(edit: Edit) -> bytes:
+    """The canonical bytes of an edit, or a ProtocolError if there are none."""
+    try:
+        data = _encode(edit)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise _bad_edit(f"cannot be written ({error})") from None
+    # The encoder also takes bytes, sets, NaN and more, and makes something else of them.
+    if read(data) != edit:
+        raise _bad_edit("the value is not a JSON value")
+    return data
+
+
+def sign(edit: Edit, signer: Callable[[bytes], bytes]) -> SignedEdit:
+    data = write(edit)
+    return SignedEdit(data, signer(SIGNED_AS + data))
+
+
+def _check_value(value: object, depth: int) -> None:
+    if isinstance(value, int):
+        if not -limits.INTEGER_MAX <= value <= limits.INTEGER_MAX:
+            raise _bad_edit("an integer is too large")
+    elif isinstance(value, dict | list):
+        if depth > VALUE_NESTING_MAX:
+            raise _bad_edit(f"nested more than {VALUE_NESTING_MAX} deep")
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_value(inner, depth + 1)
+
+
+def _bad_edit(sentence: str) -> ProtocolError:
+    return ProtocolError(BAD_EDIT, sentence[: limits.REASON_CHARS_MAX])

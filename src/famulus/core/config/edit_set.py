@@ -1,0 +1,205 @@
+"""The set of edits that a broker holds: decides what belongs to it. It only grows, and merging is union.
+
+It is causally closed: with an edit, its parents and its grant are there. So an edit that comes too early waits as an
+orphan. Whether an edit belongs here depends on the edit and on those that it names, never on the time, the order or
+the sender: that is why sets that were given the same edits are equal, in whatever order and however often they came.
+
+The chain of trust: the network's id is the hash of the root's public key. The root's own `broker/<identity>` edit holds
+that key and is signed with it. Any other edit names as its grant the edit that made its broker's public key known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from heapq import heapify, heappop, heappush
+
+from famulus.core.config.buckets import Buckets
+from famulus.core.config.edit import BAD_EDIT, SIGNED_AS, Edit, SignedEdit
+from famulus.core.config.orphans import Orphans
+from famulus.errors import ProtocolError
+
+#: Public key, message, signature: did the owner of that key sign it? A key or signature that makes no sense is a no.
+Verify = Callable[[str, bytes, bytes], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of edits that were given to a set; those that it had are in none of these."""
+
+    #: In causal order; orphans that waited for one of them are among them.
+    new: tuple[SignedEdit, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    #: The ids of those that wait for what they build upon.
+    waiting: tuple[str, ...] = ()
+
+
+class EditSet:
+    def __init__(self, network: str, verify: Verify) -> None:
+        self.network = network
+        self.buckets = Buckets()
+        self._verify = verify
+        #: In the order of their coming, which is a causal one.
+        self._edits: dict[str, SignedEdit] = {}
+        self._by_key: dict[str, list[SignedEdit]] = {}
+        self._heads: dict[str, dict[str, SignedEdit]] = {}
+        self._orphans = Orphans()
+
+    # -- growing ------------------------------------------------------------------------------------------------
+
+    def add(self, edits: Iterable[SignedEdit]) -> Added:
+        """Take what is valid. Adding again, or in another order, makes no difference."""
+        new: list[SignedEdit] = []
+        refused: list[Refusal] = []
+        waiting: list[SignedEdit] = []
+        ready = deque(edits)
+        while ready:
+            signed = ready.popleft()
+            if signed.id in self._edits:
+                continue
+            try:
+                missing = self._missing(signed.edit)
+                if missing:
+                    self._orphans.put(signed, missing)
+                    waiting.append(signed)
+                    continue
+                self._check(signed)
+            except ProtocolError as error:
+                refused.append(Refusal(signed.id, str(error)))
+                continue
+            self._take(signed)
+            new.append(signed)
+            ready.extendleft(self._orphans.release(signed.id))
+        still = dict.fromkeys(signed.id for signed in waiting if signed in self._orphans)
+        return Added(tuple(new), tuple(refused), tuple(still))
+
+    def _missing(self, edit: Edit) -> set[str]:
+        if edit.network != self.network:
+            raise _not_valid("it belongs to another network")
+        named = {*edit.parents, edit.grant} if edit.grant else {*edit.parents}
+        return {edit_id for edit_id in named if edit_id not in self._edits}
+
+    def _check(self, signed: SignedEdit) -> None:
+        edit = signed.edit
+        if any(self._edits[parent].edit.key != edit.key for parent in edit.parents):
+            raise _not_valid("a parent is an edit of another key")
+        public_key = self._granted_key(edit) if edit.grant else _root_key(edit)
+        if not self._verify(public_key, SIGNED_AS + signed.data, signed.signature):
+            raise _not_valid("the signature is not that of its broker")
+
+    def _granted_key(self, edit: Edit) -> str:
+        grant = self._edits[edit.grant].edit
+        public_key = public_key_in(grant)
+        if grant.key != f"broker/{edit.broker}" or not public_key:
+            raise _not_valid("its grant does not make the public key of its broker known")
+        return public_key
+
+    def _take(self, signed: SignedEdit) -> None:
+        key = signed.edit.key
+        self._edits[signed.id] = signed
+        self._by_key.setdefault(key, []).append(signed)
+        heads = self._heads.setdefault(key, {})
+        for parent in signed.edit.parents:
+            heads.pop(parent, None)
+        # Its children need it first, so nothing in the set names it yet.
+        heads[signed.id] = signed
+        self.buckets.add(signed.id)
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """How many edits there are. For people; the digest decides."""
+        return len(self._edits)
+
+    @property
+    def digest(self) -> str:
+        return self.buckets.digest
+
+    def __len__(self) -> int:
+        return len(self._edits)
+
+    def __contains__(self, edit_id: object) -> bool:
+        return edit_id in self._edits
+
+    def __iter__(self) -> Iterator[SignedEdit]:
+        """All edits, in a causal order: the same edits can be in another one in another set."""
+        return iter(self._edits.values())
+
+    def get(self, edit_id: str) -> SignedEdit | None:
+        return self._edits.get(edit_id)
+
+    def keys(self) -> list[str]:
+        return sorted(self._by_key)
+
+    def heads(self, key: str) -> tuple[SignedEdit, ...]:
+        """The edits of this key that no other names as its parent, by their ids. More than one is a conflict."""
+        return tuple(signed for _, signed in sorted(self._heads.get(key, {}).items()))
+
+    def history(self, key: str) -> list[SignedEdit]:
+        """All edits of this key: each after its parents, else by their clocks, so alike on every broker."""
+        edits = self._by_key.get(key, [])
+        children: dict[str, list[SignedEdit]] = {}
+        for signed in edits:
+            for parent in signed.edit.parents:
+                children.setdefault(parent, []).append(signed)
+        lacking = {signed.id: len(signed.edit.parents) for signed in edits}
+        ready = [(signed.edit.hlc, signed.id) for signed in edits if not signed.edit.parents]
+        heapify(ready)
+        ordered = []
+        while ready:
+            _, edit_id = heappop(ready)
+            ordered.append(self._edits[edit_id])
+            for child in children.get(edit_id, ()):
+                lacking[child.id] -= 1
+                if not lacking[child.id]:
+                    heappush(ready, (child.edit.hlc, child.id))
+        return ordered
+
+    def grant_of(self, broker: str, public_key: str) -> str:
+        """What an edit that this broker accepts now must name as its grant; empty if it may not accept any."""
+        heads = [signed for signed in self.heads(f"broker/{broker}") if public_key_in(signed.edit) == public_key]
+        return max(((signed.edit.hlc, signed.id) for signed in heads), default=(0, ""))[1]
+
+    @property
+    def orphans(self) -> int:
+        return len(self._orphans)
+
+    def missing(self) -> list[str]:
+        """Edits that orphans wait for."""
+        return self._orphans.missing()
+
+
+def public_key_in(edit: Edit) -> str:
+    """The public key that an edit of a broker makes known; empty if it does not."""
+    public_key = edit.value.get("public_key") if isinstance(edit.value, dict) else None
+    return public_key if isinstance(public_key, str) else ""
+
+
+def network_of(public_key: str) -> str:
+    """The id of the network whose root has this public key, in hex; empty if that is no key."""
+    try:
+        raw = bytes.fromhex(public_key)
+    except ValueError:
+        return ""
+    # One spelling only: `fromhex` also takes capitals and spaces.
+    return sha256(raw).hexdigest() if raw.hex() == public_key else ""
+
+
+def _root_key(edit: Edit) -> str:
+    public_key = public_key_in(edit)
+    if edit.key != f"broker/{edit.broker}" or edit.parents or network_of(public_key) != edit.network:
+        raise _not_valid("it has no grant, and is not the root's own")
+    return public_key
+
+
+def _not_valid(sentence: str) -> ProtocolError:
+    return ProtocolError(BAD_EDIT, sentence)

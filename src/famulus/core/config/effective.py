@@ -1,0 +1,238 @@
+"""What the edits amount to. Pure and total: equal edits give equal bytes on every broker, and no edit makes it fail.
+
+Merging two valid configs can give one that is not: a broker whose family was deleted elsewhere, families that fall back
+on each other in a circle. So nothing is rejected here. What cannot be used is ignored, and said.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from famulus.core.config import schema
+from famulus.core.config.choice import choose
+from famulus.core.config.edit import SignedEdit
+from famulus.core.config.edit_set import EditSet
+from famulus.core.config.schema import Admin, Broker, BrokerState, Family, State
+from famulus.core.delivery import ServicePolicy
+
+
+class Head(Struct, frozen=True):
+    """One side of a conflict. Its value is in the edit set: it may be a secret."""
+
+    id: str
+    op: Literal["PUT", "DEL"]
+    author: str
+    broker: str
+    hlc: int
+
+
+class Conflict(Struct, frozen=True):
+    """It stands until an edit names all heads as its parents."""
+
+    key: str
+    #: The id of the head that counts meanwhile.
+    chosen: str
+    heads: tuple[Head, ...]
+
+
+class Notice(Struct, frozen=True):
+    """A warning about a key."""
+
+    key: str
+    sentence: str
+
+
+class Effective(Struct, frozen=True):
+    version: int
+    digest: str
+    families: dict[str, Family]
+    brokers: dict[str, Broker]
+    #: Of each of the brokers.
+    broker_states: dict[str, State]
+    services: dict[str, ServicePolicy]
+    #: By family, then by name.
+    admins: dict[str, dict[str, Admin]]
+    conflicts: tuple[Conflict, ...]
+    warnings: tuple[Notice, ...]
+
+    def to_bytes(self) -> bytes:
+        return msgspec.json.encode(self, order="deterministic")
+
+    def family(self, name: str) -> Family:
+        """Its settings; the defaults if nobody knows it."""
+        return self.families.get(name) or Family()
+
+    def fallback_order(self, family: str) -> list[str]:
+        """The families that stand in for this one, near ones first. A circle ends where it began."""
+        visited = {family: None}
+        waiting = deque([family])
+        while waiting:
+            for name in self.family(waiting.popleft()).fallback_families:
+                if name in self.families and name not in visited:
+                    visited[name] = None
+                    waiting.append(name)
+        return list(visited)[1:]
+
+    # -- what others may see ------------------------------------------------------------------------------------
+
+    def worker_view(self, identity: str, services: Sequence[str], family: str) -> dict[str, Any]:
+        """What a worker of these services needs to know, and nothing about admins."""
+        return {
+            "identity": identity,
+            "services": list(services),
+            "family_config": self._family_view(family, services),
+            "fallback_families": [self._family_view(name, services) for name in self.fallback_order(family)],
+        }
+
+    def public_view(self) -> dict[str, Any]:
+        """All but the admins: neither they nor anything about them leaves the brokers."""
+        return {
+            "version": self.version,
+            "digest": self.digest,
+            "families": msgspec.to_builtins(self.families),
+            "brokers": msgspec.to_builtins(self.brokers),
+            "broker_states": dict(self.broker_states),
+            "services": msgspec.to_builtins(self.services),
+            "conflicts": [_public_conflict(each) for each in self.conflicts if _is_public(each.key)],
+            "warnings": [msgspec.to_builtins(each) for each in self.warnings if _is_public(each.key)],
+        }
+
+    def _family_view(self, name: str, services: Sequence[str]) -> dict[str, Any]:
+        members = {
+            identity: broker
+            for identity, broker in self.brokers.items()
+            if name in self.families and broker.family == name and self.broker_states[identity] != "disabled"
+        }
+        return {
+            "name": name,
+            "heartbeat_ms": self.family(name).heartbeat_ms,
+            "brokers": [
+                self._broker_view(identity, broker)
+                for identity, broker in members.items()
+                if broker.services == "all" or not set(services).isdisjoint(broker.services)
+            ],
+        }
+
+    def _broker_view(self, identity: str, broker: Broker) -> dict[str, Any]:
+        return {
+            "identity": identity,
+            "frontend": _address(broker.host, broker.frontend_port),
+            "backend": _address(broker.host, broker.backend_port),
+            "services": "all" if broker.services == "all" else list(broker.services),
+            "state": self.broker_states[identity],
+        }
+
+
+def effective(edits: EditSet) -> Effective:
+    keys = edits.keys()
+    return from_heads(edits.version, edits.digest, {key: edits.heads(key) for key in keys})
+
+
+def from_heads(version: int, digest: str, heads: Mapping[str, Sequence[SignedEdit]]) -> Effective:
+    """What these heads amount to, of each key at least one."""
+    reading = _Reading()
+    for key in sorted(heads):
+        reading.take(key, heads[key])
+    return reading.result(version, digest)
+
+
+class _Reading:
+    """The effective config in the making."""
+
+    def __init__(self) -> None:
+        self.families: dict[str, Family] = {}
+        self.brokers: dict[str, Broker] = {}
+        self.states: dict[str, State] = {}
+        #: Brokers whose state is set by what we understand.
+        self.wishes: list[str] = []
+        self.services: dict[str, ServicePolicy] = {}
+        self.admins: dict[str, dict[str, Admin]] = {}
+        self.conflicts: list[Conflict] = []
+        self.warnings: list[Notice] = []
+
+    def take(self, key: str, heads: Sequence[SignedEdit]) -> None:
+        chosen = choose(heads)
+        if len(heads) > 1:
+            self.conflicts.append(Conflict(key, chosen.id, tuple(_head(signed) for signed in heads)))
+        about = schema.subject(key)
+        if about is not None and about.kind == "broker_state":
+            # A state that was deleted, or that nobody understands, must not allow more than one that was set.
+            self.states[about.name] = "disabled"
+        if chosen.edit.op == "DEL":
+            return
+        view = schema.read(about, chosen.edit.value)
+        self.warnings += [Notice(key, warning) for warning in view.warnings]
+        if about is not None and view.value is not None:
+            self._put(about, view.value)
+
+    def _put(self, about: schema.Subject, value: schema.Value) -> None:
+        match value:
+            case Family():
+                self.families[about.name] = value
+            case Broker():
+                self.brokers[about.name] = value
+            case BrokerState():
+                self.states[about.name] = value.state
+                self.wishes.append(about.name)
+            case ServicePolicy():
+                self.services[about.name] = value
+            case Admin():
+                self.admins.setdefault(about.family, {})[about.name] = value
+
+    def result(self, version: int, digest: str) -> Effective:
+        self._flag_dangling()
+        return Effective(
+            version=version,
+            digest=digest,
+            families=self.families,
+            brokers=self.brokers,
+            # Nobody has said anything about a new broker's state: whoever made it known wants it to serve.
+            broker_states={identity: self.states.get(identity, "active") for identity in self.brokers},
+            services=self.services,
+            admins=self.admins,
+            conflicts=tuple(self.conflicts),
+            warnings=tuple(self.warnings),
+        )
+
+    def _flag_dangling(self) -> None:
+        for identity, broker in self.brokers.items():
+            if broker.family not in self.families:
+                self._flag(f"broker/{identity}", f"there is no family {broker.family!r}: it belongs to none")
+        for identity in self.wishes:
+            if identity not in self.brokers:
+                self._flag(f"broker_state/{identity}", f"there is no broker {identity!r}")
+        for name, family in self.families.items():
+            for other in family.fallback_families:
+                if other not in self.families:
+                    self._flag(f"family/{name}", f"there is no family {other!r} to fall back on")
+        for family_name, admins in self.admins.items():
+            if family_name not in self.families:
+                for name in admins:
+                    self._flag(f"admin/{family_name}/{name}", f"there is no family {family_name!r}")
+
+    def _flag(self, key: str, sentence: str) -> None:
+        self.warnings.append(Notice(key, sentence))
+
+
+def _head(signed: SignedEdit) -> Head:
+    edit = signed.edit
+    return Head(signed.id, edit.op, edit.author, edit.broker, edit.hlc)
+
+
+def _public_conflict(conflict: Conflict) -> dict[str, Any]:
+    """Without the authors: they are admins."""
+    heads = [{"id": head.id, "op": head.op, "broker": head.broker, "hlc": head.hlc} for head in conflict.heads]
+    return {"key": conflict.key, "chosen": conflict.chosen, "heads": heads}
+
+
+def _is_public(key: str) -> bool:
+    return not key.startswith("admin/")
+
+
+def _address(host: str, port: int) -> str:
+    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"

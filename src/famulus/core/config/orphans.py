@@ -1,0 +1,64 @@
+"""Edits that came before what they build upon. Bounded: the oldest make room, and are pulled again some day."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from famulus.core.config.edit import SignedEdit
+
+ORPHANS_MAX: Final = 10_000
+ORPHAN_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class Orphans:
+    """By the edit with its signature: the same edit with a false signature must not take the place of the right one."""
+
+    def __init__(self) -> None:
+        self._missing: dict[SignedEdit, set[str]] = {}
+        self._waiting_for: dict[str, dict[SignedEdit, None]] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._missing)
+
+    def __contains__(self, signed: object) -> bool:
+        return signed in self._missing
+
+    def put(self, signed: SignedEdit, missing: set[str]) -> None:
+        """Keep it until all of these are there."""
+        if signed in self._missing:
+            return
+        self._missing[signed] = missing
+        self._bytes += _size(signed)
+        for edit_id in missing:
+            self._waiting_for.setdefault(edit_id, {})[signed] = None
+        while len(self._missing) > ORPHANS_MAX or self._bytes > ORPHAN_BYTES_MAX:
+            self._forget(next(iter(self._missing)))
+
+    def release(self, edit_id: str) -> list[SignedEdit]:
+        """This one has come: those that now lack nothing more."""
+        ready = []
+        for signed in self._waiting_for.pop(edit_id, ()):
+            missing = self._missing[signed]
+            missing.discard(edit_id)
+            if not missing:
+                del self._missing[signed]
+                self._bytes -= _size(signed)
+                ready.append(signed)
+        return ready
+
+    def missing(self) -> list[str]:
+        """What they wait for, and what does not wait here itself."""
+        return sorted(self._waiting_for.keys() - {signed.id for signed in self._missing})
+
+    def _forget(self, signed: SignedEdit) -> None:
+        self._bytes -= _size(signed)
+        for edit_id in self._missing.pop(signed):
+            line = self._waiting_for[edit_id]
+            del line[signed]
+            if not line:
+                del self._waiting_for[edit_id]
+
+
+def _size(signed: SignedEdit) -> int:
+    return len(signed.data) + len(signed.signature)

@@ -1,0 +1,154 @@
+"""What the values of the known keys mean. Reading never fails: it gives a value, or says in words why there is none.
+
+| key                        | value                                                                        |
+|----------------------------|------------------------------------------------------------------------------|
+| `family/<name>`            | `Family`: where its tasks go when it cannot serve them, and its defaults     |
+| `broker/<identity>`        | `Broker`: where it is, what it serves, and its public key                    |
+| `broker_state/<identity>`  | `BrokerState`: what an admin wants of it                                     |
+| `service/<name>`           | `ServicePolicy`                                                              |
+| `admin/<family>/<name>`    | `Admin`: the hash of the password. The name has no slash, the family may     |
+
+Other keys and other fields may come from a newer version of Famulus: they are kept in their edits and ignored here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from famulus.core.delivery import ServicePolicy
+from famulus.wire import limits
+
+State = Literal["active", "joining", "draining", "disabled"]
+#: From the least restrictive to the most.
+STATES: Final[tuple[State, ...]] = ("active", "joining", "draining", "disabled")
+
+_NAMES_SHOWN: Final = 5
+_CHARS_SHOWN: Final = 40
+
+_Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+_Names = Annotated[tuple[_Name, ...], Meta(max_length=1000)]
+_Port = Annotated[int, Meta(ge=1, le=65535)]
+
+
+class Family(Struct, frozen=True):
+    #: Best first.
+    fallback_families: _Names = ()
+    heartbeat_ms: Annotated[int, Meta(ge=10, le=limits.HEARTBEAT_MS_MAX)] = 1000
+    drain_ms: Annotated[int, Meta(ge=0, le=limits.TIMEOUT_MS_MAX)] = 30_000
+    #: What holds for services that have no key of their own.
+    default_service: ServicePolicy = ServicePolicy()
+
+
+class Broker(Struct, frozen=True):
+    family: _Name
+    #: How others reach it.
+    host: _Name
+    public_key: Annotated[str, Meta(min_length=1, max_length=4096)]
+    frontend_port: _Port = 7100
+    backend_port: _Port = 7101
+    config_pub_port: _Port = 7102
+    peer_port: _Port = 7103
+    services: _Names | Literal["all"] = "all"
+
+
+class BrokerState(Struct, frozen=True):
+    state: State
+
+
+class Admin(Struct, frozen=True):
+    hash: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+Value = Family | Broker | BrokerState | ServicePolicy | Admin
+
+KINDS: Final[dict[str, type[Value]]] = {
+    "family": Family,
+    "broker": Broker,
+    "broker_state": BrokerState,
+    "service": ServicePolicy,
+    "admin": Admin,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a key is about."""
+
+    kind: str
+    name: str
+    #: Of an admin.
+    family: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The meaning of a value, or none; and what is wrong with it."""
+
+    value: Value | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def subject(key: str) -> Subject | None:
+    """None if nobody knows what such a key is about."""
+    kind, _, name = key.partition("/")
+    family = ""
+    if kind == "admin":
+        family, _, name = name.rpartition("/")
+    known = kind in KINDS and _is_name(name) and (kind != "admin" or _is_name(family))
+    return Subject(kind, name, family) if known else None
+
+
+def read(about: Subject | None, value: Any) -> View:
+    """What a PUT of this value means for the subject of its key."""
+    if about is None:
+        return View(warnings=("no such key is known; it is ignored",))
+    if not isinstance(value, dict):
+        return View(warnings=("not an object; it is ignored",))
+    kind = KINDS[about.kind]
+    unknown = list(_unknown(value, kind, ""))
+    warnings = (f"{_listed(unknown)} unknown and ignored",) if unknown else ()
+    try:
+        return View(msgspec.convert(_known(value, kind), kind), warnings)
+    except msgspec.ValidationError as error:
+        return View(warnings=(*warnings, f"cannot be understood and is ignored: {error}"))
+
+
+def _known(value: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
+    """Without the fields that nobody knows."""
+    inner = _inner_kinds(kind)
+    return {
+        name: _known(each, inner[name]) if name in inner and isinstance(each, dict) else each
+        for name, each in value.items()
+        if name in kind.__struct_fields__
+    }
+
+
+def _unknown(value: dict[str, Any], kind: type[Struct], path: str) -> Iterator[str]:
+    inner = _inner_kinds(kind)
+    for name, each in value.items():
+        if name not in kind.__struct_fields__:
+            yield path + name
+        elif name in inner and isinstance(each, dict):
+            yield from _unknown(each, inner[name], f"{path}{name}.")
+
+
+def _inner_kinds(kind: type[Struct]) -> dict[str, type[Struct]]:
+    return {"default_service": ServicePolicy} if kind is Family else {}
+
+
+def _listed(names: list[str]) -> str:
+    """Some of them: whoever wrote the value decided how many there are, and how long."""
+    shown = ", ".join(repr(name[:_CHARS_SHOWN]) for name in sorted(names)[:_NAMES_SHOWN])
+    more = len(names) - _NAMES_SHOWN
+    if more > 0:
+        return f"the fields {shown} and {more} more are"
+    return f"the field {shown} is" if len(names) == 1 else f"the fields {shown} are"
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= limits.NAME_CHARS_MAX

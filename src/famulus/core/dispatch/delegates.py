@@ -1,0 +1,96 @@
+"""Decides which other broker gets a task for which no slot is free here. Knows no links and no clock.
+
+A delegate is a peer that has free slots, as it told in its last heartbeat. It gets the task as a client would send it,
+with the names of the brokers that it came through: so it never goes in circles, nor further than a few of them. Each
+task handed over takes one of those slots away until it is answered, or the next heartbeat counts them anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from famulus.core.dispatch.task import Task
+
+#: A task passes so many brokers at most, the first one included.
+HOPS_MAX: Final = 4
+
+
+class Offer(NamedTuple):
+    """What the steward tells about a peer, once a second."""
+
+    identity: str
+    frontend: str
+    #: 0 for our own family, 1 for the first one it falls back on, and so on.
+    rank: int
+    #: Free slots by service.
+    free: dict[str, int]
+
+
+class Delegate:
+    __slots__ = ("free", "frontend", "identity", "rank", "running", "up")
+
+    def __init__(self, identity: bytes, frontend: str) -> None:
+        self.identity = identity
+        self.frontend = frontend
+        self.rank = 0
+        #: The link to it is there.
+        self.up = False
+        self.free: dict[bytes, int] = {}
+        #: Tickets that are out, with their tasks.
+        self.running: dict[bytes, Task] = {}
+
+
+class Delegates:
+    def __init__(self) -> None:
+        self.by_identity: dict[bytes, Delegate] = {}
+
+    def update(self, offers: list[Offer]) -> list[Delegate]:
+        """What peers offer now; those that are lost, with what is out to them."""
+        told = {offer.identity.encode(): offer for offer in offers}
+        gone = [
+            delegate
+            for identity, delegate in self.by_identity.items()
+            if identity not in told or told[identity].frontend != delegate.frontend
+        ]
+        for delegate in gone:
+            del self.by_identity[delegate.identity]
+        for identity, offer in told.items():
+            delegate = self.by_identity.get(identity) or Delegate(identity, offer.frontend)
+            self.by_identity[identity] = delegate
+            delegate.rank = offer.rank
+            delegate.free = {name.encode(): count for name, count in offer.free.items() if count > 0}
+        return gone
+
+    def offers(self, service: bytes) -> bool:
+        """Whether somebody has slots for it, whom we could reach."""
+        return any(delegate.up and service in delegate.free for delegate in self.by_identity.values())
+
+    def find(self, service: bytes, visited: tuple[bytes, ...]) -> Delegate | None:
+        """The nearest peer with a slot; among equals, the one that has most."""
+        if len(visited) + 1 >= HOPS_MAX:
+            return None
+        best: Delegate | None = None
+        most = 0
+        for delegate in self.by_identity.values():
+            count = delegate.free.get(service, 0)
+            if not delegate.up or count <= 0 or delegate.identity in visited:
+                continue
+            if best is None or delegate.rank < best.rank or (delegate.rank == best.rank and count > most):
+                best, most = delegate, count
+        return best
+
+    def take(self, service: bytes, visited: tuple[bytes, ...]) -> Delegate | None:
+        """One slot of the peer that `find` finds."""
+        delegate = self.find(service, visited)
+        if delegate is not None:
+            delegate.free[service] -= 1
+        return delegate
+
+    def give_back(self, delegate: Delegate, service: bytes) -> None:
+        """A task over there has ended, so its slot is free again; whether it still is, the next heartbeat tells."""
+        delegate.free[service] = delegate.free.get(service, 0) + 1
+
+    def refused(self, delegate: Delegate, service: bytes) -> None:
+        """It had no slot after all: it is not asked again before its next heartbeat."""
+        delegate.free.pop(service, None)

@@ -1,0 +1,92 @@
+"""Passes what admins want to the steward, and its answers back. Reads neither.
+
+The steward may be away, or slow (a password takes its time on purpose): what it does not answer in time is answered
+here. Bounded: admins are few.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.wire import reasons
+from famulus.wire.headers import write_error
+
+if TYPE_CHECKING:
+    from famulus.core.dispatch.questions import Question
+
+Frames = list[bytes]
+
+OPEN_MAX: Final = 100
+ANSWER_NS: Final = 20 * NS_PER_S
+
+_NOBODY: Final = write_error(reasons.NOT_ALLOWED, "this broker belongs to no network, so there is nothing to manage")
+_AWAY: Final = write_error(reasons.BROKER_LOST, "the steward is away, and is started again; try again")
+_BUSY: Final = write_error(reasons.OVERLOAD, "too many admins at once")
+_SILENT: Final = write_error(reasons.BROKER_LOST, "the steward did not answer; look before you try again")
+
+
+class _Request:
+    __slots__ = ("asker", "due_ns", "envelope")
+
+    def __init__(self, asker: bytes, envelope: bytes, due_ns: int) -> None:
+        self.asker = asker
+        self.envelope = envelope
+        self.due_ns = due_ns
+
+
+class Managing:
+    def __init__(self, to_clients: list[Frames]) -> None:
+        self._to_clients = to_clients
+        #: The routing id of the steward's connection; empty while there is none.
+        self.steward = b""
+        #: Of the last steward there was, what tells it from those before and after; empty if there was none.
+        self._life = b""
+        self.to_steward: list[Frames] = []
+        self._open: dict[bytes, _Request] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def ask(self, question: Question, now_ns: int) -> None:
+        if not self.steward:
+            refusal = _AWAY if self._life else _NOBODY
+            self._to_clients.append([question.asker, question.envelope, refusal, b""])
+        elif len(self._open) >= OPEN_MAX:
+            self._to_clients.append([question.asker, question.envelope, _BUSY, b""])
+        else:
+            self._open[question.number] = _Request(question.asker, question.envelope, now_ns + ANSWER_NS)
+            self.to_steward.append([self.steward, question.number, question.header, question.body])
+
+    def on_steward(self, steward: bytes, number: bytes, header: bytes, body: bytes) -> None:
+        """An answer; or, without a number, that it is there, and which one it is."""
+        self.steward = steward
+        if not number:
+            self._meet(body)
+        request = self._open.pop(number, None)
+        if request is not None:
+            self._to_clients.append([request.asker, request.envelope, header, body])
+
+    def _meet(self, life: bytes) -> None:
+        """What a former steward was asked, this one knows nothing of."""
+        if life != self._life:
+            self._life = life
+            self._give_up(list(self._open))
+
+    def on_steward_gone(self) -> None:
+        self.steward = b""
+
+    def on_tick(self, now_ns: int) -> None:
+        self._give_up([number for number, request in self._open.items() if request.due_ns <= now_ns])
+
+    def _give_up(self, numbers: list[bytes]) -> None:
+        for number in numbers:
+            request = self._open.pop(number)
+            self._to_clients.append([request.asker, request.envelope, _SILENT, b""])
+
+    @property
+    def next_due_ns(self) -> int:
+        due_ns: int = NEVER_NS
+        for request in self._open.values():
+            due_ns = min(due_ns, request.due_ns)
+        return due_ns

@@ -1,0 +1,219 @@
+"""Decides where a worker goes: which broker next, when to look for the preferred one, when to go back to it.
+
+Knows no sockets and no clock; time and chance come in.
+
+A *round* tries each known broker once: the preferred one, those that were given, those of its family, those that a
+broker told of. Between two rounds there is a pause, which grows. A worker that lost its broker begins a round:
+
+link cut        the same broker first; it may be back in a moment, and whoever leaves it comes back slowly
+silence         the same broker last; it had its time
+refused         likewise
+
+Away from its preferred broker, a worker looks for it after a while that is long and random: a broker that comes back
+gets its workers one by one, and those who have a broker lose nothing by waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from famulus.core.backoff import Backoff
+from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.session.worker_config import WorkerConfig
+from famulus.errors import ProtocolError
+from famulus.wire import headers, reasons
+
+#: With more than one broker to try: how long a connection may take before the next one has its turn.
+LINK_NS: Final = NS_PER_S
+#: How long the preferred broker may take to show that it is there.
+PROBE_NS: Final = 2 * NS_PER_S
+RETURN_AFTER_NS: Final = (30 * NS_PER_S, 90 * NS_PER_S)
+#: A way back that failed doubles the time to the next one, up to so many times.
+DOUBLINGS_MAX: Final = 4
+#: Whose brokers are remembered: our own family, and those that took us in.
+FAMILIES_MAX: Final = 8
+
+
+class Homes:
+    def __init__(
+        self,
+        given: Sequence[str],
+        chance: Callable[[], float],
+        *,
+        chosen: bool = True,
+        return_after_ns: tuple[int, int] = RETURN_AFTER_NS,
+    ) -> None:
+        """`given` are addresses, the preferred one first. Unless somebody chose them, a config may prefer another."""
+        self._given = tuple(dict.fromkeys(given))
+        self._chosen = chosen
+        self._chance = chance
+        self._return_after_ns = return_after_ns
+        self._backoff = Backoff(NS_PER_S // 10, 8 * NS_PER_S, chance)
+        self.preferred = self._given[0]
+        #: Where we are, or try to be.
+        self.address = self.preferred
+        #: How many rounds ended without a broker.
+        self.rounds = 0
+        #: Brokers by the name of their family, the family of the newest config first.
+        self._families: dict[str, tuple[str, ...]] = {}
+        self._own_family = ""
+        self._told: tuple[str, ...] = ()
+        self._useless: set[str] = set()
+        # This round: who was tried, and who comes before or after all others.
+        self._tried: set[str] = set()
+        self._first = self._last = ""
+        self._settled = False
+        self._return_at_ns = NEVER_NS
+        #: On our way to the preferred broker, which answered.
+        self.returning = False
+        self._failed_returns = 0
+        #: The preferred broker is being looked for, until this instant.
+        self.probe_by_ns = NEVER_NS
+
+    # -- what we know -------------------------------------------------------------------------------------------
+
+    @property
+    def known(self) -> list[str]:
+        """All that a round tries, in its order."""
+        families = [address for brokers in self._families.values() for address in brokers]
+        learned = [*families, *self._told]
+        # A default that nobody chose is better than nothing, and worse than what a broker says.
+        known = [*self._given, *learned] if self._chosen else [*learned, *self._given]
+        last = [self._last] if self._last else []
+        order = [self._first, self.preferred, *known]
+        unique = dict.fromkeys([each for each in order if each and each != self._last] + last)
+        return [each for each in unique if each not in self._useless] or list(self._given)
+
+    @property
+    def alone(self) -> bool:
+        """There is nowhere else to go."""
+        return len(self.known) == 1
+
+    def on_config(self, now_ns: int, config: WorkerConfig) -> None:
+        if not self._families:
+            self._own_family = config.family
+        # Each worker has an order of its own: else all who lose one broker would go to the same next one.
+        brokers = tuple(sorted(config.brokers, key=lambda _: self._chance()))
+        others = [(name, known) for name, known in self._families.items() if name != config.family]
+        # A family that took us in is not to make us forget our own.
+        kept = [each for each in others if each[0] == self._own_family] + [
+            each for each in others if each[0] != self._own_family
+        ]
+        self._families = {config.family: brokers, **dict(kept[: FAMILIES_MAX - 1])}
+        wish = config.preferred
+        if wish and not self._chosen and config.family == self._own_family and wish not in self._useless:
+            self.preferred = wish
+        if self._settled:
+            self._look_back(now_ns)
+
+    def on_told(self, brokers: Sequence[str]) -> None:
+        """What a broker answered to NEEDBROKER, best first."""
+        self._told = tuple(brokers)
+
+    def forget(self, address: str) -> None:
+        """Nothing can be done with this address."""
+        self._useless.add(address)
+        if address == self.preferred:
+            self.preferred = self.known[0]
+
+    # -- from broker to broker ----------------------------------------------------------------------------------
+
+    @property
+    def link_within_ns(self) -> int:
+        """How long the connection may take; for ever, where there is nobody else to try."""
+        return NEVER_NS if self.alone else LINK_NS
+
+    def on_ready(self, now_ns: int) -> None:
+        """This broker has us."""
+        self._settled = True
+        self._new_round()
+        self._backoff.reset()
+        if self.address == self.preferred:
+            self._failed_returns = 0
+        elif self.returning:
+            self._failed_returns += 1
+        self.returning = False
+        self._look_back(now_ns)
+
+    def on_lost(self, *, cut: bool) -> int:
+        """This broker does not have us any more, or will not. How long to wait before `next` is to be tried."""
+        self.probe_by_ns = NEVER_NS
+        if self._settled:
+            self._settled = False
+            self._new_round(first=self.address if cut else "", last="" if cut else self.address)
+            return self._backoff.next_ns()
+        self._tried.add(self.address)
+        if self._untried():
+            return 0
+        self.rounds += 1
+        self._new_round()
+        return self._backoff.next_ns()
+
+    def on_left(self) -> None:
+        """We said goodbye, and were let go: on to the others, of whom the preferred one is the first."""
+        self.probe_by_ns = NEVER_NS
+        self._settled = False
+        self._new_round(last=self.address)
+
+    def next(self) -> str:
+        """The address to try now."""
+        self.address = (self._untried() or self.known)[0]
+        return self.address
+
+    def _untried(self) -> list[str]:
+        return [each for each in self.known if each not in self._tried]
+
+    def _new_round(self, *, first: str = "", last: str = "") -> None:
+        self._tried.clear()
+        self._first, self._last = first, last
+
+    # -- back to the preferred one ------------------------------------------------------------------------------
+
+    @property
+    def probe_at_ns(self) -> int:
+        """When the preferred broker is to be looked for."""
+        looks = self._settled and not self.returning and self.probe_by_ns == NEVER_NS
+        return self._return_at_ns if looks else NEVER_NS
+
+    @property
+    def next_due_ns(self) -> int:
+        return min(self.probe_at_ns, self.probe_by_ns)
+
+    def on_probe(self, now_ns: int) -> None:
+        """Somebody looks now."""
+        self.probe_by_ns = now_ns + PROBE_NS
+
+    def on_probe_failed(self, now_ns: int) -> None:
+        self.probe_by_ns = NEVER_NS
+        self._return_at_ns = now_ns + self._wait_ns()
+
+    def on_probe_answered(self) -> None:
+        """It is there. From now on we are on our way, until the next `on_ready` at whichever broker."""
+        self.probe_by_ns = self._return_at_ns = NEVER_NS
+        self.returning = True
+
+    def _look_back(self, now_ns: int) -> None:
+        if self.address == self.preferred:
+            self._return_at_ns = NEVER_NS
+        elif self._return_at_ns == NEVER_NS and not self.returning:
+            self._return_at_ns = now_ns + self._wait_ns()
+
+    def _wait_ns(self) -> int:
+        least, most = self._return_after_ns
+        return (least + int(self._chance() * (most - least))) << min(self._failed_returns, DOUBLINGS_MAX)
+
+
+#: Sent by somebody whom a broker does not know, it changes nothing there, and is answered.
+PROBE: Final = [b"", headers.write("PING", "REQUEST"), b""]
+
+
+def proves_life(message: list[bytes]) -> bool:
+    """Whether this answer to a probe comes from a broker that would take workers: it says "connect again"."""
+    if len(message) != 3:
+        return False
+    try:
+        told = headers.read(message[1])
+    except ProtocolError:
+        return False
+    return isinstance(told, headers.ErrorResponse) and reasons.code_of(told.reason) == reasons.NOT_CONNECTED

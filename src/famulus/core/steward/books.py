@@ -1,0 +1,89 @@
+"""Makes the routers' book from the config and from what is known of the peers. Pure: equal facts give an equal book."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from famulus.core.config.effective import Effective
+from famulus.core.config.schema import Broker
+from famulus.core.routing.book import Book, BrokerAddress, Other
+from famulus.core.steward.peer import Peer
+from famulus.wire import inner
+
+#: A name or an address that can be connected to. An edit can say anything, and nobody may stumble over it.
+_HOST: Final = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:%_-]*")
+
+
+def book_of(config: Effective, identity: str, alive: list[Peer], epoch: int) -> Book | None:
+    """None while the config does not know this broker."""
+    broker = config.brokers.get(identity)
+    if broker is None:
+        return None
+    family = config.family(broker.family)
+    return Book(
+        broker=_address(identity, broker),
+        heartbeat_ms=family.heartbeat_ms,
+        services=dict(config.services),
+        default_policy=family.default_service,
+        version=config.version,
+        epoch=epoch,
+        state=config.broker_states[identity],
+        family=tuple(
+            _address(other, its)
+            for other, its in sorted(config.brokers.items())
+            if other != identity
+            and its.family == broker.family
+            and config.broker_states[other] != "disabled"
+            and is_host(its.host)
+        ),
+        others=_others(config, broker.family, alive),
+    )
+
+
+def offers_of(config: Effective, identity: str, alive: list[Peer]) -> list[inner.PeerOffer]:
+    """What the dispatcher is told of those who could help it: peers of its family, then of those it falls back on."""
+    broker = config.brokers.get(identity)
+    if broker is None:
+        return []
+    families = (broker.family, *config.fallback_order(broker.family))
+    return [
+        (
+            peer.identity,
+            _address(peer.identity, peer.broker).frontend,
+            families.index(peer.broker.family),
+            {name: work.free for name, work in peer.work.items() if work.free},
+        )
+        for peer in alive
+        if peer.broker.family in families and _can_help(config, peer)
+    ]
+
+
+def _others(config: Effective, family: str, alive: list[Peer]) -> tuple[Other, ...]:
+    """Of this family first, then of those that it falls back on; within a family, who has least to do."""
+    others: list[Other] = []
+    for name in (family, *config.fallback_order(family)):
+        members = [
+            Other(_address(peer.identity, peer.broker), peer.load())
+            for peer in alive
+            if peer.broker.family == name and _can_help(config, peer)
+        ]
+        others += sorted(members, key=lambda other: (other.load, other.broker.identity))
+    return tuple(others)
+
+
+def _can_help(config: Effective, peer: Peer) -> bool:
+    """By what the config says, and by what it says itself, since it may know more than we do."""
+    states = (peer.state, config.broker_states.get(peer.identity))
+    return states == ("active", "active") and is_host(peer.broker.host)
+
+
+def is_host(text: str) -> bool:
+    return _HOST.fullmatch(text) is not None
+
+
+def _address(identity: str, broker: Broker) -> BrokerAddress:
+    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+    return BrokerAddress(
+        identity, broker.family, f"tcp://{host}:{broker.frontend_port}", f"tcp://{host}:{broker.backend_port}"
+    )

@@ -1,0 +1,337 @@
+"""Decides what an admin's request does: who asks, whether it may, and what the answer is.
+
+A request that changes something gives edits, which the shell writes to the disk before it hands them to the steward and
+lets the answer go. Checking a password and making a hash come in as functions, since they take their time on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from famulus.core.config import schema
+from famulus.core.config.choice import choose
+from famulus.core.config.clock import time_ms
+from famulus.core.config.draft import Draft, Moved, check
+from famulus.core.config.edit import Edit, SignedEdit
+from famulus.core.steward.rights import refusal
+from famulus.core.steward.steward import Steward
+from famulus.errors import ProtocolError, SettingsError
+from famulus.wire import headers, limits, reasons
+
+#: Signing and checking so many takes less than a second, in which a steward does nothing else.
+DRAFTS_MAX: Final = 1000
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Passwords(Protocol):
+    """What keeps passwords safe; see `famulus.broker.passwords`."""
+
+    def check(self, hashed: str, password: str) -> bool: ...
+
+    def hash(self, password: str) -> str:
+        """A SettingsError if it cannot be a password."""
+        ...
+
+
+class Failures(Protocol):
+    def failed(self, account: str, now_ns: int) -> int: ...
+    def succeeded(self, account: str) -> None: ...
+    def wait_ns(self, account: str, now_ns: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    header: bytes
+    body: bytes
+    #: To be written to the disk and added before the answer goes.
+    edits: tuple[SignedEdit, ...] = ()
+    #: For the log: who wanted what, and what became of it. Never a secret.
+    note: str = ""
+    #: Workers that are not to be ignored any more: one, or all if it is empty.
+    forgive: str | None = None
+
+
+class _Refused(Exception):
+    def __init__(self, code: str, sentence: str, body: object = None) -> None:
+        super().__init__(reasons.reason(code, sentence)[: limits.REASON_CHARS_MAX])
+        self.body = {} if body is None else body
+
+
+class _Drafts(Struct, frozen=True):
+    drafts: list[Draft]
+    dry_run: bool = False
+
+
+class _NewPassword(Struct, frozen=True):
+    family: str
+    name: str
+    new_password: str
+    parents: tuple[str, ...] = ()
+
+
+class Commands:
+    def __init__(
+        self,
+        steward: Steward,
+        passwords: Passwords,
+        failures: Failures,
+        local: bool,
+        errors: Callable[[], Sequence[Mapping[str, object]]],
+    ) -> None:
+        """`local`: only this machine can reach the broker. `errors`: the workers that the dispatcher ignores."""
+        self._steward = steward
+        self._passwords = passwords
+        self._failures = failures
+        self._local = local
+        self._errors = errors
+        self._now_ns = self._now_ms = 0
+
+    def run(self, header: bytes, body: bytes, now_ns: int, now_ms: int) -> Answer:
+        self._now_ns, self._now_ms = now_ns, now_ms
+        try:
+            request = headers.read(header)
+        except ProtocolError as error:
+            return _refuse(str(error))
+        if not isinstance(request, headers.ManageRequest):
+            return _refuse(reasons.reason(reasons.UNKNOWN_REQUEST, "not a request of an admin"))
+        who = f"admin {request.username!r}, {request.command!r}"
+        try:
+            arguments = _arguments(body)
+            families = self._authenticate(request.username, arguments.pop("password", None))
+            answer = self._do(request.command, arguments, request.username, families)
+        except _Refused as refused:
+            return _refuse(str(refused), refused.body, note=f"{who}: refused, {refused}")
+        except ProtocolError as error:
+            return _refuse(str(error), note=f"{who}: refused, {error}")
+        except msgspec.ValidationError as error:
+            return _refuse(reasons.reason(reasons.BAD_HEADER, str(error)), note=f"{who}: refused, {error}")
+        return _noted(answer, who)
+
+    # -- who asks -----------------------------------------------------------------------------------------------
+
+    def _authenticate(self, name: str, password: object) -> list[str]:
+        """The families of which this is an admin."""
+        if not self._local:
+            raise _Refused(
+                reasons.NOT_ALLOWED, "a password would be readable on its way: ask on the broker's own machine"
+            )
+        wait_ns = self._failures.wait_ns(name, self._now_ns)
+        if wait_ns:
+            raise _Refused(reasons.NOT_ALLOWED, f"too many wrong passwords; try again in {-(-wait_ns // 10**9)} s")
+        admins = self._steward.config.admins
+        hashes = {family: members[name].hash for family, members in admins.items() if name in members}
+        # Somebody unknown costs as much time as somebody known.
+        tried = hashes or {"": _NOBODYS_HASH}
+        families = [
+            family
+            for family, hashed in tried.items()
+            if isinstance(password, str) and self._passwords.check(hashed, password) and family
+        ]
+        if not families:
+            self._failures.failed(name, self._now_ns)
+            raise _Refused(reasons.NOT_ALLOWED, "wrong name or password")
+        self._failures.succeeded(name)
+        return families
+
+    # -- what is asked ------------------------------------------------------------------------------------------
+
+    def _do(self, command: str, arguments: dict[str, Any], author: str, families: list[str]) -> Answer:
+        if command == "show":
+            return _done(self._show(str(arguments.get("prefix", ""))))
+        if command == "history":
+            return _done(self._history(str(arguments.get("key", ""))))
+        if command == "seen":
+            return _done(self._seen(msgspec.convert(arguments.get("edits", []), list[str])))
+        if command == "errors":
+            return _done({"workers": self._errors()})
+        if command == "errors_clear":
+            identity = msgspec.convert(arguments.get("identity"), str | None)
+            cleared = [worker for worker in self._errors() if not identity or worker.get("identity") == identity]
+            return _done({"cleared": len(cleared)}, forgive=identity or "")
+        if command == "edit":
+            return self._edit(msgspec.convert(arguments, _Drafts), author, families)
+        if command == "set_password":
+            return self._set_password(msgspec.convert(arguments, _NewPassword), author, families)
+        raise _Refused(reasons.UNKNOWN_REQUEST, f"there is no command {command!r}")
+
+    def _show(self, prefix: str) -> dict[str, object]:
+        steward, config = self._steward, self._steward.config
+        keys = steward.edits.keys()
+        return {
+            "network": steward.me.network,
+            "broker": steward.me.name,
+            "version": config.version,
+            "digest": config.digest,
+            "keys": {key: self._key(key) for key in keys if key.startswith(prefix)},
+            "conflicts": [conflict.key for conflict in config.conflicts],
+            "warnings": msgspec.to_builtins(config.warnings),
+            "brokers": self._brokers(),
+        }
+
+    def _key(self, key: str) -> dict[str, object]:
+        heads = self._steward.edits.heads(key)
+        chosen = choose(heads)
+        return {
+            "op": chosen.edit.op,
+            "value": _shown(chosen.edit),
+            "heads": [
+                {
+                    "id": signed.id,
+                    "op": signed.edit.op,
+                    "value": _shown(signed.edit),
+                    "author": signed.edit.author,
+                    "broker": signed.edit.broker,
+                    "hlc": signed.edit.hlc,
+                    "chosen": signed is chosen,
+                }
+                for signed in heads
+            ],
+        }
+
+    def _brokers(self) -> dict[str, object]:
+        steward = self._steward
+        brokers: dict[str, object] = {}
+        for identity, broker in steward.config.brokers.items():
+            peer = steward.peers.get(identity)
+            version, digest = (peer.version, peer.digest) if peer else (steward.edits.version, steward.edits.digest)
+            brokers[identity] = {
+                "family": broker.family,
+                "state": steward.config.broker_states[identity],
+                "alive": peer is None or peer.alive(self._now_ns),
+                "version": version,
+                "digest": digest,
+                "same": digest == steward.edits.digest,
+            }
+        return brokers
+
+    def _history(self, key: str) -> dict[str, object]:
+        return {
+            "key": key,
+            "edits": [
+                {
+                    "id": signed.id,
+                    "op": signed.edit.op,
+                    "value": _shown(signed.edit),
+                    "parents": list(signed.edit.parents),
+                    "author": signed.edit.author,
+                    "broker": signed.edit.broker,
+                    "hlc": signed.edit.hlc,
+                    "time_ms": time_ms(signed.edit.hlc),
+                }
+                for signed in self._steward.edits.history(key)
+            ],
+        }
+
+    def _seen(self, edits: list[str]) -> dict[str, object]:
+        """By whom: brokers whose digest is ours have all that we have."""
+        steward = self._steward
+        if any(edit not in steward.edits for edit in edits):
+            raise _Refused(reasons.NO_SERVICE, "no such edit is known here")
+        behind = [
+            peer.identity
+            for peer in steward.peers.values()
+            if not peer.alive(self._now_ns) or peer.digest != steward.edits.digest
+        ]
+        count = len(steward.peers) + 1
+        return {"seen": count - len(behind), "brokers": count, "missing": sorted(behind)}
+
+    # -- changes ------------------------------------------------------------------------------------------------
+
+    def _set_password(self, wish: _NewPassword, author: str, families: list[str]) -> Answer:
+        key = f"admin/{wish.family}/{wish.name}"
+        if schema.subject(key) != schema.Subject("admin", wish.name, wish.family):
+            raise _Refused(reasons.BAD_HEADER, "that is no name for an admin: it has 1 to 255 characters and no slash")
+        try:
+            value = {"hash": self._passwords.hash(wish.new_password)}
+        except SettingsError as error:
+            raise _Refused(reasons.BAD_HEADER, str(error)) from None
+        return self._edit(_Drafts([Draft(key, "PUT", value, wish.parents)]), author, families)
+
+    def _edit(self, wish: _Drafts, author: str, families: list[str]) -> Answer:
+        steward = self._steward
+        if not 0 < len(wish.drafts) <= DRAFTS_MAX:
+            raise _Refused(reasons.BAD_HEADER, f"an edit has 1 to {DRAFTS_MAX} drafts")
+        if len({draft.key for draft in wish.drafts}) < len(wish.drafts):
+            raise _Refused(reasons.BAD_HEADER, "a key is there twice")
+        self._check_state(wish.drafts)
+        for draft in wish.drafts:
+            if why := refusal(steward.config, families, draft):
+                raise _Refused(reasons.NOT_ALLOWED, why)
+        moved = [found for draft in wish.drafts if (found := check(steward.edits, draft)) is not None]
+        if moved:
+            told = {"moved": [_shown_moved(each) for each in moved]}
+            raise _Refused(reasons.CONFLICT, "the config has changed since you looked", told)
+        edits = steward.edit(wish.drafts, author, self._now_ms)
+        warnings = [
+            {"key": draft.key, "sentence": sentence}
+            for draft in wish.drafts
+            if draft.op == "PUT"
+            for sentence in schema.read(schema.subject(draft.key), draft.value).warnings
+        ]
+        result = {
+            "edits": [signed.id for signed in edits],
+            "version": steward.edits.version + (0 if wish.dry_run else len(edits)),
+            "seen": 0 if wish.dry_run else 1,
+            "brokers": len(steward.peers) + 1,
+            "warnings": warnings,
+        }
+        return _done(result, edits=() if wish.dry_run else tuple(edits))
+
+    def _check_state(self, drafts: list[Draft]) -> None:
+        """A disabled broker does nothing but let itself be enabled."""
+        steward = self._steward
+        own = f"broker_state/{steward.me.name}"
+        if steward.state == "disabled" and [draft.key for draft in drafts] != [own]:
+            raise _Refused(reasons.DISABLED, f"this broker is disabled; only {own} can be changed here")
+
+
+#: Of a password that nobody has: so that a name that nobody has takes as long to check as any other.
+_NOBODYS_HASH: Final = (
+    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+)
+
+
+def _arguments(body: bytes) -> dict[str, Any]:
+    try:
+        arguments = _decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise _Refused(reasons.BAD_HEADER, "the body is not a JSON object")
+    return arguments
+
+
+def _shown(edit: Edit) -> object:
+    """A value for people: the hashes of passwords stay with the brokers, whatever the value looks like."""
+    if not edit.key.startswith("admin/") or edit.value is None:
+        return edit.value
+    return dict.fromkeys(edit.value, "hidden") if isinstance(edit.value, dict) else "hidden"
+
+
+def _shown_moved(moved: Moved) -> object:
+    told = msgspec.to_builtins(moved)
+    if moved.key.startswith("admin/"):
+        told["difference"] = []
+    return told
+
+
+def _done(result: object, *, edits: tuple[SignedEdit, ...] = (), forgive: str | None = None) -> Answer:
+    header = headers.write("MANAGE", "RESPONSE", outcome="OK")
+    return Answer(header, _encode(result), edits, forgive=forgive)
+
+
+def _refuse(reason: str, body: object = None, note: str = "") -> Answer:
+    header = headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=reason)
+    return Answer(header, _encode({} if body is None else body), note=note)
+
+
+def _noted(answer: Answer, who: str) -> Answer:
+    what = f"done, {len(answer.edits)} edit{'s' if len(answer.edits) != 1 else ''}" if answer.edits else "done"
+    return Answer(answer.header, answer.body, answer.edits, f"{who}: {what}", answer.forgive)

@@ -1,0 +1,96 @@
+"""Decides who may join the network: a broker that proves that it has the secret is made known by an edit of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from famulus.core.config import schema
+from famulus.core.config.draft import Draft, parents_for
+from famulus.core.config.edit_set import public_key_in
+from famulus.core.steward.post import Frames
+from famulus.core.steward.steward import Steward
+from famulus.errors import ProtocolError
+from famulus.wire import peers, reasons
+
+#: Who speaks in a proof.
+JOINER = "joiner"
+MEMBER = "member"
+
+
+class Prove(Protocol):
+    def __call__(self, secret: str, role: str, /, *parts: bytes) -> bytes: ...
+
+
+class Gate:
+    def __init__(
+        self, steward: Steward, secret: str, root: str, prove: Prove, same: Callable[[bytes, bytes], bool]
+    ) -> None:
+        """`same` compares two proofs without telling by its time where they differ."""
+        self._steward = steward
+        self._secret = secret
+        self._root = root
+        self._prove = prove
+        self._same = same
+        self.replies: list[tuple[bytes, Frames]] = []
+
+    def on_letter(self, frames: Frames, route: bytes, now_ms: int) -> bool:
+        """True if it was a wish to join, and is answered."""
+        try:
+            join = _wish(frames)
+        except ProtocolError:
+            return False
+        if join is None:
+            return False
+        try:
+            letter = self._steward.post.read(frames, lambda _: "")
+            assert isinstance(letter.content, peers.Join)
+            answer: peers.Content = self._welcome(letter.sender, letter.content, now_ms)
+        except ProtocolError as error:
+            answer = peers.Refused(str(error)[:1000])
+        self.replies.append((route, self._steward.post.write(answer)))
+        return True
+
+    def _welcome(self, sender: str, join: peers.Join, now_ms: int) -> peers.Joined:
+        steward = self._steward
+        public_key = str(join.value.get("public_key", ""))
+        parts = (sender.encode(), public_key.encode(), join.nonce.encode())
+        if not self._secret or not self._same(join.proof, self._prove(self._secret, JOINER, *parts)):
+            raise ProtocolError(reasons.NOT_ALLOWED, "the secret is not that of this network")
+        if steward.state == "disabled":
+            raise ProtocolError(reasons.DISABLED, "this broker is disabled; ask another one")
+        key = f"broker/{sender}"
+        view = schema.read(schema.subject(key), join.value)
+        if view.value is None:
+            raise ProtocolError(reasons.BAD_HEADER, "; ".join(view.warnings))
+        known = steward.config.brokers.get(sender)
+        if known is not None and known.public_key != public_key:
+            raise ProtocolError(reasons.CONFLICT, f"there is a broker {sender!r} with another key already"[:200])
+        # A wish may come again, be it because its sender heard no answer, or because somebody listened: so one of a
+        # broker that is known changes nothing, and one of a broker that was removed does not bring it back.
+        if known is None:
+            if any(public_key_in(signed.edit) == public_key for signed in steward.edits.history(key)):
+                raise ProtocolError(reasons.CONFLICT, f"broker {sender!r} was removed; it needs a new key"[:200])
+            steward.add(steward.edit(self._drafts(key, sender, join.value), "join", now_ms))
+        proof = self._prove(self._secret, MEMBER, self._root.encode(), *parts)
+        return peers.Joined(self._root, join.nonce, proof)
+
+    def _drafts(self, key: str, sender: str, value: dict[str, Any]) -> list[Draft]:
+        """What makes it known."""
+        edits = self._steward.edits
+        state = f"broker_state/{sender}"
+        drafts = [
+            Draft(key, "PUT", value, parents_for(edits, key)),
+            Draft(state, "PUT", {"state": "active"}, parents_for(edits, state)),
+        ]
+        family = f"family/{value.get('family')}"
+        if not edits.heads(family):
+            drafts.append(Draft(family, "PUT", {}, ()))
+        return drafts
+
+
+def _wish(frames: Frames) -> peers.Join | None:
+    if len(frames) != 2:
+        return None
+    content = peers.read(frames[0]).content
+    return content if isinstance(content, peers.Join) else None

@@ -1,0 +1,84 @@
+"""What must hold after every change, and at the end. Each check says in words what was broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from famulus.core.config.edit import SignedEdit
+from famulus.core.config.edit_set import EditSet
+from famulus.core.config.effective import Effective
+from famulus.sim.config.ledger import Ledger
+from famulus.sim.config.steward import Steward
+from famulus.sim.invariants import demand
+
+
+def check_growth(ledger: Ledger, steward: Steward, new: Sequence[SignedEdit]) -> None:
+    """After a steward has taken edits or started anew, and before anybody hears of it."""
+    edits, page = steward.edits, ledger.pages[steward.name]
+    demand(not steward.disk.unsynced, f"{steward.name} speaks before its edits are on disk")
+    lost = [edit_id for edit_id in page.ids if edit_id not in edits]
+    demand(not lost, f"{steward.name} lost {len(lost)} edits, and no fault took them")
+    check_closure(edits, new)
+    check_heads(page.heads, edits, new)
+    page.ids.update(signed.id for signed in new)
+
+
+def check_closure(edits: EditSet, new: Iterable[SignedEdit]) -> None:
+    for signed in new:
+        named = (*signed.edit.parents, signed.edit.grant) if signed.edit.grant else signed.edit.parents
+        demand(all(edit_id in edits for edit_id in named), f"{signed.id} is there without what it builds upon")
+
+
+def check_heads(before: dict[str, set[str]], edits: EditSet, new: Sequence[SignedEdit]) -> None:
+    """Only new edits become heads, and a head ends only by an edit that names it. Brings `before` up to date."""
+    came = {signed.id for signed in new}
+    named = {parent for signed in new for parent in signed.edit.parents}
+    for key in {signed.edit.key for signed in new}:
+        was, now = before.get(key, set()), {signed.id for signed in edits.heads(key)}
+        demand(now - was <= came, f"a superseded edit of {key} is a head again")
+        demand(was - now <= named, f"a head of {key} is gone, and no edit names it")
+        before[key] = now
+
+
+def check_reading(ledger: Ledger, edits: EditSet, amount: Effective) -> None:
+    """What the edits amount to, held against the heads as one finds them by looking at every edit."""
+    heads = plain_heads(edits)
+    conflicts = {key: {signed.id for signed in several} for key, several in heads.items() if len(several) > 1}
+    listed = {conflict.key: {head.id for head in conflict.heads} for conflict in amount.conflicts}
+    demand(listed == conflicts, f"conflicts about {sorted(listed.keys() ^ conflicts.keys())} are not listed rightly")
+    for key, several in heads.items():
+        _check_guarded(key, several, amount)
+    written = amount.to_bytes()
+    demand(ledger.amounts.setdefault(edits.digest, written) == written, "equal digests, but not an equal config")
+
+
+def _check_guarded(key: str, heads: Sequence[SignedEdit], amount: Effective) -> None:
+    kind, _, name = key.partition("/")
+    deleted = any(signed.edit.op == "DEL" for signed in heads)
+    if kind == "admin" and deleted:
+        family, _, admin = name.partition("/")
+        demand(admin not in amount.admins.get(family, {}), f"{key} was revoked and is authorised")
+    if kind == "broker_state" and name in amount.brokers:
+        disabled = deleted or any(signed.edit.value == {"state": "disabled"} for signed in heads)
+        demand(not disabled or amount.broker_states[name] == "disabled", f"{key} was disabled and is not")
+
+
+def plain_heads(edits: EditSet) -> dict[str, list[SignedEdit]]:
+    named = {parent for signed in edits for parent in signed.edit.parents}
+    heads: dict[str, list[SignedEdit]] = {}
+    for signed in edits:
+        if signed.id not in named:
+            heads.setdefault(signed.edit.key, []).append(signed)
+    return heads
+
+
+def check_agreement(ledger: Ledger, stewards: Sequence[Steward]) -> None:
+    """Long enough after the last fault: all hold the same, and nothing that was acknowledged is missing."""
+    digests = {steward.name: steward.edits.digest for steward in stewards}
+    demand(len(set(digests.values())) == 1, f"{len(set(digests.values()))} different configs after everything healed")
+    for steward in stewards:
+        check_closure(steward.edits, steward.edits)
+        check_reading(ledger, steward.edits, steward.read())
+    edits = stewards[0].edits
+    lost = [edit_id for edit_id in ledger.acknowledged if edit_id not in edits and edit_id not in ledger.taken]
+    demand(not lost, f"{len(lost)} acknowledged edits are lost, and no fault took them")

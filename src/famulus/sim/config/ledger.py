@@ -1,0 +1,35 @@
+"""What was acknowledged, and what each steward had on its disk, as an outside observer wrote it down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from famulus.core.config.edit_set import EditSet
+
+
+@dataclass(slots=True)
+class Page:
+    """What one steward has shown so far, and so must show from now on."""
+
+    ids: set[str] = field(default_factory=set)
+    heads: dict[str, set[str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Ledger:
+    pages: dict[str, Page] = field(default_factory=dict)
+    acknowledged: set[str] = field(default_factory=set)
+    #: What faults took from some disk: unless it was on another one, too, it is gone, and nobody is to blame.
+    taken: set[str] = field(default_factory=set)
+    #: By digest: what the edits amount to.
+    amounts: dict[str, bytes] = field(default_factory=dict)
+
+    def note(self, name: str, edits: EditSet) -> None:
+        keys = edits.keys()
+        heads = {key: {signed.id for signed in edits.heads(key)} for key in keys}
+        self.pages[name] = Page({signed.id for signed in edits}, heads)
+
+    def note_loss(self, name: str, edits: EditSet) -> None:
+        """A fault struck its disk, and this is what is left."""
+        self.taken |= {edit_id for edit_id in self.pages[name].ids if edit_id not in edits}
+        self.note(name, edits)

@@ -1,0 +1,100 @@
+"""What brokers say to each other, apart from the config itself: bytes to typed values and back.
+
+    message    [letter][signature]
+
+A letter is a MessagePack array: network, sender, boot, number, and what it brings. The sender signs it with its key, so
+a letter can come over any connection. `boot` grows with every start of the sender and `number` with every letter, so an
+old letter that somebody repeats is known.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import DecodeError, Meta, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from famulus.errors import ProtocolError
+from famulus.wire import limits, reasons
+
+#: What is signed begins with this, so that no signature under something else passes for one of a letter.
+SIGNED_AS: Final = b"famulus letter 1\n"
+
+LETTER_BYTES_MAX: Final = 5 * 1024 * 1024
+SERVICES_MAX: Final = 20_000
+
+_Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+_Count = Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
+_Text = Annotated[str, Meta(max_length=4096)]
+
+
+class Work(Struct, frozen=True, array_like=True):
+    """How much a broker has to do for one service."""
+
+    free: _Count
+    busy: _Count
+    backlog: _Count
+
+
+class Beat(Struct, frozen=True, array_like=True, tag="beat"):
+    """Once a second to every peer: I am alive, this is my config and my work."""
+
+    version: _Count
+    digest: _Text
+    state: _Text
+    work: Annotated[dict[_Name, Work], Meta(max_length=SERVICES_MAX)]
+
+
+class Config(Struct, frozen=True, array_like=True, tag="config"):
+    """A message of `famulus.core.config.sync`."""
+
+    data: Annotated[bytes, Meta(max_length=LETTER_BYTES_MAX)]
+
+
+class Join(Struct, frozen=True, array_like=True, tag="join"):
+    """A broker that is not known yet asks to be made known; `proof` shows that it has the secret."""
+
+    value: dict[str, object]
+    nonce: _Text
+    proof: bytes
+
+
+class Joined(Struct, frozen=True, array_like=True, tag="joined"):
+    """It is known now. `root` is the network's root key; `proof` shows that the answerer has the secret, too."""
+
+    root: _Text
+    nonce: _Text
+    proof: bytes
+
+
+class Refused(Struct, frozen=True, array_like=True, tag="refused"):
+    reason: _Text
+
+
+Content = Beat | Config | Join | Joined | Refused
+
+
+class Letter(Struct, frozen=True, array_like=True):
+    network: _Text
+    sender: _Name
+    boot: _Count
+    number: _Count
+    content: Content
+
+
+_decode = Decoder(Letter).decode
+_encode = Encoder().encode
+
+
+def read(data: bytes) -> Letter:
+    """The letter that these bytes stand for, or a ProtocolError."""
+    if len(data) > LETTER_BYTES_MAX:
+        raise ProtocolError(reasons.TOO_LARGE, f"a letter has at most {LETTER_BYTES_MAX} bytes")
+    try:
+        return _decode(data)
+    except (DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ProtocolError(reasons.BAD_FRAMES, f"not a letter ({error})"[: limits.REASON_CHARS_MAX]) from None
+
+
+def write(letter: Letter) -> bytes:
+    return _encode(letter)

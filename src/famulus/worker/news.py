@@ -1,0 +1,118 @@
+"""What people want to know of a worker: ready, lost, refused, back; once each. And why it cannot start."""
+
+from __future__ import annotations
+
+import logging
+
+from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.session.worker import State, WorkerSession
+from famulus.errors import BrokerUnreachable, IdentityTaken
+from famulus.net.link import Link
+from famulus.worker.settings import Settings
+
+log = logging.getLogger("famulus.worker")
+
+
+class News:
+    def __init__(self, settings: Settings, session: WorkerSession, now_ns: int) -> None:
+        self._settings = settings
+        self._session = session
+        self._homes = session.homes
+        self._former = State.OFFLINE
+        self._ever_ready = False
+        self._ready_by_ns = now_ns + int(settings.connect_timeout_s * NS_PER_S)
+        self._overdue = False
+        #: What the brokers said that would not have us, by their addresses.
+        self._refusals: dict[str, str] = {}
+        #: Those that were tried: whether somebody took the connection.
+        self._tried: dict[str, bool] = {}
+
+    @property
+    def due_ns(self) -> int:
+        """When it will be too late to be ready for the first time."""
+        return NEVER_NS if self._ever_ready or self._overdue else self._ready_by_ns
+
+    def note(self, link: Link) -> None:
+        """This is how far we came with the broker of this link."""
+        if not self._ever_ready:
+            self._tried[link.address] = link.up or self._tried.get(link.address, False)
+
+    def tell(self, now_ns: int, link: Link, stops: bool) -> None:
+        """To be called before a lost broker's link is replaced."""
+        state, address, identity = self._session.state, link.address, self._settings.identity
+        if state is State.GONE and not stops:
+            raise IdentityTaken(f"another worker connected to {address} as {identity!r}")
+        if state is not self._former:
+            self._tell_of_change(self._former, state, address)
+            self._former = state
+        refusal = self._session.refusal
+        if refusal and refusal != self._refusals.get(address):
+            self._refusals[address] = refusal
+            log.warning("the broker at %s says: %s", address, refusal)
+        if not self._ever_ready and self._ready_by_ns <= now_ns and not stops:
+            self._overdue = True
+            # With several brokers, each has its turn before we give up.
+            if self._homes.alone or self._homes.rounds:
+                self._not_ready(link)
+
+    def _tell_of_change(self, former: State, state: State, address: str) -> None:
+        identity = self._settings.identity
+        if state is State.MOVING:
+            if self._homes.returning:
+                log.info("worker %s goes back to its broker at %s", identity, self._homes.preferred)
+            else:
+                log.info("worker %s leaves the broker at %s", identity, address)
+        elif _serves(state) and not _serves(former):
+            log.info("%s", self._ready_line(address))
+            self._ever_ready = True
+            self._refusals.clear()
+            self._tried.clear()
+        elif _serves(former) and not _serves(state) and state is not State.GONE and former is not State.MOVING:
+            log.warning("worker %s lost the broker at %s; trying again", identity, address)
+
+    def _ready_line(self, address: str) -> str:
+        names = self._session.services
+        some = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+        slots = self._settings.capacity
+        again = "ready again" if self._ever_ready else "ready"
+        return (
+            f"worker {self._settings.identity} is {again}: {some} at {address} ({slots} slot{'s' if slots > 1 else ''})"
+        )
+
+    def _not_ready(self, link: Link) -> None:
+        self._ready_by_ns = NEVER_NS
+        self.note(link)
+        problem = self._problem()
+        if not self._settings.wait:
+            raise BrokerUnreachable(
+                f"{problem}; start one (famulus broker), name another (--broker, FAMULUS_BACKEND), "
+                "or wait for it (--wait, wait=True)"
+            )
+        log.warning("%s; waiting for %s", problem, "it" if len(self._tried) == 1 else "one of them")
+
+    def _problem(self) -> str:
+        """One sentence about each broker that was tried, and one about all that did not answer."""
+        said = [
+            f"the broker at {address} will not have this worker: {self._refusals[address]}"
+            for address in self._tried
+            if address in self._refusals
+        ]
+        silent = [address for address in self._tried if address not in self._refusals]
+        said += [
+            f"something at {address} takes connections, but does not answer as a broker does to workers"
+            for address in silent
+            if self._tried[address]
+        ]
+        dead = [address for address in silent if not self._tried[address]]
+        if dead:
+            within_s = self._settings.connect_timeout_s
+            said.append(f"no broker answers at {_either(dead)} (tried for {within_s:g} s)")
+        return "; ".join(said)
+
+
+def _serves(state: State) -> bool:
+    return state in (State.READY, State.DRAINING, State.MOVING)
+
+
+def _either(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

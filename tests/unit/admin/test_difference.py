@@ -1,0 +1,45 @@
+"""Differences name fields, and tell apart what JSON tells apart. They agree with those that a broker shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from famulus.admin.difference import difference
+from famulus.core.config import draft
+from famulus.core.config.draft import Change
+
+
+@pytest.mark.parametrize(
+    ("seen", "now", "changes"),
+    [
+        ({"a": 1}, {"a": 1}, ()),
+        ({"a": 1, "b": 2}, {"b": 3, "c": 4}, (Change("a", 1), Change("b", 2, 3), Change("c", UNSET, 4))),
+        (UNSET, {"a": 1}, (Change("", UNSET, {"a": 1}),)),
+        ({"a": 1}, UNSET, (Change("", {"a": 1}, UNSET),)),
+        (UNSET, UNSET, ()),
+        ("x", "y", (Change("", "x", "y"),)),
+        ({"a": 1}, {"a": True}, (Change("a", 1, True),)),
+        ({"a": [0]}, {"a": [False]}, (Change("a", [0], [False]),)),
+        ({"a": {"b": 1}}, {"a": {"b": True}}, (Change("a", {"b": 1}, {"b": True}),)),
+        ({"a": None}, {}, (Change("a", None, UNSET),)),
+    ],
+)
+def test_what_changed(seen: Any, now: Any, changes: tuple[Change, ...]) -> None:
+    found = difference(seen, now)
+    assert found == changes
+    assert [type(each.now) for each in found] == [type(each.now) for each in changes]
+
+
+values = st.recursive(
+    st.integers(0, 2) | st.text(max_size=2), lambda inner: st.dictionaries(st.text(max_size=1), inner)
+)
+
+
+@given(values, values)
+def test_a_broker_finds_the_same(seen: Any, now: Any) -> None:
+    assert difference(seen, now) == draft._difference(seen, now)

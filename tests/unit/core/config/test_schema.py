@@ -1,0 +1,110 @@
+"""What values mean. Whatever they are, reading gives a value or says why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from famulus.core.config import schema
+from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Subject, Value, View
+from famulus.core.delivery import ServicePolicy
+
+
+def read(key: str, value: Any) -> View:
+    return schema.read(schema.subject(key), value)
+
+
+@pytest.mark.parametrize(
+    ("key", "about"),
+    [
+        ("family/a", Subject("family", "a")),
+        ("family/a/b", Subject("family", "a/b")),
+        ("broker/b-1.example", Subject("broker", "b-1.example")),
+        ("broker_state/b1", Subject("broker_state", "b1")),
+        ("service/www.example.com/path", Subject("service", "www.example.com/path")),
+        ("admin/a/ann", Subject("admin", "ann", "a")),
+        ("admin/a/b/ann", Subject("admin", "ann", "a/b")),
+        ("admin/ann", None),
+        ("admin//ann", None),
+        ("admin/a/", None),
+        ("family/", None),
+        ("family", None),
+        ("", None),
+        ("/", None),
+        ("Family/a", None),
+        ("strange/thing", None),
+        ("family/" + "x" * 255, Subject("family", "x" * 255)),
+        ("family/" + "x" * 256, None),
+    ],
+)
+def test_whom_a_key_is_about(key: str, about: Subject | None) -> None:
+    assert schema.subject(key) == about
+
+
+BROKER = {"family": "a", "host": "b1.example", "public_key": "ab"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "meaning"),
+    [
+        ("family/a", {}, Family((), 1000, 30_000, ServicePolicy())),
+        ("family/a", {"fallback_families": ["b", "c"], "heartbeat_ms": 500}, Family(("b", "c"), 500)),
+        ("family/a", {"default_service": {"timeout_ms": 5}}, Family(default_service=ServicePolicy(timeout_ms=5))),
+        ("broker/b1", BROKER, Broker("a", "b1.example", "ab", 7100, 7101, 7102, 7103, "all")),
+        ("broker/b1", {**BROKER, "services": ["x"]}, Broker("a", "b1.example", "ab", services=("x",))),
+        ("broker/b1", {**BROKER, "peer_port": 1}, Broker("a", "b1.example", "ab", peer_port=1)),
+        ("broker_state/b1", {"state": "draining"}, BrokerState("draining")),
+        ("service/x", {"max_attempts": 5, "delivery": "at_least_once"}, ServicePolicy("at_least_once", max_attempts=5)),
+        ("admin/a/ann", {"hash": "scrypt..."}, Admin("scrypt...")),
+    ],
+)
+def test_a_value_and_its_meaning(key: str, value: Any, meaning: Value) -> None:
+    assert read(key, value) == View(meaning)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("family/a", {"heartbeat_ms": 5}, "heartbeat_ms"),
+        ("family/a", {"heartbeat_ms": "fast"}, "heartbeat_ms"),
+        ("family/a", {"fallback_families": "b"}, "fallback_families"),
+        ("family/a", {"default_service": 5}, "default_service"),
+        ("family/a", {"default_service": {"timeout_ms": 0}}, "default_service.timeout_ms"),
+        ("broker/b1", {"family": "a", "host": "h"}, "public_key"),
+        ("broker/b1", {**BROKER, "frontend_port": 0}, "frontend_port"),
+        ("broker/b1", {**BROKER, "frontend_port": 65536}, "frontend_port"),
+        ("broker/b1", {**BROKER, "services": "some"}, "services"),
+        ("broker/b1", {**BROKER, "host": "a\nb"}, "host"),
+        ("broker_state/b1", {"state": "asleep"}, "state"),
+        ("broker_state/b1", {}, "state"),
+        ("service/x", {"max_attempts": 0}, "max_attempts"),
+        ("admin/a/ann", {"hash": ""}, "hash"),
+        ("admin/a/ann", {"hash": None}, "hash"),
+        ("family/a", None, "not an object"),
+        ("family/a", [], "not an object"),
+        ("family/a", "text", "not an object"),
+        ("strange/thing", {}, "no such key"),
+    ],
+)
+def test_what_cannot_be_understood_is_said_in_words(key: str, value: Any, words: str) -> None:
+    view = read(key, value)
+    assert view.value is None
+    (warning,) = view.warnings
+    assert words in warning
+    assert "ignored" in warning
+
+
+def test_unknown_fields_are_ignored_with_a_warning() -> None:
+    view = read("service/x", {"max_attempts": 5, "colour": "red"})
+    assert view == View(ServicePolicy(max_attempts=5), ("the field 'colour' is unknown and ignored",))
+    view = read("family/a", {"b": 1, "a": 1, "default_service": {"timeout_ms": 5, "colour": "red"}})
+    assert view.value == Family(default_service=ServicePolicy(timeout_ms=5))
+    assert view.warnings == ("the fields 'a', 'b', 'default_service.colour' are unknown and ignored",)
+
+
+def test_a_warning_does_not_grow_with_what_it_is_about() -> None:
+    view = read("service/x", {f"{number:04}{'x' * 50}": 1 for number in range(1000)})
+    (warning,) = view.warnings
+    assert len(warning) < 400
+    assert "995 more" in warning

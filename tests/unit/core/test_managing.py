@@ -1,0 +1,217 @@
+"""What admins want, on its way to the steward and back: passed on unread, answered in any case, and bounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from famulus.core.clock import NEVER_NS
+from famulus.core.dispatch.managing import ANSWER_NS, OPEN_MAX, Managing
+from famulus.core.dispatch.questions import Question
+from famulus.wire import headers, inner, reasons
+
+if TYPE_CHECKING:
+    from tests.unit.core.conftest import Broker, Client
+
+NOW_NS = 10**12
+STEWARD = b"steward"
+#: What tells this steward from those before and after.
+LIFE = b"1700000000000"
+
+
+class Admins:
+    """Managing by itself, with people who ask."""
+
+    def __init__(self) -> None:
+        self.to_clients: list[list[bytes]] = []
+        self.managing = Managing(self.to_clients)
+        self.asked = 0
+
+    def ask(self, asker: bytes = b"ann", now_ns: int = NOW_NS) -> bytes:
+        """The number of the question."""
+        self.asked += 1
+        question = Question(inner.FROM_CLIENT, asker, b"envelope", b"header", b"body", now_ns)
+        question.number = self.asked.to_bytes(8, "big")
+        self.managing.ask(question, now_ns)
+        return question.number
+
+    def told(self) -> list[list[bytes]]:
+        told = self.to_clients[:]
+        self.to_clients.clear()
+        return told
+
+    def refusal(self) -> str:
+        """The code with which somebody was refused."""
+        ((asker, envelope, header, body),) = self.told()
+        assert (asker, envelope, body) == (b"ann", b"envelope", b"")
+        answer = headers.read(header)
+        assert isinstance(answer, headers.ErrorResponse)
+        return reasons.code_of(answer.reason)
+
+
+@pytest.fixture
+def admins() -> Admins:
+    return Admins()
+
+
+@pytest.fixture
+def heard(admins: Admins) -> Admins:
+    """A steward is there."""
+    admins.managing.on_steward(STEWARD, b"", b"", LIFE)
+    return admins
+
+
+def test_a_broker_without_a_steward_has_nothing_to_manage(admins: Admins) -> None:
+    admins.ask()
+    assert admins.refusal() == "not_allowed"
+    assert admins.managing.to_steward == []
+    assert len(admins.managing) == 0
+
+
+def test_what_is_asked_goes_to_the_steward_as_it_is(heard: Admins) -> None:
+    number = heard.ask()
+    assert heard.managing.to_steward == [[STEWARD, number, b"header", b"body"]]
+    assert heard.told() == []
+
+
+def test_the_answer_goes_back_as_it_is_to_who_asked(heard: Admins) -> None:
+    first, second = heard.ask(b"ann"), heard.ask(b"ben")
+    heard.managing.on_steward(STEWARD, second, b"answer", b"its body")
+    assert heard.told() == [[b"ben", b"envelope", b"answer", b"its body"]]
+    heard.managing.on_steward(STEWARD, first, b"another", b"")
+    assert heard.told() == [[b"ann", b"envelope", b"another", b""]]
+    assert len(heard.managing) == 0
+
+
+def test_an_answer_counts_once(heard: Admins) -> None:
+    number = heard.ask()
+    heard.managing.on_steward(STEWARD, number, b"answer", b"")
+    heard.told()
+    heard.managing.on_steward(STEWARD, number, b"answer", b"")
+    assert heard.told() == []
+
+
+def test_a_steward_that_says_nothing_is_answered_for(heard: Admins) -> None:
+    heard.ask()
+    assert heard.managing.next_due_ns == NOW_NS + ANSWER_NS
+    heard.managing.on_tick(NOW_NS + ANSWER_NS - 1)
+    assert heard.told() == []
+    heard.managing.on_tick(NOW_NS + ANSWER_NS)
+    assert heard.refusal() == "broker_lost"
+    assert heard.managing.next_due_ns == NEVER_NS
+
+
+def test_an_answer_that_comes_too_late_is_dropped(heard: Admins) -> None:
+    number = heard.ask()
+    heard.managing.on_tick(NOW_NS + ANSWER_NS)
+    heard.told()
+    heard.managing.on_steward(STEWARD, number, b"answer", b"")
+    assert heard.told() == []
+
+
+def test_the_first_that_is_due_is_the_next(heard: Admins) -> None:
+    heard.ask(now_ns=NOW_NS + 5)
+    heard.ask(now_ns=NOW_NS)
+    heard.ask(now_ns=NOW_NS + 9)
+    assert heard.managing.next_due_ns == NOW_NS + ANSWER_NS
+    heard.managing.on_tick(NOW_NS + ANSWER_NS + 5)
+    assert len(heard.told()) == 2
+    assert len(heard.managing) == 1
+
+
+def test_too_many_at_once_are_refused_and_the_others_are_not_forgotten(heard: Admins) -> None:
+    numbers = [heard.ask(b"others") for _ in range(OPEN_MAX)]
+    heard.ask()
+    assert heard.refusal() == "overload"
+    assert len(heard.managing.to_steward) == OPEN_MAX
+    heard.managing.on_steward(STEWARD, numbers[0], b"answer", b"")
+    heard.told()
+    heard.ask()
+    assert heard.told() == []
+    for number in numbers[1:]:
+        heard.managing.on_steward(STEWARD, number, b"answer", b"")
+    assert len(heard.told()) == OPEN_MAX - 1
+
+
+def test_while_a_steward_that_was_there_is_away_one_is_told_to_try_again(heard: Admins) -> None:
+    """Not that there is nothing to manage: somebody would believe it."""
+    heard.managing.on_steward_gone()
+    heard.ask()
+    assert heard.refusal() == "broker_lost"
+    heard.managing.on_steward(STEWARD, b"", b"", LIFE)
+    heard.ask()
+    assert heard.told() == []
+
+
+def test_what_a_lost_steward_was_asked_is_answered_when_the_time_is_up(heard: Admins) -> None:
+    heard.ask()
+    heard.managing.on_steward_gone()
+    heard.managing.on_tick(NOW_NS + ANSWER_NS)
+    assert heard.refusal() == "broker_lost"
+
+
+def test_what_a_former_steward_was_asked_is_given_up_when_the_next_one_is_there(heard: Admins) -> None:
+    """It has the same name, and would never answer: nobody should wait for that."""
+    lost = heard.ask()
+    heard.managing.on_steward(STEWARD, b"", b"", LIFE)
+    assert heard.told() == [], "the same one said that it is there, as it does once a second"
+    heard.managing.on_steward(STEWARD, b"", b"", b"1700000099999")
+    assert heard.refusal() == "broker_lost"
+    heard.managing.on_steward(STEWARD, lost, b"answer", b"")
+    assert heard.told() == []
+
+
+def test_a_new_steward_is_the_one_that_is_asked(heard: Admins) -> None:
+    heard.managing.on_steward(b"another", b"", b"", LIFE)
+    heard.ask()
+    assert heard.managing.to_steward[0][0] == b"another"
+
+
+# -- in the dispatcher ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ann(broker: Broker) -> Client:
+    return broker.client("ann")
+
+
+def test_the_whole_way(broker: Broker, ann: Client) -> None:
+    managing = broker.core.managing
+    managing.on_steward(STEWARD, b"", b"", LIFE)
+    ann.says("MANAGE", b'{"password": "x"}', b"my envelope", username="ann", command="show")
+    ((steward, number, header, body),) = managing.to_steward
+    assert (steward, body) == (STEWARD, b'{"password": "x"}')
+    assert isinstance(headers.read(header), headers.ManageRequest)
+    assert ann.hears() == []
+    managing.on_steward(STEWARD, number, headers.write("MANAGE", "RESPONSE", outcome="OK"), b"told")
+    broker.settle()
+    heard = ann.hears_one()
+    assert (heard.envelope, heard.kind, heard.fields["outcome"], heard.body) == (
+        b"my envelope",
+        "MANAGE",
+        "OK",
+        b"told",
+    )
+
+
+def test_a_broker_that_stands_alone_says_so(ann: Client) -> None:
+    ann.says("MANAGE", b"{}", username="ann", command="show")
+    heard = ann.hears_one()
+    assert (heard.kind, heard.code) == ("ERROR", "not_allowed")
+
+
+def test_the_dispatcher_wakes_up_for_who_waits(broker: Broker, ann: Client) -> None:
+    broker.core.managing.on_steward(STEWARD, b"", b"", LIFE)
+    ann.says("MANAGE", b"{}", username="ann", command="show")
+    assert broker.core.next_due_ns <= broker.now_ns + ANSWER_NS
+    broker.later(ANSWER_NS / 10**6)
+    assert ann.hears_one().code == "broker_lost"
+
+
+def test_workers_cannot_manage(broker: Broker) -> None:
+    broker.core.managing.on_steward(STEWARD, b"", b"", LIFE)
+    bob = broker.worker("bob").starts()
+    bob.says("MANAGE", username="ann", command="show")
+    assert bob.hears_one().code == "unknown_request"
+    assert broker.core.managing.to_steward == []

@@ -1,0 +1,89 @@
+"""What a worker is told of brokers, from a broker or from a file: what cannot be is left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from famulus.core.routing.book import Book, BrokerAddress
+from famulus.core.session.worker_config import BODY_BYTES_MAX, BROKERS_MAX, WorkerConfig, read_brokers, read_config
+
+
+def body(*backends: str, **more: Any) -> bytes:
+    brokers = [{"identity": f"b{number}", "backend": backend} for number, backend in enumerate(backends)]
+    return json.dumps({"family_config": {"name": "ours", "brokers": brokers}, "brokers": brokers, **more}).encode()
+
+
+def test_a_broker_writes_what_a_worker_reads() -> None:
+    book = Book(BrokerAddress("b1", "ours", "tcp://b1.example:7100", "tcp://b1.example:7101"), 1000)
+    assert read_config(book.worker_config("w", ["echo"])) == WorkerConfig(
+        "ours", ("tcp://b1.example:7101",), "tcp://b1.example:7101"
+    )
+    assert read_brokers(book.brokers()) == ("tcp://b1.example:7101",)
+
+
+def test_the_order_is_kept_and_the_preferred_one_is_found_by_its_name() -> None:
+    told = body("tcp://b:1", "tcp://[::1]:2", "ipc:///run/b3", preferred_broker="b1")
+    addresses = ("tcp://b:1", "tcp://[::1]:2", "ipc:///run/b3")
+    assert read_config(told) == WorkerConfig("ours", addresses, "tcp://[::1]:2")
+    assert read_brokers(told) == addresses
+
+
+def test_a_preferred_one_that_is_not_there_is_none() -> None:
+    told = read_config(body("tcp://b:1", preferred_broker="somebody"))
+    assert told is not None
+    assert told.preferred == ""
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "b:1",
+        "tcp://b",
+        "tcp://b:0",
+        "tcp://b:65536",
+        "tcp://b:7101 ",
+        "tcp://b c:1",
+        "tcp://b\x00:1",
+        "ipc:///run/\x07",
+        "inproc://here",
+        # What a broker listens on; for us that would be our own machine.
+        "tcp://0.0.0.0:7101",
+        "tcp://[::]:7101",
+        "tcp://*:7101",
+    ],
+)
+def test_an_address_that_leads_nowhere_is_left_out(address: str) -> None:
+    told = body(address, "tcp://b:1", preferred_broker="b0")
+    assert read_config(told) == WorkerConfig("ours", ("tcp://b:1",), "")
+    assert read_brokers(told) == ("tcp://b:1",)
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"",
+        b"config",
+        b"[]",
+        b"{}",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"family_config":null,"brokers":null}',
+        b'{"family_config":{"name":"ours"}}',
+        b'{"family_config":{"name":"ours","brokers":[5]},"brokers":["tcp://b:1"]}',
+        b'{"family_config":{"name":"ours","brokers":[]},"preferred_broker":5,"brokers":5}',
+        body("tcp://b:1", padding="x" * BODY_BYTES_MAX),
+    ],
+)
+def test_what_is_something_else_is_nothing(rubbish: bytes) -> None:
+    assert read_config(rubbish) is None
+    assert read_brokers(rubbish) == ()
+
+
+def test_a_long_list_is_cut() -> None:
+    told = read_config(body(*(f"tcp://b:{port}" for port in range(1, 1000))))
+    assert told is not None
+    assert len(told.brokers) == BROKERS_MAX
