@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from famulus.core.config.sync import MESSAGE_BYTES_MAX
@@ -141,6 +141,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)))])
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=100) | nearly.map(msgspec.msgpack.encode) | damaged())
 def test_any_bytes_are_a_letter_or_a_typed_error(data: bytes) -> None:
     found, refused = None, None

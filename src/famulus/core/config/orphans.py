@@ -7,7 +7,8 @@ from typing import Final
 from famulus.core.config.edit import SignedEdit
 
 ORPHANS_MAX: Final = 10_000
-ORPHAN_BYTES_MAX: Final = 16 * 1024 * 1024
+#: Of JSON, which takes several times as much when it is read.
+ORPHAN_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class Orphans:

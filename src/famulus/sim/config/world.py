@@ -67,7 +67,7 @@ class World:
         self.random = Random(f"config/{seed}")
         self.clock = Clock()
         self.ledger = Ledger()
-        count = brokers or self.random.choice([3, 3, 4, 5, 5, 6, 7, 8, 10, 12, BROKERS_MAX])
+        count = brokers or self.random.choice([BROKERS_MIN, 3, 4, 5, 5, 6, 7, 8, 10, 12, BROKERS_MAX])
         names = [f"broker-{number}" for number in range(count)]
         self.stewards = {name: self._steward(name, names[0]) for name in names}
         self.mesh = Mesh(self.clock, self.random, names, self._deliver)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.core.steward.conftest import PASSWORD, Network, hashed
 
@@ -648,6 +648,7 @@ some_arguments = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([*COMMANDS, "other"]), some_arguments)
 def test_whatever_an_admin_asks_there_is_an_answer(command: str, arguments: dict[str, Any]) -> None:
     desk = Desk(Network(("b1", "b2"), {}))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from famulus.core.steward.post import Identity, Post
@@ -226,6 +226,7 @@ nearly = st.tuples(
 )
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.binary(max_size=60), max_size=4)
     | st.tuples(nearly.map(msgspec.msgpack.encode), st.binary(max_size=70)).map(list)
