@@ -6,10 +6,15 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from famulus._plain import is_compiled
 
 REPOSITORY = Path(__file__).parents[1]
+
+# How long an example takes says more about the machine and its other tenants than about the code.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 def pytest_sessionstart() -> None:
