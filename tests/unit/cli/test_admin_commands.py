@@ -159,7 +159,9 @@ def test_adding_twice_and_changing_nobody(broker: PlayedBroker, famulus: Command
     for words in (("passwd", "ben"), ("remove", "ben")):
         nobody = famulus("admins", *words)
         assert (nobody.code, "ben is no admin of main" in nobody.err) == (1, True)
-    assert famulus("admins", "add", "a/b").code == 2
+    for name in ("a/b", "", "x" * 300):
+        odd = famulus("admins", "add", name)
+        assert (odd.code, "cannot be the name of an admin" in odd.err) == (2, True)
     assert broker.edits.version == 3
 
 

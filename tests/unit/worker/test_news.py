@@ -1,0 +1,66 @@
+"""What people are told of a worker, and when it is too late to wait for its first broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.session.homes import Homes
+from famulus.core.session.worker import WorkerSession
+from famulus.errors import BrokerUnreachable
+from famulus.net.link import Link
+from famulus.net.sockets import new_context
+from famulus.worker.news import News
+from famulus.worker.settings import Settings
+
+START_NS = 1000 * NS_PER_S
+DEAD = "tcp://127.0.0.1:1"
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    context = new_context()
+    link = Link(context, DEAD)
+    yield link
+    link.close()
+    context.term()
+
+
+def news_of(*homes: str, wait: bool = False) -> tuple[News, Homes]:
+    known = Homes(homes, lambda: 1.0)
+    session = WorkerSession("w1", ["echo"], 1, None, lambda: 1.0, known)
+    return News(Settings("w1", homes, connect_timeout_s=2.0, wait=wait), session, START_NS), known
+
+
+def test_a_single_broker_has_the_time_that_it_was_given(link: Link) -> None:
+    news, _ = news_of(DEAD)
+    assert news.due_ns == START_NS + 2 * NS_PER_S
+    news.tell(news.due_ns - 1, link, False)
+    with pytest.raises(BrokerUnreachable, match=rf"^no broker answers at {DEAD} \(tried for 2 s\); start one"):
+        news.tell(news.due_ns, link, False)
+
+
+def test_of_several_each_has_its_turn_and_nobody_waits_for_what_is_past(link: Link) -> None:
+    news, homes = news_of(DEAD, "tcp://127.0.0.1:2")
+    news.tell(START_NS + 2 * NS_PER_S, link, False)
+    assert news.due_ns == NEVER_NS, "the end of the round is awaited now"
+    news.note(link)
+    homes.on_lost(cut=False)
+    homes.next()
+    homes.on_lost(cut=False)
+    with pytest.raises(BrokerUnreachable):
+        news.tell(START_NS + 3 * NS_PER_S, link, False)
+
+
+def test_who_waits_is_told_of_once(link: Link, caplog: pytest.LogCaptureFixture) -> None:
+    news, _ = news_of(DEAD, wait=True)
+    for seconds in range(2, 6):
+        news.tell(START_NS + seconds * NS_PER_S, link, False)
+    assert caplog.text.count("waiting for it") == 1
+
+
+def test_who_stops_does_not_complain(link: Link) -> None:
+    news, _ = news_of(DEAD)
+    news.tell(START_NS + 60 * NS_PER_S, link, True)
