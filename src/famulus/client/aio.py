@@ -11,10 +11,10 @@ from typing import Literal, NoReturn, overload
 
 from famulus.client import connection as rules
 from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
+from famulus.client.settling import settle
 from famulus.client.threads import Body
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
-from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
 from famulus.net.link import Link
 from famulus.net.sockets import descriptor
@@ -73,9 +73,7 @@ class AsyncClient:
 
         answer = await client.request("thumbnail", image, timeout=10)
         """
-        return await self.submit(
-            service, body, timeout=timeout, priority=priority, message_id=message_id, at_least_once=at_least_once
-        )
+        return await self._submit(service, body, timeout, priority, message_id, at_least_once)
 
     def submit(
         self,
@@ -93,6 +91,17 @@ class AsyncClient:
 
         future = client.submit("report", b"2026")
         """
+        return self._submit(service, body, timeout, priority, message_id, at_least_once)
+
+    def _submit(
+        self,
+        service: str,
+        body: Body,
+        timeout: float | None,
+        priority: int,
+        message_id: str | None,
+        at_least_once: bool,
+    ) -> asyncio.Future[bytes]:
         # Most tasks of a client are of few kinds, and a kind needs to be checked only once.
         milliseconds = self._checked_kinds.get((service, timeout, priority))
         if milliseconds is None or message_id is not None:
@@ -254,14 +263,14 @@ class AsyncClient:
 
     def _follow_link(self) -> None:
         if not self._closed:
-            _settle_all(self._connection.follow_link())
+            settle(self._connection.follow_link())
             self._step()  # what waited for the connection can leave now
 
     def _step(self) -> None:
         self._step_planned = False
         if self._closed:
             return
-        _settle_all(self._connection.step())
+        settle(self._connection.step())
         self._plan()
 
     def _plan(self) -> None:
@@ -289,7 +298,7 @@ class AsyncClient:
                 self._forget(link)
         if self._timer is not None:
             self._timer.cancel()
-        _settle_all(self._connection.close())
+        settle(self._connection.close())
 
     async def __aenter__(self) -> AsyncClient:
         self._started()
@@ -299,18 +308,3 @@ class AsyncClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _settle_all(ended: list[Done]) -> None:
-    for done in ended:
-        token = done.token
-        if type(token) is Window:
-            token(done)
-            continue
-        assert isinstance(token, asyncio.Future)
-        if token.done():
-            continue  # cancelled: nobody wants to know
-        if done.outcome == "OK":
-            token.set_result(done.body)
-        else:
-            token.set_exception(error_of(done))

@@ -31,14 +31,14 @@ class Timers(Generic[T]):
     def __init__(self) -> None:
         self._buckets: dict[int, dict[Timed, None]] = {}
         self._ticks: list[int] = []
-        # A batch of tasks mostly has one instant and one time-out, and so one bucket.
-        self._last_due_ns = -1
+        # Tasks that come one after the other mostly have one time-out, and so one bucket: that of this tick.
+        self._last_tick_ns = -TICK_NS
         self._last_bucket: dict[Timed, None] = {}
 
     def set(self, item: T, due_ns: int) -> None:
         """Make `item` due at the first tick at or after `due_ns`: never early, at most one tick late."""
         assert item.bucket is None
-        if due_ns == self._last_due_ns:
+        if self._last_tick_ns - TICK_NS < due_ns <= self._last_tick_ns:
             bucket = self._last_bucket
         else:
             bucket = self._bucket_of(due_ns)
@@ -51,7 +51,7 @@ class Timers(Generic[T]):
         if bucket is None:
             bucket = self._buckets[tick] = {}
             heappush(self._ticks, tick)
-        self._last_due_ns = due_ns
+        self._last_tick_ns = tick * TICK_NS
         self._last_bucket = bucket
         return bucket
 
@@ -66,7 +66,7 @@ class Timers(Generic[T]):
     def due(self, now_ns: int) -> list[T]:
         """What is due by now, in order; it is off the wheel then."""
         due: list[T] = []
-        self._last_due_ns = -1
+        self._last_tick_ns = -TICK_NS
         while self._ticks and self._ticks[0] * TICK_NS <= now_ns:
             bucket = self._buckets.pop(heappop(self._ticks))
             for item in bucket:
@@ -82,5 +82,5 @@ class Timers(Generic[T]):
                 return tick * TICK_NS
             del self._buckets[tick]
             heappop(self._ticks)
-            self._last_due_ns = -1
+            self._last_tick_ns = -TICK_NS
         return NEVER_NS

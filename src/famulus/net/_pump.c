@@ -51,8 +51,8 @@ typedef struct {
 
     PyObject *socket_type; /* NULL until bind() */
     PyObject *error_for;   /* errno -> zmq.ZMQError */
-    PyObject *name_closed;
-    PyObject *name_underlying;
+    PyObject *closed;      /* how socket_type looks these two up; faster than by name, since it has a __getattr__ */
+    PyObject *underlying;
 } Pump;
 
 static Pump *pump_of(PyObject *module) { return (Pump *)PyModule_GetState(module); }
@@ -65,6 +65,10 @@ static void raise_zmq_error(const Pump *pump, int code) {
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
         Py_DECREF(error);
     }
+}
+
+static PyObject *get(PyObject *descriptor, PyObject *socket) {
+    return Py_TYPE(descriptor)->tp_descr_get(descriptor, socket, (PyObject *)Py_TYPE(socket));
 }
 
 /* The libzmq handle of a live socket, or NULL with an exception set. */
@@ -82,7 +86,7 @@ static void *handle_of(const Pump *pump, PyObject *socket) {
         return NULL;
     }
     /* A closed socket's handle dangles: libzmq would read freed memory. */
-    PyObject *closed = PyObject_GetAttr(socket, pump->name_closed);
+    PyObject *closed = get(pump->closed, socket);
     if (closed == NULL) {
         return NULL;
     }
@@ -94,7 +98,7 @@ static void *handle_of(const Pump *pump, PyObject *socket) {
         }
         return NULL;
     }
-    PyObject *underlying = PyObject_GetAttr(socket, pump->name_underlying);
+    PyObject *underlying = get(pump->underlying, socket);
     if (underlying == NULL) {
         return NULL;
     }
@@ -715,6 +719,16 @@ static PyObject *send_some_parcels(PyObject *module, PyObject *const *args, Py_s
 
 /* ---- binding ---- */
 
+/* A property of a type, itself and not its value; NULL with an exception set. */
+static PyObject *descriptor_of(PyObject *type, const char *name) {
+    PyObject *descriptor = PyObject_GetAttrString(type, name);
+    if (descriptor != NULL && Py_TYPE(descriptor)->tp_descr_get == NULL) {
+        Py_CLEAR(descriptor);
+        PyErr_Format(PyExc_ImportError, "pyzmq's sockets have no property %s", name);
+    }
+    return descriptor;
+}
+
 static PyObject *bind(PyObject *module, PyObject *args) {
     Pump *pump = pump_of(module);
     PyObject *path, *socket_type, *error_for;
@@ -753,24 +767,26 @@ static PyObject *bind(PyObject *module, PyObject *args) {
         /* ISO C knows no cast from object to function pointer; POSIX promises that the bytes are the same. */
         memcpy(wanted[i].target, &symbol, sizeof(symbol));
     }
+    found.closed = descriptor_of(socket_type, "closed");
+    found.underlying = found.closed ? descriptor_of(socket_type, "underlying") : NULL;
+    if (found.underlying == NULL) {
+        Py_XDECREF(found.closed);
+        return NULL;
+    }
     found.socket_type = Py_NewRef(socket_type);
     found.error_for = Py_NewRef(error_for);
-    PyObject *old_type = pump->socket_type, *old_error = pump->error_for;
+    const Pump old = *pump;
     *pump = found;
-    Py_XDECREF(old_type);
-    Py_XDECREF(old_error);
+    Py_XDECREF(old.socket_type);
+    Py_XDECREF(old.error_for);
+    Py_XDECREF(old.closed);
+    Py_XDECREF(old.underlying);
     Py_RETURN_NONE;
 }
 
 /* ---- the module ---- */
 
 static int pump_exec(PyObject *module) {
-    Pump *pump = pump_of(module);
-    pump->name_closed = PyUnicode_InternFromString("closed");
-    pump->name_underlying = PyUnicode_InternFromString("underlying");
-    if (pump->name_closed == NULL || pump->name_underlying == NULL) {
-        return -1;
-    }
     return PyModule_AddIntConstant(module, "FRAMES_MAX", FRAMES_MAX);
 }
 
@@ -778,6 +794,8 @@ static int pump_traverse(PyObject *module, visitproc visit, void *arg) {
     Pump *pump = pump_of(module);
     Py_VISIT(pump->socket_type);
     Py_VISIT(pump->error_for);
+    Py_VISIT(pump->closed);
+    Py_VISIT(pump->underlying);
     return 0;
 }
 
@@ -785,8 +803,8 @@ static int pump_clear(PyObject *module) {
     Pump *pump = pump_of(module);
     Py_CLEAR(pump->socket_type);
     Py_CLEAR(pump->error_for);
-    Py_CLEAR(pump->name_closed);
-    Py_CLEAR(pump->name_underlying);
+    Py_CLEAR(pump->closed);
+    Py_CLEAR(pump->underlying);
     return 0;
 }
 

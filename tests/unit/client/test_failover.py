@@ -173,11 +173,13 @@ class Loop(Threads):
         if self._loop.is_closed():
             return
         assert isinstance(self.client, AsyncClient)
-        self._run(self.client.close())
-        assert self.watched() == 0
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(SOON_S)
-        self._loop.close()
+        try:
+            self._run(self.client.close())
+            assert self.watched() == 0
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(SOON_S)
+            self._loop.close()
 
 
 Clients = Callable[..., Threads]

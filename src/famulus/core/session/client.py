@@ -106,6 +106,7 @@ class ClientSession:
         self._unsent: list[Done] = []
         self._timers: Timers[Done] = Timers()
         self._headers: dict[tuple[str, int, int], bytes] = {}
+        self._last_header: tuple[str, int, int, bytes] = ("", 0, 0, b"")
         #: Answers to nothing that is open: late ones, or those of a broker's former life.
         self.late = 0
         #: What is sent goes over this one.
@@ -160,7 +161,12 @@ class ClientSession:
             self._keeps = True
             if not message_id and self._new_id is not None:
                 message_id = self._new_id()
-        header = self._header(service, timeout_ms, priority, message_id)
+        # Most tasks of a client differ only in their bodies, and the same header in the same bytes is cheap for all.
+        last = self._last_header
+        if service == last[0] and timeout_ms == last[1] and priority == last[2] and not message_id:
+            header = last[3]
+        else:
+            header = self._header(service, timeout_ms, priority, message_id)
         message = [envelope, header, body]
         if at_least_once:
             pending: Done = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns)
@@ -410,7 +416,6 @@ class ClientSession:
         pending.message = _SENT
 
     def _header(self, service: str, timeout_ms: int, priority: int, message_id: str) -> bytes:
-        # Most tasks of a client differ only in their bodies, and the same header in the same bytes is cheap for all.
         key = (service, timeout_ms, priority)
         header = self._headers.get(key) if not message_id else None
         if header is None:
@@ -426,6 +431,8 @@ class ClientSession:
                 if len(self._headers) >= HEADERS_REMEMBERED:
                     self._headers.clear()
                 self._headers[key] = header
+        if not message_id:
+            self._last_header = (service, timeout_ms, priority, header)
         return header
 
 

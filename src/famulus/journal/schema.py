@@ -1,0 +1,159 @@
+"""The tables of the journal and their columns: one place for the brokers that write them and for all who read them.
+
+Knows neither Arrow nor Spark, so that a dispatcher can import it for nothing; `parquet` and the pipeline each make
+their own schema of it. A file carries VERSION and the name of its table in its metadata. A reader takes files of its
+own version and of older ones (columns that those lack are null), and leaves newer ones alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+VERSION: Final = 1
+#: Keys of the metadata of a file.
+VERSION_KEY: Final = "famulus.journal.version"
+TABLE_KEY: Final = "famulus.journal.table"
+
+
+class Kind(Enum):
+    """What a column holds."""
+
+    TEXT = "text"
+    INT = "int"  # 32 bits
+    LONG = "long"  # 64 bits
+    BOOL = "bool"
+    INSTANT = "instant"  # microseconds, UTC
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    kind: Kind
+    meaning: str
+    nullable: bool = False
+
+
+def _text(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, Kind.TEXT, meaning, nullable)
+
+
+def _int(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, Kind.INT, meaning, nullable)
+
+
+def _long(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, Kind.LONG, meaning, nullable)
+
+
+def _instant(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, Kind.INSTANT, meaning, nullable)
+
+
+#: Every row of every table begins with these.
+_WHERE: Final = (
+    _text("broker", "identity of the broker that wrote the row"),
+    _text("boot", "one life of that broker's dispatcher: a random name, new with each start"),
+    _text("family", "family of that broker"),
+)
+
+_OF_A_TASK: Final = (
+    _long("ticket", "number of the attempt, unique within a boot"),
+    _text("message_id", "id of the task, the same over all attempts and brokers"),
+    _int("attempt", "1 for the first; 0 if no worker was ever given it"),
+    _text("service", "name of the service"),
+    _text("worker", "identity of the worker that had it", nullable=True),
+    _text("client", "the client's connection, hashed"),
+    Column("at_most_once", Kind.BOOL, "whether the service promises to run a task at most once"),
+    _int("priority", "as the client gave it"),
+    _instant("arrived", "when the broker accepted the task"),
+    _instant("assigned", "when this attempt was given to a worker or a broker", nullable=True),
+    _text("delegated_from", "the broker that this one has the task from", nullable=True),
+    _text("delegated_to", "the broker that this one gave the task to", nullable=True),
+)
+
+TASKS: Final = (
+    *_WHERE,
+    *_OF_A_TASK,
+    _text("outcome", "OK, ERROR, REJECTED, UNKNOWN: the task ended with this attempt. RETRY: another one follows. "
+          "LATE: an answer to a ticket that had ended before; it was dropped"),
+    _text("reason", "code of the reason, where the outcome has one", nullable=True),
+    _instant("ended", "when this attempt ended"),
+    _long("queue_ns", "from arrival to assignment; to the end if it was never assigned"),
+    _long("service_ns", "from assignment to the end", nullable=True),
+    _long("total_ns", "from arrival to the end"),
+    _long("request_bytes", "size of the body that came"),
+    _long("response_bytes", "size of the body that went back"),
+    _long("config_version", "of the broker's config when it ended; 0 for a broker that stands alone"),
+)  # fmt: skip
+
+OPEN_TASKS: Final = (
+    *_WHERE,
+    _instant("at", "the checkpoint: once a second, whatever is open is written once in each of its states"),
+    *_OF_A_TASK,
+    _text("state", "queued, running or delegated"),
+)
+
+WORKERS: Final = (
+    *_WHERE,
+    _instant("at", "when it happened"),
+    _text("worker", "identity of the worker"),
+    _text("event", "connect, ready, slots, lost, disconnected, error_listed, cleared"),
+    _text("services", "names of its services, one per line"),
+    _int("slots", "its capacity"),
+    _int("tasks", "tasks that it had when it went", nullable=True),
+    _text("reason", "code of the reason, where there is one", nullable=True),
+)
+
+BROKERS: Final = (
+    *_WHERE,
+    _instant("at", "when it happened"),
+    _text("event", "start, stop, process_died, process_started, state, overload_on, overload_off, gap, load"),
+    _text("process", "of process_died and process_started: dispatcher, router-1, steward, ...", nullable=True),
+    _text("state", "of state: joining, active, disabled, draining", nullable=True),
+    _text("service", "of load, overload_on and overload_off", nullable=True),
+    _int("slots_free", "of load, once a second for each service that has workers or tasks", nullable=True),
+    _int("slots_busy", "of load", nullable=True),
+    _int("backlog", "of load", nullable=True),
+    _text("table", "of gap: the table that lacks rows", nullable=True),
+    _long("rows", "of gap: how many", nullable=True),
+    _text("detail", "in words: how a process died, why rows are missing", nullable=True),
+)
+
+PEERS: Final = (
+    *_WHERE,
+    _instant("at", "when it happened"),
+    _text("peer", "identity of the other broker"),
+    _text("event", "heard, lost, load (every ten seconds), delegated (tasks given to it in the last second)"),
+    _int("slots_free", "of load, over all services", nullable=True),
+    _int("slots_busy", "of load", nullable=True),
+    _int("backlog", "of load", nullable=True),
+    _long("tasks", "of delegated", nullable=True),
+    _text("service", "of delegated", nullable=True),
+)
+
+CONFIG: Final = (
+    *_WHERE,
+    _instant("at", "when it happened at this broker"),
+    _text("event", "accepted (from an admin here), applied (from elsewhere), conflict, resolved"),
+    _text("edit", "id of the edit; of conflict the highest head, of resolved the edit that ended it"),
+    _text("key", "what was edited"),
+    _text("author", "who edited"),
+    _text("accepted_by", "the broker that accepted the edit"),
+    _instant("edited", "the edit's own clock"),
+    _long("version", "number of edits that this broker has then"),
+    _text("digest", "digest over them"),
+)
+
+TABLES: Final[dict[str, tuple[Column, ...]]] = {
+    "tasks": TASKS,
+    "open_tasks": OPEN_TASKS,
+    "workers": WORKERS,
+    "brokers": BROKERS,
+    "peers": PEERS,
+    "config": CONFIG,
+}
+
+#: Which column says when: files are laid out by its date and hour.
+TIME_COLUMN: Final = {name: "ended" if name == "tasks" else "at" for name in TABLES}
