@@ -1,0 +1,26 @@
+"""The journal's tables as Arrow schemas."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pyarrow as pa
+
+from famulus.journal import schema
+from famulus.journal.schema import Kind
+
+TYPES = {
+    Kind.TEXT: pa.string(),
+    Kind.INT: pa.int32(),
+    Kind.LONG: pa.int64(),
+    Kind.BOOL: pa.bool_(),
+    # With a zone, and never in nanoseconds: Spark would read the one as local time and refuse the other.
+    Kind.INSTANT: pa.timestamp("us", tz="UTC"),
+}
+
+
+@cache
+def schema_of(table: str) -> pa.Schema:
+    """With the version and the name of the table in its metadata: so it is written into each file."""
+    fields = [pa.field(column.name, TYPES[column.kind], column.nullable) for column in schema.TABLES[table]]
+    return pa.schema(fields, {schema.VERSION_KEY: str(schema.VERSION), schema.TABLE_KEY: table})
