@@ -42,6 +42,13 @@ def test_echo_is_compared_with_a_proxy() -> None:
     assert result["ratios"]["proxy"] == pytest.approx(medians["famulus"]["rate"] / medians["proxy"]["rate"])
 
 
+def test_a_broker_of_a_network_is_measured() -> None:
+    only = ("--only", "famulus_request_64", "--rounds", "1", "--seconds", "0.3")
+    figures = measured("peers", "--network", *only)["medians"]["famulus_request_64"]
+    assert figures["tasks"] > 0
+    assert figures["cpu_us_other brokers"] >= 0
+
+
 def test_overload_keeps_the_goodput_and_rejects_the_rest() -> None:
     """The bounds are generous, since this machine may be busy with other things; the command shows the true figures."""
     result = measured("overload", "--seconds", "1.5")

@@ -18,6 +18,9 @@ def peers(
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this side (nats_request_64) or peer (nats). May be given repeatedly."),
     ] = None,
+    network: Annotated[
+        bool, typer.Option("--network", help="Our broker is one of three of a network, with stewards and peers.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(help="Write a page with bar charts to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with ratios, medians and rounds.")] = False,
 ) -> None:
@@ -32,8 +35,11 @@ def peers(
 
     Example: famulus bench peers --only famulus --only nats
     """
+    import tempfile
+
     from famulus.bench import machine
     from famulus.bench.peers.contest import Plan, contest
+    from famulus.bench.peers.network import in_network
     from famulus.bench.peers.side import UnknownSide, chosen
     from famulus.cli.bench_latency import _check_writable
 
@@ -43,9 +49,12 @@ def peers(
         raise typer.BadParameter(str(error), param_hint="--only") from None
     if html is not None:
         _check_writable(html)  # before minutes of work, not after them
-    plan = {"seconds": seconds, "rounds": rounds, "size": size, "only": only or []}
+    plan = {"seconds": seconds, "rounds": rounds, "size": size, "only": only or [], "network": network}
     facts = {"command": "peers", **machine.facts(), "plan": plan}
-    result = {**facts, **contest(Plan(seconds, rounds, size), sides, _tell)}
+    with tempfile.TemporaryDirectory(prefix="famulus-bench-") as scratch:
+        if network:
+            sides = in_network(sides, Path(scratch))
+        result = {**facts, **contest(Plan(seconds, rounds, size), sides, _tell)}
     if html is not None:
         from famulus.bench.peers.page import page
 

@@ -12,9 +12,12 @@ from famulus.bench.peers.meter import Meter
 from famulus.bench.peers.order import Order, read
 from famulus.bench.peers.peer import Peer
 
+#: Of a broker that stands alone.
+ALONE = ("--frontend-port", "0", "--backend-port", "0")
 
-def start(crew: recruit.Crew, window: int) -> str:
-    command = fleet.python("famulus", "broker", "--frontend-port", "0", "--backend-port", "0", "--drain-ms", "500")
+
+def start(crew: recruit.Crew, window: int, *arguments: str) -> str:
+    command = fleet.python("famulus", "broker", *(arguments or ALONE), "--drain-ms", "500")
     ready = recruit.server(crew, command, r"clients (\S+), workers (\S+) ")
     # Twice the window, so that it is never the backlog that is measured.
     recruit.worker(crew, fleet.python("famulus.bench.echo_worker", ready[2], str(max(64, 2 * window))))
