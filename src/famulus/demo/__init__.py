@@ -1,1 +1,6 @@
-"""`famulus demo`: one broker, two services, six workers and a murder, in less than a minute."""
+"""`famulus demo`: two families of brokers lose members and part for a while, in front of an audience of clients.
+
+`cast` says who takes part, `stage` and `actor` start and kill real processes, `relay` is the network that can be cut,
+`audience` asks and keeps accounts, `story` is what happens in which order, `verdict` says which promises were broken,
+and `screen` is what a person sees of it.
+"""

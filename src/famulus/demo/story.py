@@ -1,140 +1,114 @@
-"""The demo's story: what is started, what is asked, who is killed, and whether every promise was kept."""
+"""What happens in the demo, and in which order. Every act says what it did, and how long it took to mend."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
-import tempfile
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic
 
-from famulus import AsyncClient, OutcomeError
-from famulus.bench import fleet
-from famulus.bench.figures import percentile
+from famulus.demo.actor import DemoFailed
+from famulus.demo.audience import Audience
+from famulus.demo.cast import ANN, BOB, WORKERS
+from famulus.demo.stage import Stage, until
+from famulus.demo.verdict import AFTERMATH_S, Recovery, broken
 
-SETTINGS = """\
-heartbeat_ms = 500
+#: How long nothing happens between the acts, so that a person sees what normal looks like.
+PAUSE_S = 3.0
+#: What is allowed is more than what is usual: this machine may have other things to do.
+SUCCESS_S, REHOME_S, CONVERGE_S = 4.0, 6.0, 6.0
+CONFLICTED = "service/shout"
 
-[services.shout]
-delivery = "at_most_once"
-timeout_ms = 10000
-
-[services.digest]
-delivery = "at_least_once"
-timeout_ms = 10000
-"""
-
-WORKERS_PER_SERVICE = 3
-SLOTS = 4
-#: Of each service: tasks a second, for so long, and when one of its workers is killed.
-RATES = {"shout": 400, "digest": 100}
-SECONDS = 10.0
-KILL_AFTER_S = 4.0
-
-
-@dataclass
-class Account:
-    """What became of the tasks of one service."""
-
-    sent: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    milliseconds: list[float] = field(default_factory=list)
-    #: How long after the kill the last task ended that was not OK.
-    last_trouble_s: float = 0.0
-
-    def latency(self, share: float) -> float:
-        ordered = sorted(int(value * 1000) for value in self.milliseconds)
-        return percentile(ordered, share) / 1000
+Tell = Callable[[str], None]
 
 
 class Story:
-    def __init__(self, tell: Callable[[str], None], advance: Callable[[int], None]) -> None:
+    def __init__(self, stage: Stage, audience: Audience, tell: Tell) -> None:
+        self._stage = stage
+        self._audience = audience
         self._tell = tell
-        self._advance = advance
-        self.accounts = {service: Account() for service in RATES}
-        self._killed_at_s = 0.0
+        self.recoveries: list[Recovery] = []
+        self._worker_killed_s = self._broker_killed_s = 0.0
 
-    @property
-    def tasks(self) -> int:
-        return int(sum(RATES.values()) * SECONDS)
+    async def play(self) -> None:
+        await asyncio.sleep(PAUSE_S)
+        await self._lose_a_worker()
+        await asyncio.sleep(PAUSE_S)
+        await self._lose_a_broker()
+        await asyncio.sleep(PAUSE_S)
+        await self._bring_it_back()
+        await self._part_and_meet_again()
+        await asyncio.sleep(PAUSE_S)
 
-    def run(self) -> list[str]:
-        """Play it; the promises that were broken, which should be none."""
-        with tempfile.TemporaryDirectory() as folder, fleet.crew() as members:
-            config = Path(folder, "broker.toml")
-            config.write_text(SETTINGS)
-            frontend, backend = fleet.broker(members, "--config", str(config))
-            self._tell(f"a broker is up: clients at {frontend}, workers at {backend}")
-            victims = {service: self._start_workers(members, service, backend) for service in RATES}
-            asyncio.run(self._ask(frontend, victims))
-        return self._broken_promises()
+    def broken_promises(self) -> list[str]:
+        return broken(self._audience.accounts, self.recoveries, self._worker_killed_s, self._broker_killed_s)
 
-    def _start_workers(self, members: list[fleet.Member], service: str, backend: str) -> fleet.Member:
-        workers = []
-        for number in range(1, WORKERS_PER_SERVICE + 1):
-            name = f"{service}-{number}"
-            command = fleet.python(
-                "famulus", "worker", f"famulus.demo.workers:{service}", "--broker", backend, "--identity", name
-            )
-            workers.append(fleet.Member(name, command, "is ready", stderr=True))
-        members.extend(workers)
-        self._tell(f"{len(workers)} workers offer {service!r}, with {SLOTS} slots each")
-        return workers[0]
+    # -- the acts -----------------------------------------------------------------------------------------------
 
-    async def _ask(self, frontend: str, victims: dict[str, fleet.Member]) -> None:
-        async with AsyncClient(frontend, timeout=8.0) as client:
-            await asyncio.gather(*(self._load(client, service) for service in RATES), self._kill(victims))
+    async def _lose_a_worker(self) -> None:
+        victim = WORKERS[0]
+        successes = [self._audience.next_success(number) for number in range(2)]
+        self._worker_killed_s = monotonic()
+        self._stage.workers[victim].kill()
+        self._tell(f"worker {victim.name} is killed (kill -9) in the middle of its work")
+        await self._recovered("the next success of every client", successes, self._worker_killed_s, SUCCESS_S)
+        await self._stage.hire(victim)
+        self._recover(f"worker {victim.name} is back", self._worker_killed_s, 2 * REHOME_S)
 
-    async def _load(self, client: AsyncClient, service: str) -> None:
-        """A steady rate, whatever happens."""
-        opened: set[asyncio.Task[None]] = set()
-        start_s = monotonic()
-        for number in range(int(RATES[service] * SECONDS)):
-            await asyncio.sleep(max(0.0, start_s + number / RATES[service] - monotonic()))
-            task = asyncio.create_task(self._one(client, service, number))
-            opened.add(task)
-            task.add_done_callback(opened.discard)
-        if opened:
-            await asyncio.wait(opened)
+    async def _lose_a_broker(self) -> None:
+        """Bob, with all of his processes at once."""
+        rehomed = [actor.line("is ready again") for worker, actor in self._stage.workers.items() if worker.home is BOB]
+        success = self._audience.next_success(1)
+        self._broker_killed_s = monotonic()
+        self._stage.brokers[BOB].kill()
+        self._tell("broker bob is killed (kill -9), with all of his processes, under load")
+        await self._recovered("the next success of his client", [success], self._broker_killed_s, SUCCESS_S)
+        await self._recovered(f"his {len(rehomed)} workers serve at others", rehomed, self._broker_killed_s, REHOME_S)
 
-    async def _one(self, client: AsyncClient, service: str, number: int) -> None:
-        account = self.accounts[service]
-        account.sent += 1
-        sent_s = monotonic()
+    async def _bring_it_back(self) -> None:
+        started_s = monotonic()
+        await self._stage.start(BOB)
+        await until("bob's config", self._same_config, 3 * CONVERGE_S)
+        self._tell(f"broker bob is back, with the config that the others have, after {monotonic() - started_s:.1f} s")
+        # What still ends badly because of the kill is not to be blamed on what comes next.
+        await asyncio.sleep(max(0.0, self._broker_killed_s + AFTERMATH_S - monotonic()))
+
+    async def _part_and_meet_again(self) -> None:
+        await self._stage.part()
+        self._tell("the brokers are parted: none hears of another")
+        await self._stage.admin(ANN, "config", "set", CONFLICTED, "timeout_ms=5000")
+        await self._stage.admin(BOB, "config", "set", CONFLICTED, "timeout_ms=9000")
+        self._tell(f"an admin sets {CONFLICTED} to 5000 ms at ann, and to 9000 ms at bob")
+        self._stage.heal()
+        healed_s = monotonic()
+        await until("one config for all", self._same_config, 3 * CONVERGE_S)
+        self._recover("after they met again: one config everywhere, both edits kept", healed_s, CONVERGE_S)
+        heads = (await self._stage.shown(ANN)).keys[CONFLICTED].heads
+        if len(heads) != 2:
+            raise DemoFailed(f"the conflict over {CONFLICTED} was not seen")
+        await self._stage.admin(BOB, "config", "resolve", CONFLICTED, "--choose", heads[0].id, "--wait", "10")
+        if (await self._stage.shown(ANN)).conflicts:
+            raise DemoFailed(f"the conflict over {CONFLICTED} was not resolved")
+        self._tell(f"the conflict over {CONFLICTED} was listed, and an admin resolved it")
+
+    # -- seeing -------------------------------------------------------------------------------------------------
+
+    async def _same_config(self) -> bool:
+        shown = await asyncio.gather(*(self._stage.shown(broker) for broker in (ANN, BOB)))
+        return len({each.digest for each in shown}) == 1
+
+    async def _recovered(
+        self, what: str, instants: list[asyncio.Future[float]], since_s: float, allowed_s: float
+    ) -> None:
         try:
-            await client.request(service, f"task {number}")
-            outcome = "OK"
-        except OutcomeError as error:
-            outcome = error.outcome
-            account.reasons[error.code] += 1
-            account.last_trouble_s = monotonic() - self._killed_at_s
-        account.outcomes[outcome] += 1
-        account.milliseconds.append((monotonic() - sent_s) * 1000)
-        self._advance(1)
+            async with asyncio.timeout(3 * allowed_s):
+                last_s = max(await asyncio.gather(*instants))
+        except TimeoutError:
+            raise DemoFailed(f"{what} did not happen within {3 * allowed_s:.0f} s") from None
+        self._note(Recovery(what, last_s - since_s, allowed_s))
 
-    async def _kill(self, victims: dict[str, fleet.Member]) -> None:
-        await asyncio.sleep(KILL_AFTER_S)
-        self._killed_at_s = monotonic()
-        for member in victims.values():
-            member.signal(signal.SIGKILL)
-        names = " and ".join(member.name for member in victims.values())
-        self._tell(f"killed {names} (kill -9) in the middle of their work")
+    def _recover(self, what: str, since_s: float, allowed_s: float) -> None:
+        self._note(Recovery(what, monotonic() - since_s, allowed_s))
 
-    def _broken_promises(self) -> list[str]:
-        broken = []
-        for service, account in self.accounts.items():
-            if sum(account.outcomes.values()) != account.sent:
-                broken.append(f"{service}: a task has no outcome")
-            if failed := account.outcomes["ERROR"] + account.outcomes["REJECTED"]:
-                broken.append(f"{service}: {failed} tasks failed: {dict(account.reasons)}")
-            if account.outcomes["UNKNOWN"] > SLOTS:
-                broken.append(f"{service}: more tasks are UNKNOWN than the killed worker could have had")
-        if self.accounts["digest"].outcomes["UNKNOWN"]:
-            broken.append("digest: an at-least-once task was not given to another worker")
-        if self.accounts["shout"].last_trouble_s > 2.0:
-            broken.append("shout: a task of the killed worker waited more than 2 s for its outcome")
-        return broken
+    def _note(self, recovery: Recovery) -> None:
+        self.recoveries.append(recovery)
+        self._tell(f"  {recovery.what}: {recovery.seconds:.2f} s")

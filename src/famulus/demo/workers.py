@@ -6,9 +6,13 @@ import hashlib
 import time
 
 from famulus import Worker
+from famulus.demo.cast import SERVICES, SLOTS
 
-shout = Worker(slots=4)
-digest = Worker(slots=4)
+FAILS_EVERY = {service.name: service.fails_every for service in SERVICES}["moody"]
+
+shout = Worker(slots=SLOTS)
+digest = Worker(slots=SLOTS)
+moody = Worker(slots=SLOTS)
 
 
 @shout.service("shout")
@@ -19,5 +23,13 @@ def _shout(body: bytes) -> bytes:
 
 @digest.service("digest")
 def _digest(body: bytes) -> str:
-    time.sleep(0.02)
+    time.sleep(0.04)
     return hashlib.sha256(body).hexdigest()
+
+
+@moody.service("moody")
+def _moody(body: bytes) -> bytes:
+    """The body is a number."""
+    if int(body) % FAILS_EVERY == 0:
+        raise ValueError("not in the mood")
+    return body

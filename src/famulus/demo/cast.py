@@ -1,0 +1,63 @@
+"""Who takes part in the demo, and what is asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+ADMIN: Final = "ada"
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    name: str
+    family: str
+    number: int
+
+    @property
+    def known_host(self) -> str:
+        """Where all others find it: there a relay listens, which the demo can cut."""
+        return f"127.0.10.{self.number}"
+
+    @property
+    def own_host(self) -> str:
+        """Where it really listens. All of 127.0.0.0/8 is this machine."""
+        return f"127.0.20.{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    name: str
+    delivery: str
+    per_second: int
+    #: One in so many tasks fails, as a promise to the audience; 0 means none.
+    fails_every: int
+    what: str
+
+
+ANN: Final = Broker("ann", "main", 1)
+BOB: Final = Broker("bob", "main", 2)
+CID: Final = Broker("cid", "reserve", 3)
+BROKERS: Final = (ANN, BOB, CID)
+
+SERVICES: Final = (
+    Service("shout", "at_most_once", 200, 0, "fast"),
+    Service("digest", "at_least_once", 40, 0, "slow"),
+    Service("moody", "at_most_once", 40, 10, "fails at times"),
+)
+SLOTS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    name: str
+    service: str
+    #: Its preferred broker.
+    home: Broker
+
+
+WORKERS: Final = tuple(
+    Worker(f"{service.name}-{number}", service.name, home)
+    for service in SERVICES
+    for number, home in enumerate((ANN, BOB, CID), 1)
+)
