@@ -41,8 +41,15 @@ PROGRAMS = {
 #: Commands that are not run, each with the reason.
 EXEMPT = {
     "./famulus test": "it would run this very test again",
-    "./famulus demo": "it takes ten seconds of its own; tests/processes/test_bench_and_demo.py plays it",
+    "./famulus demo": "it takes half a minute of its own; tests/processes/test_bench_and_demo.py plays it",
+    "./famulus admins passwd": "it asks at the terminal",
+    "./famulus admins passwd ben --family london": "it asks at the terminal",
+    "./famulus config resolve service/echo --choose 3b8b1e": "it needs brokers that were parted, as in test_network.py",
+    "./famulus config resolve service/echo --value '{\"timeout_ms\": 4000}'": "the same",
 }
+
+#: Ids of edits that stand in the docs: which of the edits of their key they are.
+EDITS = {"70e801288f4c": -1, "70e801": 0, "9e7ec4": 1}
 
 
 def free_ports(count: int) -> list[int]:
@@ -177,12 +184,17 @@ class Running:
                 self._process.wait()
 
 
+def begins(command: str, beginning: str) -> bool:
+    """In whole words."""
+    return f"{command} ".startswith(f"{beginning} ")
+
+
 def as_run(command: str, env: dict[str, str]) -> str:
     """What is really run for a command of the docs."""
     for pattern, replacement in SHORTENED:
         command = re.sub(pattern, replacement, command)
     for beginning, addition in ADDED.items():
-        if command.startswith(beginning) and "--check" not in command and "--folder" not in command:
+        if begins(command, beginning) and "--check" not in command and "--folder" not in command:
             command = f"{command} {addition}"
     for program, real in PROGRAMS.items():
         if command.split()[0] == program:
@@ -196,14 +208,15 @@ def server_of(command: str) -> tuple[str, int] | None:
     """The ready line and the exit code of a command that serves."""
     if any(flag in command for flag in NO_SERVERS):
         return None
-    return next((rest for beginning, *rest in SERVERS if command.startswith(beginning)), None)  # type: ignore[return-value]
+    return next((rest for beginning, *rest in SERVERS if begins(command, beginning)), None)  # type: ignore[return-value]
 
 
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """An environment that names a broker of our own."""
-    named = {"FAMULUS_FRONTEND": "-", "FAMULUS_BACKEND": "-", "FAMULUS_ADMIN_PASSWORD": "only for this test"}
-    plain = {**os.environ, "PYTHONUNBUFFERED": "1", **named}
+    addresses = {"FAMULUS_FRONTEND": "-", "FAMULUS_BACKEND": "-"}
+    admin = {"FAMULUS_ADMIN": "ann", "FAMULUS_ADMIN_PASSWORD": "only for this test"}
+    plain = {**os.environ, "PYTHONUNBUFFERED": "1", **addresses, **admin}
     broker = Running(as_run("./famulus broker", plain), tmp_path_factory.mktemp("broker"), plain)
     try:
         ready = broker.wait_for_line(SERVERS[0][1])
@@ -213,8 +226,20 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         broker.close()
 
 
+def with_true_ids(command: str, folder: Path, env: dict[str, str]) -> str:
+    """The ids of edits in the docs are made up; here are those of the network at hand."""
+    for made_up, number in EDITS.items():
+        if re.search(rf"\b{made_up}\b", command):
+            key = next(word for word in command.split() if "/" in word and not word.startswith("./"))
+            asked = as_run(f"./famulus config history {key} --json", env)
+            told = subprocess.run(["sh", "-c", asked], cwd=folder, env=env, capture_output=True, text=True, check=True)
+            command = re.sub(rf"\b{made_up}\b", json.loads(told.stdout)["edits"][number]["id"], command)
+    return command
+
+
 def write_files(page: Path, folder: Path) -> None:
     (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "ben.txt").write_text("a password of his own\n")
     for block in blocks_of(page):
         if block.file_name:
             (folder / block.file_name).write_text(block.text, "utf-8")
@@ -229,14 +254,17 @@ def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, env: dict[st
             if command in EXEMPT:
                 continue
             assert command.split()[0] in PROGRAMS, f"{command!r} is neither run nor exempt"
-            running = Running(as_run(command, env), tmp_path, env)
+            running = Running(as_run(with_true_ids(command, tmp_path, env), env), tmp_path, env)
             closing.callback(running.close)
             server = server_of(command)
             if server is None:
                 assert running.wait(COMMAND_S) == 0, f"{command}:\n{running.said}"
             else:
-                running.wait_for_line(server[0])
+                ready = running.wait_for_line(server[0])
                 servers.append((running, server[1]))
+                if command.startswith("./famulus broker --folder") and "--join" not in command:
+                    # The first broker of a network: what follows on the page is about it.
+                    env = {**env, "FAMULUS_FRONTEND": ready[1], "FAMULUS_BACKEND": ready[2]}
         for running, code in reversed(servers):
             assert running.stop() == code, f"{running.command}:\n{running.said}"
 
