@@ -76,9 +76,11 @@ def broker(
     }
     if join is not None:
         _join(folder, join, secret_file, load(config, flags))
+    from_family: dict[str, object] = {}
     if folder is not None:
-        flags |= _from_folder(folder)
-    settings = load(config, flags)
+        from_network, from_family = _from_folder(folder)
+        flags |= from_network
+    settings = load(config, flags, from_family)
     if check:
         _show(settings)
         return
@@ -111,12 +113,12 @@ def _join(folder: Path | None, address: str, secret_file: Path | None, settings:
     typer.echo(f"{settings.identity} is a member of network {network[:12]}", err=True)
 
 
-def _from_folder(folder: Path) -> dict[str, object]:
-    """What the network's config says about the broker of this folder."""
+def _from_folder(folder: Path) -> tuple[dict[str, object], dict[str, object]]:
+    """What the network's config says about the broker of this folder, and what about its family."""
     from famulus.broker.membership import look
 
-    network, _, broker = look(folder)
-    return {
+    network, config, broker = look(folder)
+    own: dict[str, object] = {
         "folder": str(folder.resolve()),
         "identity": network.identity,
         "family": broker.family,
@@ -126,6 +128,7 @@ def _from_folder(folder: Path) -> dict[str, object]:
         "config_pub_port": broker.config_pub_port,
         "peer_port": broker.peer_port,
     }
+    return own, {"drain_ms": config.family(broker.family).drain_ms}
 
 
 def _say_ready(settings: Settings) -> None:

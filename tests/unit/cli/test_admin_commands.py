@@ -188,11 +188,29 @@ def test_error_workers_are_listed_and_forgiven(broker: PlayedBroker, famulus: Co
     broker.faulty |= {name: {"faults": 5, "ignored_s": 7.6} for name in ("w1", "w2", "w3")}
     assert famulus("errors", "list").out.splitlines()[0] == "w1  5 faults  ignored for 8 s more"
     listed = famulus("errors", "list", "--json").json["workers"]
-    assert listed[0] == {"identity": "w1", "faults": 5, "ignored_s": 7.6}
+    assert listed[0] == {"identity": "w1", "faults": 5, "ignored_s": 7.6, "by": ""}
     assert famulus("errors", "clear", "w1").out == "1 worker forgiven\n"
     assert list(broker.faulty) == ["w2", "w3"]
     assert famulus("errors", "clear", "--json").json == {"cleared": 2}
     assert broker.faulty == {}
+
+
+def test_a_worker_is_put_on_the_list_of_the_family(broker: PlayedBroker, famulus: Command) -> None:
+    broker.put("family/main", {"heartbeat_ms": 700})
+    assert famulus("errors", "add", "w1").out.startswith("accepted")
+    assert famulus("errors", "add", "w2", "--family", "main").code == 0
+    assert broker.value("family/main") == {"heartbeat_ms": 700, "error_workers": ["w1", "w2"]}
+    assert famulus("errors", "add", "w1").out == "w1 is on the list of family/main already; nothing was sent\n"
+    missing = famulus("errors", "add", "w1", "--family", "nobodys")
+    assert (missing.code, missing.err) == (1, "famulus: there is no family/nobodys in the config\n")
+
+
+def test_who_is_named_in_the_config_is_told_apart(
+    broker: PlayedBroker, famulus: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = [{"identity": "w1", "by": "family/main"}]
+    monkeypatch.setattr(broker, "_on_errors", lambda user: {"workers": workers})
+    assert famulus("errors", "list").out == "w1  named in the config  by family/main\n"
 
 
 def test_a_broker_that_does_not_count_whom_it_forgives(

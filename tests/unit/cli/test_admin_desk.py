@@ -41,6 +41,7 @@ COMMANDS = [
     ("admins", "add", "ben"),
     ("admins", "remove", "ann"),
     ("admins", "passwd"),
+    ("errors", "add", "w1"),
     ("errors", "list"),
     ("errors", "clear"),
 ]

@@ -219,7 +219,7 @@ class WorkerSession:
             self._ask_or_leave(now_ns)
         elif self.state is State.ASKING:
             self._leave(now_ns, cut=False)
-        elif self.state is State.READY and code == reasons.DISABLED and not self.move():
+        elif self.state is State.READY and code in (reasons.DISABLED, reasons.NO_SERVICE) and not self.move():
             # It has no more tasks for us, and we know of nobody else; it may.
             self._ask_for_brokers()
 
