@@ -8,7 +8,7 @@ from typing import Any
 
 from famulus.broker.folder import Folder, Network
 from famulus.broker.keys import BrokerKey, Secret, new_secret
-from famulus.broker.membership import fill, new, nonce
+from famulus.broker.membership import fill, new, nonce, own_key
 from famulus.broker.passwords import hash_password
 from famulus.core.config import schema
 from famulus.core.config.clock import HybridClock
@@ -33,7 +33,7 @@ def found(path: Path, identity: str, place: dict[str, Any], admin: str, password
     hashed = hash_password(password)
     folder = Folder(path)
     with new(folder):
-        key = BrokerKey.create(folder.key)
+        key = own_key(folder)
         wishes = {
             f"broker/{identity}": value | {"public_key": key.public},
             f"family/{family}": {},

@@ -180,6 +180,29 @@ def test_oneself_is_removed_by_force_only_and_not_waited_for(broker: PlayedBroke
     assert famulus("admins", "list").code == 4
 
 
+# -- trusted keys -------------------------------------------------------------------------------------------------
+
+KEY = "ab" * 32
+
+
+def test_a_key_is_trusted_for_a_family_and_a_name(broker: PlayedBroker, famulus: Command) -> None:
+    assert famulus("broker-admin", "trust", KEY).code == 0
+    assert broker.value(f"trusted_key/{KEY}") == {"family": "main"}
+    assert "trusted already" in famulus("broker-admin", "trust", KEY).out
+    famulus("broker-admin", "trust", KEY, "--identity", "b2", "--family", "other")
+    assert broker.value(f"trusted_key/{KEY}") == {"family": "other", "identity": "b2"}
+    assert famulus("broker-admin", "distrust", KEY).code == 0
+    assert broker.value(f"trusted_key/{KEY}") is None
+    assert famulus("broker-admin", "distrust", KEY).code == 1
+
+
+@pytest.mark.parametrize("key", ["ab", KEY.upper(), KEY + "0", "g" * 64])
+def test_what_is_no_key_is_not_trusted(broker: PlayedBroker, famulus: Command, key: str) -> None:
+    refused = famulus("broker-admin", "trust", key)
+    assert (refused.code, "64 digits" in refused.err) == (2, True)
+    assert broker.commands() == []
+
+
 # -- errors -------------------------------------------------------------------------------------------------------
 
 
