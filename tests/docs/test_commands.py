@@ -90,7 +90,7 @@ SERVERS = (
     (".venv/bin/python examples/plain_worker.py", r"^ready", -signal.SIGTERM),  # it looks after no signals
 )
 #: Except when they are asked for something else.
-NO_SERVERS = ("--check", "--help")
+NO_SERVERS = ("--check", "--help", "--show-key")
 
 READY_S = 20.0
 COMMAND_S = 60.0

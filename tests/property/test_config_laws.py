@@ -16,6 +16,7 @@ from famulus.core.config.edit import Edit, SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import effective
 from famulus.core.config.sync import Edits, Ids, Summary, Want
+from famulus.core.steward.books import book_of
 from famulus.errors import ProtocolError
 from famulus.sim.config.pen import Pen, root_pen
 from famulus.sim.config.signing import verify
@@ -297,5 +298,8 @@ def test_whatever_the_edits_are_they_amount_to_something(case: Case) -> None:
         order = config.fallback_order(name)
         assert len(set(order)) == len(order)
         assert name not in order
-        assert msgspec.json.encode(config.worker_view("w", ["x"], name))
-    assert msgspec.json.encode(config.public_view())
+    for identity in config.brokers:
+        book = book_of(config, identity, [], 1)
+        assert book is not None
+        assert book.worker_config("w", ["x"])
+        assert config.fallbacks_of(identity) is not None

@@ -129,11 +129,13 @@ class Seen(Struct, frozen=True):
 
 
 class ErrorWorker(Struct, frozen=True):
-    """A worker that kept breaking the protocol."""
+    """A worker that kept breaking the protocol, or that the config names."""
 
     identity: str
     faults: int = 0
     ignored_s: float = 0.0
+    #: The key of the config whose `error_workers` name it; empty where it is the broker's own finding.
+    by: str = ""
 
 
 class ErrorWorkers(Struct, frozen=True):
@@ -143,6 +145,8 @@ class ErrorWorkers(Struct, frozen=True):
 class Cleared(Struct, frozen=True):
     #: How many; only that it was done, from a broker that does not count them.
     cleared: int | bool
+    #: The edits that took them off the lists of the config.
+    edits: tuple[str, ...] = ()
 
 
 class _Refusal(Struct, frozen=True):

@@ -169,6 +169,8 @@ class Dispatching:
             return
         if message[2] == inner.FORGIVE:
             self._core.forgive(message[3])
+        elif message[2] == inner.IGNORE:
+            self._core.ignore(now_ns, inner.read_names(message[3]))
         elif message[2] == inner.PEERS:
             identity, offers = inner.read_peers(message[3])
             self._core.on_peers(now_ns, identity, [Offer(*offer) for offer in offers])

@@ -71,6 +71,11 @@ class Folder:
             except FileNotFoundError:
                 return True
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether all that is here is a key, which others may trust already."""
+        return self.key.exists() and set(os.listdir(self.path)) <= {LOCK, self.key.name}
+
     def create(self) -> None:
         """Make the folder, or take over one that is empty."""
         if not self.is_empty:

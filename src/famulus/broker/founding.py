@@ -6,11 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from famulus.broker.folder import Folder, Network
 from famulus.broker.keys import BrokerKey, Secret, new_secret
-from famulus.broker.membership import fill, new, nonce
+from famulus.broker.membership import fill, new, nonce, own_key
 from famulus.broker.passwords import hash_password
 from famulus.core.config import schema
 from famulus.core.config.clock import HybridClock
@@ -22,6 +20,8 @@ from famulus.errors import SettingsError
 
 #: In the place of a key while there is none.
 NO_KEY = "0" * 64
+#: What a broker says of itself; whatever else its config may hold is for admins to say.
+PLACE = ("family", "host", "public_key", "frontend_port", "backend_port", "config_pub_port", "peer_port", "services")
 
 
 def found(path: Path, identity: str, place: dict[str, Any], admin: str, password: str) -> tuple[str, Secret]:
@@ -33,7 +33,7 @@ def found(path: Path, identity: str, place: dict[str, Any], admin: str, password
     hashed = hash_password(password)
     folder = Folder(path)
     with new(folder):
-        key = BrokerKey.create(folder.key)
+        key = own_key(folder)
         wishes = {
             f"broker/{identity}": value | {"public_key": key.public},
             f"family/{family}": {},
@@ -72,8 +72,7 @@ def checked_place(identity: str, place: dict[str, Any]) -> dict[str, Any]:
     ports = [broker.frontend_port, broker.backend_port, broker.config_pub_port, broker.peer_port]
     if len(set(ports)) < len(ports):
         raise SettingsError(f"a broker needs four different ports, not {', '.join(map(str, ports))}")
-    told: dict[str, Any] = msgspec.to_builtins(broker)
-    return told
+    return {field: getattr(broker, field) for field in PLACE}
 
 
 def _is_plain(name: str) -> bool:

@@ -1,6 +1,8 @@
-"""Makes a broker a member of a network that it knows one address of: it proves that it has the secret, and is told all.
+"""Makes a broker a member of a network that it knows one address of: it shows that it may join, and is told all.
 
-Both sides prove it: the network to the newcomer, too, so that it does not fall for somebody who only listens there.
+With the secret both sides prove that they have it: the network to the newcomer, too, so that it does not fall for
+somebody who only listens there. Without, the network goes by the newcomer's key, which an admin has made a trusted one;
+and the newcomer by the network's id, if it was told.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 from famulus.broker import keys
 from famulus.broker.folder import Folder, Network
 from famulus.broker.founding import checked_place
-from famulus.broker.membership import fill, new, nonce
+from famulus.broker.membership import fill, new, nonce, own_key, prepare
 from famulus.core.clock import NS_PER_S
 from famulus.core.config import sync
 from famulus.core.config.edit_set import EditSet, network_of
@@ -38,16 +40,25 @@ def join(
     secret: str,
     within_s: float,
     say: Callable[[str], None],
+    network: str = "",
 ) -> str:
-    """Fill the folder as a member's; the network's id."""
+    """Fill the folder as a member's; the network's id. Without a secret, the folder's key has to be a trusted one.
+
+    `network` is how that id has to begin.
+    """
     checked_place(identity, place)
+    if not secret:
+        # The key that is refused now is the one that an admin will trust: it has to be there at the next try.
+        prepare(path)
     folder = Folder(path)
     with new(folder):
-        key = keys.BrokerKey.create(folder.key)
+        key = own_key(folder)
         talk = _Talk(address, identity, key, within_s)
         try:
             say(f"asking the broker at {address} to let {identity} join")
             root = talk.ask_to_join(checked_place(identity, place | {"public_key": key.public}), secret)
+            if not network_of(root).startswith(network):
+                raise SettingsError(f"the broker at {address} belongs to another network: {network_of(root)[:12]}")
             say("known; taking over the config")
             edits = talk.pull(root)
         finally:
@@ -76,17 +87,18 @@ class _Talk:
         self._waiting.watch(self._socket)
 
     def ask_to_join(self, value: dict[str, Any], secret: str) -> str:
-        """The root's public key, from somebody who has the secret, too."""
+        """The root's public key, from somebody who has the secret, too, if we have it."""
         once = nonce()
         parts = (self._identity.encode(), self._key.public.encode(), once.encode())
-        proof = keys.prove(secret, JOINER, *parts)
+        proof = keys.prove(secret, JOINER, *parts) if secret else b""
         post = self._post("")
         for content in self._exchange(lambda: post.write(peers.Join(value, once, proof))):
             if isinstance(content, peers.Refused):
-                raise SettingsError(f"the network will not have this broker: {content.reason}")
+                remedy = "" if secret else "; or join with the secret (--secret-file)"
+                raise SettingsError(f"the network will not have this broker: {content.reason}{remedy}")
             if isinstance(content, peers.Joined) and content.nonce == once:
                 expected = keys.prove(secret, MEMBER, content.root.encode(), *parts)
-                if hmac.compare_digest(expected, content.proof):
+                if not secret or hmac.compare_digest(expected, content.proof):
                     return content.root
         raise self._nobody()
 

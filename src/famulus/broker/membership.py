@@ -48,7 +48,9 @@ class Membership:
         self._log.append(map(_encode, edits))
 
     def secret(self) -> Secret:
-        return read_secret(secret_path(self.folder))
+        """Empty for a broker that joined by its key, and was never told."""
+        path = secret_path(self.folder)
+        return read_secret(path) if path.exists() else Secret("")
 
     def close(self) -> None:
         self._log.close()
@@ -67,21 +69,39 @@ def _readable(records: list[bytes]) -> list[SignedEdit]:
 @contextmanager
 def new(folder: Folder) -> Iterator[None]:
     """A folder that becomes a member's here, or is as empty as before: nothing is in the way of the next try."""
-    folder.create()
+    prepared = folder.is_prepared
+    if not prepared:
+        folder.create()
     try:
         yield
     except BaseException:
-        for part in (folder.key, secret_path(folder), folder.edits, folder.network):
+        for part in (secret_path(folder), folder.edits, folder.network):
             part.unlink(missing_ok=True)
+        if not prepared:
+            folder.key.unlink(missing_ok=True)
         raise
+
+
+def own_key(folder: Folder) -> BrokerKey:
+    """The key that was prepared for this folder's broker, or else a new one."""
+    return BrokerKey.load(folder.key) if folder.key.exists() else BrokerKey.create(folder.key)
+
+
+def prepare(path: Path) -> str:
+    """The public key of the broker of this folder. In a new folder it gets one, so that others can trust it."""
+    folder = Folder(path)
+    if not folder.key.exists():
+        folder.create()
+    return own_key(folder).public
 
 
 def fill(folder: Folder, network: Network, edits: list[SignedEdit], secret: str) -> None:
     """Put what a member needs into a folder that has its key already."""
     path = secret_path(folder)
-    with plainly(path, "cannot be written"):
-        path.touch(0o600)
-        path.write_text(secret + "\n")
+    if secret:
+        with plainly(path, "cannot be written"):
+            path.touch(0o600)
+            path.write_text(secret + "\n")
     with EditLog(folder.edits) as log:
         log.append(map(_encode, edits))
     # Last: a folder with this file in it is whole.

@@ -91,6 +91,8 @@ class Stewarding:
         self._books = sockets.inside_pub_bound(context, f"ipc://{ipc}/book")
         self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
         self._lines: dict[str, _Line] = {}
+        #: Where we hear news that no peer of ours publishes.
+        self._more_news: set[str] = set()
         self._waiting = Waiting()
         for source in (self._peers, self._published, self._dispatcher, lifeline.fd):
             self._waiting.watch(source)
@@ -244,7 +246,8 @@ class Stewarding:
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
             offers = inner.write_peers(core.me.name, offers_of(core.config, core.me.name, core.alive(now_ns)))
-            send_some(self._dispatcher, [[b"", inner.PEERS, offers]])
+            ignored = inner.write_names(list(core.config.error_workers(core.me.name)))
+            send_some(self._dispatcher, [[b"", inner.PEERS, offers], [b"", inner.IGNORE, ignored]])
             book = book_of(core.config, core.me.name, core.alive(now_ns), self._epoch)
             if book is None and self._book is not None:
                 # We were removed from the network: what we were told last holds, but we take nothing new.
@@ -273,6 +276,22 @@ class Stewarding:
         for identity, (address, published) in wanted.items():
             if identity not in self._lines:
                 self._connect(identity, address, published)
+        self._hear_more()
+
+    def _hear_more(self) -> None:
+        """The `config_sub_ports` of our config, but no place twice, and not our own."""
+        core = self._core
+        own = core.config.brokers.get(core.me.name)
+        wanted = {sockets.address(own.host, port) for port in own.config_sub_ports} if own is not None else set()
+        wanted -= {line.published for line in self._lines.values()}
+        if own is not None:
+            wanted.discard(_addresses(own)[1])
+        for address in self._more_news - wanted:
+            if address not in [line.published for line in self._lines.values()]:
+                self._published.disconnect(address)
+        for address in wanted - self._more_news:
+            sockets.connect(self._published, address)
+        self._more_news = wanted
 
     def _connect(self, identity: str, address: str, published: str) -> None:
         dealer = sockets.outside_dealer(self._context, heartbeats=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,11 +38,21 @@ def broker(
         str | None, typer.Option(metavar="HOST:PORT", help="Join the network of the broker with this peer port.")
     ] = None,
     secret_file: Annotated[
-        Path | None, typer.Option(help="With --join: the network's secret. [default: FAMULUS_JOIN_SECRET]")
+        Path | None,
+        typer.Option(
+            help="With --join: the network's secret. Without it, the broker's key has to be trusted there. "
+            "[default: FAMULUS_JOIN_SECRET]"
+        ),
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option(metavar="ID", help="With --join: how the network's id begins. [default: any network]")
     ] = None,
     family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None,
     config_pub_port: Annotated[int | None, typer.Option(help="For news of the config. [default: 7102]")] = None,
     peer_port: Annotated[int | None, typer.Option(help="For other brokers. [default: 7103]")] = None,
+    show_key: Annotated[
+        bool, typer.Option("--show-key", help="Only show the public key of the folder's broker; a new folder gets one.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the settings, and show them.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -58,10 +69,15 @@ def broker(
     famulus broker --config broker.toml --routers 2
 
     famulus broker --folder ./b2 --join 10.0.0.7:7103 --secret-file secret --host 10.0.0.8
+
+    famulus broker --folder ./b2 --show-key
     """
     from famulus.broker.settings import load
     from famulus.cli.logs import set_up_logs
 
+    if show_key:
+        _show_key(folder)
+        return
     flags: dict[str, object] = {
         "identity": identity,
         "host": host,
@@ -75,10 +91,12 @@ def broker(
         "peer_port": peer_port,
     }
     if join is not None:
-        _join(folder, join, secret_file, load(config, flags))
+        _join(folder, join, secret_file, network or "", load(config, flags))
+    from_family: dict[str, object] = {}
     if folder is not None:
-        flags |= _from_folder(folder)
-    settings = load(config, flags)
+        from_network, from_family = _from_folder(folder)
+        flags |= from_network
+    settings = load(config, flags, from_family)
     if check:
         _show(settings)
         return
@@ -88,7 +106,16 @@ def broker(
     Supervisor(settings).run(_say_ready)
 
 
-def _join(folder: Path | None, address: str, secret_file: Path | None, settings: Settings) -> None:
+def _show_key(folder: Path | None) -> None:
+    from famulus.broker.membership import prepare
+    from famulus.errors import SettingsError
+
+    if folder is None:
+        raise SettingsError("--show-key needs a --folder: that of a broker, or a new one")
+    typer.echo(prepare(folder))
+
+
+def _join(folder: Path | None, address: str, secret_file: Path | None, network: str, settings: Settings) -> None:
     from famulus.broker.joining import join
     from famulus.broker.membership import read_secret
     from famulus.errors import SettingsError
@@ -96,8 +123,6 @@ def _join(folder: Path | None, address: str, secret_file: Path | None, settings:
     if folder is None:
         raise SettingsError("--join needs a --folder, a new one, for what the broker is to keep")
     secret = read_secret(secret_file) if secret_file is not None else os.environ.get("FAMULUS_JOIN_SECRET", "")
-    if not secret:
-        raise SettingsError("--join needs the network's secret: --secret-file, or FAMULUS_JOIN_SECRET")
     place = {
         "family": settings.family if settings.family != "default" else "main",
         "host": settings.advertised_host or settings.host,
@@ -107,16 +132,17 @@ def _join(folder: Path | None, address: str, secret_file: Path | None, settings:
         "peer_port": settings.peer_port,
     }
     where = address if "://" in address else f"tcp://{address}"
-    network = join(folder, settings.identity, place, where, secret, JOIN_S, lambda line: typer.echo(line, err=True))
-    typer.echo(f"{settings.identity} is a member of network {network[:12]}", err=True)
+    say = partial(typer.echo, err=True)
+    joined = join(folder, settings.identity, place, where, secret, JOIN_S, say, network)
+    say(f"{settings.identity} is a member of network {joined[:12]}")
 
 
-def _from_folder(folder: Path) -> dict[str, object]:
-    """What the network's config says about the broker of this folder."""
+def _from_folder(folder: Path) -> tuple[dict[str, object], dict[str, object]]:
+    """What the network's config says about the broker of this folder, and what about its family."""
     from famulus.broker.membership import look
 
-    network, _, broker = look(folder)
-    return {
+    network, config, broker = look(folder)
+    own: dict[str, object] = {
         "folder": str(folder.resolve()),
         "identity": network.identity,
         "family": broker.family,
@@ -126,6 +152,7 @@ def _from_folder(folder: Path) -> dict[str, object]:
         "config_pub_port": broker.config_pub_port,
         "peer_port": broker.peer_port,
     }
+    return own, {"drain_ms": config.family(broker.family).drain_ms}
 
 
 def _say_ready(settings: Settings) -> None:

@@ -22,6 +22,9 @@ def worker(
             "[default: FAMULUS_BACKEND or 127.0.0.1:7101]"
         ),
     ] = None,
+    at_once: Annotated[
+        bool, typer.Option("--at-once", help="Serve all these brokers at the same time, each with its share of slots.")
+    ] = False,
     config_file: Annotated[
         Path | None, typer.Option(help="Keep what the broker tells of its family here, for the next start.")
     ] = None,
@@ -62,6 +65,7 @@ def worker(
     chosen = _find(target)
     chosen.change(
         addresses=broker or None,
+        at_once=at_once or None,
         config_file=config_file,
         identity=identity,
         slots=slots,

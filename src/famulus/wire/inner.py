@@ -71,6 +71,8 @@ WORK: Final = b"work"
 PEERS: Final = b"peers"
 #: The header of what the steward tells the dispatcher: a worker's name, or nothing for all, to be ignored no longer.
 FORGIVE: Final = b"forgive"
+#: The header of what the steward tells the dispatcher: the names of all workers that the config wants ignored.
+IGNORE: Final = b"ignore"
 
 # Kinds of announcements.
 ROUTER_ALIVE: Final = b"alive"

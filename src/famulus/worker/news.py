@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.worker import State, WorkerSession
-from famulus.errors import BrokerUnreachable, IdentityTaken
+from famulus.errors import IdentityTaken
 from famulus.net.link import Link
 from famulus.worker.settings import Settings
 
 log = logging.getLogger("famulus.worker")
+
+REMEDY: Final = (
+    "start one (famulus broker), name another (--broker, FAMULUS_BACKEND), or wait for it (--wait, wait=True)"
+)
 
 
 class News:
@@ -37,8 +42,8 @@ class News:
         if not self._ever_ready:
             self._tried[link.address] = link.up or self._tried.get(link.address, False)
 
-    def tell(self, now_ns: int, link: Link, stops: bool) -> None:
-        """To be called before a lost broker's link is replaced."""
+    def tell(self, now_ns: int, link: Link, stops: bool) -> str:
+        """To be called before a lost broker's link is replaced. Once, if no broker had us in time: why that is so."""
         state, address, identity = self._session.state, link.address, self._settings.identity
         if state is State.GONE and not stops:
             raise IdentityTaken(f"another worker connected to {address} as {identity!r}")
@@ -53,7 +58,8 @@ class News:
             self._overdue = True
             # With several brokers, each has its turn before we give up.
             if self._homes.alone or self._homes.rounds:
-                self._not_ready(link)
+                return self._not_ready(link)
+        return ""
 
     def _tell_of_change(self, former: State, state: State, address: str) -> None:
         identity = self._settings.identity
@@ -73,22 +79,20 @@ class News:
     def _ready_line(self, address: str) -> str:
         names = self._session.services
         some = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-        slots = self._settings.capacity
+        slots = self._session.slots
         again = "ready again" if self._ever_ready else "ready"
         return (
             f"worker {self._settings.identity} is {again}: {some} at {address} ({slots} slot{'s' if slots > 1 else ''})"
         )
 
-    def _not_ready(self, link: Link) -> None:
+    def _not_ready(self, link: Link) -> str:
         self._ready_by_ns = NEVER_NS
         self.note(link)
-        problem = self._problem()
-        if not self._settings.wait:
-            raise BrokerUnreachable(
-                f"{problem}; start one (famulus broker), name another (--broker, FAMULUS_BACKEND), "
-                "or wait for it (--wait, wait=True)"
-            )
-        log.warning("%s; waiting for %s", problem, "it" if len(self._tried) == 1 else "one of them")
+        return self._problem()
+
+    @property
+    def waits_for(self) -> str:
+        return f"waiting for {'it' if len(self._tried) == 1 else 'one of them'}"
 
     def _problem(self) -> str:
         """One sentence about each broker that was tried, and one about all that did not answer."""

@@ -29,6 +29,8 @@ class Settings:
     connect_timeout_s: float = 5.0
     config_file: Path | None = None
     return_after_s: tuple[float, float] = (30.0, 90.0)
+    #: Serve all of the brokers at the same time, each with its share of the slots; else one after the other.
+    at_once: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.identity) <= limits.NAME_CHARS_MAX or not self.identity.isprintable():
@@ -47,6 +49,21 @@ class Settings:
         least_s, most_s = self.return_after_s
         if not 0 <= least_s <= most_s < LONGEST_S:
             raise SettingsError(f"return_after_s: two times in seconds, the smaller first, not {self.return_after_s!r}")
+        if self.at_once:
+            self._check_at_once()
+
+    def _check_at_once(self) -> None:
+        count = len(self.addresses)
+        if not count:
+            raise SettingsError("at_once: name the brokers that this worker is to serve")
+        if self.config_file is not None:
+            raise SettingsError(
+                "config_file: not with at_once, where a worker goes to no other brokers than those given"
+            )
+        if self.capacity < count:
+            raise SettingsError(
+                f"slots: {self.capacity} cannot be divided among {count} brokers; each needs one of its own"
+            )
 
     @property
     def capacity(self) -> int:

@@ -61,6 +61,7 @@ class Worker:
 
     broker          address of the broker's backend, also as host:port; default: FAMULUS_BACKEND or 127.0.0.1:7101
     brokers         further ones, for when that one is not there or is lost; it is preferred, and gone back to
+    at_once         serve all of these brokers at the same time, each with its share of the slots (see below)
     identity        unique per worker; default: host, process id and a random part
     slots           how many tasks at once; default: 1, or one per process
     heartbeat_ms    a longer heartbeat than the broker's, if you wish
@@ -69,6 +70,9 @@ class Worker:
     connect_timeout_s   how long the broker may take at the start
     config_file     where to keep what the broker tells of its family, to know those brokers at the next start
     return_after_s  how long to stay with another broker before looking for the preferred one: at random in between
+
+    With `at_once` the slots are divided: 8 slots and 2 brokers are 4 for each, so that no slot is promised twice. The
+    loss of one broker touches no task of another; it is tried again until it is back, and no other is gone to instead.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class Worker:
         connect_timeout_s: float = 5.0,
         config_file: str | PathLike[str] | None = None,
         return_after_s: tuple[float, float] = (30.0, 90.0),
+        at_once: bool = False,
     ) -> None:
         self.settings = Settings(
             addresses=_addresses(broker, brokers),
@@ -97,6 +102,7 @@ class Worker:
             connect_timeout_s=connect_timeout_s,
             config_file=None if config_file is None else Path(config_file),
             return_after_s=return_after_s,
+            at_once=at_once,
         )
         self._services = Services()
         self._lock = threading.Lock()

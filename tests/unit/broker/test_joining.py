@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import threading
 import time
@@ -17,7 +18,7 @@ from famulus.broker import joining, keys
 from famulus.broker.folder import Folder
 from famulus.broker.founding import found
 from famulus.broker.joining import join
-from famulus.broker.membership import Membership, look, nonce
+from famulus.broker.membership import Membership, look, nonce, prepare
 from famulus.core.config import sync
 from famulus.core.config.draft import Draft
 from famulus.core.steward.gate import JOINER, MEMBER, Gate
@@ -364,3 +365,55 @@ def test_every_failure_is_one_that_the_command_knows(played: Played, path: Path)
     played.answering = lambda frames: [[msgspec.msgpack.encode(value), b""] for value in values]
     with pytest.raises(FamulusError):
         try_to_join(path, played.address, "secret", SHORT_S)
+
+
+# -- by a key that is trusted -------------------------------------------------------------------------------------
+
+
+def trust(member: Member, key: str) -> None:
+    draft = Draft(f"trusted_key/{key}", "PUT", {"family": "main"}, ())
+    member.core.add(member.core.edit([draft], "ada", int(time.time() * 1000)))
+
+
+def test_a_key_is_shown_before_there_is_a_broker_and_stays_the_same(path: Path, member: Member) -> None:
+    key = prepare(path)
+    assert keys.is_public(key)
+    assert prepare(path) == key
+    assert prepare(member.membership.folder.path) == member.membership.key.public
+
+
+def test_whose_key_is_trusted_joins_without_the_secret(path: Path, played: Played, member: Member) -> None:
+    played.answering = member.answers
+    trust(member, prepare(path))
+    try_to_join(path, played.address, "")
+    assert member.core.config.brokers["b2"].public_key == prepare(path)
+    assert not (path / "join.secret").exists()
+    with contextlib.closing(Membership(path)) as newcomer:
+        assert newcomer.secret() == ""
+
+
+def test_whose_key_is_not_trusted_is_refused_and_keeps_it_for_the_next_try(
+    path: Path, played: Played, member: Member
+) -> None:
+    played.answering = member.answers
+    with pytest.raises(SettingsError) as refused:
+        try_to_join(path, played.address, "")
+    key = prepare(path)
+    assert f"broker-admin trust {key}; or join with the secret (--secret-file)" in str(refused.value)
+    trust(member, key)
+    try_to_join(path, played.address, "")
+
+
+def test_another_network_than_the_one_that_was_named_is_left_alone(path: Path, played: Played, member: Member) -> None:
+    played.answering = member.answers
+    trust(member, prepare(path))
+    with pytest.raises(SettingsError, match="belongs to another network"):
+        join(path, "b2", PLACE, played.address, "", PATIENT_S, lambda line: None, "abcdef0123")
+    network = member.membership.network.network_id
+    assert join(path, "b2", PLACE, played.address, "", PATIENT_S, lambda line: None, network[:12]) == network
+
+
+def test_a_prepared_key_is_also_the_one_of_a_new_network(path: Path) -> None:
+    key = prepare(path)
+    found(path, "b2", PLACE, "ada", "pw")
+    assert look(path)[2].public_key == key

@@ -222,10 +222,15 @@ def test_a_part_that_is_missing_is_named(path: Path, part: str) -> None:
         Membership(path)
 
 
-def test_a_missing_secret_is_named(path: Path, opened: Opened) -> None:
-    secret_path(Folder(path)).unlink()
+def test_a_member_without_the_secret_has_none(path: Path, opened: Opened) -> None:
+    """It joined by its key. An empty file is a mistake, and is said."""
+    secret = secret_path(Folder(path))
+    secret.unlink()
+    member = opened()
+    assert member.secret() == ""
+    secret.touch(0o600)
     with pytest.raises(SettingsError, match=r"join\.secret"):
-        opened().secret()
+        member.secret()
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:

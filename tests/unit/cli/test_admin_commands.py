@@ -180,6 +180,29 @@ def test_oneself_is_removed_by_force_only_and_not_waited_for(broker: PlayedBroke
     assert famulus("admins", "list").code == 4
 
 
+# -- trusted keys -------------------------------------------------------------------------------------------------
+
+KEY = "ab" * 32
+
+
+def test_a_key_is_trusted_for_a_family_and_a_name(broker: PlayedBroker, famulus: Command) -> None:
+    assert famulus("broker-admin", "trust", KEY).code == 0
+    assert broker.value(f"trusted_key/{KEY}") == {"family": "main"}
+    assert "trusted already" in famulus("broker-admin", "trust", KEY).out
+    famulus("broker-admin", "trust", KEY, "--identity", "b2", "--family", "other")
+    assert broker.value(f"trusted_key/{KEY}") == {"family": "other", "identity": "b2"}
+    assert famulus("broker-admin", "distrust", KEY).code == 0
+    assert broker.value(f"trusted_key/{KEY}") is None
+    assert famulus("broker-admin", "distrust", KEY).code == 1
+
+
+@pytest.mark.parametrize("key", ["ab", KEY.upper(), KEY + "0", "g" * 64])
+def test_what_is_no_key_is_not_trusted(broker: PlayedBroker, famulus: Command, key: str) -> None:
+    refused = famulus("broker-admin", "trust", key)
+    assert (refused.code, "64 digits" in refused.err) == (2, True)
+    assert broker.commands() == []
+
+
 # -- errors -------------------------------------------------------------------------------------------------------
 
 
@@ -188,11 +211,29 @@ def test_error_workers_are_listed_and_forgiven(broker: PlayedBroker, famulus: Co
     broker.faulty |= {name: {"faults": 5, "ignored_s": 7.6} for name in ("w1", "w2", "w3")}
     assert famulus("errors", "list").out.splitlines()[0] == "w1  5 faults  ignored for 8 s more"
     listed = famulus("errors", "list", "--json").json["workers"]
-    assert listed[0] == {"identity": "w1", "faults": 5, "ignored_s": 7.6}
+    assert listed[0] == {"identity": "w1", "faults": 5, "ignored_s": 7.6, "by": ""}
     assert famulus("errors", "clear", "w1").out == "1 worker forgiven\n"
     assert list(broker.faulty) == ["w2", "w3"]
     assert famulus("errors", "clear", "--json").json == {"cleared": 2}
     assert broker.faulty == {}
+
+
+def test_a_worker_is_put_on_the_list_of_the_family(broker: PlayedBroker, famulus: Command) -> None:
+    broker.put("family/main", {"heartbeat_ms": 700})
+    assert famulus("errors", "add", "w1").out.startswith("accepted")
+    assert famulus("errors", "add", "w2", "--family", "main").code == 0
+    assert broker.value("family/main") == {"heartbeat_ms": 700, "error_workers": ["w1", "w2"]}
+    assert famulus("errors", "add", "w1").out == "w1 is on the list of family/main already; nothing was sent\n"
+    missing = famulus("errors", "add", "w1", "--family", "nobodys")
+    assert (missing.code, missing.err) == (1, "famulus: there is no family/nobodys in the config\n")
+
+
+def test_who_is_named_in_the_config_is_told_apart(
+    broker: PlayedBroker, famulus: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = [{"identity": "w1", "by": "family/main"}]
+    monkeypatch.setattr(broker, "_on_errors", lambda user: {"workers": workers})
+    assert famulus("errors", "list").out == "w1  named in the config  by family/main\n"
 
 
 def test_a_broker_that_does_not_count_whom_it_forgives(

@@ -41,6 +41,9 @@ COMMANDS = [
     ("admins", "add", "ben"),
     ("admins", "remove", "ann"),
     ("admins", "passwd"),
+    ("broker-admin", "trust", "ab" * 32),
+    ("broker-admin", "distrust", "ab" * 32),
+    ("errors", "add", "w1"),
     ("errors", "list"),
     ("errors", "clear"),
 ]

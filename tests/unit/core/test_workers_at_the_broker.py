@@ -393,3 +393,40 @@ def test_more_services_than_a_broker_can_hold_are_refused(broker_with: Callable[
     carol.connects()
     assert carol.hears_one().code == "overload"
     broker.worker("dan", "one", "one", "echo").starts()
+
+
+# -- those whom the config names ----------------------------------------------------------------------------------
+
+
+def test_a_worker_that_the_config_names_is_told_and_goes_at_once(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob, eve = broker.worker("bob").starts(), broker.worker("eve").starts()
+    ann.asks("echo")
+    bob.gets_task()
+    broker.core.ignore(broker.now_ns, [b"bob", b"nobody"])
+    broker.settle()
+    assert bob.hears_one().code == "not_allowed"
+    assert ann.hears_outcome() == "UNKNOWN worker_lost"
+    assert eve.hears() == []
+    assert eve.is_in_lru()
+    bob.connects()
+    refusal = bob.hears_one()
+    assert refusal.code == "not_allowed"
+    assert "error workers" in refusal.fields["reason"]
+
+
+def test_a_worker_that_the_config_names_no_longer_is_taken_again(broker: Broker) -> None:
+    bob = broker.worker("bob")
+    broker.core.ignore(broker.now_ns, [b"bob"])
+    bob.connects()
+    assert bob.hears_one().code == "not_allowed"
+    broker.core.ignore(broker.now_ns, [])
+    assert bob.starts().is_in_lru()
+
+
+def test_to_forgive_faults_does_not_touch_whom_the_config_names(broker: Broker) -> None:
+    broker.core.ignore(broker.now_ns, [b"bob"])
+    broker.core.forgive(b"")
+    bob = broker.worker("bob")
+    bob.connects()
+    assert bob.hears_one().code == "not_allowed"

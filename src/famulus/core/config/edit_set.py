@@ -124,6 +124,10 @@ class EditSet:
     def digest(self) -> str:
         return self.buckets.digest
 
+    def digest_with(self, more: Iterable[str]) -> str:
+        """What the digest will be with these edits, too."""
+        return sha256("".join(sorted({*self._edits, *more})).encode()).hexdigest()
+
     def __len__(self) -> int:
         return len(self._edits)
 

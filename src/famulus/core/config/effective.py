@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -17,7 +17,7 @@ from famulus.core.config import schema
 from famulus.core.config.choice import choose
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
-from famulus.core.config.schema import Admin, Broker, BrokerState, Family, State
+from famulus.core.config.schema import Admin, Broker, BrokerState, Family, State, TrustedKey
 from famulus.core.delivery import ServicePolicy
 
 
@@ -57,6 +57,8 @@ class Effective(Struct, frozen=True):
     services: dict[str, ServicePolicy]
     #: By family, then by name.
     admins: dict[str, dict[str, Admin]]
+    #: Public keys of brokers that may join without the secret.
+    trusted_keys: dict[str, TrustedKey]
     conflicts: tuple[Conflict, ...]
     warnings: tuple[Notice, ...]
 
@@ -78,54 +80,23 @@ class Effective(Struct, frozen=True):
                     waiting.append(name)
         return list(visited)[1:]
 
-    # -- what others may see ------------------------------------------------------------------------------------
+    def fallbacks_of(self, identity: str) -> list[str]:
+        """The families that stand in for the broker's own: as the broker says, else as its family does."""
+        broker = self.brokers[identity]
+        if broker.fallback_families is None:
+            return self.fallback_order(broker.family)
+        return [name for name in dict.fromkeys(broker.fallback_families) if name in self.families]
 
-    def worker_view(self, identity: str, services: Sequence[str], family: str) -> dict[str, Any]:
-        """What a worker of these services needs to know, and nothing about admins."""
-        return {
-            "identity": identity,
-            "services": list(services),
-            "family_config": self._family_view(family, services),
-            "fallback_families": [self._family_view(name, services) for name in self.fallback_order(family)],
-        }
+    def are_peers(self, one: str, other: str) -> bool:
+        """Whether these brokers talk to each other: neither leaves the other one out."""
+        return one != other and self.brokers[one].names(other) and self.brokers[other].names(one)
 
-    def public_view(self) -> dict[str, Any]:
-        """All but the admins: neither they nor anything about them leaves the brokers."""
-        return {
-            "version": self.version,
-            "digest": self.digest,
-            "families": msgspec.to_builtins(self.families),
-            "brokers": msgspec.to_builtins(self.brokers),
-            "broker_states": dict(self.broker_states),
-            "services": msgspec.to_builtins(self.services),
-            "conflicts": [_public_conflict(each) for each in self.conflicts if _is_public(each.key)],
-            "warnings": [msgspec.to_builtins(each) for each in self.warnings if _is_public(each.key)],
-        }
-
-    def _family_view(self, name: str, services: Sequence[str]) -> dict[str, Any]:
-        members = {
-            identity: broker
-            for identity, broker in self.brokers.items()
-            if name in self.families and broker.family == name and self.broker_states[identity] != "disabled"
-        }
-        return {
-            "name": name,
-            "heartbeat_ms": self.family(name).heartbeat_ms,
-            "brokers": [
-                self._broker_view(identity, broker)
-                for identity, broker in members.items()
-                if broker.services == "all" or not set(services).isdisjoint(broker.services)
-            ],
-        }
-
-    def _broker_view(self, identity: str, broker: Broker) -> dict[str, Any]:
-        return {
-            "identity": identity,
-            "frontend": _address(broker.host, broker.frontend_port),
-            "backend": _address(broker.host, broker.backend_port),
-            "services": "all" if broker.services == "all" else list(broker.services),
-            "state": self.broker_states[identity],
-        }
+    def error_workers(self, identity: str) -> tuple[str, ...]:
+        """The workers that this broker is to ignore: its family's, and its own."""
+        broker = self.brokers.get(identity)
+        if broker is None:
+            return ()
+        return tuple(sorted({*self.family(broker.family).error_workers, *broker.error_workers}))
 
 
 def effective(edits: EditSet) -> Effective:
@@ -152,6 +123,7 @@ class _Reading:
         self.wishes: list[str] = []
         self.services: dict[str, ServicePolicy] = {}
         self.admins: dict[str, dict[str, Admin]] = {}
+        self.trusted_keys: dict[str, TrustedKey] = {}
         self.conflicts: list[Conflict] = []
         self.warnings: list[Notice] = []
 
@@ -183,9 +155,12 @@ class _Reading:
                 self.services[about.name] = value
             case Admin():
                 self.admins.setdefault(about.family, {})[about.name] = value
+            case TrustedKey():
+                self.trusted_keys[about.name] = value
 
     def result(self, version: int, digest: str) -> Effective:
         self._flag_dangling()
+        self._flag_islands()
         return Effective(
             version=version,
             digest=digest,
@@ -195,6 +170,7 @@ class _Reading:
             broker_states={identity: self.states.get(identity, "active") for identity in self.brokers},
             services=self.services,
             admins=self.admins,
+            trusted_keys=self.trusted_keys,
             conflicts=tuple(self.conflicts),
             warnings=tuple(self.warnings),
         )
@@ -203,6 +179,12 @@ class _Reading:
         for identity, broker in self.brokers.items():
             if broker.family not in self.families:
                 self._flag(f"broker/{identity}", f"there is no family {broker.family!r}: it belongs to none")
+            for other in broker.fallback_families or ():
+                if other not in self.families:
+                    self._flag(f"broker/{identity}", f"there is no family {other!r} to fall back on")
+            for other in broker.peers if broker.peers != "all" else ():
+                if other not in self.brokers:
+                    self._flag(f"broker/{identity}", f"there is no broker {other!r} to be its peer")
         for identity in self.wishes:
             if identity not in self.brokers:
                 self._flag(f"broker_state/{identity}", f"there is no broker {identity!r}")
@@ -210,10 +192,28 @@ class _Reading:
             for other in family.fallback_families:
                 if other not in self.families:
                     self._flag(f"family/{name}", f"there is no family {other!r} to fall back on")
+        for key, trusted in self.trusted_keys.items():
+            if trusted.family not in self.families:
+                self._flag(f"trusted_key/{key}", f"there is no family {trusted.family!r}")
         for family_name, admins in self.admins.items():
             if family_name not in self.families:
                 for name in admins:
                     self._flag(f"admin/{family_name}/{name}", f"there is no family {family_name!r}")
+
+    def _flag_islands(self) -> None:
+        """Brokers that no chain of peers leads to never hear of an edit that is made elsewhere."""
+        if all(broker.peers == "all" for broker in self.brokers.values()):
+            return
+        waiting = deque(sorted(self.brokers)[:1])
+        reached = set(waiting)
+        while waiting:
+            one = waiting.popleft()
+            for other, broker in self.brokers.items():
+                if other not in reached and self.brokers[one].names(other) and broker.names(one):
+                    reached.add(other)
+                    waiting.append(other)
+        for identity in sorted(self.brokers.keys() - reached):
+            self._flag(f"broker/{identity}", "no chain of peers connects it with the other brokers")
 
     def _flag(self, key: str, sentence: str) -> None:
         self.warnings.append(Notice(key, sentence))
@@ -222,17 +222,3 @@ class _Reading:
 def _head(signed: SignedEdit) -> Head:
     edit = signed.edit
     return Head(signed.id, edit.op, edit.author, edit.broker, edit.hlc)
-
-
-def _public_conflict(conflict: Conflict) -> dict[str, Any]:
-    """Without the authors: they are admins."""
-    heads = [{"id": head.id, "op": head.op, "broker": head.broker, "hlc": head.hlc} for head in conflict.heads]
-    return {"key": conflict.key, "chosen": conflict.chosen, "heads": heads}
-
-
-def _is_public(key: str) -> bool:
-    return not key.startswith("admin/")
-
-
-def _address(host: str, port: int) -> str:
-    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"

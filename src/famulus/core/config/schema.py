@@ -7,6 +7,7 @@
 | `broker_state/<identity>`  | `BrokerState`: what an admin wants of it                                     |
 | `service/<name>`           | `ServicePolicy`                                                              |
 | `admin/<family>/<name>`    | `Admin`: the hash of the password. The name has no slash, the family may     |
+| `trusted_key/<public key>` | `TrustedKey`: a broker with this key may join without the secret             |
 
 Other keys and other fields may come from a newer version of Famulus: they are kept in their edits and ignored here.
 """
@@ -33,15 +34,18 @@ _CHARS_SHOWN: Final = 40
 _Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 _Names = Annotated[tuple[_Name, ...], Meta(max_length=1000)]
 _Port = Annotated[int, Meta(ge=1, le=65535)]
+_Heartbeat = Annotated[int, Meta(ge=10, le=limits.HEARTBEAT_MS_MAX)]
 
 
 class Family(Struct, frozen=True):
     #: Best first.
     fallback_families: _Names = ()
-    heartbeat_ms: Annotated[int, Meta(ge=10, le=limits.HEARTBEAT_MS_MAX)] = 1000
+    heartbeat_ms: _Heartbeat = 1000
     drain_ms: Annotated[int, Meta(ge=0, le=limits.TIMEOUT_MS_MAX)] = 30_000
     #: What holds for services that have no key of their own.
     default_service: ServicePolicy = ServicePolicy()
+    #: Identities of workers that none of its brokers takes.
+    error_workers: _Names = ()
 
 
 class Broker(Struct, frozen=True):
@@ -53,7 +57,25 @@ class Broker(Struct, frozen=True):
     backend_port: _Port = 7101
     config_pub_port: _Port = 7102
     peer_port: _Port = 7103
+    #: Of which it takes tasks and workers.
     services: _Names | Literal["all"] = "all"
+    #: With whom it exchanges letters and tasks, if the other side does not leave it out either.
+    peers: _Names | Literal["all"] = "all"
+    #: More places where it hears news of the config, beside those of its peers: ports of its own host.
+    config_sub_ports: Annotated[tuple[_Port, ...], Meta(max_length=100)] = ()
+    #: In milliseconds; if absent, the family's `heartbeat_ms` holds.
+    default_heartbeat_interval: _Heartbeat | None = None
+    #: Instead of the family's, for this broker.
+    fallback_families: _Names | None = None
+    #: As a family's, for this broker alone.
+    error_workers: _Names = ()
+
+    def serves(self, service: str) -> bool:
+        return self.services == "all" or service in self.services
+
+    def names(self, other: str) -> bool:
+        """Whether that broker may be its peer, as far as this one is concerned."""
+        return self.peers == "all" or other in self.peers
 
 
 class BrokerState(Struct, frozen=True):
@@ -64,7 +86,14 @@ class Admin(Struct, frozen=True):
     hash: Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
-Value = Family | Broker | BrokerState | ServicePolicy | Admin
+class TrustedKey(Struct, frozen=True):
+    #: The family that the new broker joins.
+    family: _Name
+    #: The only name that it may take; empty: any that is free.
+    identity: Annotated[str, Meta(max_length=limits.NAME_CHARS_MAX)] = ""
+
+
+Value = Family | Broker | BrokerState | ServicePolicy | Admin | TrustedKey
 
 KINDS: Final[dict[str, type[Value]]] = {
     "family": Family,
@@ -72,6 +101,7 @@ KINDS: Final[dict[str, type[Value]]] = {
     "broker_state": BrokerState,
     "service": ServicePolicy,
     "admin": Admin,
+    "trusted_key": TrustedKey,
 }
 
 

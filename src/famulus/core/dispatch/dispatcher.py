@@ -309,6 +309,11 @@ class Dispatcher:
     def error_workers(self, now_ns: int) -> list[tuple[str, int, int]]:
         return self.sessions.error_workers.listed(now_ns)
 
+    def ignore(self, now_ns: int, identities: list[bytes]) -> None:
+        """The config names these workers: they are not to be heard."""
+        self.assignment.now_ns = now_ns
+        self.sessions.ignore(identities, now_ns)
+
     def forgive(self, name: bytes) -> None:
         """An admin wants this worker, or all, to be heard again."""
         if name:

@@ -1,7 +1,8 @@
 """Decides whom to ignore: workers that keep breaking the protocol. Knows no clock.
 
 A few faults are forgiven. From then on each one makes the sender ignored for a time that doubles, up to a bound; who
-behaves for long enough starts anew. The list is bounded: when it is full, the oldest entry makes room.
+behaves for long enough starts anew. The list is bounded: when it is full, the oldest entry makes room. Beside it are
+those whom the config names: they are ignored until it does not name them any more.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class ErrorWorkers:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        #: Identities that the config names.
+        self.named: frozenset[bytes] = frozenset()
 
     def fault(self, name: bytes, now_ns: int) -> bool:
         """Note a fault; True if the sender is to be ignored from now on."""

@@ -17,6 +17,7 @@ from famulus.wire.inner import SessionTerms
 
 _TAKEN: Final = write_error(reasons.CONFLICT, "another worker connected with this identity")
 _FULL: Final = write_error(reasons.OVERLOAD, "this broker has all the workers or services it can hold")
+_NAMED: Final = write_error(reasons.NOT_ALLOWED, "this worker is on the list of error workers of the config")
 _CLOSED: Final = write_error(reasons.DISABLED, "this broker is shutting down")
 
 
@@ -40,6 +41,8 @@ class Sessions:
         """Begin a session, or give the header that says why not. It is not in the LRU yet."""
         if self.closed:
             return _CLOSED
+        if identity in self.error_workers.named:
+            return _NAMED
         wait_ns = self.error_workers.ignored_for_ns(identity, now_ns)
         if wait_ns:
             seconds = -(-wait_ns // NS_PER_S)
@@ -95,6 +98,16 @@ class Sessions:
         if self.error_workers.fault(name, now_ns) and session is not None:
             self._counters.workers_lost += 1
             self.end(session, now_ns)
+
+    def ignore(self, identities: list[bytes], now_ns: int) -> None:
+        """Those whom the config names now: who is here goes at once, and is told."""
+        self.error_workers.named = frozenset(identities)
+        for identity in identities:
+            session = self.by_identity.get(identity)
+            if session is not None:
+                self._to_workers.append([session.peer, b"", _NAMED, b""])
+                self._counters.workers_lost += 1
+                self.end(session, now_ns)
 
     def ignored(self, peer: bytes, now_ns: int) -> bool:
         return bool(self.error_workers) and self.error_workers.ignored_for_ns(peer, now_ns) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,6 +18,12 @@ class BrokerAddress:
     family: str
     frontend: str
     backend: str
+    #: Of which it takes tasks and workers; None: of all.
+    services: tuple[str, ...] | None = None
+
+    def serves_any(self, services: Sequence[str]) -> bool:
+        """Whether it is of use to whoever wants or offers these; where nobody says what, it is."""
+        return self.services is None or not services or any(each in self.services for each in services)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +52,26 @@ class Book:
     #: Brokers that are alive and active, of this family and then of its fallback families, best first.
     others: tuple[Other, ...] = ()
 
-    @property
-    def family_config(self) -> dict[str, object]:
-        """What a worker needs to know of its family. Admins are not among it."""
+    # -- what workers may see: this, and nothing else -----------------------------------------------------------
+
+    def family_config(self, services: Sequence[str] = ()) -> dict[str, object]:
+        """What a worker of these services needs to know of its family. Admins are not among it."""
         members = sorted((self.broker, *self.family), key=lambda broker: broker.identity)
         brokers = [
             {
                 "identity": broker.identity,
                 "frontend": broker.frontend,
                 "backend": broker.backend,
-                "services": sorted(self.services),
+                "services": "all" if broker.services is None else list(broker.services),
             }
             for broker in members
+            if broker.serves_any(services)
         ]
         return {"name": self.broker.family, "brokers": brokers}
 
     def digest(self) -> str:
         """A hash over all that a worker could notice: equal digests mean equal worker configs."""
-        facts = [self.family_config, self.broker.identity, self.heartbeat_ms]
+        facts = [self.family_config(), self.broker.identity, self.heartbeat_ms]
         return hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()
 
     def worker_config(self, identity: str, services: list[str]) -> bytes:
@@ -70,13 +79,13 @@ class Book:
             {
                 "identity": identity,
                 "services": services,
-                "family_config": self.family_config,
+                "family_config": self.family_config(services),
                 "preferred_broker": self.broker.identity,
             }
         )
 
-    def brokers(self) -> bytes:
-        """The answer to NEEDBROKER: brokers that can serve the asker, best first."""
+    def brokers(self, services: Sequence[str] = ()) -> bytes:
+        """The answer to NEEDBROKER: brokers that can serve the asker of these services, best first."""
         here = [Other(self.broker, 0.0)] if self.state == "active" else []
         brokers = [
             {
@@ -87,5 +96,10 @@ class Book:
                 "load": round(other.load, 3),
             }
             for other in (*here, *self.others)
+            if other.broker.serves_any(services)
         ]
         return msgspec.json.encode({"brokers": brokers})
+
+    def where_else(self, services: Sequence[str]) -> list[str]:
+        """Brokers that are there and serve one of these, which this one does not."""
+        return [other.broker.identity for other in self.others if other.broker.serves_any(services)]

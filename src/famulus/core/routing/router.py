@@ -16,6 +16,8 @@ from famulus.wire.headers import Fields
 Frames = list[bytes]
 
 REMEMBERED_MAX = 4096
+#: In a reason; NEEDBROKER has them all.
+BROKERS_NAMED_MAX = 5
 
 # The fields of a task and of its answer that the broker has a say in; all others go on untouched.
 _TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via")
@@ -93,6 +95,9 @@ class Router:
 
     def _accept(self, number: bytes, fields: Fields, task: headers.TaskRequest) -> Frames:
         service = task.service
+        if not self._book.broker.serves_any((service,)):
+            head = self._client_head(service) + headers.write_text(task.message_id or self._make_id())
+            return [number, inner.REPLY, head + inner.tail("REJECTED", self._not_served([service])), b""]
         # What the client says goes on to the worker, known or not; the dispatcher adds id, attempt and time left.
         for name in _TASK_FIELDS:
             fields.pop(name, None)
@@ -156,7 +161,13 @@ class Router:
 
     # -- workers ------------------------------------------------------------------------------------------------
 
+    def _turn_worker_away(self, number: bytes, services: list[str]) -> Frames:
+        return [number, inner.REPLY, headers.write("ERROR", "RESPONSE", reason=self._not_served(services)), b""]
+
     def _connect(self, number: bytes, fields: Fields, wish: headers.ConnectRequest) -> Frames:
+        # One that offers more than we serve is taken: tasks of the rest do not get past us.
+        if not self._book.broker.serves_any(wish.services):
+            return self._turn_worker_away(number, wish.services)
         terms = inner.SessionTerms(wish.slots, self._granted_ms(wish.heartbeat_ms))
         return [
             number,
@@ -167,7 +178,17 @@ class Router:
             *self._config(wish),
         ]
 
+    def _not_served(self, services: list[str]) -> str:
+        """Why a broker that is for some services only does not take this, and who would."""
+        what = repr(services[0][:80]) if len(services) == 1 else "any of these services"
+        elsewhere = self._book.where_else(services)[:BROKERS_NAMED_MAX]
+        there = f"; {', '.join(elsewhere)} would" if elsewhere else ""
+        sentence = f"broker {self._book.broker.identity} does not serve {what}{there}"
+        return reasons.reason(reasons.NO_SERVICE, sentence)[: limits.REASON_CHARS_MAX]
+
     def _check_config(self, number: bytes, fields: Fields, wish: headers.CheckConfigRequest) -> Frames:
+        if not self._book.broker.serves_any(wish.services):
+            return self._turn_worker_away(number, wish.services)
         return [number, inner.REPLY, *self._config(wish)]
 
     def _granted_ms(self, wish_ms: int | None) -> int:
@@ -198,4 +219,4 @@ class Router:
         return [number, inner.REPLY, self._not_connected, b""]
 
     def _name_brokers(self, number: bytes, fields: Fields, wish: headers.NeedBrokerRequest) -> Frames:
-        return [number, inner.REPLY, self._brokers, self._book.brokers()]
+        return [number, inner.REPLY, self._brokers, self._book.brokers(wish.services)]

@@ -42,11 +42,16 @@ class Homes:
         chance: Callable[[], float],
         *,
         chosen: bool = True,
+        stays: bool = False,
         return_after_ns: tuple[int, int] = RETURN_AFTER_NS,
     ) -> None:
-        """`given` are addresses, the preferred one first. Unless somebody chose them, a config may prefer another."""
+        """`given` are addresses, the preferred one first. Unless somebody chose them, a config may prefer another.
+
+        Who `stays` goes to no others, whatever a broker tells.
+        """
         self._given = tuple(dict.fromkeys(given))
         self._chosen = chosen
+        self.stays = stays
         self._chance = chance
         self._return_after_ns = return_after_ns
         self._backoff = Backoff(NS_PER_S // 10, 8 * NS_PER_S, chance)
@@ -91,6 +96,8 @@ class Homes:
         return len(self.known) == 1
 
     def on_config(self, now_ns: int, config: WorkerConfig) -> None:
+        if self.stays:
+            return
         if not self._families:
             self._own_family = config.family
         # Each worker has an order of its own: else all who lose one broker would go to the same next one.
@@ -109,7 +116,7 @@ class Homes:
 
     def on_told(self, brokers: Sequence[str]) -> None:
         """What a broker answered to NEEDBROKER, best first."""
-        self._told = tuple(brokers)
+        self._told = () if self.stays else tuple(brokers)
 
     def forget(self, address: str) -> None:
         """Nothing can be done with this address."""

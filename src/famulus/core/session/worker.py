@@ -49,13 +49,15 @@ class State(Enum):
 class Given:
     """A task that the broker gave us."""
 
-    __slots__ = ("body", "header", "task", "ticket")
+    __slots__ = ("body", "header", "place", "task", "ticket")
 
-    def __init__(self, ticket: bytes, task: headers.TaskRequest, header: bytes, body: bytes) -> None:
+    def __init__(self, ticket: bytes, task: headers.TaskRequest, header: bytes, body: bytes, place: int = 0) -> None:
         self.ticket = ticket
         self.task = task
         self.header = header
         self.body = body
+        #: The number of the session that got it, where a worker has several: tickets are unique at one broker only.
+        self.place = place
 
 
 class WorkerSession:
@@ -67,8 +69,10 @@ class WorkerSession:
         heartbeat_ms: int | None,
         chance: Callable[[], float],
         homes: Homes | None = None,
+        place: int = 0,
     ) -> None:
         """Without `homes` there is one broker, and the shell knows where."""
+        self._place = place
         self.identity = identity
         self.services = services
         self.slots = slots
@@ -88,7 +92,7 @@ class WorkerSession:
         self._ping_at_ns = NEVER_NS
         self._tickets: dict[bytes, None] = {}
         self._answer_tails: dict[str, bytes] = {}
-        self._moves = homes is not None
+        self._moves = homes is not None and not homes.stays
         self.homes = homes or Homes([""], chance)
         self._link_by_ns = NEVER_NS
         self._told_by_ns = NEVER_NS
@@ -138,6 +142,7 @@ class WorkerSession:
         tickets = self._tickets
         read_task_request = headers.read_task_request
         works = self._works()
+        place = self._place
         for message in batch:
             if len(message) != 3:
                 continue
@@ -149,7 +154,7 @@ class WorkerSession:
             elif works:
                 ticket = message[0]
                 tickets[ticket] = None
-                given.append(Given(ticket, task, header, message[2]))
+                given.append(Given(ticket, task, header, message[2], place))
         return given
 
     def _works(self) -> bool:
@@ -214,7 +219,7 @@ class WorkerSession:
             self._ask_or_leave(now_ns)
         elif self.state is State.ASKING:
             self._leave(now_ns, cut=False)
-        elif self.state is State.READY and code == reasons.DISABLED and not self.move():
+        elif self.state is State.READY and code in (reasons.DISABLED, reasons.NO_SERVICE) and not self.move():
             # It has no more tasks for us, and we know of nobody else; it may.
             self._ask_for_brokers()
 

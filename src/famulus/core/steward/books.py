@@ -23,7 +23,7 @@ def book_of(config: Effective, identity: str, alive: list[Peer], epoch: int) -> 
     family = config.family(broker.family)
     return Book(
         broker=_address(identity, broker),
-        heartbeat_ms=family.heartbeat_ms,
+        heartbeat_ms=broker.default_heartbeat_interval or family.heartbeat_ms,
         services=dict(config.services),
         default_policy=family.default_service,
         version=config.version,
@@ -37,7 +37,7 @@ def book_of(config: Effective, identity: str, alive: list[Peer], epoch: int) -> 
             and config.broker_states[other] != "disabled"
             and is_host(its.host)
         ),
-        others=_others(config, broker.family, alive),
+        others=_others(config, identity, alive),
     )
 
 
@@ -46,23 +46,23 @@ def offers_of(config: Effective, identity: str, alive: list[Peer]) -> list[inner
     broker = config.brokers.get(identity)
     if broker is None:
         return []
-    families = (broker.family, *config.fallback_order(broker.family))
+    families = (broker.family, *config.fallbacks_of(identity))
     return [
         (
             peer.identity,
             _address(peer.identity, peer.broker).frontend,
             families.index(peer.broker.family),
-            {name: work.free for name, work in peer.work.items() if work.free},
+            {name: work.free for name, work in peer.work.items() if work.free and peer.broker.serves(name)},
         )
         for peer in alive
         if peer.broker.family in families and _can_help(config, peer)
     ]
 
 
-def _others(config: Effective, family: str, alive: list[Peer]) -> tuple[Other, ...]:
+def _others(config: Effective, identity: str, alive: list[Peer]) -> tuple[Other, ...]:
     """Of this family first, then of those that it falls back on; within a family, who has least to do."""
     others: list[Other] = []
-    for name in (family, *config.fallback_order(family)):
+    for name in (config.brokers[identity].family, *config.fallbacks_of(identity)):
         members = [
             Other(_address(peer.identity, peer.broker), peer.load())
             for peer in alive
@@ -85,5 +85,9 @@ def is_host(text: str) -> bool:
 def _address(identity: str, broker: Broker) -> BrokerAddress:
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
     return BrokerAddress(
-        identity, broker.family, f"tcp://{host}:{broker.frontend_port}", f"tcp://{host}:{broker.backend_port}"
+        identity,
+        broker.family,
+        f"tcp://{host}:{broker.frontend_port}",
+        f"tcp://{host}:{broker.backend_port}",
+        None if broker.services == "all" else broker.services,
     )

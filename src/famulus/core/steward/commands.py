@@ -16,8 +16,9 @@ from msgspec import Struct
 from famulus.core.config import schema
 from famulus.core.config.choice import choose
 from famulus.core.config.clock import time_ms
-from famulus.core.config.draft import Draft, Moved, check
+from famulus.core.config.draft import Draft, Moved, check, parents_for
 from famulus.core.config.edit import Edit, SignedEdit
+from famulus.core.steward.peer import Peer
 from famulus.core.steward.rights import refusal
 from famulus.core.steward.steward import Steward
 from famulus.errors import ProtocolError, SettingsError
@@ -150,11 +151,9 @@ class Commands:
         if command == "seen":
             return _done(self._seen(msgspec.convert(arguments.get("edits", []), list[str])))
         if command == "errors":
-            return _done({"workers": self._errors()})
+            return _done({"workers": [*self._named_workers(), *self._errors()]})
         if command == "errors_clear":
-            identity = msgspec.convert(arguments.get("identity"), str | None)
-            cleared = [worker for worker in self._errors() if not identity or worker.get("identity") == identity]
-            return _done({"cleared": len(cleared)}, forgive=identity or "")
+            return self._clear_errors(msgspec.convert(arguments.get("identity"), str | None) or "", author, families)
         if command == "edit":
             return self._edit(msgspec.convert(arguments, _Drafts), author, families)
         if command == "set_password":
@@ -199,12 +198,14 @@ class Commands:
         steward = self._steward
         brokers: dict[str, object] = {}
         for identity, broker in steward.config.brokers.items():
-            peer = steward.peers.get(identity)
-            version, digest = (peer.version, peer.digest) if peer else (steward.edits.version, steward.edits.digest)
+            own = identity == steward.me.name
+            # Of brokers that are no peers of ours nothing is known.
+            peer = steward.peers.get(identity) or Peer(identity, broker)
+            version, digest = (steward.edits.version, steward.edits.digest) if own else (peer.version, peer.digest)
             brokers[identity] = {
                 "family": broker.family,
                 "state": steward.config.broker_states[identity],
-                "alive": peer is None or peer.alive(self._now_ns),
+                "alive": own or peer.alive(self._now_ns),
                 "version": version,
                 "digest": digest,
                 "same": digest == steward.edits.digest,
@@ -234,13 +235,23 @@ class Commands:
         steward = self._steward
         if any(edit not in steward.edits for edit in edits):
             raise _Refused(reasons.NO_SERVICE, "no such edit is known here")
-        behind = [
-            peer.identity
-            for peer in steward.peers.values()
-            if not peer.alive(self._now_ns) or peer.digest != steward.edits.digest
-        ]
-        count = len(steward.peers) + 1
-        return {"seen": count - len(behind), "brokers": count, "missing": sorted(behind)}
+        others = sorted(steward.config.brokers.keys() - {steward.me.name})
+        alive = {peer.identity: peer.digest for peer in steward.alive(self._now_ns)}
+        behind = [identity for identity in others if alive.get(identity) != steward.edits.digest]
+        return {"seen": len(others) + 1 - len(behind), "brokers": len(others) + 1, "missing": behind}
+
+    def _named_workers(self) -> list[dict[str, object]]:
+        """Those whom the config wants ignored, at this broker."""
+        return [{"identity": name, "by": key} for key, names in self._error_lists() for name in names]
+
+    def _error_lists(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The keys whose `error_workers` hold for this broker."""
+        config, name = self._steward.config, self._steward.me.name
+        broker = config.brokers.get(name)
+        if broker is None:
+            return []
+        lists = [(f"family/{broker.family}", config.family(broker.family).error_workers)]
+        return [*lists, (f"broker/{name}", broker.error_workers)]
 
     # -- changes ------------------------------------------------------------------------------------------------
 
@@ -253,6 +264,21 @@ class Commands:
         except SettingsError as error:
             raise _Refused(reasons.BAD_HEADER, str(error)) from None
         return self._edit(_Drafts([Draft(key, "PUT", value, wish.parents)]), author, families)
+
+    def _clear_errors(self, identity: str, author: str, families: list[str]) -> Answer:
+        """Forgive one worker, or all: what the dispatcher holds against it, and that the config names it."""
+        edits = self._steward.edits
+        cleared = {str(each["identity"]) for each in (*self._named_workers(), *self._errors())}
+        cleared &= {identity} if identity else cleared
+        drafts = []
+        for key, names in self._error_lists():
+            left = [name for name in names if name not in cleared]
+            if len(left) < len(names):
+                value = choose(edits.heads(key)).edit.value
+                drafts.append(Draft(key, "PUT", value | {"error_workers": left}, parents_for(edits, key)))
+        made = self._edit(_Drafts(drafts), author, families).edits if drafts else ()
+        result = {"cleared": len(cleared), "edits": [signed.id for signed in made]}
+        return _done(result, edits=made, forgive=identity)
 
     def _edit(self, wish: _Drafts, author: str, families: list[str]) -> Answer:
         steward = self._steward
@@ -269,6 +295,7 @@ class Commands:
             told = {"moved": [_shown_moved(each) for each in moved]}
             raise _Refused(reasons.CONFLICT, "the config has changed since you looked", told)
         edits = steward.edit(wish.drafts, author, self._now_ms)
+        added = () if wish.dry_run else tuple(edits)
         warnings = [
             {"key": draft.key, "sentence": sentence}
             for draft in wish.drafts
@@ -277,12 +304,13 @@ class Commands:
         ]
         result = {
             "edits": [signed.id for signed in edits],
-            "version": steward.edits.version + (0 if wish.dry_run else len(edits)),
+            "version": steward.edits.version + len(added),
+            "digest": steward.edits.digest_with([signed.id for signed in added]),
             "seen": 0 if wish.dry_run else 1,
-            "brokers": len(steward.peers) + 1,
+            "brokers": len(steward.config.brokers.keys() | {steward.me.name}),
             "warnings": warnings,
         }
-        return _done(result, edits=() if wish.dry_run else tuple(edits))
+        return _done(result, edits=added)
 
     def _check_state(self, drafts: list[Draft]) -> None:
         """A disabled broker does nothing but let itself be enabled."""

@@ -1,4 +1,8 @@
-"""Decides who may join the network: a broker that proves that it has the secret is made known by an edit of ours."""
+"""Decides who may join the network, and makes it known by an edit of ours.
+
+A broker may join that proves that it has the secret, or whose public key an admin has put among the trusted ones: with
+its signature under the wish it shows that the key is its own.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +59,10 @@ class Gate:
         steward = self._steward
         public_key = str(join.value.get("public_key", ""))
         parts = (sender.encode(), public_key.encode(), join.nonce.encode())
-        if not self._secret or not self._same(join.proof, self._prove(self._secret, JOINER, *parts)):
-            raise ProtocolError(reasons.NOT_ALLOWED, "the secret is not that of this network")
+        if join.proof:
+            self._check_secret(join.proof, parts)
+        else:
+            self._check_trust(sender, public_key, join.value)
         if steward.state == "disabled":
             raise ProtocolError(reasons.DISABLED, "this broker is disabled; ask another one")
         key = f"broker/{sender}"
@@ -72,8 +78,24 @@ class Gate:
             if any(public_key_in(signed.edit) == public_key for signed in steward.edits.history(key)):
                 raise ProtocolError(reasons.CONFLICT, f"broker {sender!r} was removed; it needs a new key"[:200])
             steward.add(steward.edit(self._drafts(key, sender, join.value), "join", now_ms))
-        proof = self._prove(self._secret, MEMBER, self._root.encode(), *parts)
+        proof = self._prove(self._secret, MEMBER, self._root.encode(), *parts) if join.proof else b""
         return peers.Joined(self._root, join.nonce, proof)
+
+    def _check_secret(self, proof: bytes, parts: tuple[bytes, ...]) -> None:
+        if not self._secret:
+            raise ProtocolError(reasons.NOT_ALLOWED, "this broker does not have the network's secret; ask another one")
+        if not self._same(proof, self._prove(self._secret, JOINER, *parts)):
+            raise ProtocolError(reasons.NOT_ALLOWED, "the secret is not that of this network")
+
+    def _check_trust(self, sender: str, public_key: str, value: dict[str, Any]) -> None:
+        trusted = self._steward.config.trusted_keys.get(public_key)
+        if trusted is None:
+            remedy = f"an admin has to say so first: famulus broker-admin trust {public_key}"
+            raise ProtocolError(reasons.NOT_ALLOWED, f"the broker's key is not trusted here; {remedy}"[:300])
+        if trusted.identity not in ("", sender):
+            raise ProtocolError(reasons.NOT_ALLOWED, f"this key is for broker {trusted.identity!r}"[:300])
+        if trusted.family != value.get("family"):
+            raise ProtocolError(reasons.NOT_ALLOWED, f"this key is for family {trusted.family!r}"[:300])
 
     def _drafts(self, key: str, sender: str, value: dict[str, Any]) -> list[Draft]:
         """What makes it known."""

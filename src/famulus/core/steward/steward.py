@@ -138,11 +138,16 @@ class Steward:
         """Peers are those whom the config names; one that moved is the same peer at another place."""
         known = {}
         for identity, broker in self.config.brokers.items():
-            if identity != self.me.name:
+            if identity != self.me.name and self._talks_to(identity):
                 known[identity] = self.peers.get(identity) or Peer(identity, broker)
                 known[identity].broker = broker
         self.peers = known
         self.post.forget(set(known))
+
+    def _talks_to(self, identity: str) -> bool:
+        """While the config does not know us, everybody may help us to get there."""
+        config = self.config
+        return self.me.name not in config.brokers or config.are_peers(self.me.name, identity)
 
     # -- time and work ------------------------------------------------------------------------------------------
 

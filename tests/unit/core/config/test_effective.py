@@ -173,7 +173,6 @@ def test_dangling_references_are_flagged(network: Network) -> None:
     }
     assert set(config.brokers) == {"b2", "root"}, "peers must still find it, to learn of the family"
     assert config.broker_states.keys() == config.brokers.keys()
-    assert config.worker_view("w", ["x"], "a")["family_config"]["brokers"] == []
 
 
 def test_unknown_keys_and_fields_are_kept_and_flagged(settled: Network) -> None:
@@ -234,83 +233,58 @@ def secretive(settled: Network) -> Network:
     return settled
 
 
-def test_no_view_shows_anything_about_admins(secretive: Network) -> None:
-    config = read(secretive)
-    for view in (config.public_view(), config.worker_view("w", ["x"], "a")):
-        for word in ("SECRET", "admin", "ann", "bob"):
-            assert word not in str(view)
-
-
 def test_no_conflict_shows_a_value(secretive: Network) -> None:
     assert "SECRET" not in str(read(secretive).conflicts)
 
 
-def test_the_public_view_has_the_rest(secretive: Network) -> None:
-    view = read(secretive).public_view()
-    assert set(view["families"]) == {"a"}
-    assert view["brokers"]["b2"]["host"] == "b2.example"
-    assert view["broker_states"] == {"b2": "active", "root": "active"}
-    assert set(view["services"]) == {"echo"}
-    assert [conflict["key"] for conflict in view["conflicts"]] == ["service/echo"]
-    assert [warning["key"] for warning in view["warnings"]] == ["strange/thing"]
-    assert (view["version"], view["digest"]) == (secretive.edits.version, secretive.edits.digest)
+# -- brokers and their peers --------------------------------------------------------------------------------------
 
 
-def test_a_worker_sees_the_brokers_that_can_serve_it(network: Network) -> None:
-    network.put("family/a", {"fallback_families": ["b"], "heartbeat_ms": 700})
-    network.put("family/b", {})
-    fields: dict[str, dict[str, Any]] = {
-        "all": {},
-        "six": {"host": "::1", "services": ["x"], "frontend_port": 1, "backend_port": 2},
-        "other": {"services": ["y"]},
-        "disabled": {},
-        "elsewhere": {"family": "b"},
-        "nowhere": {"family": "nobody"},
-    }
-    for name, its in fields.items():
-        known = network.introduce(name)
-        network.put(f"broker/{name}", broker_value(network.pens[name], **its), [known])
-    network.put("broker_state/disabled", {"state": "disabled"})
-    network.put("broker_state/six", {"state": "draining"})
-    for name in ("root", "b2"):
-        network.delete(f"broker/{name}", network.edits.heads(f"broker/{name}"))
-    view = read(network).worker_view("w1", ["x", "z"], "a")
-    assert view == {
-        "identity": "w1",
-        "services": ["x", "z"],
-        "family_config": {
-            "name": "a",
-            "heartbeat_ms": 700,
-            "brokers": [
-                {
-                    "identity": "all",
-                    "frontend": "tcp://all.example:7100",
-                    "backend": "tcp://all.example:7101",
-                    "services": "all",
-                    "state": "active",
-                },
-                {
-                    "identity": "six",
-                    "frontend": "tcp://[::1]:1",
-                    "backend": "tcp://[::1]:2",
-                    "services": ["x"],
-                    "state": "draining",
-                },
-            ],
-        },
-        "fallback_families": [
-            {
-                "name": "b",
-                "heartbeat_ms": 1000,
-                "brokers": [
-                    {
-                        "identity": "elsewhere",
-                        "frontend": "tcp://elsewhere.example:7100",
-                        "backend": "tcp://elsewhere.example:7101",
-                        "services": "all",
-                        "state": "active",
-                    }
-                ],
-            }
-        ],
-    }
+def add_broker(network: Network, name: str, **fields: Any) -> None:
+    known = network.introduce(name)
+    network.put(f"broker/{name}", broker_value(network.pens[name], **fields), [known])
+
+
+def test_brokers_talk_to_each_other_unless_one_leaves_the_other_out(settled: Network) -> None:
+    add_broker(settled, "b3", peers=["b2"])
+    config = read(settled)
+    assert config.are_peers("root", "b2")
+    assert config.are_peers("b2", "b3")
+    assert config.are_peers("b3", "b2")
+    assert not config.are_peers("root", "b3")
+    assert not config.are_peers("b3", "root")
+    assert not config.are_peers("b2", "b2")
+    assert config.warnings == ()
+
+
+def test_a_broker_that_no_chain_of_peers_leads_to_is_flagged(settled: Network) -> None:
+    add_broker(settled, "b3", peers=["nobody"])
+    assert [(each.key, each.sentence) for each in read(settled).warnings] == [
+        ("broker/b3", "there is no broker 'nobody' to be its peer"),
+        # From the first one's side of the gap, all others are beyond it.
+        ("broker/b3", "no chain of peers connects it with the other brokers"),
+    ]
+
+
+def test_a_broker_falls_back_where_it_says_or_else_where_its_family_does(settled: Network) -> None:
+    for name in ("b", "c"):
+        settled.put(f"family/{name}", {})
+    settled.put("family/a", {"fallback_families": ["b"]}, settled.edits.heads("family/a"))
+    add_broker(settled, "b3", fallback_families=["c", "nobody", "c"])
+    add_broker(settled, "b4", fallback_families=[])
+    config = read(settled)
+    assert config.fallbacks_of("b2") == ["b"]
+    assert config.fallbacks_of("b3") == ["c"]
+    assert config.fallbacks_of("b4") == []
+    assert ("broker/b3", "there is no family 'nobody' to fall back on") in [
+        (each.key, each.sentence) for each in config.warnings
+    ]
+
+
+def test_error_workers_are_those_of_the_family_and_of_the_broker(settled: Network) -> None:
+    settled.put("family/a", {"error_workers": ["w2", "w1"]}, settled.edits.heads("family/a"))
+    add_broker(settled, "b3", error_workers=["w3", "w1"])
+    config = read(settled)
+    assert config.error_workers("b2") == ("w1", "w2")
+    assert config.error_workers("b3") == ("w1", "w2", "w3")
+    assert config.error_workers("nobody") == ()

@@ -273,3 +273,64 @@ def test_brokers_at_no_place_are_named_to_nobody(network: Network) -> None:
     assert others(network) == ["b3"]
     assert [offer[0] for offer in offers(network)] == ["b3"]
     assert [each.identity for each in book(network).family] == ["b3"]
+
+
+# -- what its own key says ----------------------------------------------------------------------------------------
+
+
+def test_the_services_of_a_broker_are_in_the_book(network: Network) -> None:
+    edit(network, "broker/b1", broker_value(network.pens["b1"], services=["echo"]))
+    edit(network, "broker/b2", broker_value(network.pens["b2"], services=["sum"]))
+    made = book(network)
+    assert made.broker.services == ("echo",)
+    assert {member.identity: member.services for member in made.family} == {"b2": ("sum",), "b3": None}
+
+
+def test_nothing_is_handed_over_that_a_peer_does_not_serve(network: Network) -> None:
+    """Its dispatcher may count slots of a worker that offers more than the broker is for."""
+    edit(network, "broker/b2", broker_value(network.pens["b2"], services=["sum"]))
+    beats(network, "b2", {"sum": (1, 0, 0), "echo": (5, 0, 0)})
+    core = network["b1"].core
+    offers = {identity: free for identity, _, _, free in offers_of(core.config, "b1", core.alive(network.now_ns))}
+    assert offers == {"b2": {"sum": 1}}
+
+
+def test_a_broker_may_have_a_heartbeat_of_its_own(network: Network) -> None:
+    edit(network, "family/a", {"heartbeat_ms": 500})
+    edit(network, "broker/b1", broker_value(network.pens["b1"], default_heartbeat_interval=2000))
+    assert book(network).heartbeat_ms == 2000
+    assert book(network, "b2").heartbeat_ms == 500
+
+
+def test_a_broker_may_fall_back_elsewhere_than_its_family(networks: Callable[..., Network]) -> None:
+    network = networks("b1", "b2", "b3", b2="b", b3="c")
+    network.later(1000)
+    edit(network, "family/a", {"fallback_families": ["b"]})
+    assert others(network) == ["b2"]
+    edit(network, "broker/b1", broker_value(network.pens["b1"], fallback_families=["c", "b"]))
+    network.later(1000)
+    assert others(network) == ["b3", "b2"]
+
+
+def test_brokers_that_are_no_peers_do_not_help_each_other(network: Network) -> None:
+    edit(network, "broker/b1", broker_value(network.pens["b1"], peers=["b2"]))
+    network.later(2000)
+    assert others(network) == ["b2"]
+    assert [member.identity for member in book(network).family] == ["b2", "b3"], "workers may go there all the same"
+
+
+# -- nothing about admins -----------------------------------------------------------------------------------------
+
+
+def test_no_hash_of_an_admin_gets_into_what_routers_and_workers_are_told(network: Network) -> None:
+    """The whole book, with all that is ever made of it: what is not in it, no worker can be told."""
+    edit(network, "admin/a/ann", {"hash": "SECRET-1"})
+    edit(network, "admin/b/bob", {"hash": "SECRET-2", "SECRET-3": 1})
+    network["b2"].edits("admin/a/ann", {"hash": "SECRET-4"})
+    network["b3"].edits("admin/a/ann", {"hash": "SECRET-5"})
+    network.settle()
+    network.later(1000)
+    made = book(network)
+    for data in (msgspec.msgpack.encode(made), made.worker_config("w1", ["echo"]), made.brokers()):
+        for word in (b"SECRET", b"admin", b"ann", b"bob", b"hash"):
+            assert word not in data

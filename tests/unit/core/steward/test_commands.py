@@ -311,6 +311,52 @@ def test_seen_of_an_edit_that_is_not_here(desk: Desk) -> None:
     assert desk.refused("seen", edits=["00" * 32]).startswith("no_service: no such edit")
 
 
+def test_the_answer_to_an_edit_has_the_digest_that_holds_then(desk: Desk) -> None:
+    draft = {"key": "service/echo", "op": "PUT", "value": {}, "parents": []}
+    before = desk.told("show")["digest"]
+    dry = desk.told("edit", drafts=[draft], dry_run=True)
+    assert dry["digest"] == before
+    answer = desk.asks("edit", drafts=[draft])
+    told = json.loads(answer.body)
+    assert told["digest"] != before
+    desk.member.core.add(answer.edits)
+    assert told["digest"] == desk.member.core.edits.digest == desk.told("show")["digest"]
+
+
+def test_brokers_that_are_no_peers_are_counted_and_not_known_to_be_alive(desk: Desk) -> None:
+    desk.member.edits("broker/b1", broker_value(desk.network.pens["b1"], peers=["b2"]))
+    desk.network.settle()
+    desk.network.later(2000)
+    shown = desk.told("show")["brokers"]
+    assert {name: facts["alive"] for name, facts in shown.items()} == {"b1": True, "b2": True, "b3": False}
+    assert desk.told("seen", edits=[]) == {"seen": 2, "brokers": 3, "missing": ["b3"]}
+    assert desk.network.digests() == {desk.member.core.edits.digest}, "b3 has it by way of b2"
+
+
+def test_workers_that_the_config_names_are_listed_and_cleared_by_an_edit(desk: Desk) -> None:
+    desk.member.edits("family/a", {"error_workers": ["w1", "w2"], "heartbeat_ms": 700})
+    desk.member.edits("broker/b1", broker_value(desk.network.pens["b1"], error_workers=["w1"]))
+    desk.ignored = [{"identity": "w3", "faults": 4, "ignored_s": 2}]
+    assert desk.told("errors")["workers"] == [
+        {"identity": "w1", "by": "family/a"},
+        {"identity": "w2", "by": "family/a"},
+        {"identity": "w1", "by": "broker/b1"},
+        *desk.ignored,
+    ]
+    answer = desk.asks("errors_clear", identity="w1")
+    assert answer.forgive == "w1"
+    assert json.loads(answer.body) == {"cleared": 1, "edits": [signed.id for signed in answer.edits]}
+    assert desk.member.core.add(answer.edits) == ()
+    config = desk.member.core.config
+    assert config.families["a"].error_workers == ("w2",)
+    assert config.families["a"].heartbeat_ms == 700
+    assert config.brokers["b1"].error_workers == ()
+    answer = desk.asks("errors_clear")
+    assert (json.loads(answer.body)["cleared"], answer.forgive) == (2, "")
+    desk.member.core.add(answer.edits)
+    assert desk.told("errors")["workers"] == desk.ignored
+
+
 def test_errors_are_what_the_dispatcher_says(desk: Desk) -> None:
     desk.ignored = [{"identity": "w1", "faults": 4, "ignored_s": 2}]
     assert desk.told("errors") == {"workers": desk.ignored}
@@ -356,6 +402,7 @@ def test_an_edit_is_given_to_the_shell_and_is_not_part_of_the_config_before(desk
     assert json.loads(answer.body) == {
         "edits": [signed.id for signed in answer.edits],
         "version": version + 2,
+        "digest": core.edits.digest_with(signed.id for signed in answer.edits),
         "seen": 1,
         "brokers": 3,
         "warnings": [],

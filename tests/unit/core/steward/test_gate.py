@@ -251,3 +251,53 @@ def test_the_answer_is_cut_to_what_a_letter_holds(door: Door) -> None:
     fields: dict[str, Any] = {f"unknown-{number}-{'x' * 200}": 1 for number in range(100)}
     reason = door.refusal(door.asks(frontend_port=0, **fields))
     assert len(reason) <= 1000
+
+
+# -- by a key that an admin trusts --------------------------------------------------------------------------------
+
+
+def without_secret(name: str = "b4", signed_by: str = "", **value: Any) -> Frames:
+    pen = Pen(name, "")
+    join = Join(broker_value(pen, **value), "once", b"")
+    return signed(Letter("", name, 100, 1, join), signed_by or pen.public_key)
+
+
+@pytest.fixture
+def trusting(network: Network) -> Door:
+    """The gate of a network that trusts the key of b4; the broker need not have the secret itself."""
+    network["b1"].edits(f"trusted_key/{Pen('b4', '').public_key}", {"family": "a", "identity": "b4"})
+    return Door(network, secret="")
+
+
+def test_a_broker_with_a_trusted_key_needs_no_secret(trusting: Door) -> None:
+    answer = trusting.answer(without_secret())
+    assert answer == Joined(ROOT, "once", b"")
+    assert trusting.core.config.brokers["b4"].public_key == Pen("b4", "").public_key
+    assert trusting.core.config.broker_states["b4"] == "active"
+
+
+def test_a_key_that_nobody_trusts_is_refused_with_the_remedy(network: Network) -> None:
+    why = Door(network).refusal(without_secret("b5"))
+    assert why == (
+        "not_allowed: the broker's key is not trusted here; an admin has to say so first: "
+        f"famulus broker-admin trust {Pen('b5', '').public_key}"
+    )
+
+
+def test_a_trusted_key_is_good_for_its_owner_only(trusting: Door) -> None:
+    assert "signature" in trusting.refusal(without_secret(signed_by="somebody else's key"))
+
+
+def test_a_trusted_key_is_good_for_its_name_and_family_only(trusting: Door) -> None:
+    key = Pen("b4", "").public_key
+    assert "for broker 'b4'" in trusting.refusal(without_secret("b5", key, public_key=key))
+    assert "for family 'a'" in trusting.refusal(without_secret(family="b"))
+
+
+def test_a_key_that_is_trusted_no_longer_is_refused(trusting: Door) -> None:
+    trusting.network["b1"].edits(f"trusted_key/{Pen('b4', '').public_key}", None)
+    assert "not trusted here" in trusting.refusal(without_secret())
+
+
+def test_a_broker_without_the_secret_sends_those_who_prove_it_elsewhere(trusting: Door) -> None:
+    assert "ask another one" in trusting.refusal(trusting.asks("b5"))

@@ -55,6 +55,9 @@ PLACE = {"host": "h", "public_key": "k"}
         # A state says nothing about families, whatever is in it.
         ("broker_state/b2", {"state": "disabled", "family": "a"}, {"b"}),
         ("broker_state/b9", {"state": "disabled"}, set()),
+        ("trusted_key/k1", {"family": "b"}, {"b"}),
+        ("trusted_key/k1", {"family": 7}, set()),
+        ("trusted_key/k1", None, set()),
         ("service/echo", {}, set()),
         ("whatever/else", {}, set()),
         ("", {}, set()),
