@@ -185,6 +185,7 @@ class BrokerActor(Doors):
                     core.on_refused_router(router, questions)
             batches = core.questions.take_batches()
 
+
 class Peer(Actor):
     """Somebody who connects to the broker."""
 

@@ -45,6 +45,9 @@ class Clock:
 class End(Protocol):
     """Who sits at one end of a link."""
 
+    @property
+    def name(self) -> str: ...
+
     def receive(self, link: Link, message: Frames) -> None: ...
 
     def cut_off(self, link: Link) -> None: ...
@@ -63,6 +66,11 @@ class Link:
         #: Which ends still believe in it.
         self.believes = {True: True, False: True}
         self.open = True
+
+    @property
+    def broker_name(self) -> str:
+        """For people."""
+        return self._ends[True].name
 
     def to_broker(self, message: Frames) -> bool:
         return self._send(message, towards_broker=True)

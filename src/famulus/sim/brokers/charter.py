@@ -1,4 +1,4 @@
-"""The first edits of a network: its families, its services and its brokers. What a real one would get from its admins."""
+"""The first edits of a network: its families, services and brokers, as a real one would have from its admins."""
 
 from __future__ import annotations
 

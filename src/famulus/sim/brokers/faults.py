@@ -51,6 +51,12 @@ def cut_link(world: World) -> None:
         _cut(world, world.random.choice(list(world.plugs)))
 
 
+def cut_client(world: World) -> None:
+    """The connection of a client; mostly of one that waits for something."""
+    waiting = [client for client in world.clients if len(client.session)]
+    _cut(world, world.random.choice(waiting or world.clients).plug)
+
+
 def cut_line(world: World) -> None:
     """A connection between two brokers; mostly one with something on its way."""
     lines = [(broker, identity) for broker in world.brokers.values() for identity in broker.lines if broker.alive]
@@ -149,6 +155,7 @@ FAULTS: dict[Callable[[World], None], int] = {
     part_workers: 2,
     part_network: 2,
     cut_link: 3,
+    cut_client: 4,
     cut_line: 4,
     kill_broker: 3,
     kill_dispatcher: 2,

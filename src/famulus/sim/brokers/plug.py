@@ -37,6 +37,10 @@ class Plug:
         self._try_soon(CONNECT_NS)
 
     @property
+    def name(self) -> str:
+        return self._owner.name
+
+    @property
     def target(self) -> str:
         """The place that it leads to."""
         return self._world.place_of(self.address)

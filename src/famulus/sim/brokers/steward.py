@@ -1,8 +1,9 @@
-"""A broker's steward: the real one, with a shell as on real sockets. It tells its broker who can help, and what holds."""
+"""A broker's steward: the real one, with a thin shell. It tells its broker who can help, and what holds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS
@@ -13,7 +14,7 @@ from famulus.core.config.schema import State
 from famulus.core.dispatch.delegates import Offer
 from famulus.core.routing.book import Book
 from famulus.core.steward.books import book_of, offers_of
-from famulus.core.steward.post import Frames, Identity
+from famulus.core.steward.post import Frames, Identity, next_boot
 from famulus.core.steward.steward import Steward
 from famulus.sim.actors import Actor
 from famulus.sim.config.pen import Pen
@@ -35,7 +36,7 @@ class StewardActor(Actor):
         super().__init__(world, f"{broker.name}/steward")
         self.broker = broker
         self.pen = Pen(broker.name, network)
-        #: All edits that it wrote down.
+        #: What it wrote down: all edits, and the number of its last start.
         self._disk = list(first)
         self._boot = 0
         self.start()
@@ -45,19 +46,14 @@ class StewardActor(Actor):
         self._letters: list[tuple[bytes, Frames]] = []
         edits = EditSet(self.pen.network, verify)
         edits.add(self._disk)
-        self._boot = self._next_boot()
-        me = Identity(
-            self.pen.network, self.pen.broker, self.pen.public_key, signer(self.pen.public_key), self._boot
-        )
+        self._boot = next_boot(self._boot, self.world.wall_ms(self.pen.broker))
+        me = Identity(self.pen.network, self.pen.broker, self.pen.public_key, signer(self.pen.public_key), self._boot)
         self.core = Steward(me, edits, verify, lambda: f"{self.random.getrandbits(64):016x}")
         self._epoch = self._boot
         self._changes = -1
         self._book_ns = 0
         self._wake_ns = self.world.clock.now_ns + self.random.randrange(BOOK_NS)
         self.world.clock.at(self._wake_ns, self._wake)
-
-    def _next_boot(self) -> int:
-        return self.world.wall_ms(self.pen.broker)
 
     def die(self) -> None:
         self.alive = False
@@ -94,14 +90,13 @@ class StewardActor(Actor):
             self._changes = core.changes
             self._epoch += 1
             self._book_ns = 0
-            self._tell(lambda epoch=self._epoch: self.broker.on_epoch(epoch))
+            self._tell(partial(self.broker.on_epoch, self._epoch))
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
             told = offers_of(core.config, self.pen.broker, core.alive(now_ns))
             offers = [Offer(*offer) for offer in told]
-            book = self.book
-            self._tell(lambda: self.broker.on_offers(offers))
-            self._tell(lambda: self.broker.on_book(book))
+            self._tell(partial(self.broker.on_offers, offers))
+            self._tell(partial(self.broker.on_book, self.book))
 
     def _tell(self, what: Callable[[], None]) -> None:
         """Over ipc; to whatever dispatcher is there then."""

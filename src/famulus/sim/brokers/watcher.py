@@ -31,16 +31,19 @@ class Watcher:
         self._answered: dict[bytes, tuple[bytes, int]] = {}
 
     def on_clients(self, batch: list[Frames]) -> None:
-        for message in batch:
-            if len(message) == 4 and b'"via":' in message[2]:
-                self._check_way(_decode(message[2])["via"])
+        """What comes from another broker says which way it came, and that must be true, short and without circles."""
+        ways = self._broker.world.ways
+        for peer, *message in batch:
+            way = ways.get((peer, message[0])) if message else None
+            if way is not None:
+                self._check_way(way, _decode(message[1])["via"])
 
-    def _check_way(self, via: object) -> None:
+    def _check_way(self, way: list[str], via: object) -> None:
         name = self._broker.name
-        assert isinstance(via, list)
-        demand(name not in via and len(set(via)) == len(via), f"a task came to {name} in a circle, via {via}")
-        demand(len(via) < HOPS_MAX, f"a task came to {name} over too many brokers, via {via}")
-        self._events["came over two brokers or more"] += len(via) > 1
+        demand(via == way, f"a task came to {name} via {way}, but says {via}")
+        demand(name not in way, f"a task came to {name} in a circle, via {way}")
+        demand(len(way) < HOPS_MAX, f"a task came to {name} over too many brokers, via {way}")
+        self._events["came over two brokers or more"] += len(way) > 1
 
     def on_answers(self, messages: list[Frames]) -> None:
         now_ns = self._clock.now_ns
@@ -58,8 +61,13 @@ class Watcher:
 
     def on_hand_over(self, identity: bytes, message: Frames) -> None:
         self._check_unanswered(message[2])
-        delegate = self._broker.core.delegates.by_identity[identity]
-        demand(delegate.up, f"{self._broker.name} hands tasks to {identity!r}, which it has lost")
+        broker, ticket = self._broker, message[0]
+        delegate = broker.core.delegates.by_identity[identity]
+        demand(delegate.up, f"{broker.name} hands tasks to {identity!r}, which it has lost")
+        link, task, ways = broker.lines[identity].link, delegate.running.get(ticket), broker.world.ways
+        # If the connection was lost and made anew just now, the task was given up while it lay in the outbox.
+        if link is not None and task is not None:
+            ways[link.peer, ticket] = [*ways.get((task.client, task.envelope), []), broker.name]
         self._events["handed over to another family" if delegate.rank else "handed over within the family"] += 1
 
     def _check_unanswered(self, body: bytes) -> None:

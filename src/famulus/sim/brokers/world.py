@@ -76,7 +76,10 @@ class World:
         families = {f"b{number}": "own" for number in range(count)}
         families |= {f"spare{number}": "spare" for number in range(self.random.randint(1, 2))}
         self.clock_errors_ms = dict.fromkeys(families, 0)
+        #: All that are connected.
         self.plugs: dict[Plug, None] = {}
+        #: Which brokers a task has really come through, by the connection and the ticket that it came with.
+        self.ways: dict[tuple[bytes, bytes], list[str]] = {}
         self.workers: list[Worker] = []
         self.clients: list[Client] = []
         self.faults: list[str] = []
@@ -275,11 +278,15 @@ def _sorted(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
 
 
 def run_seed(seed: int, brokers: int | None = None) -> Result:
-    """Whatever happens in there, it happened to this seed at this step. Without `brokers` the seed says how many."""
-    world = World(seed, brokers)
+    """Without `brokers` the seed says how many."""
+    return run_world(World(seed, brokers))
+
+
+def run_world(world: World) -> Result:
+    """Whatever happens in there, it happened to this seed at this step."""
     try:
         return world.run()
     except Exception as error:
         steps = world.clock.steps
-        what = f"seed {seed}, step {steps}: {type(error).__name__}: {error}"
-        return Result(seed, len(world.brokers), steps, faults=tuple(world.faults), what=what)
+        what = f"seed {world.seed}, step {steps}: {type(error).__name__}: {error}"
+        return Result(world.seed, len(world.brokers), steps, faults=tuple(world.faults), what=what)
