@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -15,6 +13,7 @@ import pytest
 from famulus.sim.config.faults import FAULTS
 from famulus.sim.config.rules import MUTANTS
 from famulus.sim.config.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
+from tests.simulation.conftest import printed
 
 SEEDS = 300
 
@@ -89,14 +88,7 @@ def test_a_seed_gives_the_same_world_with_other_hashes() -> None:
         "import sys; from famulus.sim.config.world import run_seed; [print(run_seed(int(s))) for s in sys.argv[1:]]"
     )
     for hash_seed in ("1", "2"):
-        told = subprocess.run(
-            [sys.executable, "-c", script, *(str(result.seed) for result in chosen)],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        assert told.splitlines() == [str(result) for result in chosen]
+        assert printed(script, hash_seed, *(result.seed for result in chosen)) == [str(result) for result in chosen]
 
 
 # -- the simulation can fail --------------------------------------------------------------------------------------

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -17,6 +13,7 @@ from famulus.core.delivery import OUTCOMES
 from famulus.sim.faults import FAULTS
 from famulus.sim.mutants import MUTANTS
 from famulus.sim.world import Result, World, simulate
+from tests.simulation.conftest import broken_runs, printed
 
 SEEDS = 300
 CHUNK = 10
@@ -137,26 +134,11 @@ def test_a_seed_gives_the_same_world_in_another_process_with_other_hashes() -> N
     seeds = wildest(4)
     expected = [json.loads(json.dumps([observe(s).result.steps, observe(s).faults, observe(s).entries])) for s in seeds]
     for hash_seed in ("1", "2"):
-        told = subprocess.run(
-            [sys.executable, "-c", script, *map(str, seeds)],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        assert [json.loads(line) for line in told.splitlines()] == expected
+        told = printed(script, hash_seed, *seeds)
+        assert [json.loads(line) for line in told] == expected
 
 
 # -- the simulation can fail --------------------------------------------------------------------------------------
-
-
-def broken_runs(mutant: str, *args: str) -> list[dict[str, Any]]:
-    """The failures of a core that is broken on purpose, in processes of their own: this one's may be compiled."""
-    command = [sys.executable, "-m", "famulus", "simulate", "--mutant", mutant, "--json", *args]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, f"nobody noticed that {MUTANTS[mutant].what}: {done.stdout}{done.stderr}"
-    failures: list[dict[str, Any]] = json.loads(done.stdout)["failures"]
-    return failures
 
 
 @pytest.mark.parametrize("name", MUTANTS)

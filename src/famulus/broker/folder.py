@@ -55,6 +55,10 @@ class Folder:
         return self.path / "edits.log"
 
     @property
+    def boot(self) -> Path:
+        return self.path / "last.boot"
+
+    @property
     def settings(self) -> Path:
         return self.path / "broker.toml"
 
@@ -122,6 +126,18 @@ class Folder:
     def write_network(self, network: Network) -> None:
         with plainly(self.network, "cannot be written"):
             os.close(replace_file(self.network, msgspec.json.format(msgspec.json.encode(network)) + b"\n"))
+            sync_folder(self.path)
+
+    def read_boot(self) -> int:
+        """The number of the last start; 0 if there was none, or if nobody can tell any more."""
+        try:
+            return int(self.boot.read_bytes()[:20])
+        except (OSError, ValueError):
+            return 0
+
+    def write_boot(self, boot: int) -> None:
+        with plainly(self.boot, "cannot be written"):
+            os.close(replace_file(self.boot, b"%d\n" % boot))
             sync_folder(self.path)
 
 

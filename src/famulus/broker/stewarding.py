@@ -23,7 +23,7 @@ from famulus.core.routing.book import Book
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.commands import Commands
 from famulus.core.steward.gate import Gate
-from famulus.core.steward.post import Identity
+from famulus.core.steward.post import Identity, next_boot
 from famulus.core.steward.steward import Steward
 from famulus.errors import SettingsError
 from famulus.net import sockets
@@ -69,9 +69,7 @@ class Stewarding:
         for damage in self._member.damage:
             log.warning("the edit log was damaged (%s); what is missing is pulled from the peers", damage)
         key = self._member.key
-        me = Identity(
-            self._member.network.network_id, self._member.identity, key.public, key.sign, int(time.time() * 1000)
-        )
+        me = Identity(self._member.network.network_id, self._member.identity, key.public, key.sign, self._next_boot())
         self._core = Steward(me, self._member.edits, keys.verify, nonce)
         self._gate = Gate(
             self._core, self._member.secret(), self._member.network.root_public, keys.prove, hmac.compare_digest
@@ -97,13 +95,22 @@ class Stewarding:
         for source in (self._peers, self._published, self._dispatcher, lifeline.fd):
             self._waiting.watch(source)
         # Later than any epoch of a steward before us, so that whoever heard of those follows us.
-        self._epoch = int(time.time() * 1000)
+        self._epoch = me.boot
         self._changes = -1
         self._ready = False
         self._book: Book | None = None
         self._book_ns = self._hello_ns = self._report_ns = 0
         #: What the disk has not taken.
         self._unwritten: list[SignedEdit] = []
+
+    def _next_boot(self) -> int:
+        folder = self._member.folder
+        boot = next_boot(folder.read_boot(), int(time.time() * 1000))
+        try:
+            folder.write_boot(boot)
+        except SettingsError as error:
+            log.warning("should the clock be set back before the next start, peers may not hear us then: %s", error)
+        return boot
 
     def run(self) -> None:
         while True:

@@ -1,7 +1,7 @@
 """`famulus simulate`: the real core in an invented world, one run per seed, spread over the cores of this machine.
 
 Each job is a process of its own that writes one line of JSON per seed to its pipe; what a line says is a `Run`.
-`python -m famulus.cli.simulate FIRST STOP STRIDE [MUTANT]` is such a job.
+`python -m famulus.cli.simulate FIRST STOP STRIDE MUTANT BROKERS WHAT` is such a job.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from functools import partial
 from selectors import EVENT_READ, DefaultSelector
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +25,7 @@ from famulus._plain import SWITCH, is_compiled
 from famulus.errors import FamulusError, SettingsError
 
 if TYPE_CHECKING:
+    from famulus.sim.brokers.world import World as Network
     from famulus.sim.config.rules import Rules
     from famulus.sim.mutants import Mutant
     from famulus.sim.world import World
@@ -41,7 +44,15 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     faults: int = 0
     outcomes: dict[str, int] = {}
     edits: int = 0
+    events: dict[str, int] = {}
     what: str = ""
+
+
+class What(StrEnum):
+    """What is simulated of a network."""
+
+    CONFIG = "config"
+    TASKS = "tasks"
 
 
 def simulate(
@@ -55,9 +66,12 @@ def simulate(
     brokers: Annotated[
         int | None,
         typer.Option(
-            min=0, max=16, metavar="K", help="The config of a network of K brokers instead; 0: as each seed says."
+            min=0, max=16, metavar="K", help="A network of K brokers instead, see --what; 0: as each seed says."
         ),
     ] = None,
+    what: Annotated[
+        What, typer.Option(help="With --brokers: the config that they share, or the tasks that they carry.")
+    ] = What.CONFIG,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="J", help="Processes; one per core unless told.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:
@@ -71,10 +85,14 @@ def simulate(
     With --mutant the core is broken on purpose, and the simulation has to notice: that is what makes its silence
     otherwise worth something.
 
-    With --brokers it is the config of a network that is simulated: stewards with disks, admins who get into each
+    With --brokers it is a network. Its config (--what config): stewards with disks, admins who get into each
     other's way, partitions, lost and doubled messages, crashes before the disk has it, old backups, damaged records,
     clocks that jump. What an admin was told to be safe is never lost, equal digests mean equal configs, a conflict
     stands until it is resolved, and after the healing all agree in time.
+
+    Or its tasks (--what tasks): a family of brokers and those that it falls back on hand tasks over to each other,
+    while brokers, workers and clients are killed, paused, drained, disabled and cut off from each other. Every task has
+    one outcome in time, what was rejected never ran, at-most-once tasks never run twice, and no task goes in circles.
 
     Exit code: 0 if all seeds are clean, or the mutant was caught; 1 if not.
 
@@ -87,25 +105,31 @@ def simulate(
     famulus simulate --mutant late-answer-keeps-slot
 
     famulus simulate --brokers 5 --seeds 1000
+
+    famulus simulate --brokers 5 --what tasks --seeds 1000
     """
+    if what is What.TASKS and brokers is None:
+        raise SettingsError("--what tasks is about a network: say how large with --brokers (0: as each seed says)")
+    if brokers in (1, 2) and what is What.TASKS:
+        raise SettingsError("--brokers: a family has 3 brokers or more here, or 0, as each seed says")
     if mutant == "list":
-        _list_mutants(brokers)
+        _list_mutants(brokers, what)
         return
-    _check_mutant(mutant, brokers)
+    _check_mutant(mutant, brokers, what)
     if trace and seed is None:
         raise SettingsError("--trace shows one run: say which with --seed")
-    if trace and brokers is not None:
-        raise SettingsError("--trace cannot show a network yet")
+    if trace and brokers is not None and what is What.CONFIG:
+        raise SettingsError("--trace cannot show the config of a network yet")
     if trace and mutant and seed is not None and is_compiled():
-        raise typer.Exit(_again_with_sources(seed, mutant, as_json))
+        raise typer.Exit(_again_with_sources(seed, mutant, brokers, as_json))
     if seed is not None:
         first, seeds, jobs = seed, 1, 1
     started = time.monotonic()
     if trace:
-        runs = [_run_traced(first, mutant, sys.stderr if as_json else sys.stdout)]
+        runs = [_run_traced(first, mutant, brokers, sys.stderr if as_json else sys.stdout)]
     else:
-        runs = _run_all(first, seeds, jobs or len(os.sched_getaffinity(0)), mutant, brokers, quiet=as_json)
-    report = _sum_up(runs, mutant, brokers, time.monotonic() - started)
+        runs = _run_all(first, seeds, jobs or len(os.sched_getaffinity(0)), mutant, brokers, what, quiet=as_json)
+    report = _sum_up(runs, mutant, brokers, what, time.monotonic() - started)
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
     else:
@@ -133,7 +157,7 @@ def run_seed(seed: int, watch: Callable[[World], None] | None = None) -> Run:
     return Run(seed, result.steps, result.tasks, result.faults, result.outcomes)
 
 
-def run_network_seed(seed: int, brokers: int, mutant: str) -> Run:
+def run_config_seed(seed: int, brokers: int, mutant: str) -> Run:
     """The same for the config of a network."""
     from famulus.sim.config.world import run_seed as run_network
 
@@ -141,35 +165,55 @@ def run_network_seed(seed: int, brokers: int, mutant: str) -> Run:
     return Run(seed, result.steps, faults=len(result.faults), edits=result.acknowledged, what=result.what)
 
 
-def _broken(mutant: str) -> AbstractContextManager[None]:
+def run_network_seed(seed: int, brokers: int, watch: Callable[[Network], None] | None = None) -> Run:
+    """The same for the tasks of a network."""
+    from famulus.sim.brokers.world import World, run_world
+
+    world = World(seed, brokers or None)
+    if watch is not None:
+        watch(world)
+    result = run_world(world)
+    outcomes, events = dict(result.outcomes), dict(result.events)
+    return Run(seed, result.steps, result.tasks, len(result.faults), outcomes, events=events, what=result.what)
+
+
+def _broken(mutant: str, brokers: int | None = None) -> AbstractContextManager[None]:
+    """The core, broken for one broker, or for the tasks of several."""
+    from famulus.sim.brokers.mutants import MUTANTS as OF_BROKERS
     from famulus.sim.mutants import MUTANTS
 
-    return MUTANTS[mutant].in_place() if mutant else nullcontext()
+    return (MUTANTS if brokers is None else OF_BROKERS)[mutant].in_place() if mutant else nullcontext()
 
 
-def _mutants(brokers: int | None) -> dict[str, str]:
-    """The ways to break the core, or the config of a network, with what each of them is."""
+def _mutants(brokers: int | None, what: What) -> dict[str, str]:
+    """The ways to break the core, or the tasks or the config of a network, with what each of them is."""
+    from famulus.sim.brokers.mutants import MUTANTS as OF_BROKERS
     from famulus.sim.config.rules import MUTANTS as OF_THE_CONFIG
     from famulus.sim.mutants import MUTANTS
 
-    known: Mapping[str, Mutant | Rules] = MUTANTS if brokers is None else OF_THE_CONFIG
+    known: Mapping[str, Mutant | Rules] = MUTANTS
+    if brokers is not None:
+        known = OF_BROKERS if what is What.TASKS else OF_THE_CONFIG
     return {name: mutant.what for name, mutant in known.items()}
 
 
-def _check_mutant(mutant: str, brokers: int | None) -> None:
-    if mutant and mutant not in _mutants(brokers):
-        raise SettingsError(f"--mutant: there is no {mutant!r}, but {', '.join(_mutants(brokers))}")
+def _check_mutant(mutant: str, brokers: int | None, what: What) -> None:
+    known = _mutants(brokers, what)
+    if mutant and mutant not in known:
+        raise SettingsError(f"--mutant: there is no {mutant!r}, but {', '.join(known)}")
 
 
-def _list_mutants(brokers: int | None) -> None:
-    for name, what in _mutants(brokers).items():
-        typer.echo(f"{name:<30}{what}")
+def _list_mutants(brokers: int | None, what: What) -> None:
+    for name, does in _mutants(brokers, what).items():
+        typer.echo(f"{name:<30}{does}")
 
 
 # -- many seeds ---------------------------------------------------------------------------------------------------
 
 
-def _run_all(first: int, seeds: int, jobs: int, mutant: str, brokers: int | None, *, quiet: bool) -> list[Run]:
+def _run_all(
+    first: int, seeds: int, jobs: int, mutant: str, brokers: int | None, what: What, *, quiet: bool
+) -> list[Run]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -188,7 +232,7 @@ def _run_all(first: int, seeds: int, jobs: int, mutant: str, brokers: int | None
     failed: list[int] = []
     with bar:
         progress = bar.add_task("", total=seeds, failed="")
-        for run in _jobs(first, first + seeds, min(jobs, seeds), mutant, brokers):
+        for run in _jobs(first, first + seeds, min(jobs, seeds), mutant, brokers, what):
             runs[run.seed] = run
             if run.what:
                 failed.append(run.seed)
@@ -199,9 +243,9 @@ def _run_all(first: int, seeds: int, jobs: int, mutant: str, brokers: int | None
     return [runs[seed] for seed in sorted(runs)]
 
 
-def _jobs(first: int, stop: int, jobs: int, mutant: str, brokers: int | None) -> Iterator[Run]:
+def _jobs(first: int, stop: int, jobs: int, mutant: str, brokers: int | None, what: What) -> Iterator[Run]:
     """The runs of all seeds as they end. Every job is stopped when nobody wants to hear more."""
-    processes = [_start_job(first + number, stop, jobs, mutant, brokers) for number in range(jobs)]
+    processes = [_start_job(first + number, stop, jobs, mutant, brokers, what) for number in range(jobs)]
     try:
         yield from _read_lines([process.stdout for process in processes if process.stdout is not None])
         if any(process.wait() for process in processes):
@@ -214,9 +258,12 @@ def _jobs(first: int, stop: int, jobs: int, mutant: str, brokers: int | None) ->
                 process.stdout.close()
 
 
-def _start_job(first: int, stop: int, stride: int, mutant: str, brokers: int | None) -> subprocess.Popen[bytes]:
+def _start_job(
+    first: int, stop: int, stride: int, mutant: str, brokers: int | None, what: What = What.CONFIG
+) -> subprocess.Popen[bytes]:
+    numbers = [str(first), str(stop), str(stride)]
     network = "" if brokers is None else str(brokers)
-    command = [sys.executable, "-m", "famulus.cli.simulate", str(first), str(stop), str(stride), mutant, network]
+    command = [sys.executable, "-m", "famulus.cli.simulate", *numbers, mutant, network, what]
     # Only the sources can be broken; see `famulus.sim.mutants`.
     environment = os.environ | (SWITCH if mutant else {})
     # Not in our process group: at Ctrl-C we stop the jobs, and they have no last words.
@@ -239,11 +286,15 @@ def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Run]:
                 yield from map(decode, lines)
 
 
-def _work(first: str, stop: str, stride: str, mutant: str, brokers: str) -> None:
+def _work(first: str, stop: str, stride: str, mutant: str, brokers: str, what: str) -> None:
     """One job: its seeds, one line each."""
-    with _broken("" if brokers else mutant):
+    config = bool(brokers) and what == What.CONFIG
+    with _broken("" if config else mutant, int(brokers) if brokers else None):
         for seed in range(int(first), int(stop), int(stride)):
-            run = run_network_seed(seed, int(brokers), mutant) if brokers else run_seed(seed)
+            if config:
+                run = run_config_seed(seed, int(brokers), mutant)
+            else:
+                run = run_network_seed(seed, int(brokers)) if brokers else run_seed(seed)
             sys.stdout.buffer.write(msgspec.json.encode(run) + b"\n")
             sys.stdout.buffer.flush()
 
@@ -251,15 +302,20 @@ def _work(first: str, stop: str, stride: str, mutant: str, brokers: str) -> None
 # -- what people see ----------------------------------------------------------------------------------------------
 
 
-def _sum_up(runs: list[Run], mutant: str, brokers: int | None, seconds: float) -> dict[str, Any]:
+def _sum_up(runs: list[Run], mutant: str, brokers: int | None, what: What, seconds: float) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
+    events: Counter[str] = Counter()
     for run in runs:
         outcomes.update(run.outcomes)
-    how = " --trace" if brokers is None else f" --brokers {brokers}"
+        events.update(run.events)
+    how = "" if brokers is None else f" --brokers {brokers}"
+    how += " --what tasks" if what is What.TASKS else ""
+    how += " --trace" if brokers is None or what is What.TASKS else ""
     how += f" --mutant {mutant}" if mutant else ""
     return {
         "mutant": mutant or None,
         "brokers": brokers,
+        "what": "tasks" if brokers is None else what.value,
         "first": runs[0].seed,
         "seeds": len(runs),
         "steps": sum(run.steps for run in runs),
@@ -267,6 +323,7 @@ def _sum_up(runs: list[Run], mutant: str, brokers: int | None, seconds: float) -
         "edits": sum(run.edits for run in runs),
         "faults": sum(run.faults for run in runs),
         "outcomes": {name: outcomes[name] for name in ("OK", "ERROR", "REJECTED", "UNKNOWN")},
+        "events": dict(sorted(events.items())),
         "seconds": round(seconds, 2),
         "failures": [
             {
@@ -286,11 +343,13 @@ def _show(report: dict[str, Any]) -> None:
         typer.echo(failure["what"])
         typer.echo(f"    replay: {failure['replay']}")
     outcomes = ", ".join(f"{count:,} {name}" for name, count in report["outcomes"].items())
-    work = f"{report['tasks']:,} tasks ({outcomes})" if report["brokers"] is None else f"{report['edits']:,} edits"
+    work = f"{report['tasks']:,} tasks ({outcomes})" if report["what"] == What.TASKS else f"{report['edits']:,} edits"
     typer.echo(
         f"{_counted(report['seeds'], 'seed')} from {report['first']}, {report['steps']:,} steps,"
         f" {report['faults']:,} faults, {work} in {report['seconds']:.1f} s"
     )
+    for event, count in report["events"].items():
+        typer.echo(f"{count:>10,}  {event}")
     if report["mutant"] is not None:
         caught = f"caught by seed {report['failures'][0]['seed']}" if report["failures"] else "not caught"
         typer.echo(f"mutant {report['mutant']}: {caught}")
@@ -306,11 +365,11 @@ def _counted(number: int, noun: str) -> str:
 # -- one seed in the open -----------------------------------------------------------------------------------------
 
 
-def _run_traced(seed: int, mutant: str, out: IO[str]) -> Run:
-    worlds: list[World] = []
+def _run_traced(seed: int, mutant: str, brokers: int | None, out: IO[str]) -> Run:
+    worlds: list[World | Network] = []
     last: deque[str] = deque(maxlen=STEPS_SHOWN)
 
-    def watch(world: World) -> None:
+    def watch(world: World | Network) -> None:
         worlds.append(world)
         clock, step = world.clock, world.clock.step
 
@@ -321,16 +380,17 @@ def _run_traced(seed: int, mutant: str, out: IO[str]) -> Run:
 
         clock.step = noted  # type: ignore[method-assign]
 
-    with _broken(mutant):
-        run = run_seed(seed, watch)
+    with _broken(mutant, brokers):
+        run = run_seed(seed, watch) if brokers is None else run_network_seed(seed, brokers, watch)
     lines = ["faults:", *(f"  {fault}" for fault in worlds[0].faults), f"the last {len(last)} steps:", *last, ""]
     print("\n".join(lines), file=out)
     return run
 
 
-def _again_with_sources(seed: int, mutant: str, as_json: bool) -> int:
+def _again_with_sources(seed: int, mutant: str, brokers: int | None, as_json: bool) -> int:
     """The same command, where the core can be broken; its exit code."""
     command = [sys.executable, "-m", "famulus", "simulate", "--seed", str(seed), "--trace", "--mutant", mutant]
+    command += [] if brokers is None else ["--brokers", str(brokers), "--what", "tasks"]
     done = subprocess.run(
         [*command, "--json"] if as_json else command,
         env=os.environ | SWITCH,
@@ -348,12 +408,14 @@ def _describe(event: Callable[[], None]) -> str:
     owner = getattr(event, "__self__", None)
     if owner is not None:
         return f"{getattr(owner, 'name', type(owner).__name__.lower())} {event.__name__.strip('_')}s"
+    if isinstance(event, partial):
+        return _describe(event.func)
     held = dict(zip(event.__code__.co_freevars, event.__closure__ or (), strict=True))
-    if "message" in held:
+    if "towards_broker" in held:
         link, message = held["self"].cell_contents, held["message"].cell_contents
         arrow = "->" if held["towards_broker"].cell_contents else "<-"
         sender = link.peer.decode() or "an announcement"
-        return f"{sender} {arrow} broker  {' | '.join(map(_readable, message))}"
+        return f"{sender} {arrow} {link.broker_name}  {' | '.join(map(_readable, message))}"
     defaults = [getattr(value, "__name__", str(value)) for value in event.__defaults__ or ()]
     return " ".join([event.__qualname__.replace(".<locals>.<lambda>", ""), *defaults])
 

@@ -6,16 +6,17 @@ An actor can be paused (SIGSTOP: what comes waits for it) and killed (its links 
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.questions import ROUTER_HEARTBEAT_NS
 from famulus.core.routing.router import Router
 from famulus.core.session.client import ClientSession, Done
-from famulus.core.session.worker import Given, State, WorkerSession
+from famulus.core.session.worker import State, WorkerSession
+from famulus.sim.hands import Hands
 from famulus.sim.invariants import check_step
-from famulus.sim.network import Frames, Link
+from famulus.sim.network import Clock, Frames, Link
 from famulus.wire import inner
 
 if TYPE_CHECKING:
@@ -24,10 +25,17 @@ if TYPE_CHECKING:
 BATCH_MAX = 64
 
 
+class Stage(Protocol):
+    """All that an actor needs to know of its world."""
+
+    seed: int
+    clock: Clock
+
+
 class Actor:
     """Wakes when something came or is due, unless it is paused or dead."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: Stage, name: str) -> None:
         self.world = world
         self.name = name
         self.random = Random(f"{world.seed}/{name}")
@@ -71,34 +79,28 @@ class Actor:
         raise NotImplementedError
 
 
-class BrokerActor(Actor):
-    """The dispatcher's process. When it dies, the supervisor starts it anew with an empty memory."""
+class Doors(Actor):
+    """A dispatcher's process: the links at its doors, by the names that the core has for whom they lead to."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world, "dispatcher")
+    def __init__(self, world: Stage, name: str) -> None:
+        super().__init__(world, name)
+        self.core: Dispatcher
         self.links: dict[str, dict[bytes, Link]] = {}
-        self.lives = 0
-        self.by_flow = 0
-        self.start()
 
-    def start(self) -> None:
-        self.lives += 1
+    def open_doors(self, *doors: str) -> None:
         self.alive = True
         self._wake_ns = NEVER_NS
-        self.links = {"client": {}, "worker": {}, "router": {}}
+        self.links = {door: {} for door in doors}
         self.inbox.clear()
-        settled_at_ns = self.world.clock.now_ns + NS_PER_S if self.lives > 1 else 0
-        self.core = Dispatcher(self.world.bounds, self.random.getrandbits(64), self.world.declared, settled_at_ns)
 
-    def die(self) -> None:
+    def close_doors(self, notice_ns: int = 0) -> None:
+        """It is dead: whoever was connected learns of it within that time."""
         self.alive = False
         self._wake_ns = NEVER_NS
-        self.by_flow += self.core.counters.by_flow
         for links in self.links.values():
             for link in list(links.values()):
                 link.believes[True] = False
-                link.cut()
-        self.world.clock.after(self.random.randrange(300 * NS_PER_MS), self.start)
+                link.cut(notice_ns)
 
     def cut_off(self, link: Link) -> None:
         self.links[link.door].pop(link.peer, None)
@@ -107,6 +109,40 @@ class BrokerActor(Actor):
         if self.alive and paused_ns > NS_PER_S:
             self.core.on_pause(paused_ns)
         super().resume(paused_ns)
+
+    def send(self, door: str, outgoing: list[Frames]) -> list[Frames]:
+        """Send all; give those that were refused."""
+        messages = outgoing[:]
+        outgoing.clear()
+        refused = []
+        for message in messages:
+            link = self.links[door].get(message[0])
+            if link is None or not link.to_peer(message[1:]):
+                refused.append(message)
+        return refused
+
+
+class BrokerActor(Doors):
+    """The dispatcher's process. When it dies, the supervisor starts it anew with an empty memory."""
+
+    world: World
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "dispatcher")
+        self.lives = 0
+        self.by_flow = 0
+        self.start()
+
+    def start(self) -> None:
+        self.lives += 1
+        self.open_doors("client", "worker", "router")
+        settled_at_ns = self.world.clock.now_ns + NS_PER_S if self.lives > 1 else 0
+        self.core = Dispatcher(self.world.bounds, self.random.getrandbits(64), self.world.declared, settled_at_ns)
+
+    def die(self) -> None:
+        self.by_flow += self.core.counters.by_flow
+        self.close_doors()
+        self.world.clock.after(self.random.randrange(300 * NS_PER_MS), self.start)
 
     def run(self, now_ns: int) -> None:
         core = self.core
@@ -142,28 +178,19 @@ class BrokerActor(Actor):
         # A refusal can make new messages, but each one also ends a session or a router: so this ends too.
         batches = core.questions.take_batches()
         while core.to_clients or core.to_workers or batches:
-            core.on_refused_clients(self._send("client", core.to_clients))
-            core.on_refused_workers(now_ns, self._send("worker", core.to_workers))
+            core.on_refused_clients(self.send("client", core.to_clients))
+            core.on_refused_workers(now_ns, self.send("worker", core.to_workers))
             for router, questions in batches:
-                if self._send("router", [[router, *question] for question in questions]):
+                if self.send("router", [[router, *question] for question in questions]):
                     core.on_refused_router(router, questions)
             batches = core.questions.take_batches()
-
-    def _send(self, door: str, outgoing: list[Frames]) -> list[Frames]:
-        messages = outgoing[:]
-        outgoing.clear()
-        refused = []
-        for message in messages:
-            link = self.links[door].get(message[0])
-            if link is None or not link.to_peer(message[1:]):
-                refused.append(message)
-        return refused
 
 
 class Peer(Actor):
     """Somebody who connects to the broker."""
 
     door = ""
+    world: World
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
@@ -241,6 +268,7 @@ class WorkerActor(Peer):
     def __init__(self, world: World, name: str, services: list[str], slots: int, heartbeat_ms: int) -> None:
         super().__init__(world, name)
         self.session = WorkerSession(name, services, slots, heartbeat_ms, self.random.random)
+        self._hands = Hands(self, world.ledger, self.session, self._flush)
 
     def on_connected(self) -> None:
         self.session.on_link(self.world.clock.now_ns)
@@ -258,7 +286,7 @@ class WorkerActor(Peer):
         if self.link is None and session.state is not State.OFFLINE:
             session.on_link_lost(now_ns)  # it was cut while we were paused
         for given in session.on_messages(now_ns, self.take_inbox()) if self.inbox else []:
-            self._start(given)
+            self._hands.start(given)
         session.on_tick(now_ns)
         if session.state is State.OFFLINE and session.relink_at_ns <= now_ns:
             if self.link is not None:
@@ -272,32 +300,6 @@ class WorkerActor(Peer):
             self.world.respawn_worker(self)
         else:
             self.wake_at(max(session.next_due_ns, now_ns + 1))
-
-    def _start(self, given: Given) -> None:
-        self.world.ledger.ran(given.body)
-        # Most tasks are quick; some take longer than any time-out.
-        quick = self.random.random() < 0.9
-        self.world.clock.after(
-            self.random.randrange(30 * NS_PER_MS if quick else 3 * NS_PER_S), lambda: self._finish(given)
-        )
-
-    def _finish(self, given: Given) -> None:
-        if not self.alive:
-            return
-        if self.paused:
-            self.world.clock.after(50 * NS_PER_MS, lambda: self._finish(given))
-            return
-        chance = self.random.random()
-        if chance < 0.02 and given.ticket in self.session._tickets:
-            # A worker with a bug: it answers with rubbish.
-            del self.session._tickets[given.ticket]
-            self.session.outbox.append([given.ticket, b"{rubbish", b""])
-        else:
-            outcome, reason = ("OK", "") if chance < 0.9 else ("ERROR", "ValueError: no")
-            self.session.answer(given.ticket, given.task, outcome, reason, given.body)
-            if chance < 0.05 and self.session.outbox:
-                self.session.outbox.append(self.session.outbox[-1])  # and one that answers twice
-        self._flush()
 
     def _flush(self) -> None:
         for message in self.session.outbox:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.sim.plan import plan
 from famulus.wire import inner
 
 if TYPE_CHECKING:
@@ -125,12 +126,4 @@ def plan_faults(world: World, until_ns: int) -> None:
     """Some seeds are quiet, some are wild: the quiet ones hold the broker to its word about time."""
     count = world.random.choice([0, 1, 3, 10, 25])
     kinds = world.random.sample(list(FAULTS), world.random.randint(1, len(FAULTS)))
-    weights = [FAULTS[kind] for kind in kinds]
-    for _ in range(count):
-        fault = world.random.choices(kinds, weights)[0]
-        world.clock.after(world.random.randrange(until_ns), lambda fault=fault: _strike(world, fault))  # type: ignore[misc]
-
-
-def _strike(world: World, fault: Callable[[World], None]) -> None:
-    world.faults.append(f"{world.clock.now_ns / NS_PER_MS:.0f} ms: {fault.__name__}")
-    fault(world)
+    plan(world, FAULTS, kinds, count, until_ns)

@@ -45,6 +45,9 @@ class Clock:
 class End(Protocol):
     """Who sits at one end of a link."""
 
+    @property
+    def name(self) -> str: ...
+
     def receive(self, link: Link, message: Frames) -> None: ...
 
     def cut_off(self, link: Link) -> None: ...
@@ -63,6 +66,11 @@ class Link:
         #: Which ends still believe in it.
         self.believes = {True: True, False: True}
         self.open = True
+
+    @property
+    def broker_name(self) -> str:
+        """For people."""
+        return self._ends[True].name
 
     def to_broker(self, message: Frames) -> bool:
         return self._send(message, towards_broker=True)
@@ -84,12 +92,19 @@ class Link:
         self._clock.at(due_ns, arrive)
         return True
 
-    def cut(self) -> None:
+    def cut(self, notice_ns: int = 0) -> None:
+        """Nothing arrives any more. Each end learns of it soon, or at some time within `notice_ns`."""
         if not self.open:
             return
         self.open = False
         for towards_broker in (True, False):
-            self._clock.after(self._delay_ns(), lambda end=towards_broker: self._notice(end))  # type: ignore[misc]
+            delay_ns = self._delay_ns() + (self._random.randrange(notice_ns) if notice_ns else 0)
+            self._clock.after(delay_ns, lambda end=towards_broker: self._notice(end))  # type: ignore[misc]
+
+    def stall(self, until_ns: int) -> None:
+        """What is sent from now on arrives after that instant, in order: TCP tries again and again."""
+        for towards_broker in (True, False):
+            self._not_before_ns[towards_broker] = max(self._not_before_ns[towards_broker], until_ns)
 
     def _notice(self, broker_end: bool) -> None:
         if self.believes[broker_end]:

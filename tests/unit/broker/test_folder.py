@@ -287,3 +287,16 @@ def test_a_folder_that_cannot_be_synced(
             folders.sync_folder(made.path)
     else:
         folders.sync_folder(made.path)
+
+
+def test_the_number_of_the_last_start_is_kept(made: Folder) -> None:
+    assert made.read_boot() == 0
+    made.write_boot(1_800_000_000_000)
+    made.write_boot(1_800_000_000_001)
+    assert Folder(made.path).read_boot() == 1_800_000_000_001
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\x00", b"12 34", b"9" * 5000])
+def test_a_damaged_number_of_the_last_start_is_none(made: Folder, damage: bytes) -> None:
+    made.boot.write_bytes(damage)
+    assert made.read_boot() in (0, int(b"9" * 20))

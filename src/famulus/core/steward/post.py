@@ -24,8 +24,16 @@ class Identity:
     name: str
     public_key: str
     sign: Callable[[bytes], bytes]
-    #: The wall-clock milliseconds of our start: larger than at any start before.
+    #: See `next_boot`.
     boot: int
+
+
+def next_boot(last: int, now_ms: int) -> int:
+    """The number of a start, larger than that of any start before: by it our letters are known to be new.
+
+    It is what the clock on the wall says, unless that was set back: peers would take all our letters for old ones.
+    """
+    return max(last + 1, now_ms)
 
 
 class Post:

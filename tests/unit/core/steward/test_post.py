@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from famulus.core.steward.post import Identity, Post
+from famulus.core.steward.post import Identity, Post, next_boot
 from famulus.errors import ProtocolError
 from famulus.sim.config.signing import signer, verify
 from famulus.wire import peers
@@ -234,3 +234,15 @@ nearly = st.tuples(
 def test_any_frames_are_refused_in_type(frames: list[bytes]) -> None:
     with pytest.raises(ProtocolError):
         post_of("b1").read(frames, key_of)
+
+
+def test_who_starts_after_its_clock_was_set_back_is_heard_all_the_same() -> None:
+    reader, boot = post_of("b1"), 1_800_000_000_000
+    reader.read(post_of("b2", boot=boot).write(BEAT), key_of)
+    again = next_boot(boot, now_ms=boot - 3_600_000)
+    assert reader.read(post_of("b2", boot=again).write(BEAT), key_of).boot == again
+
+
+def test_a_start_has_the_time_of_the_clock_on_the_wall_if_that_is_right() -> None:
+    assert next_boot(100, now_ms=200) == 200
+    assert next_boot(0, now_ms=200) == 200

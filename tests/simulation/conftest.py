@@ -1,0 +1,29 @@
+"""What the tests of the simulations share."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+
+def broken_runs(mutant: str, *args: str) -> list[dict[str, Any]]:
+    """The failures of a core that is broken on purpose, in processes of their own: this one's may be compiled."""
+    command = [sys.executable, "-m", "famulus", "simulate", "--mutant", mutant, "--json", *args]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    assert done.returncode == 0, f"nobody noticed {mutant}: {done.stdout}{done.stderr}"
+    failures: list[dict[str, Any]] = json.loads(done.stdout)["failures"]
+    return failures
+
+
+def printed(script: str, hash_seed: str, *seeds: int) -> list[str]:
+    """What a script prints in another process, where sets are ordered by other hashes, if one lets them."""
+    return subprocess.run(
+        [sys.executable, "-c", script, *map(str, seeds)],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()

@@ -1,0 +1,146 @@
+"""Networks of brokers in which anything may fail, and what becomes of their tasks.
+
+A failing test names its seed: famulus simulate --brokers 0 --what tasks --seed S --trace
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+
+import pytest
+
+from famulus.core.delivery import OUTCOMES
+from famulus.sim.brokers.faults import FAULTS
+from famulus.sim.brokers.mutants import MUTANTS
+from famulus.sim.brokers.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
+from tests.simulation.conftest import broken_runs, printed
+
+#: About half a minute on one core.
+SEEDS = 80
+
+#: What makes a network interesting, and how often it happens at least in these seeds.
+EVENTS = {
+    "ERROR from a peer": 50,
+    "REJECTED from a peer": 30,
+    "UNKNOWN from a peer": 50,
+    "UNKNOWN by the loss of a peer": 30,
+    "another attempt": 30,
+    "another attempt after the loss of a peer": 20,
+    "answered by a broker that its client had left": 5,
+    "answered from memory": 5,
+    "asked again under the same id": 20,
+    "broker drained": 10,
+    "came over two brokers or more": 100,
+    "failover of a client": 30,
+    "handed over to another family": 100,
+    "handed over within the family": 500,
+    "late answer": 200,
+    "ran again": 10,
+    "refused by a broker that is not active": 10,
+    "sent again by its client": 50,
+    "worker at another broker": 100,
+    "worker on its way back": 30,
+}
+
+
+@cache
+def results() -> list[Result]:
+    """The tests below look at the same runs from different sides."""
+    # Not forked: whoever runs the tests may have threads.
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as processes:
+        return list(processes.map(run_seed, range(SEEDS), chunksize=4))
+
+
+def kinds(result: Result) -> list[str]:
+    return [fault.partition(": ")[2] for fault in result.faults]
+
+
+def test_every_law_holds_whatever_fails() -> None:
+    broken = [result.what for result in results() if result.what]
+    assert not broken, "\n".join(broken)
+
+
+def test_every_kind_of_fault_struck() -> None:
+    struck = Counter(kind for result in results() for kind in kinds(result))
+    assert set(struck) == {fault.__name__ for fault in FAULTS}
+    assert min(struck.values()) >= 10
+
+
+def test_every_outcome_occurred() -> None:
+    ended: Counter[str] = Counter()
+    for result in results():
+        ended.update(dict(result.outcomes))
+    assert set(ended) == set(OUTCOMES)
+    assert min(ended.values()) >= 200
+
+
+def test_everything_interesting_happened() -> None:
+    """A simulation in which nothing happens proves nothing."""
+    happened: Counter[str] = Counter()
+    for result in results():
+        happened.update(dict(result.events))
+    assert set(happened) == set(EVENTS)
+    rare = {event: happened[event] for event, least in EVENTS.items() if happened[event] < least}
+    assert not rare
+
+
+def test_small_and_large_families_were_there() -> None:
+    sizes = {result.brokers for result in results()}
+    # Besides the family there are one or two that it falls back on.
+    assert min(sizes) == BROKERS_MIN + 1
+    assert max(sizes) > BROKERS_MAX
+
+
+def test_some_worlds_are_quiet_and_most_tasks_in_them_end_well() -> None:
+    """A network in which nothing works would break no law either."""
+    quiet = [result for result in results() if not result.faults]
+    assert len(quiet) >= 5
+    ended: Counter[str] = Counter()
+    for result in quiet:
+        ended.update(dict(result.outcomes))
+    # A seventh is asked of nobody, and slots are few.
+    assert ended["OK"] + ended["ERROR"] > ended.total() / 3
+
+
+def test_one_can_say_how_many_brokers_there_are() -> None:
+    for brokers in (BROKERS_MIN, 7):
+        result = run_seed(1, brokers)
+        assert (result.what, result.brokers - brokers in (1, 2)) == ("", True)
+
+
+# -- a seed is a fact ---------------------------------------------------------------------------------------------
+
+
+def wildest(count: int) -> list[Result]:
+    """Runs with many kinds of faults."""
+    return sorted(results(), key=lambda result: (-len(set(kinds(result))), result.seed))[:count]
+
+
+def test_a_seed_gives_the_same_world_with_other_hashes() -> None:
+    script = (
+        "import sys; from famulus.sim.brokers.world import run_seed; [print(run_seed(int(s))) for s in sys.argv[1:]]"
+    )
+    chosen = wildest(3)
+    for hash_seed in ("1", "2"):
+        assert printed(script, hash_seed, *(result.seed for result in chosen)) == [str(result) for result in chosen]
+
+
+def test_two_seeds_give_two_worlds() -> None:
+    assert len({result.steps for result in results()}) > SEEDS // 2
+
+
+# -- the simulation can fail --------------------------------------------------------------------------------------
+
+NETWORK = ("--brokers", "0", "--what", "tasks")
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_rule_is_caught_and_its_seed_fails_at_the_same_step_again(name: str) -> None:
+    (caught,) = broken_runs(name, *NETWORK, "--seeds", str(SEEDS))
+    assert caught["what"].startswith(f"seed {caught['seed']}, step {caught['step']}: ")
+    assert broken_runs(name, *NETWORK, "--seed", str(caught["seed"])) == [caught]
+    assert results()[caught["seed"]].what == "", "and with the right rules it is a clean seed"
