@@ -41,6 +41,8 @@ PROGRAMS = {
 #: Commands that are not run, each with the reason.
 EXEMPT = {
     "./famulus test": "it would run this very test again",
+    "./famulus status --watch": "it goes on until Ctrl-C; tests/unit/cli/test_status.py plays it",
+    "./famulus top": "it needs a terminal; tests/processes/test_status_commands.py gives it one",
     "./famulus demo": "it takes ten seconds of its own; tests/processes/test_bench_and_demo.py plays it",
 }
 
@@ -72,7 +74,7 @@ SHORTENED = (
 
 #: What commands that begin like this get in addition.
 ADDED = {
-    "./famulus broker": "--frontend-port 0 --backend-port 0",  # the default ports may be somebody else's
+    "./famulus broker": "--frontend-port 0 --backend-port 0 --http-port 0",  # the default ports may be somebody else's
     "./famulus worker": "--broker $FAMULUS_BACKEND",  # a module may name an address of its own
 }
 
@@ -202,12 +204,18 @@ def server_of(command: str) -> tuple[str, int] | None:
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """An environment that names a broker of our own."""
-    named = {"FAMULUS_FRONTEND": "-", "FAMULUS_BACKEND": "-", "FAMULUS_ADMIN_PASSWORD": "only for this test"}
+    named = {
+        "FAMULUS_FRONTEND": "-",
+        "FAMULUS_BACKEND": "-",
+        "FAMULUS_HTTP": "-",
+        "FAMULUS_ADMIN_PASSWORD": "only for this test",
+    }
     plain = {**os.environ, "PYTHONUNBUFFERED": "1", **named}
     broker = Running(as_run("./famulus broker", plain), tmp_path_factory.mktemp("broker"), plain)
     try:
         ready = broker.wait_for_line(SERVERS[0][1])
-        yield {**plain, "FAMULUS_FRONTEND": ready[1], "FAMULUS_BACKEND": ready[2]}
+        http = broker.wait_for_line(r"dashboard: (\S+)$")
+        yield {**plain, "FAMULUS_FRONTEND": ready[1], "FAMULUS_BACKEND": ready[2], "FAMULUS_HTTP": http[1]}
         assert broker.stop() == 0, broker.said
     finally:
         broker.close()
