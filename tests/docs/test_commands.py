@@ -46,6 +46,8 @@ EXEMPT = {
     "./famulus admins passwd ben --family london": "it asks at the terminal",
     "./famulus config resolve service/echo --choose 3b8b1e": "it needs brokers that were parted, as in test_network.py",
     "./famulus config resolve service/echo --value '{\"timeout_ms\": 4000}'": "the same",
+    "./famulus status --watch": "it goes on until Ctrl-C; tests/unit/cli/test_status.py plays it",
+    "./famulus top": "it needs a terminal; tests/processes/test_status_commands.py gives it one",
 }
 
 #: Ids of edits that stand in the docs: which of the edits of their key they are.
@@ -79,7 +81,7 @@ SHORTENED = (
 
 #: What commands that begin like this get in addition.
 ADDED = {
-    "./famulus broker": "--frontend-port 0 --backend-port 0",  # the default ports may be somebody else's
+    "./famulus broker": "--frontend-port 0 --backend-port 0 --http-port 0",  # the default ports may be somebody else's
     "./famulus worker": "--broker $FAMULUS_BACKEND",  # a module may name an address of its own
 }
 
@@ -214,13 +216,14 @@ def server_of(command: str) -> tuple[str, int] | None:
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """An environment that names a broker of our own."""
-    addresses = {"FAMULUS_FRONTEND": "-", "FAMULUS_BACKEND": "-"}
+    addresses = {"FAMULUS_FRONTEND": "-", "FAMULUS_BACKEND": "-", "FAMULUS_HTTP": "-"}
     admin = {"FAMULUS_ADMIN": "ann", "FAMULUS_ADMIN_PASSWORD": "only for this test"}
     plain = {**os.environ, "PYTHONUNBUFFERED": "1", **addresses, **admin}
     broker = Running(as_run("./famulus broker", plain), tmp_path_factory.mktemp("broker"), plain)
     try:
         ready = broker.wait_for_line(SERVERS[0][1])
-        yield {**plain, "FAMULUS_FRONTEND": ready[1], "FAMULUS_BACKEND": ready[2]}
+        http = broker.wait_for_line(r"dashboard: (\S+)$")
+        yield {**plain, "FAMULUS_FRONTEND": ready[1], "FAMULUS_BACKEND": ready[2], "FAMULUS_HTTP": http[1]}
         assert broker.stop() == 0, broker.said
     finally:
         broker.close()

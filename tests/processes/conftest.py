@@ -100,6 +100,8 @@ class BrokerProcess(Process):
 
     def __init__(self, *flags: str, ulimit: str = "") -> None:
         ports = [] if "--frontend-port" in flags else ["--frontend-port", "0", "--backend-port", "0"]
+        if not any(flag.startswith("--http") for flag in flags):
+            ports.append("--no-http")  # a process that most tests do not need
         limited = ["sh", "-c", f'ulimit {ulimit} && exec "$0" "$@"'] if ulimit else []
         super().__init__(*limited, sys.executable, "-m", "famulus", "broker", *ports, *flags)
         try:

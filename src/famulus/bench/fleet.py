@@ -85,7 +85,9 @@ def crew() -> Iterator[list[Member]]:
 
 def broker(members: list[Member], *flags: str) -> tuple[str, str]:
     """Start a broker; its frontend and backend addresses."""
-    command = python("famulus", "broker", "--frontend-port", "0", "--backend-port", "0", "--drain-ms", "500", *flags)
+    command = python(
+        "famulus", "broker", "--frontend-port", "0", "--backend-port", "0", "--drain-ms", "500", "--no-http", *flags
+    )
     member = Member("broker", command, r"clients (\S+), workers (\S+) ")
     members.append(member)
     assert member.ready is not None

@@ -21,6 +21,8 @@ class Child:
         self.name = name
         self.module = module
         self.restarts = Restarts()
+        #: How often it was started.
+        self.starts = 0
         self.start_at_ns = NEVER_NS
         self.seen_ns = 0
         self.ready = False
@@ -47,6 +49,7 @@ class Child:
 
     def start(self, settings: dict[str, Any]) -> None:
         """Start it, in a session of its own: Ctrl-C in a terminal is the supervisor's affair."""
+        self.starts += 1
         self.start_at_ns = NEVER_NS
         self.seen_ns = monotonic_ns()
         self.ready = False

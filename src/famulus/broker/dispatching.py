@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 from errno import EHOSTUNREACH
@@ -13,12 +14,13 @@ from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.status import telling
 from famulus.errors import ProtocolError
 from famulus.net import sockets
 from famulus.net.link import Change, Link
-from famulus.net.pump import recv_many, recv_parcels, send_many, send_parcels
+from famulus.net.pump import recv_many, recv_parcels, send_many, send_parcels, send_some
 from famulus.net.waiting import Waiting
-from famulus.wire import inner
+from famulus.wire import inner, status
 
 BATCH_MAX: Final = 500
 #: How often a busy dispatcher looks for what is due.
@@ -27,6 +29,8 @@ BUSY_TICK_NS: Final = 5 * NS_PER_MS
 PARCEL_PEERS_MAX: Final = 100_000
 LINGER_MS: Final = 2000
 REPORT_NS: Final = 1 * NS_PER_S
+#: A snapshot of a broker with very many workers takes a while: no more than this part of our time.
+SNAPSHOT_SHARE: Final = 50
 #: Later than planned by more than this: we were stopped or starved, and could hear nobody.
 PAUSE_NS: Final = 1 * NS_PER_S
 
@@ -44,6 +48,9 @@ class Dispatching:
         self._routers = sockets.inside_router(context, f"ipc://{ipc}/task")
         self._announcements = sockets.inside_sub(context, f"ipc://{ipc}/announcements")
         self._steward = sockets.inside_router(context, f"ipc://{ipc}/steward")
+        self._herald = sockets.inside_push(context, f"ipc://{ipc}/herald") if settings.http else None
+        self._latencies = telling.Latencies(f"dispatcher-{os.getpid()}")
+        self._snapshot_ns = 0
         declared = [name.encode() for name in settings.services]
         # After a crash, workers come back within a heartbeat; tasks may wait for them a little longer.
         settled_at_ns = monotonic_ns() + min(3 * settings.heartbeat_ms * NS_PER_MS, 5 * NS_PER_S) if restarted else 0
@@ -270,6 +277,8 @@ class Dispatching:
             self._tell_steward(
                 [[core.managing.steward, b"", inner.WORK, inner.write_work(core.work(), core.error_workers(now_ns))]]
             )
+        if self._herald is not None and now_ns >= self._snapshot_ns:
+            self._tell_herald(self._herald, now_ns)
         for senders in (self._parcel_clients, self._parcel_workers):
             if len(senders) > PARCEL_PEERS_MAX:
                 senders.clear()  # most are gone; the others show themselves with their next parcel
@@ -279,3 +288,13 @@ class Dispatching:
         # Neither a start, which waits for all routers, nor a drain should wait for the next second.
         waited_for = core.draining or len(core.questions.routers) < self._routers_expected
         self._report_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
+
+    def _tell_herald(self, herald: sockets.Socket, now_ns: int) -> None:
+        """Whether it is there or not: what it does not take is gone."""
+        began_ns = monotonic_ns()
+        messages = [[status.write(telling.of_dispatcher(self._core, os.getpid(), now_ns))]]
+        if (latency := self._latencies.news(self._core, now_ns)) is not None:
+            messages.append([status.write(latency)])
+        send_some(herald, messages)
+        cost_ns = monotonic_ns() - began_ns
+        self._snapshot_ns = now_ns + max(REPORT_NS // 2, SNAPSHOT_SHARE * cost_ns)

@@ -25,6 +25,7 @@ FRONTEND_PORT = 7100
 BACKEND_PORT = 7101
 CONFIG_PUB_PORT = 7102
 PEER_PORT = 7103
+HTTP_PORT = 7104
 
 _Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 _Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -48,6 +49,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     folder: str = ""
     config_pub_port: _Port = CONFIG_PUB_PORT
     peer_port: _Port = PEER_PORT
+    #: The HTTP port: status, metrics and the dashboard. Loopback unless told otherwise: whoever reaches it can read.
+    http: bool = True
+    http_host: _Name = "127.0.0.1"
+    http_port: _Port = HTTP_PORT
     routers: Annotated[int, Meta(ge=1, le=64)] = msgspec.field(default_factory=_spare_cores)
     #: What a worker that wishes for nothing gets, and the shortest that one can get.
     heartbeat_ms: Annotated[int, Meta(ge=10, le=limits.HEARTBEAT_MS_MAX)] = 1000
@@ -67,7 +72,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_local(self) -> bool:
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def load(path: Path | None, flags: Mapping[str, object], family: Mapping[str, object] | None = None) -> Settings:

@@ -20,6 +20,7 @@ from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.schema import Broker
 from famulus.core.routing.book import Book
+from famulus.core.status import telling
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.commands import Commands
 from famulus.core.steward.gate import Gate
@@ -29,7 +30,7 @@ from famulus.errors import SettingsError
 from famulus.net import sockets
 from famulus.net.pump import recv_many, send_many, send_some
 from famulus.net.waiting import Waiting
-from famulus.wire import headers, inner, peers, reasons
+from famulus.wire import headers, inner, peers, reasons, status
 
 log = logging.getLogger("famulus.broker")
 
@@ -42,6 +43,9 @@ REPORT_NS = NS_PER_S // 5
 BOOK_NS = 1 * NS_PER_S
 HELLO_NS = 1 * NS_PER_S
 HELLO_AGAIN_NS = NS_PER_S // 50
+SNAPSHOT_NS = 1 * NS_PER_S
+#: The herald hears the whole config when it changes, and this often besides: it may be a new one.
+CONFIG_AGAIN_NS = 5 * NS_PER_S
 
 
 class _Passwords:
@@ -88,6 +92,8 @@ class Stewarding:
         self._dispatcher.connect(f"ipc://{ipc}/steward")
         self._books = sockets.inside_pub_bound(context, f"ipc://{ipc}/book")
         self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
+        self._herald = sockets.inside_push(context, f"ipc://{ipc}/herald") if settings.http else None
+        self._snapshot_ns = self._config_ns = 0
         self._lines: dict[str, _Line] = {}
         #: Where we hear news that no peer of ours publishes.
         self._more_news: set[str] = set()
@@ -139,6 +145,8 @@ class Stewarding:
             self._say_nothing()
         self._follow_config(now_ns)
         self._send(now_ns)
+        if self._herald is not None and now_ns >= self._snapshot_ns:
+            self._tell_herald(self._herald, now_ns)
         return busy
 
     # -- in -----------------------------------------------------------------------------------------------------
@@ -241,6 +249,13 @@ class Stewarding:
             self._ready = True
             self._lifeline.report(ready=True)
 
+    def _tell_herald(self, herald: sockets.Socket, now_ns: int) -> None:
+        """Whether it is there or not: what it does not take is gone."""
+        self._snapshot_ns = now_ns + SNAPSHOT_NS
+        send_some(herald, [[status.write(telling.of_steward(self._core, now_ns))]])
+        if now_ns >= self._config_ns and send_some(herald, [[status.write(telling.of_config(self._core))]]):
+            self._config_ns = now_ns + CONFIG_AGAIN_NS
+
     def _follow_config(self, now_ns: int) -> None:
         core = self._core
         if self._changes != core.changes:
@@ -248,7 +263,7 @@ class Stewarding:
             self._epoch += 1
             self._connect_peers()
             self._log_config()
-            self._book_ns = 0
+            self._book_ns = self._config_ns = 0
             send_some(self._announcements, [inner.write_announcement(inner.CONFIG, self._epoch, b"")])
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS

@@ -19,13 +19,14 @@ from time import monotonic_ns
 
 import msgspec
 
+from famulus import __version__
 from famulus.broker.child import Child
 from famulus.broker.settings import Settings
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.errors import BrokerFailed, SettingsError
 from famulus.net import sockets
 from famulus.net.pump import send_some
-from famulus.wire import inner
+from famulus.wire import inner, status
 
 log = logging.getLogger("famulus.broker")
 
@@ -55,6 +56,11 @@ class Supervisor:
         ]
         #: Only where the broker belongs to a network.
         self._steward = Child("steward", "famulus.broker.steward") if settings.folder else None
+        #: Tells people what the broker does; it is never waited for, and missed by no task.
+        self._herald = Child("herald", "famulus.web.herald") if settings.http else None
+        self._snapshots = sockets.inside_push(self._context, f"ipc://{self._ipc}/herald") if settings.http else None
+        self._snapshot_ns = 0
+        self._started_ns = monotonic_ns()
         self._router_ids: dict[Child, str] = {}
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
@@ -81,6 +87,7 @@ class Supervisor:
                 self._restart_the_dead()
                 self._kill_the_hanging(planned_ns)
                 self._announce_ready(on_ready)
+                self._tell_herald()
         finally:
             self._stop(wakeup)
 
@@ -103,13 +110,14 @@ class Supervisor:
     @property
     def _children(self) -> list[Child]:
         stewards = [self._steward] if self._steward is not None else []
-        return [self._dispatcher, *stewards, *self._routers]
+        heralds = [self._herald] if self._herald is not None else []
+        return [self._dispatcher, *stewards, *self._routers, *heralds]
 
     # -- starting and dying -------------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
         facts = {"settings": msgspec.to_builtins(self.settings), "ipc": self._ipc, "restarted": self._announced}
-        if child is self._steward:
+        if child in (self._steward, self._herald):
             facts["log_level"] = log.getEffectiveLevel()
         elif child is not self._dispatcher:
             # A new life is a new name: nothing that the former one was asked is taken for its own.
@@ -120,7 +128,7 @@ class Supervisor:
     def _died(self, child: Child) -> None:
         self._selector.unregister(child.stdout)
         how = child.bury()
-        if child.failed:
+        if child.failed and child is not self._herald:
             raise SettingsError(child.failed)
         if child in self._router_ids:
             gone = self._router_ids.pop(child).encode()
@@ -128,6 +136,10 @@ class Supervisor:
         if self._draining and child is self._dispatcher:
             return
         delay_ns = child.restarts.delay_ns(monotonic_ns())
+        if child is self._herald and (child.failed or delay_ns is None):
+            log.warning("there is no HTTP port: %s; tasks go on without", child.failed or f"the herald died ({how})")
+            self._herald = None
+            return
         if delay_ns is None:
             raise BrokerFailed(f"the {child.name} died again and again (last: {how}); giving up")
         log.warning("the %s died (%s); starting it again%s", child.name, how, _in_seconds(delay_ns))
@@ -169,6 +181,38 @@ class Supervisor:
         ):
             self._announced = True
             on_ready(self.settings)
+            if self._herald is not None:
+                self._start(self._herald)
+
+    # -- what people see ----------------------------------------------------------------------------------------
+
+    def _tell_herald(self) -> None:
+        now_ns, herald = monotonic_ns(), self._herald
+        if herald is None or self._snapshots is None or now_ns < self._snapshot_ns:
+            return
+        self._snapshot_ns = now_ns + NS_PER_S // 2
+        if herald.ready and herald.facts["http_port"] != self.settings.http_port:
+            # As with the other ports: any free one is the same one for the broker's whole life.
+            self.settings = msgspec.structs.replace(self.settings, http_port=herald.facts["http_port"])
+        send_some(self._snapshots, [[status.write(self._snapshot(now_ns))]])
+
+    def _snapshot(self, now_ns: int) -> status.Supervisor:
+        broker = self.settings.book().broker
+        return status.Supervisor(
+            identity=self.settings.identity,
+            family=self.settings.family,
+            version=__version__,
+            frontend=broker.frontend,
+            backend=broker.backend,
+            network=self._steward is not None,
+            draining=self._draining,
+            uptime_s=(now_ns - self._started_ns) // NS_PER_S,
+            routers_expected=len(self._routers),
+            processes=tuple(
+                status.Process(child.name, child.pid, _state(child), max(0, child.starts - 1))
+                for child in self._children
+            ),
+        )
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -210,6 +254,12 @@ class Supervisor:
         os.close(wakeup)
         self._context.destroy(linger=0)
         shutil.rmtree(self._ipc, ignore_errors=True)
+
+
+def _state(child: Child) -> str:
+    if not child.running:
+        return "dead"
+    return "ready" if child.ready else "starting"
 
 
 def _private_folder() -> str:

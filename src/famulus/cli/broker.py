@@ -53,6 +53,11 @@ def broker(
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Only show the public key of the folder's broker; a new folder gets one.")
     ] = False,
+    http: Annotated[
+        bool | None, typer.Option("--http/--no-http", help="Status, metrics and dashboard over HTTP. [default: http]")
+    ] = None,
+    http_host: Annotated[str | None, typer.Option(help="Where HTTP listens. [default: 127.0.0.1]")] = None,
+    http_port: Annotated[int | None, typer.Option(help="For HTTP; 0 is any free port. [default: 7104]")] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check the settings, and show them.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -89,6 +94,9 @@ def broker(
         "family": family,
         "config_pub_port": config_pub_port,
         "peer_port": peer_port,
+        "http": http,
+        "http_host": http_host,
+        "http_port": http_port,
     }
     if join is not None:
         _join(folder, join, secret_file, network or "", load(config, flags))

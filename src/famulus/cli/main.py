@@ -31,7 +31,9 @@ from famulus.cli import (
     errors_list,
     init,
     simulate,
+    status,
     test,
+    top,
     worker,
 )
 from famulus.errors import FamulusError
@@ -39,13 +41,18 @@ from famulus.errors import FamulusError
 #: In the order of the help.
 COMMANDS: dict[str, Callable[..., Any]] = {
     "broker": broker.broker,
+    "brokers": status.brokers,
     "call": call.call,
     "demo": demo.demo,
     "doctor": doctor.doctor,
     "init": init.init,
+    "services": status.services,
     "simulate": simulate.simulate,
+    "status": status.status,
     "test": test.run_tests,
+    "top": top.top,
     "worker": worker.worker,
+    "workers": status.workers,
 }
 #: Commands that have commands of their own.
 GROUPS: dict[str, typer.Typer] = {

@@ -39,6 +39,9 @@ WORKER_PIPE_MAX = SLOTS_MAX + 10_000
 #: Letters between brokers are few, and the next heartbeat makes up for a lost one.
 PEER_PIPE_MAX = 1000
 
+#: Of one sender, that may wait for a herald which is slow.
+SNAPSHOTS_MAX = 4
+
 CLIENT_RECONNECT_MS = 50
 CLIENT_RECONNECT_MAX_MS = 2000
 
@@ -156,6 +159,22 @@ def inside_pub(context: Context, address: str) -> Socket:
     """Where announcements are made."""
     socket = _inside(context, zmq.PUB)
     socket.connect(address)
+    return socket
+
+
+def inside_push(context: Context, address: str) -> Socket:
+    """Where snapshots are handed over. What its reader does not take at once is lost, and made up for by the next."""
+    socket = _inside(context, zmq.PUSH)
+    _set(socket, {zmq.IMMEDIATE: 1, zmq.SNDHWM: SNAPSHOTS_MAX})
+    socket.connect(address)
+    return socket
+
+
+def inside_pull(context: Context, address: str) -> Socket:
+    """Where snapshots arrive."""
+    socket = _inside(context, zmq.PULL)
+    _set(socket, {zmq.RCVHWM: SNAPSHOTS_MAX})
+    socket.bind(address)
     return socket
 
 

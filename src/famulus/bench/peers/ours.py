@@ -17,7 +17,7 @@ ALONE = ("--frontend-port", "0", "--backend-port", "0")
 
 
 def start(crew: recruit.Crew, window: int, *arguments: str) -> str:
-    command = fleet.python("famulus", "broker", *(arguments or ALONE), "--drain-ms", "500")
+    command = fleet.python("famulus", "broker", *(arguments or ALONE), "--drain-ms", "500", "--no-http")
     ready = recruit.server(crew, command, r"clients (\S+), workers (\S+) ")
     # Twice the window, so that it is never the backlog that is measured.
     recruit.worker(crew, fleet.python("famulus.bench.echo_worker", ready[2], str(max(64, 2 * window))))

@@ -96,7 +96,7 @@ class Assignment:
         if task.stage != RUNNING or header != ANSWER_HEAD + task.message_id + task.service.answer_tail:
             return False
         del session.running[ticket]
-        self._counters.ok += 1
+        self._answered(task, now_ns)
         self._end(task, inner.TAIL_OK, body)
         self._free_slot(session, now_ns)
         return True
@@ -107,9 +107,11 @@ class Assignment:
             self._counters.late += 1
             return
         if outcome == inner.OUTCOME_OK:
-            self._counters.ok += 1
+            self._answered(task, self.now_ns)
         else:
             self._counters.error += 1
+            task.service.error += 1
+            task.service.latency.add(self.now_ns - task.arrived_ns)
         self._end(task, tail, body)
 
     def bad_answer(self, task: Task) -> None:
@@ -127,7 +129,7 @@ class Assignment:
             self._counters.late += 1
             return None
         if header == task.client_header(inner.TAIL_OK):
-            self._counters.ok += 1
+            self._answered(task, self.now_ns)
             self._end(task, inner.TAIL_OK, body)
             if self._backlogged:
                 self.relieve(self.now_ns)
@@ -388,12 +390,20 @@ class Assignment:
         else:
             self._unknown(task, unknown)
 
+    def _answered(self, task: Task, now_ns: int) -> None:
+        self._counters.ok += 1
+        service = task.service
+        service.ok += 1
+        service.latency.add(now_ns - task.arrived_ns)
+
     def _reject(self, task: Task, tail: bytes) -> None:
         self._counters.rejected += 1
+        task.service.rejected += 1
         self._end(task, tail, b"")
 
     def _unknown(self, task: Task, tail: bytes) -> None:
         self._counters.unknown += 1
+        task.service.unknown += 1
         self._end(task, tail, b"")
 
     def _end(self, task: Task, tail: bytes, body: bytes) -> None:

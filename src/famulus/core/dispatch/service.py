@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.backlog import Backlog
+from famulus.core.dispatch.latency import Latency
 from famulus.core.dispatch.lru import LRU
 from famulus.wire.headers import answer_tail
 
 
 class Service:
-    __slots__ = ("answer_tail", "backlog", "declared", "expected_by_ns", "lru", "name", "sessions")
+    __slots__ = (
+        "answer_tail",
+        "backlog",
+        "declared",
+        "error",
+        "expected_by_ns",
+        "latency",
+        "lru",
+        "name",
+        "ok",
+        "rejected",
+        "sessions",
+        "unknown",
+    )
 
     def __init__(self, name: bytes) -> None:
         self.name = name
@@ -23,3 +37,9 @@ class Service:
         self.sessions = 0
         #: Nobody has offered it to this dispatcher yet, but its workers may be on their way back until then.
         self.expected_by_ns = NEVER_NS
+        #: How its tasks ended, and how long those took that a worker answered.
+        self.ok = 0
+        self.error = 0
+        self.rejected = 0
+        self.unknown = 0
+        self.latency = Latency()

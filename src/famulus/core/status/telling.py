@@ -1,0 +1,163 @@
+"""What a dispatcher and a steward tell the herald. Each looks only at what it has; nothing here changes anything."""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from famulus.core.clock import NS_PER_MS
+from famulus.core.config.clock import time_ms
+from famulus.core.config.edit import SignedEdit
+from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.session import Session
+from famulus.core.steward.peer import Peer
+from famulus.core.steward.steward import Steward
+from famulus.wire import status
+from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
+
+#: Services whose durations are told in one snapshot.
+LATENCIES_MAX = 200
+
+
+def of_dispatcher(core: Dispatcher, pid: int, now_ns: int) -> status.Dispatcher:
+    work = core.work()
+    services, sessions = core.assignment.services, core.sessions.by_peer.values()
+    return status.Dispatcher(
+        pid=pid,
+        at_ns=now_ns,
+        draining=core.draining,
+        counters=core.counters.as_dict(),
+        open_tasks=core.assignment.open_tasks,
+        open_bytes=core.assignment.open_bytes,
+        backlog=sum(waiting for _, _, waiting in work.values()),
+        free=sum([session.free for session in sessions if session.ready]),
+        busy=sum([session.slots - session.free for session in sessions]),
+        routers=len(core.questions.routers),
+        flows=len(core.flows),
+        services=tuple(
+            status.Service(
+                (name := service.name.decode()),
+                service.declared,
+                service.sessions,
+                *work[name],
+                service.backlog.body_bytes,
+                service.ok,
+                service.error,
+                service.rejected,
+                service.unknown,
+            )
+            for service in islice(services.values(), status.SERVICES_MAX)
+        ),
+        services_total=len(services),
+        workers=tuple(_worker(session, now_ns) for session in islice(sessions, status.WORKERS_MAX)),
+        workers_total=len(sessions),
+        errors=tuple(status.ErrorWorker(*each) for each in core.error_workers(now_ns)),
+    )
+
+
+def _worker(session: Session, now_ns: int) -> status.Worker:
+    if session.farewell is not None:
+        state = "leaving"
+    else:
+        state = "ready" if session.ready else "connecting"
+    return status.Worker(
+        session.identity.decode("utf-8", "replace"),
+        state,
+        session.slots,
+        session.free,
+        max(0, now_ns - session.seen_ns) // NS_PER_MS,
+        session.silence_ns // NS_PER_MS // HEARTBEATS_UNTIL_LOST,
+        tuple(service.name.decode() for service in session.services[: status.NAMES_MAX]),
+        len(session.services),
+    )
+
+
+class Latencies:
+    """What a dispatcher counted about durations: only what moved since the last time."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._told: dict[bytes, int] = {}
+
+    def news(self, core: Dispatcher, now_ns: int) -> status.Latency | None:
+        services = core.assignment.services
+        moved = [
+            service
+            for service in islice(services.values(), status.SERVICES_MAX)
+            if service.ok + service.error != self._told.get(service.name, 0)
+        ][:LATENCIES_MAX]
+        if not moved:
+            return None
+        for service in moved:
+            # Last in line from now on, so that many busy services take turns.
+            self._told.pop(service.name, None)
+            self._told[service.name] = service.ok + service.error
+        while len(self._told) > 2 * status.SERVICES_MAX:
+            del self._told[next(iter(self._told))]
+        told = {each.name.decode(): status.Took(each.latency.sum_ns, each.latency.counts) for each in moved}
+        return status.Latency(self._source, now_ns, told)
+
+
+def of_steward(core: Steward, now_ns: int) -> status.Steward:
+    config = core.config
+    mine = config.brokers.get(core.me.name)
+    return status.Steward(
+        identity=core.me.name,
+        family=mine.family if mine is not None else "",
+        state=core.state,
+        version=core.edits.version,
+        digest=core.edits.digest,
+        peers=tuple(
+            _peer(peer, config.broker_states.get(peer.identity, ""), now_ns)
+            for peer in islice(core.peers.values(), status.PEERS_MAX)
+        ),
+        peers_total=len(core.peers),
+        families={name: family.fallback_families for name, family in config.families.items()},
+    )
+
+
+def _peer(peer: Peer, wanted: str, now_ns: int) -> status.Peer:
+    work = peer.work.values()
+    return status.Peer(
+        peer.identity,
+        peer.broker.family,
+        peer.alive(now_ns),
+        # What it said itself, as long as it says anything; else what the config wants of it.
+        peer.state if peer.alive(now_ns) else wanted,
+        (now_ns - peer.heard_ns) // NS_PER_MS if peer.heard_ns else -1,
+        peer.version,
+        peer.digest,
+        sum(each.free for each in work),
+        sum(each.busy for each in work),
+        sum(each.backlog for each in work),
+        len(peer.work),
+    )
+
+
+def of_config(core: Steward) -> status.Config:
+    public = (signed for signed in core.edits if not signed.edit.key.startswith("admin/"))
+    newest = nlargest(status.EDITS_MAX, public, key=lambda signed: (signed.edit.hlc, signed.id))
+    return status.Config(
+        version=core.edits.version,
+        digest=core.edits.digest,
+        view=msgspec.json.encode(core.config.public_view()),
+        history=msgspec.json.encode([_edit(signed) for signed in newest]),
+        conflicts=len(core.config.conflicts),
+    )
+
+
+def _edit(signed: SignedEdit) -> dict[str, Any]:
+    """Without its author, who is an admin."""
+    edit = signed.edit
+    return {
+        "id": signed.id,
+        "key": edit.key,
+        "op": edit.op,
+        "value": edit.value,
+        "broker": edit.broker,
+        "parents": list(edit.parents),
+        "at_ms": time_ms(edit.hlc),
+    }

@@ -1,0 +1,139 @@
+"""The status of a broker as the HTTP port tells it: `Status`, and what it is made of. Facts only."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Broker(Struct, frozen=True):
+    """A broker of the network: the one that is asked first, then its peers."""
+
+    identity: str
+    family: str
+    #: active, joining, draining or disabled; gone if nobody hears it.
+    state: str
+    alive: bool
+    here: bool
+    free: int
+    busy: int
+    backlog: int
+    services: int
+    version: int
+    digest: str
+    #: Since its last heartbeat; null if there was none, or if it is the broker itself.
+    silent_ms: int | None = None
+
+
+class Family(Struct, frozen=True):
+    name: str
+    fallback_families: tuple[str, ...]
+
+
+class Tasks(Struct, frozen=True):
+    """Since the dispatcher started; rates are those of the last five seconds."""
+
+    accepted: int
+    ok: int
+    error: int
+    rejected: int
+    unknown: int
+    late: int
+    delegated: int
+    open: int
+    backlog: int
+    rate_s: float
+    failed_rate_s: float
+    #: Of the last minute.
+    p50_ms: float | None
+    p99_ms: float | None
+
+
+class Service(Struct, frozen=True):
+    name: str
+    declared: bool
+    workers: int
+    free: int
+    busy: int
+    backlog: int
+    backlog_bytes: int
+    ok: int
+    error: int
+    rejected: int
+    unknown: int
+    rate_s: float
+    failed_rate_s: float
+    p50_ms: float | None
+    p99_ms: float | None
+
+
+class Worker(Struct, frozen=True):
+    identity: str
+    state: str
+    slots: int
+    busy: int
+    silent_ms: int
+    heartbeat_ms: int
+    services: tuple[str, ...]
+    services_total: int
+
+
+class ErrorWorker(Struct, frozen=True):
+    identity: str
+    faults: int
+    ignored_s: int
+
+
+class Process(Struct, frozen=True):
+    name: str
+    pid: int
+    state: str
+    restarts: int
+
+
+class Config(Struct, frozen=True):
+    """Of a network; version 0 without one."""
+
+    network: bool
+    version: int
+    digest: str
+    conflicts: int
+    #: Of the brokers that are alive: whether all have the same digest.
+    in_step: bool
+
+
+class Status(Struct, frozen=True):
+    #: When this was put together, in milliseconds of the wall clock.
+    at_ms: int
+    version: str
+    identity: str
+    family: str
+    state: str
+    ready: bool
+    #: Why it is not ready, in words.
+    reasons: tuple[str, ...]
+    uptime_s: int
+    frontend: str
+    backend: str
+    routers: int
+    tasks: Tasks
+    config: Config
+    services_total: int
+    workers_total: int
+    brokers_total: int
+    processes: tuple[Process, ...]
+    families: tuple[Family, ...]
+    brokers: tuple[Broker, ...]
+    services: tuple[Service, ...]
+    workers: tuple[Worker, ...]
+    errors: tuple[ErrorWorker, ...]
+    counters: dict[str, int]
+
+
+class Point(Struct, frozen=True, array_like=True):
+    """One second of the past, or one minute: rates per second, and what there was at its end."""
+
+    at_ms: int
+    rate_s: float
+    failed_rate_s: float
+    backlog: int
+    busy: int

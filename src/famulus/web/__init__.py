@@ -1,0 +1,1 @@
+"""The herald: what people see of a running broker, over HTTP."""

@@ -1,0 +1,157 @@
+"""The addresses of the HTTP port, and what each of them answers. All of it is in docs/http.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from famulus.core.status.board import Board
+from famulus.web.desk import Desk
+from famulus.web.events import Events
+from famulus.web.guard import Guard
+from famulus.web.metrics import Metrics
+from famulus.web.statics import Statics
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+NO_STORE = {"cache-control": "no-store"}
+
+
+def make_app(desk: Desk, host: str) -> ASGIApp:
+    api, statics, metrics = _Api(desk), Statics(), Metrics(desk.board)
+
+    async def show_metrics(_: Request) -> Response:
+        return Response(desk.answer("metrics", metrics.text), headers={**NO_STORE, "content-type": METRICS_TYPE})
+
+    routes = [
+        Route("/", statics.page),
+        Route("/static/{name}", statics.file),
+        Route("/healthz", api.healthz),
+        Route("/readyz", api.readyz),
+        Route("/metrics", show_metrics),
+        Route("/api/v1/status", api.status),
+        Route("/api/v1/services", api.services),
+        Route("/api/v1/services/{name:path}", api.service),
+        Route("/api/v1/workers", api.workers),
+        Route("/api/v1/brokers", api.brokers),
+        Route("/api/v1/config", api.config),
+        Route("/api/v1/conflicts", api.conflicts),
+        Route("/api/v1/errors", api.errors),
+        Route("/api/v1/history", api.history),
+        Route("/api/v1/events", Events(desk)),
+    ]
+    return Guard(Starlette(routes=routes, exception_handlers={404: _nothing_there, 500: _failed}), host)
+
+
+class _Api:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._board: Board = desk.board
+
+    # Coroutines, though none of them waits: Starlette would run plain functions in threads.
+
+    async def healthz(self, _: Request) -> Response:
+        return _json({"up": True})
+
+    async def readyz(self, _: Request) -> Response:
+        reasons = self._board.reasons(monotonic_ns())
+        return _json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+
+    async def status(self, _: Request) -> Response:
+        return self._kept("status", self._desk.status)
+
+    async def services(self, _: Request) -> Response:
+        def make() -> object:
+            status = self._desk.status()
+            return {"total": status.services_total, "services": status.services}
+
+        return self._kept("services", make)
+
+    async def service(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        status = self._desk.status()
+        found = next((service for service in status.services if service.name == name), None)
+        if found is None:
+            return _json({"error": "there is no such service here"}, 404)
+        track = self._board.tracks.get(name)
+        return _json(
+            {
+                "service": found,
+                "workers": [worker for worker in status.workers if name in worker.services],
+                "policy": self._policy(name),
+                "seconds": list(track.history.seconds) if track is not None else [],
+                "minutes": list(track.history.minutes) if track is not None else [],
+            }
+        )
+
+    async def workers(self, _: Request) -> Response:
+        def make() -> object:
+            status = self._desk.status()
+            return {"total": status.workers_total, "workers": status.workers}
+
+        return self._kept("workers", make)
+
+    async def brokers(self, _: Request) -> Response:
+        def make() -> object:
+            status = self._desk.status()
+            return {"total": status.brokers_total, "families": status.families, "brokers": status.brokers}
+
+        return self._kept("brokers", make)
+
+    async def config(self, _: Request) -> Response:
+        def make() -> object:
+            told = self._board.config
+            if told is None:
+                return {"network": False, "config": None, "history": []}
+            return {"network": True, "config": Raw(told.view), "history": Raw(told.history)}
+
+        return self._kept("config", make)
+
+    async def conflicts(self, _: Request) -> Response:
+        def make() -> object:
+            told = self._board.config
+            if told is None:
+                return {"total": 0, "conflicts": [], "warnings": []}
+            view = self._view()
+            return {"total": told.conflicts, "conflicts": view["conflicts"], "warnings": view["warnings"]}
+
+        return self._kept("conflicts", make)
+
+    async def errors(self, _: Request) -> Response:
+        return self._kept("errors", lambda: {"errors": self._desk.status().errors})
+
+    async def history(self, _: Request) -> Response:
+        history = self._board.total.history
+        return self._kept("history", lambda: {"seconds": list(history.seconds), "minutes": list(history.minutes)})
+
+    def _policy(self, name: str) -> object:
+        """What the network's config says about a service; nothing if it does not name it."""
+        return self._view()["services"].get(name) if self._board.config is not None else None
+
+    def _view(self) -> dict[str, Any]:
+        assert self._board.config is not None
+        view: dict[str, Any] = msgspec.json.decode(self._board.config.view)
+        return view
+
+    def _kept(self, name: str, make: Callable[[], object]) -> Response:
+        return Response(self._desk.answer(name, make), headers=NO_STORE, media_type="application/json")
+
+
+def _json(content: object, code: int = 200) -> Response:
+    return Response(msgspec.json.encode(content), code, headers=NO_STORE, media_type="application/json")
+
+
+async def _nothing_there(_: Request, __: Exception) -> Response:
+    return _json({"error": "there is nothing at this address"}, 404)
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    return _json({"error": "the herald failed; its log says why"}, 500)

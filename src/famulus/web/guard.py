@@ -1,0 +1,71 @@
+"""Who may ask what: only reading, and under a name that is ours. Every answer says what a browser may do with it."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from famulus.broker.settings import is_loopback
+
+#: Nothing from elsewhere, no script or style in a page itself, in nobody's frame.
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", CONTENT_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+)
+TARGET_BYTES_MAX = 2048
+#: By which a browser may reach a port of loopback.
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self._app = app
+        #: A page from elsewhere can make a browser ask us under a name of its own that leads to this machine. As long
+        #: as we are on loopback, our names are known, and no other one is meant for us.
+        self._names = LOCAL_NAMES | {host.lower(), f"[{host.lower()}]"} if is_loopback(host) else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
+
+        complaint = self._complaint(scope)
+        if complaint is None:
+            await self._app(scope, receive, send_guarded)
+            return
+        code, sentence = complaint
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+        await send_guarded({"type": "http.response.start", "status": code, "headers": headers})
+        await send_guarded({"type": "http.response.body", "body": sentence.encode() + b"\n"})
+
+    def _complaint(self, scope: Scope) -> tuple[int, str] | None:
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, "this port can only be read"
+        if len(scope["raw_path"]) + len(scope["query_string"]) > TARGET_BYTES_MAX:
+            return 414, "this address is too long"
+        if self._names is not None and _host(scope) not in self._names:
+            return 421, "this broker is not known by that name; ask for localhost or 127.0.0.1"
+        return None
+
+
+def _host(scope: Scope) -> str:
+    """The name in the Host header, without the port."""
+    given = [value for name, value in scope["headers"] if name == b"host"]
+    if len(given) != 1:
+        return ""
+    name = str(given[0], "latin-1").lower()
+    if name.startswith("["):
+        return name.partition("]")[0] + "]"
+    return name.partition(":")[0]

@@ -1,0 +1,135 @@
+"""The herald's process: snapshots in, HTTP out. Nobody waits for it, and it asks nobody anything."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import sys
+import time
+from time import monotonic_ns
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from famulus.broker.lifeline import Lifeline, serve
+from famulus.broker.settings import Settings, is_loopback
+from famulus.core.status.board import Board
+from famulus.errors import SettingsError
+from famulus.net import sockets
+from famulus.net.pump import recv_many
+from famulus.web.app import make_app
+from famulus.web.desk import Desk
+from famulus.wire import status
+
+log = logging.getLogger("famulus.broker")
+
+#: As the supervisor's own.
+LINES = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
+BATCH_MAX = 16
+TICK_S = 1.0
+CONNECTIONS_MAX = 256
+HEADER_BYTES_MAX = 16 * 1024
+KEEP_ALIVE_S = 15
+#: A viewer that takes nothing of what it was sent for so long is cut off by the system.
+STUCK_MS = 20_000
+
+
+class Herald:
+    def __init__(self, settings: Settings, ipc: str, lifeline: Lifeline) -> None:
+        self._lifeline = lifeline
+        self._host = settings.http_host
+        self._listener = listen(settings.http_host, settings.http_port)
+        self.port: int = self._listener.getsockname()[1]
+        self._context = sockets.new_context()
+        self._snapshots = sockets.inside_pull(self._context, f"ipc://{ipc}/herald")
+        self._board = Board()
+        self._desk = Desk(self._board)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                make_app(self._desk, settings.http_host),
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=CONNECTIONS_MAX,
+                h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._lifeline.fd, self._obey)
+        loop.add_reader(sockets.descriptor(self._snapshots), self._read)
+        ticking = loop.create_task(self._tick())
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self._lifeline.report(ready=True, http_port=self.port)
+        log.info("status, metrics and dashboard: http://%s:%d/", host, self.port)
+        if not is_loopback(self._host):
+            log.warning("http_host %s is not loopback: whoever reaches it can read all of this", self._host)
+        try:
+            await self._server.serve([self._listener])
+        finally:
+            ticking.cancel()
+            self._context.destroy(linger=0)
+
+    def _obey(self) -> None:
+        if self._lifeline.commands() is None:
+            asyncio.get_running_loop().remove_reader(self._lifeline.fd)
+            self._desk.close()
+            self._server.should_exit = True
+
+    def _read(self) -> None:
+        """Until there is nothing more: the descriptor says "look again" only once."""
+        while batch := recv_many(self._snapshots, BATCH_MAX):
+            for frame, *_ in batch:
+                snapshot = status.read(frame)
+                if snapshot is not None:
+                    self._board.take(snapshot, monotonic_ns(), int(time.time() * 1000))
+
+    async def _tick(self) -> None:
+        while True:
+            self._read()
+            self._lifeline.report(alive=True)
+            self._desk.tell(monotonic_ns(), int(time.time() * 1000))
+            await asyncio.sleep(TICK_S)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that viewers can connect to; what is wrong is said of the setting."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_MS)
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(f"http_port: port {port} of {host} is in use") from None
+        if error.errno == errno.EACCES:
+            raise SettingsError(f"http_port: port {port} may not be used without more rights") from None
+        raise SettingsError(f"http_host: {host!r} is not an address of this machine") from None
+    listener.setblocking(False)
+    return listener
+
+
+def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
+    logging.basicConfig(level=facts["log_level"], stream=sys.stderr, format=LINES, datefmt="%H:%M:%S")
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    herald = Herald(msgspec.convert(facts["settings"], Settings), facts["ipc"], lifeline)
+    asyncio.run(herald.run())
+
+
+if __name__ == "__main__":
+    serve(_start)

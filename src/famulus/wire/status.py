@@ -1,0 +1,172 @@
+"""What the processes of a broker tell the herald about themselves, once a second: snapshots, as MessagePack.
+
+A snapshot is pushed and never asked for; one that is lost is made up for by the next. Each holds everything that its
+sender has to say, so the latest one of each kind is the whole truth. Anybody inside the broker may push a `Latency`.
+All lists are bounded by their senders, and the totals beside them say how much was left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+#: Of each dispatcher's snapshot; the rest is counted.
+SERVICES_MAX: Final = 1000
+WORKERS_MAX: Final = 1000
+#: Services of one worker that are named.
+NAMES_MAX: Final = 20
+#: Of a steward's snapshot.
+PEERS_MAX: Final = 1000
+EDITS_MAX: Final = 100
+#: What the herald reads at most; a larger one is dropped.
+SNAPSHOT_BYTES_MAX: Final = 32 * 1024 * 1024
+
+
+class Service(Struct, frozen=True, array_like=True):
+    name: str
+    declared: bool
+    workers: int
+    free: int
+    busy: int
+    backlog: int
+    backlog_bytes: int
+    #: Since the dispatcher started.
+    ok: int
+    error: int
+    rejected: int
+    unknown: int
+
+
+class Worker(Struct, frozen=True, array_like=True):
+    identity: str
+    #: ready, connecting (no PONG yet) or leaving (it said goodbye).
+    state: str
+    slots: int
+    free: int
+    silent_ms: int
+    heartbeat_ms: int
+    services: tuple[str, ...]
+    services_total: int
+
+
+class ErrorWorker(Struct, frozen=True, array_like=True):
+    identity: str
+    faults: int
+    ignored_s: int
+
+
+class Dispatcher(Struct, frozen=True, tag="dispatcher"):
+    pid: int
+    #: On the sender's own clock, for rates.
+    at_ns: int
+    draining: bool
+    counters: dict[str, int]
+    open_tasks: int
+    open_bytes: int
+    backlog: int
+    #: Slots of all ready workers, whether they are listed below or not.
+    free: int
+    busy: int
+    routers: int
+    flows: int
+    services: tuple[Service, ...]
+    services_total: int
+    workers: tuple[Worker, ...]
+    workers_total: int
+    errors: tuple[ErrorWorker, ...]
+
+
+class Took(Struct, frozen=True, array_like=True):
+    """How long the tasks of one service took, counted since its sender started."""
+
+    sum_ns: int
+    #: Sixteen to a factor of e: bucket b begins at e^(b/16) nanoseconds.
+    counts: list[int]
+
+
+class Latency(Struct, frozen=True, tag="latency"):
+    #: Who counts, and since when: counts of another life are not compared.
+    source: str
+    at_ns: int
+    services: dict[str, Took]
+
+
+class Process(Struct, frozen=True, array_like=True):
+    name: str
+    pid: int
+    #: starting, ready or dead.
+    state: str
+    restarts: int
+
+
+class Supervisor(Struct, frozen=True, tag="supervisor"):
+    identity: str
+    family: str
+    version: str
+    frontend: str
+    backend: str
+    network: bool
+    draining: bool
+    uptime_s: int
+    routers_expected: int
+    processes: tuple[Process, ...]
+
+
+class Peer(Struct, frozen=True, array_like=True):
+    identity: str
+    family: str
+    alive: bool
+    state: str
+    #: Since its last heartbeat; -1 if there was none.
+    silent_ms: int
+    version: int
+    digest: str
+    free: int
+    busy: int
+    backlog: int
+    services: int
+
+
+class Steward(Struct, frozen=True, tag="steward"):
+    identity: str
+    family: str
+    state: str
+    version: int
+    digest: str
+    peers: tuple[Peer, ...]
+    peers_total: int
+    #: By family, those that stand in for it.
+    families: dict[str, tuple[str, ...]]
+
+
+class Config(Struct, frozen=True, tag="config"):
+    """Seldom, since it may be large: when it changed, and every few seconds for a herald that is new."""
+
+    version: int
+    digest: str
+    #: The public view, as JSON: without admins, and without anything about them.
+    view: bytes
+    #: The newest edits, as JSON, likewise.
+    history: bytes
+    #: Conflicts and warnings about keys of admins are only counted.
+    conflicts: int
+
+
+Snapshot = Dispatcher | Latency | Supervisor | Steward | Config
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Snapshot).decode
+
+
+def write(snapshot: Snapshot) -> bytes:
+    return _encode(snapshot)
+
+
+def read(data: bytes) -> Snapshot | None:
+    """None for what nobody understands: it came from another version, and the next one may be better."""
+    try:
+        return _decode(data) if len(data) <= SNAPSHOT_BYTES_MAX else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

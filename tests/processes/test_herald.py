@@ -1,0 +1,136 @@
+"""The HTTP port of a real broker: it shows what happens, and what becomes of it is no task's affair."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.processes.conftest import BrokerProcess, WorkerProcess, alive, wait_until
+
+from famulus import Client
+
+
+def address_of(broker: BrokerProcess) -> str:
+    return broker.wait_for_line(r"dashboard: (http://\S+)/$")[1]
+
+
+def ask(address: str, path: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(address + path, timeout=10) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+    except (OSError, ValueError):
+        return 0, {}
+
+
+def herald_of(broker: BrokerProcess) -> int:
+    """0 while there is none."""
+    for pid in Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split():
+        if b"famulus.web.herald" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return int(pid)
+    return 0
+
+
+@pytest.fixture
+def watched(brokers: Callable[..., BrokerProcess], echo_workers: Callable[..., WorkerProcess]) -> BrokerProcess:
+    """A broker with an HTTP port and a worker."""
+    broker = brokers("--http-port", "0", "--routers", "1", "--heartbeat-ms", "500")
+    echo_workers(broker.backend, "echo", slots=8)
+    return broker
+
+
+def test_the_status_moves_when_tasks_flow(watched: BrokerProcess) -> None:
+    address = address_of(watched)
+    wait_until(lambda: ask(address, "/readyz") == (200, {"ready": True, "reasons": []}), 20, "ready")
+    with Client(watched.frontend) as client:
+        for _ in range(50):
+            client.request("echo", b"x", timeout=10)
+
+    def counted() -> bool:
+        _, told = ask(address, "/api/v1/services/echo")
+        return bool(told.get("service", {}).get("ok") == 50 and told["service"]["p50_ms"])
+
+    wait_until(counted, 20, "the count of all tasks")
+    _, status = ask(address, "/api/v1/status")
+    assert status["tasks"]["ok"] == 50
+    assert [(worker["slots"], worker["state"]) for worker in status["workers"]] == [(8, "ready")]
+    assert {process["name"] for process in status["processes"]} == {"dispatcher", "router-1", "herald"}
+    with urllib.request.urlopen(address + "/metrics", timeout=10) as answer:
+        assert 'famulus_tasks_total{outcome="ok",service="echo"} 50.0' in answer.read().decode()
+
+
+def test_the_stream_of_events_goes_on(watched: BrokerProcess) -> None:
+    with urllib.request.urlopen(address_of(watched) + "/api/v1/events", timeout=10) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        numbers: list[int] = []
+        while len(numbers) < 3:
+            line = stream.readline()
+            if line.startswith(b"id: "):
+                numbers.append(int(line[4:]))
+    assert numbers == sorted(set(numbers))
+
+
+def test_tasks_go_on_without_a_herald_and_it_comes_back_at_its_port(watched: BrokerProcess) -> None:
+    address = address_of(watched)
+    wait_until(lambda: ask(address, "/healthz")[0] == 200, 20, "the port")
+    first = herald_of(watched)
+    os.kill(first, signal.SIGKILL)
+    with Client(watched.frontend) as client:
+        while alive(first):
+            assert client.request("echo", b"x", timeout=10) == b"x"
+        assert client.request("echo", b"x", timeout=10) == b"x"
+    wait_until(lambda: ask(address, "/readyz")[0] == 200, 30, "the same port again")
+    assert herald_of(watched) not in (0, first)
+    _, status = ask(address, "/api/v1/status")
+    assert next(each["restarts"] for each in status["processes"] if each["name"] == "herald") == 1
+
+
+def test_a_herald_that_hangs_costs_no_task(watched: BrokerProcess) -> None:
+    address = address_of(watched)
+    wait_until(lambda: ask(address, "/healthz")[0] == 200, 20, "the port")
+    first = herald_of(watched)
+    os.kill(first, signal.SIGSTOP)
+    with Client(watched.frontend) as client:
+        for _ in range(100):
+            assert client.request("echo", b"x", timeout=10) == b"x"
+    wait_until(lambda: herald_of(watched) not in (0, first), 30, "a new herald")
+
+
+def test_a_dispatcher_that_hangs_is_told_and_its_return_too(watched: BrokerProcess) -> None:
+    address = address_of(watched)
+    wait_until(lambda: ask(address, "/readyz")[0] == 200, 20, "ready")
+    os.kill(watched.dispatcher, signal.SIGSTOP)
+    wait_until(lambda: ask(address, "/readyz")[0] == 503, 20, "not ready")
+    assert ask(address, "/healthz")[0] == 200
+    os.kill(watched.dispatcher, signal.SIGKILL)
+    wait_until(lambda: ask(address, "/readyz")[0] == 200, 30, "ready again")
+
+
+def test_a_port_in_use_is_a_warning_and_the_broker_runs(brokers: Callable[..., BrokerProcess]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        broker = brokers("--http-port", str(taken.getsockname()[1]))
+        said = broker.wait_for_line(r"there is no HTTP port: (.*)")[1]
+    assert re.fullmatch(r"http_port: port \d+ of 127.0.0.1 is in use; tasks go on without", said)
+    assert broker.running
+    assert broker.stop() == 0
+
+
+def test_the_herald_ends_with_its_broker(watched: BrokerProcess) -> None:
+    address_of(watched)
+    herald = herald_of(watched)
+    watched.signal(signal.SIGKILL)
+    watched.wait()
+    wait_until(lambda: not alive(herald), 20, "its end")
