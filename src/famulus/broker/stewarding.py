@@ -22,10 +22,12 @@ from famulus.core.config.schema import Broker
 from famulus.core.routing.book import Book
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.commands import Commands
+from famulus.core.steward.facts import StewardFacts
 from famulus.core.steward.gate import Gate
 from famulus.core.steward.post import Identity
 from famulus.core.steward.steward import Steward
 from famulus.errors import SettingsError
+from famulus.journal.records import Pen
 from famulus.net import sockets
 from famulus.net.pump import recv_many, send_many, send_some
 from famulus.net.waiting import Waiting
@@ -90,6 +92,10 @@ class Stewarding:
         self._dispatcher.connect(f"ipc://{ipc}/steward")
         self._books = sockets.inside_pub_bound(context, f"ipc://{ipc}/book")
         self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
+        self._facts = StewardFacts(self._core)
+        # Of whatever life of the dispatcher there is: the scribe knows which.
+        self._pen = Pen("steward", "")
+        self._journal = sockets.inside_push(context, f"ipc://{ipc}/journal") if settings.journal else None
         self._lines: dict[str, _Line] = {}
         self._waiting = Waiting()
         for source in (self._peers, self._published, self._dispatcher, lifeline.fd):
@@ -130,6 +136,7 @@ class Stewarding:
             self._say_nothing()
         self._follow_config(now_ns)
         self._send(now_ns)
+        self._tell_scribe(now_ns)
         return busy
 
     # -- in -----------------------------------------------------------------------------------------------------
@@ -221,6 +228,14 @@ class Stewarding:
         core.to_publish.clear()
         if now_ns >= self._hello_ns:
             self._greet(now_ns)
+
+    def _tell_scribe(self, now_ns: int) -> None:
+        facts = self._facts
+        facts.look(now_ns)
+        if self._journal is not None and (facts.config or facts.peers):
+            rows = {"config": facts.config, "peers": facts.peers}
+            send_some(self._journal, [[self._pen.write(rows, time.time_ns() // 1000, monotonic_ns())]])
+        facts.clear()
 
     def _greet(self, now_ns: int) -> None:
         """Once the dispatcher knows us, admins can ask; before that, nobody should be told that we are ready."""

@@ -42,6 +42,13 @@ def broker(
     family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None,
     config_pub_port: Annotated[int | None, typer.Option(help="For news of the config. [default: 7102]")] = None,
     peer_port: Annotated[int | None, typer.Option(help="For other brokers. [default: 7103]")] = None,
+    journal: Annotated[
+        bool | None, typer.Option("--journal/--no-journal", help="Write down what happens. [default: --journal]")
+    ] = None,
+    journal_folder: Annotated[
+        Path | None,
+        typer.Option(help="Where. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check the settings, and show them.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -73,6 +80,8 @@ def broker(
         "family": family,
         "config_pub_port": config_pub_port,
         "peer_port": peer_port,
+        "journal": journal,
+        "journal_folder": str(journal_folder.resolve()) if journal_folder is not None else None,
     }
     if join is not None:
         _join(folder, join, secret_file, load(config, flags))

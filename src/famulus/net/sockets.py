@@ -39,6 +39,9 @@ WORKER_PIPE_MAX = SLOTS_MAX + 10_000
 #: Letters between brokers are few, and the next heartbeat makes up for a lost one.
 PEER_PIPE_MAX = 1000
 
+#: Batches of the journal on their way to the scribe, at either end: some seconds at full rate, some ten megabytes.
+JOURNAL_PIPE_MAX = 200
+
 CLIENT_RECONNECT_MS = 50
 CLIENT_RECONNECT_MAX_MS = 2000
 
@@ -156,6 +159,22 @@ def inside_pub(context: Context, address: str) -> Socket:
     """Where announcements are made."""
     socket = _inside(context, zmq.PUB)
     socket.connect(address)
+    return socket
+
+
+def inside_push(context: Context, address: str) -> Socket:
+    """Where a process tells the scribe what happened; so many batches may wait for it."""
+    socket = _inside(context, zmq.PUSH)
+    _set(socket, {zmq.SNDHWM: JOURNAL_PIPE_MAX})
+    socket.connect(address)
+    return socket
+
+
+def inside_pull(context: Context, address: str) -> Socket:
+    """Where the scribe hears it."""
+    socket = _inside(context, zmq.PULL)
+    _set(socket, {zmq.RCVHWM: JOURNAL_PIPE_MAX})
+    socket.bind(address)
     return socket
 
 
