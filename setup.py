@@ -1,6 +1,7 @@
-"""Adds to pyproject.toml what it cannot say yet: the native pump, and the hot modules compiled from their own Python.
+"""Adds to pyproject.toml what it cannot say yet: the native pump, the journal's packing, and the hot modules compiled from
+their own Python.
 
-Both are optional: without a compiler the pump's twin and the same modules serve as plain Python.
+All are optional: without a compiler the twins of the two and the same modules serve as plain Python.
 """
 
 from __future__ import annotations
@@ -39,6 +40,14 @@ def pump() -> Extension:
     )
 
 
+def packing() -> Extension:
+    return Extension(
+        "famulus.journal._packing",
+        ["src/famulus/journal/_packing.c"],
+        extra_compile_args=["-O2", "-std=c11", "-Wall", "-Wextra"],
+    )
+
+
 def hot_modules() -> list[Extension]:
     """Those that every task passes. Modules that define msgspec's structs cannot be among them."""
     try:
@@ -51,7 +60,7 @@ def hot_modules() -> list[Extension]:
 
 
 compiled_modules = hot_modules()
-extensions = [pump(), *compiled_modules]
+extensions = [pump(), packing(), *compiled_modules]
 for extension in extensions:
     extension.optional = True
 setup(ext_modules=extensions, cmdclass={"build_ext": Building})

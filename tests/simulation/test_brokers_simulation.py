@@ -12,12 +12,12 @@ from functools import cache
 from multiprocessing import get_context
 
 import pytest
+from tests.simulation.conftest import broken_runs, printed
 
 from famulus.core.delivery import OUTCOMES
 from famulus.sim.brokers.faults import FAULTS
 from famulus.sim.brokers.mutants import MUTANTS
 from famulus.sim.brokers.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
-from tests.simulation.conftest import broken_runs, printed
 
 #: About half a minute on one core.
 SEEDS = 80

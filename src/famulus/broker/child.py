@@ -86,8 +86,8 @@ class Child:
             self.facts.update(report)
         return True
 
-    def bury(self) -> str:
-        """Take its exit status, and say how it died."""
+    def bury(self, within_s: float = 5.0) -> str:
+        """Take its exit status, and say how it died. One that lives sees that we are gone, and has so long to go too."""
         assert self._process is not None
         if self._process.stdin is not None:
             # What it was told and did not take would be written once more.
@@ -95,7 +95,7 @@ class Child:
                 self._process.stdin.close()
         self.stdout.close()
         try:
-            code = self._process.wait(5)
+            code = self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()

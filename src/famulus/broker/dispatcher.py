@@ -14,7 +14,7 @@ from famulus.broker.settings import Settings
 
 def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
     settings = msgspec.convert(facts["settings"], Settings)
-    loop = Dispatching(settings, facts["ipc"], facts["restarted"], lifeline)
+    loop = Dispatching(settings, facts["ipc"], facts["restarted"], facts["boot"], lifeline)
     lifeline.report(ready=True, frontend_port=loop.frontend_port, backend_port=loop.backend_port)
     # What is here now stays for ever, and tasks are freed by reference counts: the collector has little to find.
     gc.collect()

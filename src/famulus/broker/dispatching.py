@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 from errno import EHOSTUNREACH
-from time import monotonic_ns
+from time import monotonic_ns, time_ns
 from typing import Final
 
 from famulus.broker.lifeline import Lifeline
@@ -16,6 +16,7 @@ from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.status import telling
 from famulus.errors import ProtocolError
+from famulus.journal.records import Pen
 from famulus.net import sockets
 from famulus.net.link import Change, Link
 from famulus.net.pump import recv_many, recv_parcels, send_many, send_parcels, send_some
@@ -31,12 +32,14 @@ LINGER_MS: Final = 2000
 REPORT_NS: Final = 1 * NS_PER_S
 #: A snapshot of a broker with very many workers takes a while: no more than this part of our time.
 SNAPSHOT_SHARE: Final = 50
+#: Rows for the journal are packed when there are so many: few enough to be still at hand for the processor.
+JOURNAL_ROWS: Final = 1000
 #: Later than planned by more than this: we were stopped or starved, and could hear nobody.
 PAUSE_NS: Final = 1 * NS_PER_S
 
 
 class Dispatching:
-    def __init__(self, settings: Settings, ipc: str, restarted: bool, lifeline: Lifeline) -> None:
+    def __init__(self, settings: Settings, ipc: str, restarted: bool, boot: str, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
         self._ipc = ipc
         self._context = context = sockets.new_context()
@@ -48,13 +51,21 @@ class Dispatching:
         self._routers = sockets.inside_router(context, f"ipc://{ipc}/task")
         self._announcements = sockets.inside_sub(context, f"ipc://{ipc}/announcements")
         self._steward = sockets.inside_router(context, f"ipc://{ipc}/steward")
-        self._herald = sockets.inside_push(context, f"ipc://{ipc}/herald") if settings.http else None
+        self._herald = (
+            sockets.inside_push(context, f"ipc://{ipc}/herald", sockets.SNAPSHOTS_MAX) if settings.http else None
+        )
         self._latencies = telling.Latencies(f"dispatcher-{os.getpid()}")
         self._snapshot_ns = 0
         declared = [name.encode() for name in settings.services]
         # After a crash, workers come back within a heartbeat; tasks may wait for them a little longer.
         settled_at_ns = monotonic_ns() + min(3 * settings.heartbeat_ms * NS_PER_MS, 5 * NS_PER_S) if restarted else 0
-        self._core = Dispatcher(settings.bounds, secrets.randbits(64), declared, settled_at_ns)
+        self._core = Dispatcher(
+            settings.bounds, secrets.randbits(64), declared, settled_at_ns, journal=settings.journal
+        )
+        self._pen = Pen("dispatcher", boot, self._core.message_ids.head)
+        self._journal = (
+            sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
+        )
         self._waiting = Waiting(once=True)
         for source in self._sources:
             self._waiting.watch(source)
@@ -67,7 +78,7 @@ class Dispatching:
         self._links: dict[bytes, Link] = {}
         self._look_at_all()
         self._routers_expected = settings.routers
-        self._report_ns = 0
+        self._report_ns = self._checkpoint_ns = 0
         self._stopped = False
 
     @property
@@ -95,6 +106,8 @@ class Dispatching:
                 core.on_tick(now_ns)
                 tick_ns = now_ns + BUSY_TICK_NS
             self._flush(now_ns)
+            if len(core.facts.tasks) >= JOURNAL_ROWS:
+                self._tell_scribe()
             # After the flush: whether we are done is not known before everything has been tried to send.
             if now_ns >= self._report_ns:
                 self._report(now_ns)
@@ -103,6 +116,7 @@ class Dispatching:
                 planned_ns = tick_ns = min(core.next_due_ns, self._report_ns)
                 for source in self._waiting.wait(planned_ns):
                     self._look[source] = True
+        self._tell_scribe()
         # The last outcomes are still on their way to clients.
         self._context.destroy(linger=LINGER_MS if core.draining else 0)
 
@@ -175,7 +189,7 @@ class Dispatching:
         if len(message) != 4:
             return
         if message[2] == inner.FORGIVE:
-            self._core.forgive(message[3])
+            self._core.forgive(now_ns, message[3])
         elif message[2] == inner.IGNORE:
             self._core.ignore(now_ns, inner.read_names(message[3]))
         elif message[2] == inner.PEERS:
@@ -251,6 +265,21 @@ class Dispatching:
         messages.clear()
         return refused
 
+    def _tell_scribe(self) -> None:
+        """What it has no room for is lost; the next batch tells it how much that was."""
+        facts = self._core.facts
+        if self._journal is None or not facts.count:
+            return
+        rows = {
+            "tasks": facts.tasks,
+            "open_tasks": facts.open_tasks,
+            "workers": facts.workers,
+            "brokers": facts.brokers,
+            "peers": facts.peers,
+        }
+        send_some(self._journal, [[self._pen.write(rows, time_ns() // 1000, monotonic_ns())]])
+        facts.clear()
+
     def _obey(self, now_ns: int) -> None:
         commands = self._lifeline.commands()
         if commands is None:
@@ -282,6 +311,10 @@ class Dispatching:
         for senders in (self._parcel_clients, self._parcel_workers):
             if len(senders) > PARCEL_PEERS_MAX:
                 senders.clear()  # most are gone; the others show themselves with their next parcel
+        if self._journal is not None and now_ns >= self._checkpoint_ns:
+            self._checkpoint_ns = now_ns + REPORT_NS
+            core.checkpoint(now_ns)
+            self._tell_scribe()
         if core.drained(now_ns):
             self._lifeline.report(drained=True)
             self._stopped = True

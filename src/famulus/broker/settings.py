@@ -18,6 +18,7 @@ from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.errors import SettingsError
+from famulus.journal.places import default_folder
 from famulus.net.sockets import address
 from famulus.wire import limits
 
@@ -62,6 +63,21 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     default_service: ServicePolicy = ServicePolicy()
     services: dict[_Name, ServicePolicy] = {}
     bounds: Bounds = Bounds()
+    #: Whether the broker writes down what it does, and where; the default is in its own folder, or in the user's.
+    journal: bool = True
+    journal_folder: str = ""
+    #: A file of the journal is finished, and can be seen, when it is this old, or this large.
+    journal_roll_s: Annotated[int, Meta(ge=1, le=3600)] = 60
+    journal_roll_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40)] = 64 * 1024 * 1024
+    #: What is older, or too much, is removed, the oldest first; 0 keeps it.
+    journal_days: Annotated[int, Meta(ge=0, le=100_000)] = 30
+    journal_bytes_max: Annotated[int, Meta(ge=0, le=1 << 60)] = 10 * 1024 * 1024 * 1024
+
+    def journal_path(self) -> Path:
+        """Where the journal is."""
+        if self.journal_folder:
+            return Path(self.journal_folder)
+        return default_folder(Path(self.folder) if self.folder else None)
 
     def book(self) -> Book:
         host = self.advertised_host or self.host

@@ -23,10 +23,12 @@ from famulus.core.routing.book import Book
 from famulus.core.status import telling
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.commands import Commands
+from famulus.core.steward.facts import StewardFacts
 from famulus.core.steward.gate import Gate
 from famulus.core.steward.post import Identity, next_boot
 from famulus.core.steward.steward import Steward
 from famulus.errors import SettingsError
+from famulus.journal.records import Pen
 from famulus.net import sockets
 from famulus.net.pump import recv_many, send_many, send_some
 from famulus.net.waiting import Waiting
@@ -92,8 +94,16 @@ class Stewarding:
         self._dispatcher.connect(f"ipc://{ipc}/steward")
         self._books = sockets.inside_pub_bound(context, f"ipc://{ipc}/book")
         self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
-        self._herald = sockets.inside_push(context, f"ipc://{ipc}/herald") if settings.http else None
+        self._herald = (
+            sockets.inside_push(context, f"ipc://{ipc}/herald", sockets.SNAPSHOTS_MAX) if settings.http else None
+        )
         self._snapshot_ns = self._config_ns = 0
+        self._facts = StewardFacts(self._core)
+        # Of whatever life of the dispatcher there is: the scribe knows which.
+        self._pen = Pen("steward", "")
+        self._journal = (
+            sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
+        )
         self._lines: dict[str, _Line] = {}
         #: Where we hear news that no peer of ours publishes.
         self._more_news: set[str] = set()
@@ -147,6 +157,7 @@ class Stewarding:
         self._send(now_ns)
         if self._herald is not None and now_ns >= self._snapshot_ns:
             self._tell_herald(self._herald, now_ns)
+        self._tell_scribe(now_ns)
         return busy
 
     # -- in -----------------------------------------------------------------------------------------------------
@@ -238,6 +249,14 @@ class Stewarding:
         core.to_publish.clear()
         if now_ns >= self._hello_ns:
             self._greet(now_ns)
+
+    def _tell_scribe(self, now_ns: int) -> None:
+        facts = self._facts
+        facts.look(now_ns)
+        if self._journal is not None and (facts.config or facts.peers):
+            rows = {"config": facts.config, "peers": facts.peers}
+            send_some(self._journal, [[self._pen.write(rows, time.time_ns() // 1000, monotonic_ns())]])
+        facts.clear()
 
     def _greet(self, now_ns: int) -> None:
         """Once the dispatcher knows us, admins can ask; before that, nobody should be told that we are ready."""

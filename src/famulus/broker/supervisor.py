@@ -33,6 +33,12 @@ log = logging.getLogger("famulus.broker")
 #: A process that reports once a second and has said nothing for this long hangs.
 HANG_NS = 5 * NS_PER_S
 START_NS = 30 * NS_PER_S
+#: A scribe may have to wait for its disk, and nobody waits for it.
+SCRIBE_HANG_NS = 60 * NS_PER_S
+SCRIBE_STOP_S = 15.0
+SCRIBE_RESTART_NS = 60 * NS_PER_S
+#: What is kept for a scribe that is not there.
+NOTES_MAX = 1000
 
 #: What the system allows one process by default (fs.nr_open).
 FILES_MAX = 1 << 20
@@ -58,9 +64,19 @@ class Supervisor:
         self._steward = Child("steward", "famulus.broker.steward") if settings.folder else None
         #: Tells people what the broker does; it is never waited for, and missed by no task.
         self._herald = Child("herald", "famulus.web.herald") if settings.http else None
-        self._snapshots = sockets.inside_push(self._context, f"ipc://{self._ipc}/herald") if settings.http else None
+        self._snapshots = (
+            sockets.inside_push(self._context, f"ipc://{self._ipc}/herald", sockets.SNAPSHOTS_MAX)
+            if settings.http
+            else None
+        )
         self._snapshot_ns = 0
         self._started_ns = monotonic_ns()
+        self._scribe = Child("scribe", "famulus.broker.scribe") if settings.journal else None
+        #: The present life of the dispatcher, as the journal names it.
+        self._boot = ""
+        #: For the journal, and not told yet.
+        self._notes: list[tuple[str, int, str, str, str, str]] = []
+        self._state = self._told_version = ""
         self._router_ids: dict[Child, str] = {}
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
@@ -88,6 +104,7 @@ class Supervisor:
                 self._kill_the_hanging(planned_ns)
                 self._announce_ready(on_ready)
                 self._tell_herald()
+                self._tell_scribe()
         finally:
             self._stop(wakeup)
 
@@ -109,25 +126,34 @@ class Supervisor:
 
     @property
     def _children(self) -> list[Child]:
-        stewards = [self._steward] if self._steward is not None else []
-        heralds = [self._herald] if self._herald is not None else []
-        return [self._dispatcher, *stewards, *self._routers, *heralds]
+        others = [child for child in (self._steward, self._scribe, self._herald) if child is not None]
+        return [self._dispatcher, *self._routers, *others]
 
     # -- starting and dying -------------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
         facts = {"settings": msgspec.to_builtins(self.settings), "ipc": self._ipc, "restarted": self._announced}
-        if child in (self._steward, self._herald):
+        if child is self._dispatcher:
+            self._boot = secrets.token_hex(8)
+        if child in (self._dispatcher, self._scribe):
+            facts["boot"] = self._boot
+        if child in (self._steward, self._scribe, self._herald):
             facts["log_level"] = log.getEffectiveLevel()
+            self._told_version = ""
         elif child is not self._dispatcher:
             # A new life is a new name: nothing that the former one was asked is taken for its own.
             facts["router_id"] = self._router_ids[child] = f"{child.name}-{secrets.token_hex(4)}"
         child.start(facts)
+        self._note("process_started", process=child.name)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
 
     def _died(self, child: Child) -> None:
         self._selector.unregister(child.stdout)
         how = child.bury()
+        self._note("process_died", process=child.name, detail=child.failed or how)
+        if child is self._scribe:
+            self._miss_the_scribe(child, how)
+            return
         if child.failed and child is not self._herald:
             raise SettingsError(child.failed)
         if child in self._router_ids:
@@ -145,6 +171,14 @@ class Supervisor:
         log.warning("the %s died (%s); starting it again%s", child.name, how, _in_seconds(delay_ns))
         child.start_at_ns = monotonic_ns() + delay_ns
 
+    def _miss_the_scribe(self, scribe: Child, how: str) -> None:
+        """The broker does its work without one, too."""
+        delay_ns = scribe.restarts.delay_ns(monotonic_ns())
+        if scribe.failed or delay_ns is None:
+            delay_ns = SCRIBE_RESTART_NS
+        log.warning("the scribe died (%s); starting it again%s", scribe.failed or how, _in_seconds(delay_ns))
+        scribe.start_at_ns = monotonic_ns() + delay_ns
+
     def _restart_the_dead(self) -> None:
         for child in self._children:
             if child.start_at_ns <= monotonic_ns() and not (self._draining and child is self._dispatcher):
@@ -161,7 +195,8 @@ class Supervisor:
             self._drained_by_ns = NEVER_NS
             self._dispatcher.kill()
         for child in self._children:
-            if child.running and child.seen_ns + (HANG_NS if child.ready else START_NS) <= now_ns:
+            patience_ns = SCRIBE_HANG_NS if child is self._scribe else HANG_NS if child.ready else START_NS
+            if child.running and child.seen_ns + patience_ns <= now_ns:
                 log.error("the %s says nothing any more; killing it", child.name)
                 child.seen_ns = now_ns
                 child.kill()
@@ -181,8 +216,11 @@ class Supervisor:
         ):
             self._announced = True
             on_ready(self.settings)
-            if self._herald is not None:
-                self._start(self._herald)
+            self._note("start")
+            # Nobody waits for these two, so they do not get in the way of those who are waited for.
+            for child in (self._scribe, self._herald):
+                if child is not None:
+                    self._start(child)
 
     # -- what people see ----------------------------------------------------------------------------------------
 
@@ -214,6 +252,27 @@ class Supervisor:
             ),
         )
 
+    # -- the journal --------------------------------------------------------------------------------------------
+
+    def _note(self, event: str, process: str = "", state: str = "", detail: str = "") -> None:
+        if self._scribe is not None and len(self._notes) < NOTES_MAX:
+            self._notes.append((self._boot, monotonic_ns(), event, process, state, detail[:1000]))
+
+    def _tell_scribe(self) -> None:
+        scribe = self._scribe
+        if scribe is None or not scribe.running:
+            return
+        steward = self._steward.facts if self._steward is not None else {"state": "active"}
+        state = "draining" if self._draining else steward.get("state", "joining")
+        if state != self._state:
+            self._state = state
+            self._note("state", state=state)
+        present = f"{self._boot} {steward.get('version', 0)}"
+        if self._notes or present != self._told_version:
+            self._told_version = present
+            scribe.tell({"boot": self._boot, "config_version": steward.get("version", 0), "rows": self._notes})
+            self._notes.clear()
+
     # -- the end ------------------------------------------------------------------------------------------------
 
     def _catch_signals(self) -> int:
@@ -240,9 +299,14 @@ class Supervisor:
 
     def _stop(self, wakeup: int) -> None:
         for child in self._children:
-            if child.running:
+            if child.running and child is not self._scribe:
                 child.kill()
                 child.bury()
+        self._note("stop")
+        self._tell_scribe()
+        if self._scribe is not None and self._scribe.running:
+            # It writes down what is left, and goes by itself.
+            self._scribe.bury(SCRIBE_STOP_S)
         counters = self._dispatcher.facts.get("counters")
         if counters:
             counted = ", ".join(f"{name} {count}" for name, count in counters.items() if count)

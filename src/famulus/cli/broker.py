@@ -58,6 +58,13 @@ def broker(
     ] = None,
     http_host: Annotated[str | None, typer.Option(help="Where HTTP listens. [default: 127.0.0.1]")] = None,
     http_port: Annotated[int | None, typer.Option(help="For HTTP; 0 is any free port. [default: 7104]")] = None,
+    journal: Annotated[
+        bool | None, typer.Option("--journal/--no-journal", help="Write down what happens. [default: --journal]")
+    ] = None,
+    journal_folder: Annotated[
+        Path | None,
+        typer.Option(help="Where. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check the settings, and show them.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -97,6 +104,8 @@ def broker(
         "http": http,
         "http_host": http_host,
         "http_port": http_port,
+        "journal": journal,
+        "journal_folder": str(journal_folder.resolve()) if journal_folder is not None else None,
     }
     if join is not None:
         _join(folder, join, secret_file, network or "", load(config, flags))

@@ -7,6 +7,7 @@ holds only ticks, so it grows with time and not with tasks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final, Generic, TypeVar
 
@@ -62,6 +63,11 @@ class Timers(Generic[T]):
         if not bucket:
             bucket.clear()  # an emptied dict keeps the memory of its fullest hour; a cleared one does not
         item.bucket = None
+
+    def __iter__(self) -> Iterator[T]:
+        """Whatever is on the wheel."""
+        for bucket in self._buckets.values():
+            yield from bucket  # type: ignore[misc]
 
     def due(self, now_ns: int) -> list[T]:
         """What is due by now, in order; it is off the wheel then."""

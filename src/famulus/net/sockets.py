@@ -41,6 +41,8 @@ PEER_PIPE_MAX = 1000
 
 #: Of one sender, that may wait for a herald which is slow.
 SNAPSHOTS_MAX = 4
+#: Batches of the journal on their way to the scribe, at either end: some seconds at full rate, some ten megabytes.
+JOURNAL_PIPE_MAX = 200
 
 CLIENT_RECONNECT_MS = 50
 CLIENT_RECONNECT_MAX_MS = 2000
@@ -162,18 +164,18 @@ def inside_pub(context: Context, address: str) -> Socket:
     return socket
 
 
-def inside_push(context: Context, address: str) -> Socket:
-    """Where snapshots are handed over. What its reader does not take at once is lost, and made up for by the next."""
+def inside_push(context: Context, address: str, pipe_max: int) -> Socket:
+    """Where a process tells the scribe or the herald what happened; so much may wait for it, and more is refused."""
     socket = _inside(context, zmq.PUSH)
-    _set(socket, {zmq.IMMEDIATE: 1, zmq.SNDHWM: SNAPSHOTS_MAX})
+    _set(socket, {zmq.SNDHWM: pipe_max})
     socket.connect(address)
     return socket
 
 
-def inside_pull(context: Context, address: str) -> Socket:
-    """Where snapshots arrive."""
+def inside_pull(context: Context, address: str, pipe_max: int) -> Socket:
+    """Where they hear it."""
     socket = _inside(context, zmq.PULL)
-    _set(socket, {zmq.RCVHWM: SNAPSHOTS_MAX})
+    _set(socket, {zmq.RCVHWM: pipe_max})
     socket.bind(address)
     return socket
 

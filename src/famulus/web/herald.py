@@ -44,7 +44,7 @@ class Herald:
         self._listener = listen(settings.http_host, settings.http_port)
         self.port: int = self._listener.getsockname()[1]
         self._context = sockets.new_context()
-        self._snapshots = sockets.inside_pull(self._context, f"ipc://{ipc}/herald")
+        self._snapshots = sockets.inside_pull(self._context, f"ipc://{ipc}/herald", sockets.SNAPSHOTS_MAX)
         self._board = Board()
         self._desk = Desk(self._board)
         self._server = uvicorn.Server(

@@ -426,7 +426,7 @@ def test_a_worker_that_the_config_names_no_longer_is_taken_again(broker: Broker)
 
 def test_to_forgive_faults_does_not_touch_whom_the_config_names(broker: Broker) -> None:
     broker.core.ignore(broker.now_ns, [b"bob"])
-    broker.core.forgive(b"")
+    broker.core.forgive(broker.now_ns, b"")
     bob = broker.worker("bob")
     bob.connects()
     assert bob.hears_one().code == "not_allowed"

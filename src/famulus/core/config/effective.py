@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -97,6 +97,19 @@ class Effective(Struct, frozen=True):
         if broker is None:
             return ()
         return tuple(sorted({*self.family(broker.family).error_workers, *broker.error_workers}))
+
+    def public_view(self) -> dict[str, Any]:
+        """For whoever looks at the broker over HTTP: all but the admins, of whom nothing leaves the brokers."""
+        return {
+            "version": self.version,
+            "digest": self.digest,
+            "families": msgspec.to_builtins(self.families),
+            "brokers": msgspec.to_builtins(self.brokers),
+            "broker_states": dict(self.broker_states),
+            "services": msgspec.to_builtins(self.services),
+            "conflicts": [_public_conflict(each) for each in self.conflicts if _is_public(each.key)],
+            "warnings": [msgspec.to_builtins(each) for each in self.warnings if _is_public(each.key)],
+        }
 
 
 def effective(edits: EditSet) -> Effective:
@@ -222,3 +235,13 @@ class _Reading:
 def _head(signed: SignedEdit) -> Head:
     edit = signed.edit
     return Head(signed.id, edit.op, edit.author, edit.broker, edit.hlc)
+
+
+def _public_conflict(conflict: Conflict) -> dict[str, Any]:
+    """Without the authors: they are admins."""
+    heads = [{"id": head.id, "op": head.op, "broker": head.broker, "hlc": head.hlc} for head in conflict.heads]
+    return {"key": conflict.key, "chosen": conflict.chosen, "heads": heads}
+
+
+def _is_public(key: str) -> bool:
+    return not key.startswith(("admin/", "trusted_key/"))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegate, Delegates
+from famulus.core.dispatch.facts import TAIL_RETRY, Facts
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
@@ -34,6 +35,7 @@ class Assignment:
         body_bytes_max: int,
         repeats: Repeats,
         delegates: Delegates,
+        facts: Facts,
     ) -> None:
         self._to_clients = to_clients
         self._to_workers = to_workers
@@ -43,6 +45,7 @@ class Assignment:
         self._body_bytes_max = body_bytes_max
         self._repeats = repeats
         self._delegates = delegates
+        self._facts = facts
         #: Our own name among the brokers; empty while we stand alone.
         self.identity = b""
         #: Tasks for other brokers, by their names.
@@ -76,16 +79,18 @@ class Assignment:
         elif service.backlog.has_room_for(task):
             self._queue(task, now_ns)
         else:
+            self._facts.refuse(service.name)
             self._reject(task, inner.REJECTED_OVERLOAD)
 
     # -- answers come -------------------------------------------------------------------------------------------
 
-    def ticket_back(self, session: Session, ticket: bytes, now_ns: int) -> Task | None:
+    def ticket_back(self, session: Session, ticket: bytes, body_bytes: int, now_ns: int) -> Task | None:
         """A worker brought a ticket back: its slot is free. The task, if it was still waiting for this."""
         task = session.running.pop(ticket)
         self._free_slot(session, now_ns)
         if task.stage != RUNNING or task.ticket != ticket:
             self._counters.late += 1
+            self._facts.late(task, ticket, session.identity, b"", now_ns, body_bytes)
             return None
         task.stage = JUDGING
         return task
@@ -105,6 +110,7 @@ class Assignment:
         """The router read the answer. It may be late by now: then the task has its outcome already."""
         if task.stage != JUDGING:
             self._counters.late += 1
+            self._facts.late(task, task.ticket, task.worker, task.delegate, self.now_ns, len(body))
             return
         if outcome == inner.OUTCOME_OK:
             self._answered(task, self.now_ns)
@@ -127,6 +133,8 @@ class Assignment:
             self._delegates.give_back(delegate, task.service.name)
         if task is None or task.stage != RUNNING or task.ticket != ticket:
             self._counters.late += 1
+            if task is not None:
+                self._facts.late(task, ticket, b"", delegate.identity, self.now_ns, len(body))
             return None
         if header == task.client_header(inner.TAIL_OK):
             self._answered(task, self.now_ns)
@@ -192,6 +200,9 @@ class Assignment:
         ticket = self._next_ticket()
         task.ticket = ticket
         task.attempt += 1
+        task.worker = b""
+        task.delegate = delegate.identity
+        task.assigned_ns = now_ns
         delegate.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
@@ -200,6 +211,7 @@ class Assignment:
             self.open_bytes += len(task.body)
         task.stage = RUNNING
         self._counters.delegated += 1
+        self._facts.gave(delegate.identity, task.service.name)
         return True
 
     # -- workers come and go ------------------------------------------------------------------------------------
@@ -299,6 +311,8 @@ class Assignment:
         ticket = self._next_ticket()
         task.ticket = ticket
         task.attempt += 1
+        task.worker = session.identity
+        task.assigned_ns = now_ns
         session.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
@@ -354,6 +368,8 @@ class Assignment:
         terms = task.terms
         if terms.at_least_once and task.attempt < terms.attempts_max and now_ns < task.deadline_ns:
             self._counters.attempts_again += 1
+            if self._facts.on:
+                self._facts.ended(task, task.ticket, TAIL_RETRY, now_ns, 0)
             self._requeue(task, now_ns)
         else:
             self._unknown(task, inner.UNKNOWN_WORKER_LOST)
@@ -362,6 +378,8 @@ class Assignment:
         """Back to the head of the line, and on to a free slot if there is one."""
         if task.bucket is not None:
             self.timers.cancel(task)
+        task.ticket = task.worker = task.delegate = task.noted = b""
+        task.assigned_ns = 0
         session = task.service.lru.take()
         if session is not None:
             self._hand(task, session, now_ns)
@@ -417,6 +435,10 @@ class Assignment:
                 self.open_bytes -= len(task.body)
             task.body = b""
         self._to_clients.append([task.client, task.envelope, task.client_header(tail), body])
+        facts = self._facts
+        if facts.on:
+            # What was never given out has no ticket, but its row wants a number of its own.
+            facts.ended(task, task.ticket or self._next_ticket(), tail, self.now_ns, len(body))
         if task.known is not None:
             self._remember(task, task.known, tail, body)
 

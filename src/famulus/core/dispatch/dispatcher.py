@@ -10,6 +10,7 @@ from the router's decision is done here, or in the parts that this class puts to
     Delegates     which other broker helps where no slot is free
     Managing      what admins want, on its way to the steward and back
     Repeats       how tasks with an id of their own ended, for those who ask again
+    Facts         what the journal is to know of all this
 
 The shell around it reads sockets, calls `on_...(now_ns, batch)`, sends what has gathered in `to_clients`,
 `to_workers` and `questions`, tells it with `on_refused_...` what a ROUTER would not take, and comes back at
@@ -26,6 +27,7 @@ from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegates, Offer
+from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.held import Held
 from famulus.core.dispatch.managing import Managing
@@ -53,15 +55,27 @@ _NOT_CONNECTED: Final = write_error(reasons.NOT_CONNECTED, "connect again")
 
 
 class Dispatcher:
-    def __init__(self, bounds: Bounds, first_number: int, declared: list[bytes], settled_at_ns: int = 0) -> None:
-        """Until `settled_at_ns` tasks of unknown services may wait: a predecessor's workers are on their way back."""
+    def __init__(
+        self,
+        bounds: Bounds,
+        first_number: int,
+        declared: list[bytes],
+        settled_at_ns: int = 0,
+        *,
+        journal: bool = False,
+    ) -> None:
+        """Until `settled_at_ns` tasks of unknown services may wait: a predecessor's workers are on their way back.
+
+        With `journal` facts gather, and somebody has to take them.
+        """
         self.to_clients: list[Frames] = []
         self.to_workers: list[Frames] = []
         self.bounds = bounds
         self._body_bytes_max = bounds.body_bytes_max
         self.counters = Counters()
         self.flows = Flows(bounds.flows_max)
-        self._message_ids = MessageIds(first_number)
+        self.facts = Facts(journal)
+        self.message_ids = MessageIds(first_number)
         self.questions = Questions(first_number, self.counters)
         self.delegates = Delegates()
         self.repeats = Repeats(bounds.results_max, bounds.results_bytes_max)
@@ -74,8 +88,9 @@ class Dispatcher:
             bounds.open_bytes_max,
             self.repeats,
             self.delegates,
+            self.facts,
         )
-        self.sessions = Sessions(self.assignment, self.to_workers, self.counters, bounds)
+        self.sessions = Sessions(self.assignment, self.to_workers, self.counters, bounds, self.facts)
         self.assignment.declare_services(declared)
         self._settled_at_ns = settled_at_ns
         self.draining = False
@@ -149,11 +164,11 @@ class Dispatcher:
                 questions.ask(Question(inner.FROM_STRANGER, peer, envelope, header, body, now_ns))
             elif envelope in session.running:
                 if not (plain_ok and assignment.plain_answer(session, envelope, header, body, now_ns)):
-                    task = assignment.ticket_back(session, envelope, now_ns)
+                    task = assignment.ticket_back(session, envelope, len(body), now_ns)
                     if task is not None:
                         questions.ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
                 if session.farewell is not None and not session.running:
-                    sessions.end(session, now_ns)
+                    sessions.end(session, now_ns, b"disconnected")
             else:
                 questions.ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
@@ -314,12 +329,17 @@ class Dispatcher:
         self.assignment.now_ns = now_ns
         self.sessions.ignore(identities, now_ns)
 
-    def forgive(self, name: bytes) -> None:
+    def forgive(self, now_ns: int, name: bytes) -> None:
         """An admin wants this worker, or all, to be heard again."""
+        self.facts.stranger(name or b"*", b"cleared", now_ns)
         if name:
             self.sessions.error_workers.clear(name)
         else:
             self.sessions.error_workers.clear_all()
+
+    def checkpoint(self, now_ns: int) -> None:
+        """Once a second the journal is told what is open, and how much there is to do."""
+        self.facts.checkpoint(self.assignment.timers, self.work(), now_ns)
 
     def drain(self, now_ns: int, within_ns: int) -> None:
         """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
@@ -363,15 +383,27 @@ class Dispatcher:
             service = self.assignment.expect_service(name, self.bounds.services_max, self._settled_at_ns)
         if service is None and self.delegates.offers(name):
             service = self.assignment.foreign_service(name, self.bounds.services_max)
+        terms = self._terms.get(terms_frame)
+        if terms is None:
+            terms = self._remember(terms_frame)
         if service is None or self.draining:
             rejection = inner.REJECTED_DRAINING if self.draining else inner.REJECTED_NO_SERVICE
             self.counters.accepted += 1
             self.counters.rejected += 1
             self.to_clients.append([question.asker, question.envelope, client_head + message_id + rejection, b""])
+            self.facts.rejected_unseen(
+                self.questions.next_number(),
+                message_id,
+                name,
+                question.asker,
+                terms,
+                inner.read_names(visited),
+                question.seen_ns,
+                rejection,
+                now_ns,
+                len(question.body),
+            )
             return
-        terms = self._terms.get(terms_frame)
-        if terms is None:
-            terms = self._remember(terms_frame)
         flow = Flow(service, terms, worker_head, client_head, tuple(inner.read_names(visited)) if visited else ())
         task = Task(question.asker, question.envelope, question.body, question.seen_ns, flow, message_id)
         if key:
@@ -398,7 +430,7 @@ class Dispatcher:
     def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes, now_ns: int) -> None:
         """A header that is known: what a router once decided holds for this task too."""
         self.counters.by_flow += 1
-        self.assignment.accept(Task(client, envelope, body, now_ns, flow, self._message_ids.next()), now_ns)
+        self.assignment.accept(Task(client, envelope, body, now_ns, flow, self.message_ids.next()), now_ns)
 
     def _on_answer(self, question: Question, decision: Frames, now_ns: int) -> None:
         _demand(question.task is not None)
@@ -446,6 +478,7 @@ class Dispatcher:
         self._reply(question, decision[2], b"")
         if not session.ready and session.farewell is None:
             self.assignment.enter(session, question.seen_ns, now_ns)
+            self.facts.worker(session, b"ready", now_ns)
 
     def _on_disconnect(self, question: Question, decision: Frames, now_ns: int) -> None:
         _demand(question.origin != inner.FROM_CLIENT)
@@ -490,11 +523,11 @@ class Dispatcher:
 
     def _unreadable_answer(self, session: Session, ticket: bytes, now_ns: int) -> None:
         """An answer of no shape at all still ends its task and frees its slot."""
-        task = self.assignment.ticket_back(session, ticket, now_ns)
+        task = self.assignment.ticket_back(session, ticket, 0, now_ns)
         if task is not None:
             self.assignment.bad_answer(task)
         if session.farewell is not None and not session.running:
-            self.sessions.end(session, now_ns)
+            self.sessions.end(session, now_ns, b"disconnected")
 
     def _refusal(self, message: Frames) -> Frames:
         """What to say to a message that is not even of the right shape."""

@@ -25,8 +25,10 @@ class Flow:
 
     __slots__ = (
         "at_least_once",
+        "came_from",
         "client_head",
         "first_tail",
+        "priority",
         "service",
         "terms",
         "timeout_ns",
@@ -50,6 +52,9 @@ class Flow:
         self.at_least_once = terms.at_least_once
         #: The brokers that a task with this header has come through.
         self.visited = visited
+        #: The last one of them, and the task's priority: each task's row in the journal has them.
+        self.came_from = visited[-1] if visited else b""
+        self.priority = terms.priority
         self.timeout_ns = terms.timeout_ms * NS_PER_MS
         #: How the header for a worker ends if it gets the task as soon as it comes; most do.
         self.first_tail = tail(1, terms.timeout_ms)

@@ -14,7 +14,8 @@ class MessageIds:
 
     def __init__(self, chance: int) -> None:
         digits = f"{chance & 0xFFFFFFFFFFFFFFFF:016x}"
-        self._head = f'"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-a{digits[13:16]}-'.encode()
+        #: How they all begin.
+        self.head = f'"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-a{digits[13:16]}-'.encode()
         self._count = 0
         self._block = b""
 
@@ -22,5 +23,5 @@ class MessageIds:
         self._count += 1
         place = self._count % _BLOCK
         if place == 0 or not self._block:
-            self._block = b"%b%09x" % (self._head, self._count // _BLOCK)
+            self._block = b"%b%09x" % (self.head, self._count // _BLOCK)
         return self._block + _ENDS[place]

@@ -9,6 +9,7 @@ from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.error_workers import ErrorWorkers
+from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.liveness import Liveness
 from famulus.core.dispatch.session import Session
 from famulus.wire import reasons
@@ -20,13 +21,22 @@ _FULL: Final = write_error(reasons.OVERLOAD, "this broker has all the workers or
 _NAMED: Final = write_error(reasons.NOT_ALLOWED, "this worker is on the list of error workers of the config")
 _CLOSED: Final = write_error(reasons.DISABLED, "this broker is shutting down")
 
+# Why a worker was lost, for the journal: codes as everywhere.
+_SILENT: Final = reasons.EXPIRED.encode()
+_UNREACHABLE: Final = reasons.NOT_CONNECTED.encode()
+_FAULTS: Final = reasons.NOT_ALLOWED.encode()
+_REPLACED: Final = reasons.CONFLICT.encode()
+
 
 class Sessions:
-    def __init__(self, assignment: Assignment, to_workers: list[Frames], counters: Counters, bounds: Bounds) -> None:
+    def __init__(
+        self, assignment: Assignment, to_workers: list[Frames], counters: Counters, bounds: Bounds, facts: Facts
+    ) -> None:
         self._assignment = assignment
         self._to_workers = to_workers
         self._counters = counters
         self._bounds = bounds
+        self._facts = facts
         self._liveness = Liveness()
         #: By routing id, which the socket makes at random for each connection.
         self.by_peer: dict[bytes, Session] = {}
@@ -57,6 +67,7 @@ class Sessions:
             service.sessions += 1
         self.by_peer[peer] = self.by_identity[identity] = session
         self._liveness.watch(session)
+        self._facts.worker(session, b"connect", now_ns)
         return None
 
     def say_goodbye(self, session: Session, farewell: Frames, now_ns: int) -> None:
@@ -65,9 +76,11 @@ class Sessions:
         session.farewell = farewell
         if not session.running:
             self._to_workers.append(farewell)
-            self.end(session, now_ns)
+            self.end(session, now_ns, b"disconnected")
 
-    def end(self, session: Session, now_ns: int) -> None:
+    def end(self, session: Session, now_ns: int, event: bytes = b"lost", reason: bytes = b"") -> None:
+        """It is gone: `lost`, for this reason, or `disconnected` by its own wish."""
+        self._facts.worker(session, event, now_ns, len(session.running), reason)
         del self.by_peer[session.peer]
         if self.by_identity.get(session.identity) is session:
             del self.by_identity[session.identity]
@@ -90,14 +103,17 @@ class Sessions:
             for _, ticket, _, body in messages:
                 self._assignment.undelivered(session, ticket, body, now_ns)
             self._counters.workers_lost += 1
-            self.end(session, now_ns)
+            self.end(session, now_ns, b"lost", _UNREACHABLE)
 
     def fault(self, peer: bytes, now_ns: int) -> None:
         session = self.by_peer.get(peer)
         name = session.identity if session is not None else peer
-        if self.error_workers.fault(name, now_ns) and session is not None:
+        if not self.error_workers.fault(name, now_ns):
+            return
+        self._facts.stranger(name, b"error_listed", now_ns, _FAULTS)
+        if session is not None:
             self._counters.workers_lost += 1
-            self.end(session, now_ns)
+            self.end(session, now_ns, b"lost", _FAULTS)
 
     def ignore(self, identities: list[bytes], now_ns: int) -> None:
         """Those whom the config names now: who is here goes at once, and is told."""
@@ -119,7 +135,7 @@ class Sessions:
             session.leave()
         for session in lost:
             self._counters.workers_lost += 1
-            self.end(session, now_ns)
+            self.end(session, now_ns, b"lost", _SILENT)
 
     def forgive(self, pause_ns: int) -> None:
         self._liveness.forgive(pause_ns)
@@ -132,8 +148,8 @@ class Sessions:
         """One identity and one connection have one session: the newer one is believed."""
         former = self.by_peer.get(peer)
         if former is not None:
-            self.end(former, now_ns)
+            self.end(former, now_ns, b"lost", _REPLACED)
         namesake = self.by_identity.get(identity)
         if namesake is not None:
             self._to_workers.append([namesake.peer, b"", _TAKEN, b""])
-            self.end(namesake, now_ns)
+            self.end(namesake, now_ns, b"lost", _REPLACED)

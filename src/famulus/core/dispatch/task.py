@@ -24,18 +24,23 @@ DONE: Final = 4  # it has its outcome; its worker may still be busy with it
 class Task(Timed):
     __slots__ = (
         "arrived_ns",
+        "assigned_ns",
         "attempt",
         "body",
         "client",
         "deadline_ns",
+        "delegate",
         "envelope",
         "flow",
         "known",
         "message_id",
+        "noted",
         "queued_ns",
+        "request_bytes",
         "service",
         "stage",
         "ticket",
+        "worker",
     )
 
     def __init__(
@@ -58,6 +63,13 @@ class Task(Timed):
         self.ticket = b""
         #: Since when it has been in the backlog; the time that a worker had it for does not count.
         self.queued_ns = 0
+        # For the journal: who had it last, a worker or another broker, and since when; in which state it was written
+        # down as open; how large it came, since its body may be forgotten.
+        self.worker = b""
+        self.delegate = b""
+        self.assigned_ns = 0
+        self.noted = b""
+        self.request_bytes = len(body)
 
     def worker_header(self, now_ns: int) -> bytes:
         """The header that the worker sees: what the router prepared, the id, the attempt and the time left."""

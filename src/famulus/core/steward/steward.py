@@ -37,6 +37,8 @@ class Steward:
         self.to_publish: list[Frames] = []
         #: Letters that were not genuine, or made no sense.
         self.refused = 0
+        #: Edits that became part of the config since somebody looked, for the journal.
+        self.taken: list[SignedEdit] = []
         #: Grows whenever the config is another one.
         self.changes = 0
         self._make_nonce = make_nonce
@@ -110,6 +112,7 @@ class Steward:
                 self.clock.observe(signed.edit.hlc, self._now_ms)
             if not logged:
                 self._unlogged += added.new
+            self.taken += added.new
             self._change(added.new)
         return tuple(refusal.reason for refusal in added.refused)
 

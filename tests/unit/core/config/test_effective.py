@@ -288,3 +288,20 @@ def test_error_workers_are_those_of_the_family_and_of_the_broker(settled: Networ
     assert config.error_workers("b2") == ("w1", "w2")
     assert config.error_workers("b3") == ("w1", "w2", "w3")
     assert config.error_workers("nobody") == ()
+
+
+def test_the_public_view_shows_nothing_about_admins(secretive: Network) -> None:
+    view = read(secretive).public_view()
+    for word in ("SECRET", "admin", "ann", "bob"):
+        assert word not in str(view)
+
+
+def test_the_public_view_has_the_rest(secretive: Network) -> None:
+    view = read(secretive).public_view()
+    assert set(view["families"]) == {"a"}
+    assert view["brokers"]["b2"]["host"] == "b2.example"
+    assert view["broker_states"] == {"b2": "active", "root": "active"}
+    assert set(view["services"]) == {"echo"}
+    assert [conflict["key"] for conflict in view["conflicts"]] == ["service/echo"]
+    assert [warning["key"] for warning in view["warnings"]] == ["strange/thing"]
+    assert (view["version"], view["digest"]) == (secretive.edits.version, secretive.edits.digest)

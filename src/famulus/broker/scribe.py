@@ -1,0 +1,146 @@
+"""The scribe's process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from famulus.broker.lifeline import Lifeline, serve
+from famulus.broker.settings import Settings
+from famulus.core.clock import NS_PER_S
+from famulus.journal.upkeep import Upkeep
+from famulus.journal.writing import Roll, Writing
+from famulus.net import sockets
+from famulus.net.pump import recv_many
+from famulus.net.waiting import Waiting
+
+log = logging.getLogger("famulus.broker")
+
+#: As the supervisor's own.
+LINES = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
+BATCHES_MAX: Final = 16
+REPORT_NS: Final = NS_PER_S // 2
+#: At the end: how long to listen for what is still on its way.
+LAST_WORDS_S: Final = 0.2
+#: More rows in a second than this, and there is no time for tidying.
+QUIET_ROWS: Final = 20_000
+#: A tenth of what there is to do: tasks come first.
+NICENESS: Final = 5
+
+
+class Scribing:
+    """Batches in, files out; decides nothing."""
+
+    def __init__(self, settings: Settings, ipc: str, boot: str, lifeline: Lifeline) -> None:
+        self._lifeline = lifeline
+        self._context = sockets.new_context()
+        self._pull = sockets.inside_pull(self._context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX)
+        folder = settings.journal_path()
+        roll = Roll(settings.journal_roll_s, settings.journal_roll_bytes)
+        self._writing = Writing(
+            folder, settings.identity, settings.family, roll, lambda words: log.warning("%s", words)
+        )
+        self._writing.boot = boot
+        self._upkeep = Upkeep(self._writing.folder, settings.journal_days, settings.journal_bytes_max)
+        self._waiting = Waiting()
+        self._waiting.watch(self._pull)
+        self._waiting.watch(lifeline.fd)
+        self._stopping = False
+        self._report_ns = 0
+        self._rows_before = 0
+
+    def run(self) -> None:
+        self._recover()
+        self._lifeline.report(ready=True)
+        try:
+            while not self._stopping:
+                # While there is tidying to do, it is done between batches.
+                busy = self._read() or self._upkeep.step(time.time_ns() // 1000)
+                self._report()
+                self._obey()
+                if not busy:
+                    self._waiting.wait(self._report_ns)
+        finally:
+            self._last_words()
+
+    def stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def _recover(self) -> None:
+        recovered = self._writing.folder.recover()
+        for file in recovered.finished:
+            log.warning("%s was not finished by a former scribe, and is now", file.path)
+        for file in recovered.removed:
+            log.warning("%s was not finished by a former scribe, and cannot be read; it is removed", file.path)
+
+    def _read(self) -> bool:
+        batch = recv_many(self._pull, BATCHES_MAX)
+        now_us = time.time_ns() // 1000
+        for message in batch:
+            self._writing.take(message[0], now_us)
+        return bool(batch)
+
+    def _report(self) -> None:
+        now_ns = time.monotonic_ns()
+        if now_ns < self._report_ns:
+            return
+        self._report_ns = now_ns + REPORT_NS
+        now_us, writing = time.time_ns() // 1000, self._writing
+        writing.tick(now_us, now_ns)
+        counts = writing.counts
+        seen = counts.rows + writing.open_rows
+        self._upkeep.quiet = seen - self._rows_before < QUIET_ROWS
+        self._rows_before = seen
+        self._lifeline.report(
+            alive=True,
+            rows=counts.rows,
+            open_rows=writing.open_rows,
+            files=counts.files,
+            bytes=counts.bytes,
+            lost=counts.lost,
+        )
+
+    def _obey(self) -> None:
+        commands = self._lifeline.commands()
+        if commands is None:
+            self._stopping = True
+            return
+        for command in commands:
+            self._writing.boot = command.get("boot", self._writing.boot)
+            self._writing.config_version = command.get("config_version", self._writing.config_version)
+            for boot, at_ns, event, process, state, detail in command.get("rows", ()):
+                texts = (event.encode(), process.encode(), state.encode())
+                row = (at_ns, *texts, b"", -1, -1, -1, b"", -1, detail.encode())
+                self._writing.note([row], time.time_ns() // 1000, time.monotonic_ns(), boot)
+
+    def _last_words(self) -> None:
+        """Everything that is on its way, then everything to the disk."""
+        until = time.monotonic() + LAST_WORDS_S
+        while time.monotonic() < until:
+            if self._read():
+                until = time.monotonic() + LAST_WORDS_S
+            else:
+                time.sleep(0.01)
+        with suppress(SystemExit):
+            self._obey()
+        self._writing.close(time.time_ns() // 1000, time.monotonic_ns())
+        self._context.destroy(linger=0)
+
+
+def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
+    logging.basicConfig(level=facts["log_level"], stream=sys.stderr, format=LINES, datefmt="%H:%M:%S")
+    os.nice(NICENESS)
+    scribing = Scribing(msgspec.convert(facts["settings"], Settings), facts["ipc"], facts["boot"], lifeline)
+    signal.signal(signal.SIGTERM, scribing.stop)
+    scribing.run()
+
+
+if __name__ == "__main__":
+    serve(_start)

@@ -1,0 +1,97 @@
+"""What the steward has to tell its journal: edits and conflicts as they come and go, peers as they are heard and lost.
+
+Sees it by comparing: what the steward knows now with what it knew when it was last looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from famulus.core.clock import NS_PER_S
+from famulus.core.config.clock import time_ms
+from famulus.core.config.edit import SignedEdit
+
+if TYPE_CHECKING:
+    from famulus.core.config.effective import Conflict
+    from famulus.core.steward.peer import Peer
+    from famulus.core.steward.steward import Steward
+
+Row = tuple[object, ...]
+
+#: How often the load of each peer is written down.
+LOAD_NS: Final = 10 * NS_PER_S
+#: Of what is not taken; a network that is pulled as a whole may bring more at once.
+ROWS_MAX: Final = 100_000
+INT_MAX: Final = (1 << 31) - 1
+
+
+class StewardFacts:
+    def __init__(self, core: Steward) -> None:
+        self._core = core
+        self.config: list[Row] = []
+        self.peers: list[Row] = []
+        self._alive: set[str] = set()
+        self._conflicts = {conflict.key: conflict for conflict in core.config.conflicts}
+        self._load_ns = 0
+
+    def look(self, now_ns: int) -> None:
+        """To be called after each pass."""
+        core = self._core
+        if core.taken:
+            self._note_edits(core.taken, now_ns)
+            core.taken.clear()
+            self._note_conflicts(now_ns)
+        alive = {peer.identity: peer for peer in core.alive(now_ns)}
+        for identity in sorted(alive.keys() - self._alive):
+            self.peers.append(_peer(now_ns, identity, b"heard"))
+        for identity in sorted(self._alive - alive.keys()):
+            self.peers.append(_peer(now_ns, identity, b"lost"))
+        self._alive = set(alive)
+        if now_ns >= self._load_ns:
+            self._load_ns = now_ns + LOAD_NS
+            self.peers += [_load(now_ns, peer) for peer in alive.values()]
+
+    def clear(self) -> None:
+        self.config.clear()
+        self.peers.clear()
+
+    def _note_edits(self, taken: Sequence[SignedEdit], now_ns: int) -> None:
+        for signed in taken[: ROWS_MAX - len(self.config)]:
+            event = b"accepted" if signed.edit.broker == self._core.me.name else b"applied"
+            self.config.append(self._edit(event, signed, now_ns))
+
+    def _note_conflicts(self, now_ns: int) -> None:
+        core = self._core
+        conflicts = {conflict.key: conflict for conflict in core.config.conflicts}
+        for key, conflict in conflicts.items():
+            former = self._conflicts.get(key)
+            if former is None or _heads(former) != _heads(conflict):
+                self.config.append(self._edit(b"conflict", _highest(core, key), now_ns))
+        for key in self._conflicts.keys() - conflicts.keys():
+            self.config.append(self._edit(b"resolved", _highest(core, key), now_ns))
+        self._conflicts = conflicts
+
+    def _edit(self, event: bytes, signed: SignedEdit, now_ns: int) -> Row:
+        edit, edits = signed.edit, self._core.edits
+        names = (edit.key.encode(), edit.author.encode(), edit.broker.encode())
+        edited_us = time_ms(edit.hlc) * 1000
+        return (now_ns, event, signed.id.encode(), *names, edited_us, edits.version, edits.digest.encode())
+
+
+def _heads(conflict: Conflict) -> set[str]:
+    return {head.id for head in conflict.heads}
+
+
+def _highest(core: Steward, key: str) -> SignedEdit:
+    return max(core.edits.heads(key), key=lambda signed: (signed.edit.hlc, signed.id))
+
+
+def _peer(now_ns: int, identity: str, event: bytes) -> Row:
+    return (now_ns, identity.encode(), event, -1, -1, -1, -1, b"")
+
+
+def _load(now_ns: int, peer: Peer) -> Row:
+    work = peer.work.values()
+    counts = (sum(each.free for each in work), sum(each.busy for each in work), sum(each.backlog for each in work))
+    return (now_ns, peer.identity.encode(), b"load", *(min(count, INT_MAX) for count in counts), -1, b"")

@@ -1,0 +1,128 @@
+"""One file of the journal while it is written: under a hidden name, and visible only when it is whole and on the disk.
+
+Whoever writes one holds a lock on it, so that others can tell it from what a crash has left behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from famulus.journal import schema
+from famulus.journal.files import JournalFile
+from famulus.journal.schema import Kind
+
+TMP: Final = ".tmp"
+#: Key of the metadata: rows that each process had told when the file was finished (see `famulus.journal.records`).
+TOLD_KEY: Final = "famulus.journal.told"
+
+
+class OpenFile:
+    def __init__(self, folder: Path, file: JournalFile, written_as: pa.Schema) -> None:
+        """`written_as`: the table's columns, where texts may be dictionaries; to a reader they are texts."""
+        self.file = file
+        self._path = folder / file.path
+        self._tmp = hidden(self._path)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(self._tmp, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._sink = pa.OSFile(str(self._tmp), "wb")
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            written_as,
+            compression="zstd",
+            compression_level=1,
+            # Or readers would see dictionaries, where the schema says text.
+            store_schema=False,
+            **_encodings(file.table),
+        )
+        self.rows = 0
+
+    def write(self, rows: pa.Table) -> None:
+        """One row group."""
+        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        self.rows += int(rows.num_rows)
+
+    @property
+    def bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def finish(self, metadata: Mapping[str, str] | None = None) -> Path:
+        self._writer.add_key_value_metadata(
+            {
+                schema.VERSION_KEY: str(schema.VERSION),
+                schema.TABLE_KEY: self.file.table,
+                **(metadata or {}),
+            }
+        )
+        self._writer.close()
+        self._sink.close()
+        os.fsync(self._fd)
+        os.rename(self._tmp, self._path)
+        sync_folder(self._path.parent)
+        os.close(self._fd)
+        return self._path
+
+    def abandon(self) -> None:
+        """It cannot be finished: nothing of it stays."""
+        with suppress(OSError):
+            self._writer.close()
+        with suppress(OSError):
+            self._sink.close()
+        with suppress(OSError):
+            self._tmp.unlink()
+        with suppress(OSError):
+            os.close(self._fd)
+
+
+def hidden(path: Path) -> Path:
+    return path.with_name(f".{path.name}{TMP}")
+
+
+def shown(path: Path) -> Path:
+    """The other way round."""
+    return path.with_name(path.name.removeprefix(".").removesuffix(TMP))
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether somebody holds the lock on this hidden file."""
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def sync_folder(folder: Path) -> None:
+    """A rename is on the disk only with its folder."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@cache
+def _encodings(table: str) -> dict[str, Any]:
+    """Differences of numbers that grow, and of ids that share their beginning, take a tenth of the room, and less time."""
+    columns = schema.TABLES[table]
+    numbers = {
+        column.name: "DELTA_BINARY_PACKED" for column in columns if column.kind in (Kind.INT, Kind.LONG, Kind.INSTANT)
+    }
+    texts = [column.name for column in columns if column.kind is Kind.TEXT and column.name != "message_id"]
+    return {
+        "use_dictionary": texts,
+        "column_encoding": numbers,
+        "write_statistics": [schema.TIME_COLUMN[table]],
+    }

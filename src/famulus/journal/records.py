@@ -1,0 +1,154 @@
+"""How the processes of a broker tell their scribe what happened: batches of fixed-width records. Knows no Arrow.
+
+A batch is one MessagePack array (the fields of `Batch`, in order). Its rows are records of one table after the other,
+laid out as LAYOUTS says in the letters of `packing_python`. Texts are codes, and the batch brings its own dictionary: so
+each batch can be read without any other, and one that gets lost takes nothing along but its rows. Instants are
+nanoseconds on the monotonic clock; a batch begins with that clock and the wall's, read together, to tell the one by the
+other. `told` counts the rows that its source had for each table before, so that the scribe sees how many it missed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from famulus.journal import packing_python
+
+Row = tuple[object, ...]
+Pack = Callable[[str, list[Row], dict[bytes, int], bytes, list[bytes]], bytes]
+
+
+def _choose() -> Pack:
+    """The native one where it is built, unless somebody wants to see the sources run."""
+    if os.environ.get("FAMULUS_CORE") != "python":
+        try:
+            from famulus.journal._packing import pack as native
+        except ImportError:
+            pass
+        else:
+            return native
+    return packing_python.pack
+
+
+pack = _choose()
+
+_OF_A_TASK: Final = (
+    ("ticket", "n"),
+    ("message_id", "m"),
+    ("attempt", "i"),
+    ("service", "s"),
+    ("worker", "s"),
+    ("client", "s"),
+    ("at_least_once", "i"),
+    ("priority", "i"),
+    ("arrived", "q"),
+    ("assigned", "q"),
+    ("delegated_from", "s"),
+    ("delegated_to", "s"),
+)
+
+#: The fields of each table's records with their letters. A number that is not there is -1, an instant 0, a text empty.
+LAYOUTS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    # How it ended is the tail of the client's header, as it stands there.
+    "tasks": (*_OF_A_TASK, ("tail", "s"), ("ended", "q"), ("request_bytes", "q"), ("response_bytes", "q")),
+    "open_tasks": (("at", "q"), *_OF_A_TASK, ("state", "s")),
+    "workers": (
+        ("at", "q"),
+        ("worker", "s"),
+        ("event", "s"),
+        ("services", "s"),
+        ("slots", "i"),
+        ("tasks", "i"),
+        ("reason", "s"),
+    ),
+    "brokers": (
+        ("at", "q"),
+        ("event", "s"),
+        ("process", "s"),
+        ("state", "s"),
+        ("service", "s"),
+        ("slots_free", "i"),
+        ("slots_busy", "i"),
+        ("backlog", "i"),
+        ("table", "s"),
+        ("rows", "q"),
+        ("detail", "s"),
+    ),
+    "peers": (
+        ("at", "q"),
+        ("peer", "s"),
+        ("event", "s"),
+        ("slots_free", "i"),
+        ("slots_busy", "i"),
+        ("backlog", "i"),
+        ("tasks", "q"),
+        ("service", "s"),
+    ),
+    # `edited` is on the wall's clock, in microseconds: it comes from elsewhere.
+    "config": (
+        ("at", "q"),
+        ("event", "s"),
+        ("edit", "s"),
+        ("key", "s"),
+        ("author", "s"),
+        ("accepted_by", "s"),
+        ("edited", "q"),
+        ("version", "q"),
+        ("digest", "s"),
+    ),
+}
+
+LETTERS: Final = {table: "".join(letter for _, letter in fields) for table, fields in LAYOUTS.items()}
+
+
+class Batch(Struct, frozen=True, array_like=True):
+    #: Which process it is from.
+    source: str
+    #: The life of the dispatcher that it belongs to; empty for the present one.
+    boot: str
+    #: Two clocks, read together.
+    wall_us: int
+    monotonic_ns: int
+    #: How the message_ids begin that this source makes itself.
+    head: bytes
+    told: dict[str, int]
+    tables: dict[str, bytes]
+    texts: list[bytes]
+    ids: list[bytes]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Batch).decode
+
+
+class Pen:
+    """What a process writes its batches with."""
+
+    def __init__(self, source: str, boot: str, head: bytes = b"") -> None:
+        self._source = source
+        self._boot = boot
+        self._head = head
+        self._told: dict[str, int] = {}
+
+    def write(self, tables: Mapping[str, list[Row]], wall_us: int, monotonic_ns: int) -> bytes:
+        """A batch of these rows. They count as told, whether the batch arrives or not."""
+        codes: dict[bytes, int] = {}
+        ids: list[bytes] = []
+        told = dict(self._told)
+        packed = {}
+        for table, rows in tables.items():
+            if rows:
+                packed[table] = pack(LETTERS[table], rows, codes, self._head, ids)
+                self._told[table] = told.get(table, 0) + len(rows)
+        return _encode(
+            Batch(self._source, self._boot, wall_us, monotonic_ns, self._head, told, packed, list(codes), ids)
+        )
+
+
+def read(frame: bytes) -> Batch:
+    """What a Pen wrote; a msgspec.DecodeError if it is anything else."""
+    return _decode(frame)

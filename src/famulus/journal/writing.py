@@ -1,0 +1,292 @@
+"""Batches in, files out: what a scribe does, without its sockets and its clock.
+
+Each table, life and hour has a file that grows by row groups and is finished by size, by age, or with its hour. What
+cannot be kept (rows that never came, a disk that takes nothing) is counted, and becomes a row of event `gap` in the
+table of brokers as soon as one can be written. Memory is bounded: a row group for each file that is open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from famulus.journal import files, schema
+from famulus.journal.columns import DTYPES, Stack, wall_us
+from famulus.journal.files import JournalFile
+from famulus.journal.folder import US_PER_HOUR, JournalFolder
+from famulus.journal.parquet import TOLD_KEY, OpenFile
+from famulus.journal.records import Batch, Pen, Row, read
+
+GROUP_ROWS: Final = 65_536
+#: How long a disk that took nothing is left alone.
+PAUSE_US: Final = 2_000_000
+#: Files of an hour are finished this long after it: batches take a moment.
+HOUR_GRACE_US: Final = 3_000_000
+
+NOT_TOLD: Final = "they never reached the scribe: it was not there, or too slow"
+NOT_WRITTEN: Final = "they could not be written"
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """When a file is finished."""
+
+    seconds: float = 60.0
+    bytes: int = 64 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Sheet:
+    """One file in the making."""
+
+    stack: Stack
+    since_us: int
+    file: OpenFile | None = None
+    #: How many of the rows came, over all row groups.
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Place:
+    table: str
+    boot: str
+    #: Hours since 1970.
+    hour: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was done, for reports."""
+
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    lost: int = 0
+    faults: int = field(default=0)
+
+
+class Writing:
+    def __init__(self, folder: Path, broker: str, family: str, roll: Roll, warn: Callable[[str], None]) -> None:
+        self.folder = JournalFolder(folder, broker)
+        self.counts = Counts()
+        #: The present life of the dispatcher, and the present config, as the supervisor says.
+        self.boot = ""
+        self.config_version = 0
+        self._broker = broker
+        self._family = family
+        self._roll = roll
+        self._warn = warn
+        self._sheets: dict[_Place, _Sheet] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
+        #: By life, then by source and table: the rows told so far.
+        self._told: dict[str, dict[tuple[str, str], int]] = {}
+        #: By table, life and words: rows that are missing, and nobody has been told.
+        self._gaps: dict[tuple[str, str, str], int] = {}
+        self._blocked_until_us = 0
+        self._blocked = False
+        self._pens: dict[str, Pen] = {}
+
+    # -- rows come ----------------------------------------------------------------------------------------------
+
+    def take(self, frame: bytes, now_us: int) -> None:
+        try:
+            batch = read(frame)
+        except msgspec.DecodeError:
+            self.counts.faults += 1
+            return
+        boot = batch.boot or self.boot
+        if not boot:
+            return
+        told = self._told_by(batch.boot)
+        for table, count in batch.told.items():
+            # Who has no life of his own told others before us; only what goes missing from now on can be seen.
+            known = count if not batch.boot else 0
+            missed = count - told.get((batch.source, table), known)
+            if missed > 0 and table in schema.TABLES:
+                self._miss(table, boot, missed, NOT_TOLD)
+            told[batch.source, table] = count
+        for table, packed in batch.tables.items():
+            if table not in DTYPES or len(packed) % DTYPES[table].itemsize:
+                self.counts.faults += 1
+                continue
+            records = np.frombuffer(packed, DTYPES[table])
+            told[batch.source, table] = told.get((batch.source, table), 0) + len(records)
+            self._put(batch, table, boot, records, now_us)
+
+    def note(self, rows: list[Row], now_us: int, monotonic_ns: int, boot: str = "") -> None:
+        """Rows for the table of brokers that the supervisor, or we ourselves, have to tell."""
+        boot = boot or self.boot
+        if boot:
+            # Told to ourselves, so nothing of it gets lost on the way and nothing is counted.
+            frame = Pen("", boot).write({"brokers": rows}, now_us, monotonic_ns)
+            batch = read(frame)
+            self._put(batch, "brokers", boot, np.frombuffer(batch.tables["brokers"], DTYPES["brokers"]), now_us)
+
+    def _told_by(self, boot: str) -> dict[tuple[str, str], int]:
+        told = self._told.get(boot)
+        if told is None:
+            # A scribe that takes over in the middle of a life sees from the files how far the former one came.
+            told = self._told[boot] = self.folder.told(boot) if boot else {}
+        return told
+
+    def _put(self, batch: Batch, table: str, boot: str, records: np.ndarray[Any, Any], now_us: int) -> None:
+        if self._blocked:
+            self._miss(table, boot, len(records), NOT_WRITTEN)
+            return
+        hours = wall_us(records[schema.TIME_COLUMN[table]], batch) // US_PER_HOUR
+        first, last = int(hours.min()), int(hours.max())
+        for hour in range(first, last + 1) if last - first < 48 else np.unique(hours).tolist():
+            part = records if first == last else records[hours == hour]
+            if len(part):
+                self._add(_Place(table, boot, int(hour)), batch, part, now_us)
+
+    def _add(self, place: _Place, batch: Batch, records: np.ndarray[Any, Any], now_us: int) -> None:
+        sheet = self._sheets.get(place)
+        if sheet is None:
+            stack = Stack(place.table, self._broker, place.boot, self._family)
+            sheet = self._sheets[place] = _Sheet(stack, now_us)
+        sheet.stack.add(batch, records, self.config_version)
+        sheet.rows += len(records)
+        if sheet.stack.rows >= GROUP_ROWS:
+            self._write_group(place, sheet, now_us)
+
+    # -- files go -----------------------------------------------------------------------------------------------
+
+    def tick(self, now_us: int, monotonic_ns: int) -> None:
+        """Finish what is due; tell of what is missing."""
+        if self._blocked:
+            self._try_again(now_us)
+        if self._gaps and not self._blocked:
+            self._note_gaps(now_us, monotonic_ns)
+        for place, sheet in list(self._sheets.items()):
+            hour_over = now_us > (place.hour + 1) * US_PER_HOUR + HOUR_GRACE_US
+            too_old = now_us - sheet.since_us >= self._roll.seconds * 1e6
+            if too_old or (hour_over and now_us - sheet.since_us > HOUR_GRACE_US):
+                self._finish(place, now_us)
+
+    def close(self, now_us: int, monotonic_ns: int) -> None:
+        self._blocked_until_us = 0
+        self.tick(now_us, monotonic_ns)
+        for place in list(self._sheets):
+            self._finish(place, now_us)
+
+    @property
+    def open_rows(self) -> int:
+        return sum(sheet.stack.rows for sheet in self._sheets.values())
+
+    def _write_group(self, place: _Place, sheet: _Sheet, now_us: int) -> None:
+        try:
+            rows = sheet.stack.take()
+            if sheet.file is None:
+                date, hour = files.hour_of(place.hour * US_PER_HOUR)
+                number = self._next_number(place.table, place.boot)
+                journal_file = JournalFile(place.table, date, hour, self._broker, place.boot, number, number)
+                sheet.file = OpenFile(self.folder.path, journal_file, rows.schema)
+            sheet.file.write(rows)
+        except OSError as error:
+            self._block(place, error, now_us)
+            return
+        if sheet.file.bytes >= self._roll.bytes:
+            self._finish(place, now_us)
+
+    def _finish(self, place: _Place, now_us: int) -> None:
+        sheet = self._sheets[place]
+        if sheet.stack.rows:
+            self._write_group(place, sheet, now_us)
+        if self._sheets.pop(place, None) is None or sheet.file is None:
+            return
+        told: dict[str, dict[str, int]] = {}
+        for (source, table), count in self._told_by(place.boot).items():
+            told.setdefault(source, {})[table] = count
+        size = sheet.file.bytes
+        try:
+            sheet.file.finish({TOLD_KEY: json.dumps(told)})
+        except OSError as error:
+            self._sheets[place] = sheet
+            self._block(place, error, now_us)
+            return
+        self.counts.rows += sheet.rows
+        self.counts.files += 1
+        self.counts.bytes += size
+
+    def _next_number(self, table: str, boot: str) -> int:
+        key = (table, boot)
+        if key not in self._numbers:
+            self._numbers[key] = self.folder.last_number(table, boot)
+        self._numbers[key] += 1
+        return self._numbers[key]
+
+    # -- what is missing ----------------------------------------------------------------------------------------
+
+    def miss(self, table: str, boot: str, rows: int, why: str) -> None:
+        """Somebody else found that rows are missing."""
+        self._miss(table, boot, rows, why)
+
+    def _miss(self, table: str, boot: str, rows: int, why: str) -> None:
+        key = (table, boot, why)
+        self._gaps[key] = self._gaps.get(key, 0) + rows
+        self.counts.lost += rows
+
+    def _note_gaps(self, now_us: int, monotonic_ns: int) -> None:
+        gaps, self._gaps = self._gaps, {}
+        for (table, boot, why), count in gaps.items():
+            row = (monotonic_ns, b"gap", b"", b"", b"", -1, -1, -1, table.encode(), count, why.encode())
+            self._warn(f"the journal lacks {count} rows of {table}: {why}")
+            self.note([row], now_us, monotonic_ns, boot)
+        # At once on the disk; where that fails, they stay to be told.
+        for place in [place for place in self._sheets if place.table == "brokers"]:
+            if place in self._sheets:
+                self._finish(place, now_us)
+        if self._blocked:
+            for key, count in gaps.items():
+                self._gaps[key] = self._gaps.get(key, 0) + count
+
+    def _block(self, place: _Place, error: OSError, now_us: int) -> None:
+        """The disk takes no more. What can be finished is; the rest is counted."""
+        if not self._blocked:
+            self._warn(f"the journal cannot be written ({error}); the broker goes on without it")
+        already, self._blocked = self._blocked, True
+        self._blocked_until_us = now_us + PAUSE_US
+        self._give_up(place)
+        if already:
+            return
+        for other in list(self._sheets):
+            if other in self._sheets:
+                self._finish(other, now_us)
+
+    def _give_up(self, place: _Place) -> None:
+        sheet = self._sheets.pop(place, None)
+        if sheet is None:
+            return
+        if sheet.file is not None:
+            sheet.file.abandon()
+            # Its number was never seen; if it was the last one, it is free.
+            if self._numbers[place.table, place.boot] == sheet.file.file.first:
+                self._numbers[place.table, place.boot] -= 1
+        self._miss(place.table, place.boot, sheet.rows, NOT_WRITTEN)
+
+    def _try_again(self, now_us: int) -> None:
+        """Write where the next file would be written, to see whether that goes."""
+        if now_us < self._blocked_until_us:
+            return
+        self._blocked_until_us = now_us + PAUSE_US
+        probe = self.folder.path / f".{self.boot or 'probe'}.probe"
+        try:
+            self.folder.path.mkdir(parents=True, exist_ok=True)
+            with probe.open("wb") as file:
+                file.write(bytes(65_536))
+            probe.unlink()
+        except OSError:
+            try:
+                probe.unlink(missing_ok=True)
+            except OSError:
+                pass
+            return
+        self._blocked = False
+        self._warn("the journal can be written again")
