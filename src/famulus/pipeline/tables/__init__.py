@@ -1,0 +1,1 @@
+"""One module per table: a pure function from tables to a table, and a description of it."""
