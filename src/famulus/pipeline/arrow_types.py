@@ -21,7 +21,7 @@ _ARRIVAL: Final = pa.struct(
 )
 
 TYPES: Final[dict[Kind | More, pa.DataType]] = {
-    **arrow.TYPES,
+    **{kind: arrow.TYPES[kind] for kind in Kind},
     More.DOUBLE: pa.float64(),
     More.DATE: pa.date32(),
     More.HISTOGRAM: pa.list_(pa.field("element", _HISTOGRAM, False)),

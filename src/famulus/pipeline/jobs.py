@@ -1,4 +1,4 @@
-"""Makes the tables: finds what is new, makes the hours that it touches, then the whole tables, then notes what was done.
+"""Makes the tables: finds what is new, makes the hours that it touches, then the whole tables, and notes what was done.
 
 A run that dies at any point is done again by the next one, with the same result: what is staged is thrown away, what
 is published is replaced by the same, and what was done is noted last.
@@ -47,16 +47,22 @@ def run(
     rows_per_file: int = ROWS_PER_FILE,
 ) -> Summary:
     """`only`: of the files that are not known, these. `again`: make everything that the journal has, known or not."""
-    if registry is None:
-        from famulus.pipeline.tables import ALL as registry
+    wanted = all_tables() if registry is None else registry
     with locked(tables):
         for attempt in range(1, TRIES + 1):
             try:
-                return _Run(spark, journal, tables, registry, tell, rows_per_file).run(only, again=again)
+                return _Run(spark, journal, tables, wanted, tell, rows_per_file).run(only, again=again)
             except Exception as error:
                 if attempt == TRIES or not _is_gone(error):
                     raise
     raise AssertionError("it returns or raises")
+
+
+def all_tables() -> Sequence[Table]:
+    """In an order in which each comes after those that it is made of."""
+    from famulus.pipeline.tables import ALL
+
+    return ALL
 
 
 class _Run:
@@ -123,14 +129,10 @@ class _Run:
     # -- making ---------------------------------------------------------------------------------------------------
 
     def _make(self, planned: Plan) -> list[TableDone]:
-        done = []
-        for table in self._registry:
-            if wanted := planned.hourly.get(table.name):
-                done.append(self._make_hours(table, wanted))
-        for table in self._registry:
-            if table.name in planned.whole:
-                done.append(self._make_whole(table))
-        return done
+        hourly = [(table, wanted) for table in self._registry if (wanted := planned.hourly.get(table.name))]
+        whole = [table for table in self._registry if table.name in planned.whole]
+        done = [self._make_hours(table, wanted) for table, wanted in hourly]
+        return [*done, *(self._make_whole(table) for table in whole)]
 
     def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""A folder, here or far away: `/var/lib/journal`, `hdfs://...`, `s3a://...`. Knows files, and nothing of what is in them.
+"""A folder, here or far away: `/var/lib/journal`, `hdfs://...`, `s3a://...`. Knows files, but not what is in them.
 
 Both Spark and Arrow work on the same places. Spark reads and writes tables; Arrow lists, checks and moves files.
 """

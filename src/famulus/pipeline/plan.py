@@ -140,17 +140,18 @@ def _compacted(
     for each in vanished:
         if (file := files.parse(each.path)) is not None:
             by_origin[_origin(file)].append((file, each))
-    same, covered = [], set()
-    for each in sound:
+    same: list[Sound] = []
+    covered: set[str] = set()
+    for one in sound:
         parts = [
             done
-            for file, done in by_origin.get(_origin(each.file), ())
-            if each.file.first <= file.first and file.last <= each.file.last
+            for file, done in by_origin.get(_origin(one.file), ())
+            if one.file.first <= file.first and file.last <= one.file.last
         ]
         covered.update(part.path for part in parts)
         # Rows are only ever added, so as many as before are the same ones.
-        if parts and each.path not in known and sum(part.rows for part in parts) == each.rows:
-            same.append(each)
+        if parts and one.path not in known and sum(part.rows for part in parts) == one.rows:
+            same.append(one)
     return same, covered
 
 

@@ -117,7 +117,7 @@ def open_session(
     # Java and Spark greet whoever starts them, on standard error. It is kept in case they fail.
     with tempfile.TemporaryFile() as said:
         try:
-            gateway = launch_gateway(conf, {"stdout": said, "stderr": said})
+            gateway = launch_gateway(conf, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             said.seek(0)

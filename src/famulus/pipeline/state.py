@@ -42,7 +42,7 @@ class State(msgspec.Struct, frozen=True):
     #: Files that could not be read, which are tried again.
     bad: tuple[str, ...] = ()
     #: Every table with a digest of its columns: a table that is new or has others is made for all hours.
-    tables: dict[str, str] = {}  # noqa: RUF012 (frozen, and msgspec makes a new one for each)
+    tables: dict[str, str] = {}
 
 
 def load(tables: Place) -> State:

@@ -19,7 +19,7 @@ from famulus.pipeline.progress import Summary, Tell, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from famulus.pipeline.tables.table import Table
 

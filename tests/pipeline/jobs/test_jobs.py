@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
 
 from famulus.pipeline import jobs
 from famulus.pipeline.lock import Busy, locked
 from famulus.pipeline.progress import Summary
 from famulus.pipeline.tables.table import Table
-from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
 
 Run = Callable[..., Summary]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.pipeline.jobs.conftest import EIGHT, HOUR_US
 
 from famulus.journal.files import JournalFile, hour_of
 from famulus.pipeline import plan
@@ -10,7 +11,6 @@ from famulus.pipeline.place import Found
 from famulus.pipeline.source import Bad, Sound
 from famulus.pipeline.state import Done, State
 from famulus.pipeline.tables.table import Grain, Table
-from tests.pipeline.jobs.conftest import EIGHT, HOUR_US
 
 HOURLY = Table("hourly", Grain.HOURLY, ("tasks",), lambda tasks: tasks)
 WIDE = Table("wide", Grain.HOURLY, ("tasks", "workers"), lambda tasks, workers: tasks, neighbours=True)
@@ -62,7 +62,7 @@ def test_a_compacted_file_is_the_same_if_it_has_as_many_rows(rows: int, again: l
 
 def test_a_file_that_is_gone_freezes_its_hour() -> None:
     planned = make(known(sound(0, 1), sound(0, 2)), sound(0, 2))
-    assert (planned.is_empty, planned.frozen, len(planned.expired)) == (True, {EIGHT_O_CLOCK}, 1)
+    assert (planned.is_empty, planned.frozen, len(planned.expired)) == (True, frozenset({EIGHT_O_CLOCK}), 1)
     planned = make(known(sound(1, 1), frozen=(EIGHT_O_CLOCK,)), sound(1, 1), sound(0, 3))
     assert (relative(planned, "hourly"), relative(planned, "wide"), len(planned.late)) == ([], [-1, 1], 1)
 
