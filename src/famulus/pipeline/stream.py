@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
 
+from famulus.errors import FamulusError
 from famulus.journal import files
 from famulus.pipeline import jobs, source, state
 from famulus.pipeline.place import Place
@@ -53,6 +54,8 @@ class Follower:
         self._tell = tell
         self._done = done
         self._files_max = files_max
+        self._busy = threading.Lock()
+        self._error: FamulusError | None = None
 
     def follow(self, *, every_s: float, once: bool, stop: threading.Event) -> None:
         """Until `stop` is set; `once`: until everything that is there now is done."""
@@ -67,7 +70,11 @@ class Follower:
             while query.isActive and not stop.is_set():
                 query.awaitTermination(POLL_S)  # type: ignore[arg-type]
         finally:
-            query.stop()
+            # Between two batches: one that was cut short would be done again, but there is no need.
+            with self._busy:
+                query.stop()
+        if self._error is not None:
+            raise self._error
         if not stop.is_set() and (error := query.exception()) is not None:
             raise error
 
@@ -93,8 +100,14 @@ class Follower:
         ).start()
 
     def _batch(self, names: DataFrame, _: int) -> None:
-        # Bounded by FILES_MAX.
-        self._run(tuple(row.path for row in names.collect()))
+        with self._busy:
+            try:
+                # Bounded by FILES_MAX.
+                self._run(tuple(row.path for row in names.collect()))
+            except FamulusError as error:
+                # Spark would make a text of it.
+                self._error = error
+                raise
 
     def _run(self, full_names: Sequence[str]) -> None:
         only = [path for name in full_names if (path := self._below(name)) is not None]

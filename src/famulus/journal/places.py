@@ -1,0 +1,14 @@
+"""Where a journal is when nobody says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def default_folder(broker_folder: Path | None = None) -> Path:
+    """Beside what a broker of a network keeps; for all others, where the user's programs keep their state."""
+    if broker_folder is not None:
+        return broker_folder / "journal"
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "famulus" / "journal"
