@@ -82,10 +82,14 @@ def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
 
 @contextmanager
 def session(
-    master: str | None = None, *, heap_mib: int | None = None, more: Mapping[str, str] | None = None
+    master: str | None = None,
+    *,
+    heap_mib: int | None = None,
+    more: Mapping[str, str] | None = None,
+    archive: bool = True,
 ) -> Iterator[SparkSession]:
     """A session that is closed at the end, and its JVM with it."""
-    spark = open_session(master, heap_mib=heap_mib, more=more)
+    spark = open_session(master, heap_mib=heap_mib, more=more, archive=archive)
     try:
         yield spark
     finally:
@@ -93,9 +97,13 @@ def session(
 
 
 def open_session(
-    master: str | None = None, *, heap_mib: int | None = None, more: Mapping[str, str] | None = None
+    master: str | None = None,
+    *,
+    heap_mib: int | None = None,
+    more: Mapping[str, str] | None = None,
+    archive: bool = True,
 ) -> SparkSession:
-    """`more` are settings of Spark that win over ours."""
+    """`more` are settings of Spark that win over ours; `archive`: make the next start faster than this one."""
     try:
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
@@ -110,9 +118,10 @@ def open_session(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if is_local(master) or master.startswith("local-cluster"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    chosen = settings(master, heap_mib=heap_mib) | _java_options(found) | dict(more or {})
-    # It prints a stack trace for each error in a query; we print the error.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    chosen = settings(master, heap_mib=heap_mib) | _java_options(found, archive) | dict(more or {})
+    # They print a stack trace for each error; we print the error.
+    for noisy in ("SQLQueryContextLogger", "py4j"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     # Java and Spark greet whoever starts them, on standard error. It is kept in case they fail.
     with tempfile.TemporaryFile() as said:
@@ -157,16 +166,18 @@ _ARCHIVE: Final = "famulus.archive"
 _WRITING: Final = ".writing"
 
 
-def _java_options(found: java.Java) -> dict[str, str]:
-    # -Xlog:disable: no warnings of the JVM about archives that do not fit.
+def _java_options(found: java.Java, archive_wanted: bool) -> dict[str, str]:
+    # No warnings of the JVM about archives that do not fit.
     options = "-Xlog:disable -Xlog:all=off"
-    # Sharing is decided by the whole class path and by these, so they name the archive.
     import pyspark
 
+    # An archive fits exactly one build of Java and one class path.
     key = f"{found.build} {found.home} {pyspark.__version__} {pyspark.__file__} {os.environ.get('SPARK_CONF_DIR')}"
     try:
         archive = java.cache_folder() / f"spark-{sha256(key.encode()).hexdigest()[:12]}.jsa"
     except java.NoJava:
+        return {"spark.driver.extraJavaOptions": options}
+    if not archive_wanted:
         return {"spark.driver.extraJavaOptions": options}
     if archive.exists():
         return {"spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={archive}"}

@@ -59,6 +59,8 @@ class Follower:
 
     def follow(self, *, every_s: float, once: bool, stop: threading.Event) -> None:
         """Until `stop` is set; `once`: until everything that is there now is done."""
+        from pyspark.errors import StreamingQueryException
+
         source.found_in(self._journal)
         if state.load(self._tables).number == 0:
             # Tables that were removed have to be made of files that an old stream had seen.
@@ -69,14 +71,14 @@ class Follower:
         try:
             while query.isActive and not stop.is_set():
                 query.awaitTermination(POLL_S)  # type: ignore[arg-type]
+        except StreamingQueryException:
+            if self._error is not None:
+                raise self._error from None
+            raise
         finally:
             # Between two batches: one that was cut short would be done again, but there is no need.
             with self._busy:
                 query.stop()
-        if self._error is not None:
-            raise self._error
-        if not stop.is_set() and (error := query.exception()) is not None:
-            raise error
 
     def _start(self, every_s: float, *, once: bool) -> StreamingQuery:
         names = (

@@ -71,16 +71,13 @@ class Journal:
         last: int | None = None,
         table: str = "tasks",
         broker: str = "b1",
-        metadata: dict[str, str] | None = None,
     ) -> Path:
         """One file, in the folder of the hour of its first row."""
         date, hour = files.hour_of(rows[0][schema.TIME_COLUMN[table]])
         file = files.JournalFile(table, date, hour, broker, "ab12", first, first if last is None else last)
-        wanted = arrow.schema_of(table)
-        wanted = wanted.with_metadata({**wanted.metadata, **(metadata or {})})
         path = self.folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pylist(rows, wanted), path)
+        pq.write_table(pa.Table.from_pylist(rows, arrow.schema_of(table)), path)
         return path
 
 
