@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from famulus.journal.arrow import TYPES
+from famulus.journal.schema import Kind
 from famulus.pipeline import report, schemas
 from famulus.pipeline.report.page import SECTIONS
 from famulus.pipeline.schemas import More
@@ -31,16 +32,16 @@ ARROW: dict[Any, pa.DataType] = {
     More.HISTOGRAM: pa.list_(pa.struct([("bucket", pa.int32()), ("count", pa.int64())])),
     More.TEXTS: pa.list_(pa.string()),
     More.ARRIVALS: pa.list_(
-        pa.struct([("broker", pa.string()), ("at", TYPES[schemas.Kind.INSTANT]), ("delay_ms", pa.int64())])
+        pa.struct([("broker", pa.string()), ("at", TYPES[Kind.INSTANT]), ("delay_ms", pa.int64())])
     ),
 }
 #: What a column holds that a test does not care about.
 PLAIN: dict[Any, Any] = {
-    schemas.Kind.TEXT: "some",
-    schemas.Kind.INT: 1,
-    schemas.Kind.LONG: 1,
-    schemas.Kind.BOOL: True,
-    schemas.Kind.INSTANT: START,
+    Kind.TEXT: "some",
+    Kind.INT: 1,
+    Kind.LONG: 1,
+    Kind.BOOL: True,
+    Kind.INSTANT: START,
     More.DOUBLE: 0.5,
     More.DATE: START.date(),
     More.HISTOGRAM: [{"bucket": 270, "count": 60}, {"bucket": 300, "count": 1}],
@@ -192,7 +193,7 @@ def test_whatever_is_said_in_names_stays_text(tmp_path: Path, put: Put) -> None:
 
     def fill(words: str) -> None:
         for name, columns in schemas.TABLES.items():
-            texts = {column.name: words for column in columns if column.kind is schemas.Kind.TEXT}
+            texts = {column.name: words for column in columns if column.kind is Kind.TEXT}
             lists = {column.name: [words] for column in columns if column.kind is More.TEXTS}
             kinds = {"kind": "worker_lost"} if name == "failovers" else {}
             put(name, {**texts, **lists, "minute": START, **kinds})
