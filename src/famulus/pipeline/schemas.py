@@ -88,7 +88,7 @@ _COUNTS: Final = (
     _long("retries", "attempts after which another one followed"),
     _long("late", "answers that came after the outcome and were dropped"),
     _long("delegated_out", "attempts that this broker gave to another one"),
-    _long("delegated_in", "attempts that this broker had from another one; not among `tasks`"),
+    _long("delegated_in", "tasks that ended here and came from another broker; not among `tasks`"),
     _long("runs", "attempts that a worker of this broker had, whoever was asked for them"),
     _long("request_bytes", "bytes of the bodies that came, of `tasks`"),
     _long("response_bytes", "bytes of the bodies that went back, of `tasks`"),
@@ -139,6 +139,7 @@ SERVICE_MINUTES: Final = (
 )
 
 SERVICE_HOURS: Final = (
+    *_HOUR,
     _instant("at", "begin of the hour"),
     _text("service", "name of the service"),
     _text("family", "family of the brokers"),
@@ -242,6 +243,17 @@ LOST_ATTEMPTS: Final = (
     _long("unknown", "tasks that ended as UNKNOWN"),
 )
 
+LOSSES: Final = (
+    *_HOUR,
+    _instant("at", "when it was seen"),
+    _text("kind", "worker_lost, dispatcher_died or peer_lost"),
+    _text("lost", "identity of the worker or broker"),
+    _text("broker", "the broker that saw it"),
+    _text("family", "its family"),
+    Column("services", More.TEXTS, "of a worker: its services"),
+    _long("tasks", "of a worker: tasks that it had"),
+)
+
 FAILOVERS: Final = (
     _text("id", "stable name of the loss"),
     _text("kind", "worker_lost, dispatcher_died or peer_lost"),
@@ -335,12 +347,13 @@ FINDINGS: Final = (
 TABLES: Final[dict[str, tuple[Column, ...]]] = {
     "task_facts": TASK_FACTS,
     "service_minutes": SERVICE_MINUTES,
+    "service_hours": SERVICE_HOURS,
     "service_loads": SERVICE_LOADS,
     "worker_hours": WORKER_HOURS,
     "broker_minutes": BROKER_MINUTES,
     "lost_attempts": LOST_ATTEMPTS,
+    "losses": LOSSES,
     "audit": AUDIT,
-    "service_hours": SERVICE_HOURS,
     "service_days": SERVICE_DAYS,
     "worker_health": WORKER_HEALTH,
     "failovers": FAILOVERS,

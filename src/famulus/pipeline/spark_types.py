@@ -15,19 +15,19 @@ from famulus.pipeline import schemas
 from famulus.pipeline.schemas import More
 
 #: Parallel arrays or a map would do as well. Of this one alone Spark, DuckDB and pandas all make rows without a detour,
-#: two of them can be compared, and no array can be longer than its twin.
+#: two of them can be compared, and no array can be longer than its twin. Inside of arrays all may be null, as in any
+#: file that Spark reads back.
 HISTOGRAM: Final = T.ArrayType(
-    T.StructType([T.StructField("bucket", T.IntegerType(), False), T.StructField("count", T.LongType(), False)]), False
+    T.StructType([T.StructField("bucket", T.IntegerType()), T.StructField("count", T.LongType())])
 )
 ARRIVALS: Final = T.ArrayType(
     T.StructType(
         [
-            T.StructField("broker", T.StringType(), False),
-            T.StructField("at", T.TimestampType(), False),
-            T.StructField("delay_ms", T.LongType(), False),
+            T.StructField("broker", T.StringType()),
+            T.StructField("at", T.TimestampType()),
+            T.StructField("delay_ms", T.LongType()),
         ]
-    ),
-    False,
+    )
 )
 
 TYPES: Final[dict[Kind | More, T.DataType]] = {
@@ -39,7 +39,7 @@ TYPES: Final[dict[Kind | More, T.DataType]] = {
     More.DOUBLE: T.DoubleType(),
     More.DATE: T.DateType(),
     More.HISTOGRAM: HISTOGRAM,
-    More.TEXTS: T.ArrayType(T.StringType(), False),
+    More.TEXTS: T.ArrayType(T.StringType()),
     More.ARRIVALS: ARRIVALS,
 }
 
