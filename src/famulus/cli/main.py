@@ -29,7 +29,9 @@ from famulus.cli import (
     demo,
     doctor,
     errors_list,
+    findings,
     init,
+    pipeline,
     simulate,
     status,
     test,
@@ -61,6 +63,8 @@ GROUPS: dict[str, typer.Typer] = {
     "broker-admin": broker_admin.app,
     "config": config.app,
     "errors": errors_list.app,
+    "findings": findings.app,
+    "pipeline": pipeline.app,
 }
 #: Those that hand options they do not know, and -h, to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}

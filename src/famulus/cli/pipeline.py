@@ -1,0 +1,188 @@
+"""`famulus pipeline`: tables, reports and answers from the journal, made with Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from famulus.cli.pipeline_options import (
+    ConfOption,
+    JournalOption,
+    JsonOption,
+    MasterOption,
+    TablesOption,
+    journal_place,
+    spark_session,
+    tables_place,
+)
+from famulus.cli.pipeline_query import query
+from famulus.errors import SettingsError
+
+app = typer.Typer(help="Make tables of what the brokers wrote into their journal, and ask them.", no_args_is_help=True)
+
+
+@app.command()
+def run(
+    journal: JournalOption = None,
+    tables: TablesOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    again: Annotated[bool, typer.Option("--again", help="Make all hours again that the journal still has.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the tables up to date with the journal: only hours with new files are made, and their neighbours.
+
+    Files that cannot be read are named, left out, and tried again next time. If it is interrupted or killed, run it
+    again: the tables will be the same as if nothing had happened.
+
+    Example: famulus pipeline run --journal journal --tables tables
+    """
+    from famulus.cli.pipeline_progress import facts, show_summary, shown, starting
+    from famulus.pipeline import jobs, source
+
+    place, target = journal_place(journal), tables_place(journal, tables)
+    source.found_in(place)  # a mistake in the name should not take the time that Spark needs to start
+    starting(quiet=as_json)
+    began = time.monotonic()
+    with spark_session(master, conf) as spark:
+        started_s = time.monotonic() - began
+        with shown(quiet=as_json) as tell:
+            summary = jobs.run(spark, place, target, again=again, tell=tell)
+        # Spark takes a while to end; what is done should be told.
+        if as_json:
+            typer.echo(json.dumps(facts(summary, started_s), indent=2))
+        else:
+            show_summary(summary)
+
+
+@app.command()
+def follow(
+    journal: JournalOption = None,
+    tables: TablesOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the journal.")] = 60.0,
+    once: Annotated[bool, typer.Option("--once", help="End when everything that is there now is done.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each batch, one per line.")] = False,
+) -> None:
+    """Keep the tables up to date: whenever files come, their hours are made, until Ctrl-C.
+
+    The tables are those that `famulus pipeline run` makes, and that may be used in between.
+
+    Example: famulus pipeline follow --journal journal --every 30
+    """
+    import signal
+    import threading
+
+    from famulus.cli.pipeline_progress import facts, show_summary, shown, starting
+    from famulus.pipeline import source
+    from famulus.pipeline.progress import Summary
+    from famulus.pipeline.stream import Follower
+
+    place, target = journal_place(journal), tables_place(journal, tables)
+    source.found_in(place)
+    starting(quiet=as_json)
+    stop = threading.Event()
+    began = time.monotonic()
+
+    def done(summary: Summary) -> None:
+        if as_json:
+            typer.echo(json.dumps(facts(summary, started_s)))
+        elif summary.tables or summary.bad:
+            show_summary(summary)
+
+    with spark_session(master, conf) as spark:
+        started_s = time.monotonic() - began
+        # Only now: Spark puts its own in place when it starts.
+        before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with shown(quiet=as_json) as tell:
+                follower = Follower(spark, place, target, tell=tell, done=done)
+                if not as_json:
+                    typer.echo(f"following {place}; Ctrl-C ends it after the batch at hand", err=True)
+                follower.follow(every_s=every, once=once, stop=stop)
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+
+app.command()(query)
+
+
+@app.command()
+def report(
+    tables: TablesOption = None,
+    journal: JournalOption = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write one page of HTML with plots that tells what the tables say. It needs no network and no Spark.
+
+    Example: famulus pipeline report --tables tables --output report.html
+    """
+    from famulus.pipeline import report as page
+    from famulus.pipeline.place import PlaceError
+
+    place = tables_place(journal, tables)
+    if not place.exists():
+        raise PlaceError(f"there are no tables at {place}: make them with famulus pipeline run")
+    page.write(place.full("") if place.is_local else place.name, output)
+    typer.echo(f"written to {output}")
+
+
+@app.command()
+def synth(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where: a new or empty folder, or a URI.")],
+    tasks: Annotated[int, typer.Option(min=100, help="About how many tasks.")] = 100_000,
+    hours: Annotated[int, typer.Option(min=1, help="The time that they are spread over.")] = 24,
+    start: Annotated[str, typer.Option(metavar="INSTANT", help="When it begins: a full hour.")] = "2026-03-02T00",
+    seed: Annotated[int, typer.Option(help="The same seed makes the same journal.")] = 1,
+    brokers: Annotated[int, typer.Option(min=2, help="Brokers of the network.")] = 2,
+    services: Annotated[int, typer.Option(min=2, help="Services.")] = 4,
+    workers: Annotated[int, typer.Option(min=1, help="Workers, over all brokers.")] = 24,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a journal as a network would have written it, with known troubles in it.
+
+    What was planted, and where, is in FOLDER/truths.json: a slow worker, a crash, a lost task and so on.
+
+    Example: famulus pipeline synth journal --tasks 1000000
+    """
+    from famulus.pipeline import synth as making
+
+    plan = making.Plan(
+        tasks=tasks,
+        hours=hours,
+        start=_instant(start),
+        seed=seed,
+        brokers=brokers,
+        services=services,
+        workers=workers,
+    )
+    began = time.monotonic()
+    with spark_session(master, conf) as spark:
+        truths = making.make(spark, folder, plan)
+        if as_json:
+            typer.echo(truths.json())
+        else:
+            rows = sum(truths.rows.values())
+            typer.echo(
+                f"{truths.tasks:,} tasks, {rows:,} rows, {len(truths.planted)} planted truths in {folder}, "
+                f"in {time.monotonic() - began:.1f} s"
+            )
+
+
+def _instant(text: str) -> datetime:
+    from datetime import UTC
+
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise SettingsError(f"start: {text!r} is no instant such as 2026-03-02T00") from None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

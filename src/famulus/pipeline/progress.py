@@ -1,0 +1,69 @@
+"""What a run tells while it works, and what it has to say at the end. Knows no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something begins, or has been done."""
+
+    #: look, stage, publish, remember
+    what: str
+    #: The table, where there is one.
+    table: str = ""
+    done: bool = False
+    rows: int = 0
+    hours: int = 0
+    seconds: float = 0.0
+
+
+Tell = Callable[[Step], None]
+
+
+def silent(_: Step) -> None:
+    pass
+
+
+class TableDone(msgspec.Struct, frozen=True):
+    table: str
+    #: Hours that were made; 0 for a whole table.
+    hours: int
+    rows: int
+    seconds: float
+
+
+class BadFile(msgspec.Struct, frozen=True):
+    path: str
+    kind: str
+    reason: str
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What a run has done."""
+
+    journal: str
+    tables_folder: str
+    #: Files of the journal that count.
+    files: int
+    files_new: int
+    rows_new: int
+    #: Compacted files with rows that were known.
+    files_same: int
+    files_expired: int
+    #: Files for hours of which the journal has lost a part; they are not counted.
+    late: tuple[str, ...]
+    bad: tuple[BadFile, ...]
+    hours: int
+    tables: tuple[TableDone, ...]
+    seconds: float
+    #: Number of the state; the same as before if nothing was to be done.
+    state: int
+
+    def facts(self) -> dict[str, Any]:
+        return dict(msgspec.to_builtins(self))

@@ -1,0 +1,86 @@
+"""Pieces of HTML. Whatever is plain text becomes escaped here; what is `Safe` was made here.
+
+Names of services, workers and brokers come from anybody who can connect: they are hostile until proven harmless.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+#: More rows than a reader would read; the tables themselves have them all.
+ROWS_MAX = 100
+
+
+class Safe(str):
+    """HTML that may stand as it is."""
+
+    __slots__ = ()
+
+
+def text(value: object) -> Safe:
+    """Anything, harmless between tags and in attributes with quotes. Control characters show as what they are."""
+    if isinstance(value, Safe):
+        return value
+    shown = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in str(value))
+    return Safe(html.escape(shown, quote=True))
+
+
+def joined(parts: Iterable[Safe], by: str = "\n") -> Safe:
+    return Safe(by.join(parts))
+
+
+def tag(name: str, inside: object, kind: str = "") -> Safe:
+    attribute = f' class="{kind}"' if kind else ""
+    return Safe(f"<{name}{attribute}>{text(inside)}</{name}>")
+
+
+def badge(words: str, kind: str) -> Safe:
+    """Its colour says the same as its words."""
+    return tag("span", words, f"badge {kind}")
+
+
+def code(words: str) -> Safe:
+    return tag("code", words)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    title: str
+    #: Figures stand to the right.
+    figure: bool = False
+
+
+def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[object]], more: int = 0) -> Safe:
+    """The first cell of each row names it. `more` rows are not shown, and that is said."""
+    kinds = ["figure" if head.figure else "" for head in heads]
+    top = joined(
+        Safe(f'<th scope="col" class="{kind}">{text(head.title)}</th>') for head, kind in zip(heads, kinds, strict=True)
+    )
+    lines = []
+    for row in rows:
+        cells = [Safe(f'<th scope="row" data-head="{text(heads[0].title)}">{text(row[0])}</th>')]
+        cells += [
+            Safe(f'<td class="{kind}" data-head="{text(head.title)}">{text(cell)}</td>')
+            for head, kind, cell in zip(heads[1:], kinds[1:], row[1:], strict=True)
+        ]
+        lines.append(Safe(f"<tr>{''.join(cells)}</tr>"))
+    rest = tag("p", f"and {more:,} more", "rest") if more > 0 else Safe("")
+    name = text(caption)
+    return Safe(
+        f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table><caption>{name}</caption>'
+        f"<thead><tr>{top}</tr></thead><tbody>{joined(lines)}</tbody></table></div>{rest}"
+    )
+
+
+def nothing(words: str) -> Safe:
+    """An honest empty state."""
+    return tag("p", words, "nothing")
+
+
+def section(name: str, title: str, lead: str, *parts: Safe) -> Safe:
+    return Safe(
+        f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{text(title)}</h2>'
+        f'<p class="lead">{text(lead)}</p>{joined(parts)}</section>'
+    )

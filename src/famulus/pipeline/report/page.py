@@ -1,0 +1,123 @@
+"""The whole page: reads the tables, puts the sections together, and writes one file that asks for nothing else."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import os
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from famulus.pipeline.report import timeline
+from famulus.pipeline.report.html import Safe, joined, tag, text
+from famulus.pipeline.report.reading import Tables
+from famulus.pipeline.report.script import SCRIPT
+from famulus.pipeline.report.sections.anomalies import anomalies
+from famulus.pipeline.report.sections.audit import audit
+from famulus.pipeline.report.sections.brokers import brokers
+from famulus.pipeline.report.sections.capacity import capacity
+from famulus.pipeline.report.sections.config import config
+from famulus.pipeline.report.sections.failovers import failovers
+from famulus.pipeline.report.sections.findings import findings
+from famulus.pipeline.report.sections.latency import latency
+from famulus.pipeline.report.sections.traffic import traffic
+from famulus.pipeline.report.sections.verdict import tiles, verdict
+from famulus.pipeline.report.sections.workers import workers
+from famulus.pipeline.report.style import STYLE
+from famulus.pipeline.report.timeline import Timeline
+from famulus.pipeline.report.words import span
+
+SECTIONS: Final = (
+    "findings", "traffic", "latency", "workers", "failovers", "brokers", "config", "capacity", "anomalies", "audit",
+)  # fmt: skip
+
+
+def write(tables: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
+    """From the folder of the pipeline's tables to one page; where it is."""
+    target = Path(out)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{target.name}.tmp")
+    unfinished.write_text(page(Tables(tables)), encoding="utf-8")
+    os.replace(unfinished, target)
+    return target
+
+
+def page(tables: Tables) -> str:
+    seen = timeline.read(tables)
+    body = joined([
+        verdict(tables, seen),
+        tiles(tables, seen),
+        _contents(),
+        findings(tables),
+        traffic(seen),
+        latency(seen),
+        workers(tables),
+        failovers(tables, seen),
+        brokers(tables, seen),
+        config(tables),
+        capacity(tables),
+        anomalies(tables, seen),
+        audit(tables),
+    ])  # fmt: skip
+    return _document(_header(seen), body)
+
+
+def _header(seen: Timeline | None) -> Safe:
+    words = "No data" if seen is None else span(seen.axis.start, seen.last)
+    return Safe(f"<header>{tag('h1', 'Famulus report')}{tag('p', words)}</header>")
+
+
+def _contents() -> Safe:
+    names = {"config": "Configuration"}
+    links = [Safe(f'<li><a href="#{name}">{text(names.get(name, name.capitalize()))}</a></li>') for name in SECTIONS]
+    return Safe(f'<nav aria-label="Sections"><ul>{joined(links)}</ul></nav>')
+
+
+def _document(header: Safe, body: Safe) -> str:
+    # The browser itself refuses whatever is not from this page, should anything ever slip through.
+    scripts = " ".join(_hash(script) for script in (SCRIPT, _plotly()[0]))
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; img-src data: blob:; base-uri 'none'"
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Famulus report</title>
+<style>
+{STYLE}
+</style>
+</head>
+<body>
+<a class="skip" href="#findings">To the findings</a>
+<div class="page">
+{header}
+<main>
+{body}
+</main>
+<footer>Times are UTC. Percentiles come from histograms and are true to within 3.5 %.
+Made by famulus pipeline report.</footer>
+</div>
+<script type="text/plain" id="plotly">{_plotly()[1]}</script>
+<script>{SCRIPT}</script>
+</body>
+</html>
+"""
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+@cache
+def _plotly() -> tuple[str, str]:
+    """Plotly itself, and how it lies in the page: a third of its size, and without anything that looks like a link."""
+    from plotly.offline import get_plotlyjs
+
+    source = get_plotlyjs()
+    return source, base64.b64encode(gzip.compress(source.encode(), 9, mtime=0)).decode()

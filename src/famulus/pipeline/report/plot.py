@@ -1,0 +1,100 @@
+"""Plots as Plotly reads them: plain values, ready for JSON. Knows no table.
+
+Colours are names such as `$c0`: the page's script puts in what the reader's theme has for them. Series differ in dashes
+or symbols as well, so that nobody depends on colours.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from famulus.pipeline.report.html import Safe, text
+
+DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px 2px", "2px 2px")
+SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
+COLOURS: Final = 8
+
+#: Ticks of a logarithmic axis of time, in seconds.
+_TICKS: Final = (
+    (1e-6, "1 µs"), (1e-5, "10 µs"), (1e-4, "100 µs"), (1e-3, "1 ms"), (1e-2, "10 ms"), (0.1, "100 ms"),
+    (1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (86400.0, "1 day"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    title: str
+    #: What one sees, for those who do not.
+    says: str
+    traces: Sequence[dict[str, Any]]
+    layout: dict[str, Any]
+    height: int = 320
+
+
+def colour(number: int) -> str:
+    return f"$c{number % COLOURS}"
+
+
+def label(name: object) -> str:
+    """A name in a plot. Plotly reads a few tags in texts, links among them, so they are taken apart."""
+    return html.escape(str(text(name)) if isinstance(name, Safe) else _printable(str(name)), quote=False)
+
+
+def _printable(words: str) -> str:
+    shown = words if len(words) <= 60 else words[:59] + "…"
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in shown)
+
+
+def when(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def line(
+    name: str, number: int, x: Sequence[Any], y: Sequence[float | None], hover: str, **more: Any
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": label(name),
+        "x": list(x),
+        "y": [None if value is None or not math.isfinite(value) else round(value, 9) for value in y],
+        "line": {"color": colour(number), "dash": DASHES[number % len(DASHES)], "width": 2},
+        "hovertemplate": f"%{{x}}<br>{hover}<extra>%{{fullData.name}}</extra>",
+        **more,
+    }
+
+
+def time_axis(**more: Any) -> dict[str, Any]:
+    return {"type": "date", "hoverformat": "%d %b %H:%M", **more}
+
+
+def duration_axis(low_s: float, high_s: float) -> dict[str, Any]:
+    """Logarithmic, from just below the lowest to just above the highest."""
+    low, high = max(low_s, 1e-7), max(high_s, 1e-6)
+    ticks = [(value, name) for value, name in _TICKS if low / 3 <= value <= high * 3]
+    return {
+        "type": "log",
+        "range": [math.log10(low) - 0.1, math.log10(high) + 0.1],
+        "tickvals": [value for value, _ in ticks],
+        "ticktext": [name for _, name in ticks],
+    }
+
+
+def figure(plot: Plot, instead: Safe | None) -> Safe:
+    """With a table for whoever wants figures or has no script; None if the section shows one anyway."""
+    spec = json.dumps({"traces": list(plot.traces), "layout": plot.layout, "height": plot.height}, allow_nan=False)
+    # Nothing in a script may look like its end.
+    data = spec.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    details = "" if instead is None else f"<details><summary>As a table</summary>{instead}</details>"
+    spoken = f"{text(plot.title)}. {text(plot.says)}"
+    return Safe(
+        f"<figure><figcaption><h3>{text(plot.title)}</h3><p>{text(plot.says)}</p></figcaption>"
+        f'<div class="plot" role="img" aria-label="{spoken}" style="min-height:{plot.height}px">'
+        f'<script type="application/json">{data}</script></div>{details}</figure>'
+    )

@@ -1,0 +1,77 @@
+"""Which services have too few slots, and at what time of the day."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, nothing, section, table
+from famulus.pipeline.report.plot import Plot, figure, label
+from famulus.pipeline.report.reading import Tables
+from famulus.pipeline.report.words import duration_s, rate, share
+
+_COLUMNS: Final = ["service", "family", "hour_of_day", "days", "rate", "service_s", "erlangs", "erlangs_peak", "slots",
+                   "busy_share", "wait_share", "slots_needed", "slots_missing"]  # fmt: skip
+_HEADS: Final = [
+    Head("Service"), Head("Family"), Head("Busiest hour"), Head("Rate", True), Head("Service time", True),
+    Head("Load (Erlang)", True), Head("Slots", True), Head("Needed", True), Head("Have to wait", True), Head("Verdict"),
+]  # fmt: skip
+BARS_MAX: Final = 30
+
+
+def capacity(tables: Tables) -> Safe:
+    lead = (
+        "For each service its most demanding hour of the day, and the slots with which 95 % of tasks wait no longer "
+        "than 100 ms then (Erlang C)."
+    )
+    worst: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in tables.rows("capacity", _COLUMNS):
+        key = row["service"], row["family"]
+        if key not in worst or _demand(row) > _demand(worst[key]):
+            worst[key] = row
+    if not worst:
+        return section(
+            "capacity", "Capacity", lead, nothing("No load was told in this span, so there is nothing to size.")
+        )
+    ranked = sorted(
+        worst.values(), key=lambda row: (-(row["slots_missing"] or 0), -row["erlangs_peak"], row["service"])
+    )
+    shown = ranked[:ROWS_MAX]
+    listed = table(
+        "Services, the shortest of slots first", _HEADS, [_cells(row) for row in shown], len(ranked) - len(shown)
+    )
+    return section("capacity", "Capacity", lead, _bars(ranked[:BARS_MAX]), listed)
+
+
+def _demand(row: dict[str, Any]) -> tuple[int, int, float]:
+    return row["slots_missing"] or 0, row["slots_needed"], row["erlangs_peak"]
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    missing = row["slots_missing"]
+    verdict: object = badge("slots unknown", "calm") if missing is None else badge("enough", "good")
+    if missing:
+        verdict = badge(f"{missing:,} more needed", "bad")
+    slots = "–" if row["slots"] is None else f"{row['slots']:.3g}"
+    return [
+        row["service"], row["family"], f"{row['hour_of_day']:02d}:00 UTC", rate(row["rate"]),
+        duration_s(row["service_s"]),
+        f"{row['erlangs_peak']:.3g}", slots, f"{row['slots_needed']:,}", share(row["wait_share"]), verdict,
+    ]  # fmt: skip
+
+
+def _bars(rows: list[dict[str, Any]]) -> Safe:
+    names = [label(row["service"]) for row in rows]
+    if len({row["family"] for row in rows}) > 1:
+        names = [label(f"{row['service']} · {row['family']}") for row in rows]
+    parts = (
+        ("load", [row["erlangs_peak"] for row in rows], "$c0", ""),
+        ("slots there", [row["slots"] for row in rows], "$soft", ""),
+        ("slots needed", [row["slots_needed"] for row in rows], "$c1", "/"),
+    )
+    traces = [
+        {"type": "bar", "name": name, "x": names, "y": values, "marker": {"color": ink, "pattern": {"shape": shape}},
+         "hovertemplate": "%{x}: %{y:.3~g}<extra>%{fullData.name}</extra>"}
+        for name, values, ink, shape in parts
+    ]  # fmt: skip
+    layout = {"barmode": "group", "yaxis": {"rangemode": "tozero"}, "xaxis": {"type": "category", "automargin": True}}
+    return figure(Plot("Slots: there and needed", "At the most demanding hour of each service.", traces, layout), None)

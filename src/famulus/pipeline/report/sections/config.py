@@ -1,0 +1,80 @@
+"""How edits of the config spread, and what became of conflicts."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, Final
+
+from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, nothing, section, table
+from famulus.pipeline.report.plot import Plot, duration_axis, figure, label
+from famulus.pipeline.report.reading import Tables
+from famulus.pipeline.report.words import duration_s, instant, plural
+
+_COLUMNS: Final = ["edit", "key", "author", "accepted_by", "accepted", "arrivals", "brokers", "missing", "span_ms",
+                   "conflict_seen", "conflict_resolved", "resolved_by", "conflict_ms"]  # fmt: skip
+_HEADS: Final = [
+    Head("Key"), Head("Edit"), Head("Author"), Head("Accepted (UTC)"), Head("By"), Head("Everywhere after", True),
+    Head("Brokers"), Head("Conflict"),
+]  # fmt: skip
+#: An edit that took longer to be everywhere stands out.
+SLOW_S: Final = 60.0
+BARS_MAX: Final = 40
+
+
+def config(tables: Tables) -> Safe:
+    lead = "Each edit: when it was accepted, and how long until the last broker had it."
+    latest = heapq.nlargest(
+        ROWS_MAX + 1, tables.rows("config_convergence", _COLUMNS), key=lambda row: (row["accepted"], row["edit"])
+    )
+    if not latest:
+        return section("config", "Configuration", lead, nothing("No edits of the config in this span."))
+    shown = latest[:ROWS_MAX]
+    listed = table("Edits, the latest first", _HEADS, [_cells(row) for row in shown], len(latest) - len(shown))
+    bars = _bars(sorted(shown, key=lambda row: -row["span_ms"])[:BARS_MAX])
+    return section("config", "Configuration", lead, _open(shown), bars, listed)
+
+
+def _open(rows: list[dict[str, Any]]) -> Safe:
+    keys = sorted({row["key"] for row in rows if row["conflict_seen"] and not row["conflict_resolved"]})
+    if not keys:
+        return Safe("")
+    return Safe(f"<p>{badge('open conflict', 'bad')} {plural(len(keys), 'key is', 'keys are')} still in conflict.</p>")
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    took = row["span_ms"] / 1000
+    reached: object = row["brokers"]
+    if row["missing"]:
+        reached = Safe(f"{row['brokers']} {badge('not at ' + ', '.join(row['missing']), 'bad')}")
+    spread: object = duration_s(took)
+    if took > SLOW_S:
+        spread = Safe(f"{spread} {badge('slow', 'warn')}")
+    return [row["key"], row["edit"][:12], row["author"], instant(row["accepted"]), row["accepted_by"], spread, reached,
+            _conflict(row)]  # fmt: skip
+
+
+def _conflict(row: dict[str, Any]) -> object:
+    if row["conflict_seen"] is None:
+        return "–"
+    if row["conflict_resolved"] is None:
+        return badge(f"open since {instant(row['conflict_seen'])}", "bad")
+    return badge(f"settled after {duration_s((row['conflict_ms'] or 0) / 1000)}", "good")
+
+
+def _bars(rows: list[dict[str, Any]]) -> Safe:
+    spans = [max(row["span_ms"] / 1000, 0.001) for row in rows]
+    names = [f"{row['key'][:32]} ({row['edit'][:6]})" for row in rows]
+    trace = {
+        "type": "bar", "orientation": "h", "x": spans, "y": [label(name) for name in names],
+        "marker": {"color": ["$warn" if took > SLOW_S else "$c0" for took in spans]},
+        "text": [duration_s(took) for took in spans], "textposition": "auto",
+        "hovertemplate": "%{y}: %{text}<extra></extra>",
+    }  # fmt: skip
+    axis = duration_axis(min(spans) / 2, max(spans))
+    layout = {
+        "xaxis": axis,
+        "yaxis": {"type": "category", "automargin": True, "autorange": "reversed"},
+        "showlegend": False,
+    }
+    says = "Until the last broker had the edit; the slowest first. The scale is logarithmic."
+    return figure(Plot("Time to be everywhere", says, [trace], layout, 110 + 26 * len(rows)), None)

@@ -1,0 +1,90 @@
+"""The headline: is every task accounted for? And the figures that one looks for first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import numpy as np
+
+from famulus.pipeline.report.html import Safe, joined, tag, text
+from famulus.pipeline.report.reading import Tables
+from famulus.pipeline.report.timeline import Timeline, quantile_ns
+from famulus.pipeline.report.words import count, duration_ns, plural, rate, share
+
+#: What an unexplained row of the audit means: for one of them, for several.
+UNEXPLAINED: Final = {
+    "no_outcome": ("task has no outcome", "tasks have no outcome"),
+    "two_outcomes": ("task has two outcomes", "tasks have two outcomes"),
+    "at_most_once": ("at-most-once task ran twice", "at-most-once tasks ran twice"),
+    "late_answer": ("answer came late", "answers came late"),
+    "gap": ("gap in the journal", "gaps in the journal"),
+    "crash_window": ("crash took tasks along", "crashes took tasks along"),
+}
+
+
+def entries(tables: Tables) -> tuple[Counter[str], Counter[str]]:
+    """Rows of the audit by kind: those that nothing explains, and those that something does."""
+    unexplained: Counter[str] = Counter()
+    explained: Counter[str] = Counter()
+    for row in tables.rows("audit", ["kind", "explained"]):
+        (explained if row["explained"] else unexplained)[row["kind"]] += 1
+    return unexplained, explained
+
+
+def said(kind: str, number: int) -> str:
+    one, many = UNEXPLAINED.get(kind, (kind, kind))
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def verdict(tables: Tables, timeline: Timeline | None) -> Safe:
+    unexplained, explained = entries(tables)
+    if unexplained:
+        parts = ", ".join(said(kind, number) for kind, number in sorted(unexplained.items()))
+        return _banner("bad", "✕", "Not every task is accounted for", f"{parts}. The audit below names each of them.")
+    if timeline is None:
+        return _banner(
+            "none", "–", "No tasks yet", "The tables hold no minute of any service, so there is nothing to judge."
+        )
+    if explained:
+        rows = plural(sum(explained.values()), "entry", "entries")
+        return _banner("good", "✓", "Every task is accounted for",
+                       f"The audit has {rows}, and each has its explanation.")  # fmt: skip
+    return _banner("good", "✓", "Every task is accounted for", "The audit found nothing to explain.")
+
+
+def _banner(kind: str, sign: str, headline: str, more: str) -> Safe:
+    mark = f'<span class="sign" aria-hidden="true">{sign}</span>'
+    return Safe(f'<div class="verdict {kind}">{mark}<div>{tag("h2", headline)}{tag("p", more)}</div></div>')
+
+
+def tiles(tables: Tables, timeline: Timeline | None) -> Safe:
+    if timeline is None:
+        return Safe("")
+    tasks, ok = timeline.total("tasks"), timeline.total("ok")
+    p50, p99 = (
+        float(quantile_ns(timeline.histograms["total_hist"].sum(axis=(0, 1)), ppm)) for ppm in (500_000, 990_000)
+    )
+    busiest = float(timeline.counts["tasks"].sum(axis=0).max()) / timeline.axis.seconds
+    shown = [
+        ("Tasks", count(tasks), f"{rate(busiest)} at the busiest"),
+        ("Outcome OK", share(ok / tasks if tasks else None, 2), f"{count(tasks - ok)} were not"),
+        ("Median time", _ns(p50), "from arrival to the end"),
+        ("99th percentile", _ns(p99), "one task in a hundred takes longer"),
+        ("Losses", count(_rows(tables, "failovers")), "of workers, dispatchers and peers"),
+        ("Findings", count(_rows(tables, "findings")), "that call for an admin"),
+    ]
+    cells = [
+        Safe(f'<div class="tile"><dt>{text(name)}</dt><dd>{text(value)}</dd><dd class="note">{text(note)}</dd></div>')
+        for name, value, note in shown
+    ]
+    return Safe(f'<dl class="tiles">{joined(cells)}</dl>')
+
+
+def _ns(value: float) -> str:
+    return duration_ns(None if np.isnan(value) else value)
+
+
+def _rows(tables: Tables, table: str) -> int:
+    column = {"failovers": "kind", "findings": "kind"}[table]
+    return sum(batch.num_rows for batch in tables.batches(table, [column]))

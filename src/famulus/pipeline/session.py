@@ -1,0 +1,233 @@
+"""Opens and closes the Spark session. All settings of Spark that we choose are in this file, each with its reason."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from famulus.errors import FamulusError
+from famulus.pipeline import java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER: Final = "local[*]"
+#: Of the driver's heap, which in local mode is all there is: a quarter of the machine, within these bounds.
+HEAP_MIB_MIN: Final = 1024
+HEAP_MIB_MAX: Final = 8192
+#: How long the JVM may take to end; at the first start it also writes the archive of its classes.
+CLOSING_S: Final = 60
+
+
+class SparkFailed(FamulusError):
+    """Spark did not start."""
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs in one JVM."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def cores_of(master: str) -> int:
+    """How many tasks Spark will run at once, as far as one can tell beforehand."""
+    here = len(os.sched_getaffinity(0))
+    if found := re.fullmatch(r"local\[(\d+)(,\d+)?\]", master):
+        return int(found[1])
+    if found := re.fullmatch(r"local-cluster\[(\d+),\s*(\d+),\s*\d+\]", master):
+        return int(found[1]) * int(found[2])
+    return 1 if master == "local" else here
+
+
+def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
+    """Those that do not depend on the Java at hand."""
+    chosen = {
+        "spark.master": master,
+        "spark.app.name": "famulus",
+        # Instants are in UTC from the broker to the last table.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": f"{heap_mib or _heap_mib()}m",
+        # Above so many paths Spark lists files with a Spark job, which takes seconds for what takes milliseconds.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        # A file that we did not find bad, and Spark does, must not vanish silently.
+        "spark.sql.files.ignoreCorruptFiles": "false",
+        # We move what Spark wrote ourselves, and a marker of success would be in the way.
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        # Spark's own default is an old type that others read as a time without a zone.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.compression.codec": "zstd",
+        # Merges small partitions of a shuffle, so that a small increment does not pay for what a large one needs.
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        # What a table's function gives back has no order that counts; a stream checkpoints the same files again.
+        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+        # Executors on other machines need not have famulus; on this one they find it where we have it.
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(_python_path()),
+    }
+    if is_local(master) or master.startswith("local-cluster"):
+        # Spark's own 200 would be 200 tiny tasks for each shuffle. Four a core, so that a large one fits into memory.
+        chosen["spark.sql.shuffle.partitions"] = str(4 * cores_of(master))
+    return chosen
+
+
+@contextmanager
+def session(
+    master: str | None = None,
+    *,
+    heap_mib: int | None = None,
+    more: Mapping[str, str] | None = None,
+    archive: bool = True,
+) -> Iterator[SparkSession]:
+    """A session that is closed at the end, and its JVM with it."""
+    spark = open_session(master, heap_mib=heap_mib, more=more, archive=archive)
+    try:
+        yield spark
+    finally:
+        close_session(spark)
+
+
+def open_session(
+    master: str | None = None,
+    *,
+    heap_mib: int | None = None,
+    more: Mapping[str, str] | None = None,
+    archive: bool = True,
+) -> SparkSession:
+    """`more` are settings of Spark that win over ours; `archive`: make the next start faster than this one."""
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SparkFailed("PySpark is not installed: pip install 'famulus[pipeline]'") from None
+
+    master = master or DEFAULT_MASTER
+    found = java.find()
+    os.environ["JAVA_HOME"] = str(found.home)
+    # Otherwise Spark would take the first python3 on the path, which need not have pyarrow.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if is_local(master) or master.startswith("local-cluster"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    chosen = settings(master, heap_mib=heap_mib) | _java_options(found, archive) | dict(more or {})
+    # They print a stack trace for each error; we print the error.
+    for noisy in ("SQLQueryContextLogger", "py4j"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
+    # Java and Spark greet whoever starts them, on standard error. It is kept in case they fail.
+    with tempfile.TemporaryFile() as said:
+        try:
+            gateway = launch_gateway(conf, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
+            context = SparkContext(conf=conf, gateway=gateway)
+        except Exception as error:
+            said.seek(0)
+            raise SparkFailed(f"Spark did not start: {_last_line(said.read()) or _first_line(error)}") from error
+    spark = SparkSession(context)
+    if not is_local(master) and not master.startswith("local-cluster"):
+        context.addPyFile(_package_zip())
+    return spark
+
+
+def close_session(spark: SparkSession) -> None:
+    """Also ends the JVM, which Spark would leave until this process ends."""
+    from pyspark import SparkContext
+
+    archive = spark.conf.get(_ARCHIVE, "")
+    gateway = SparkContext._gateway
+    spark.stop()
+    if gateway is None:
+        return
+    process = gateway.proc
+    with suppress(Exception):
+        gateway.shutdown()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    if process is not None:
+        process.stdin.close()
+        with suppress(Exception):
+            process.wait(CLOSING_S)
+        if archive and process.returncode == 0:
+            _keep_archive(Path(archive))
+
+
+# -- the archive of Java's classes: with it a start takes half as long ----------------------------------------------
+
+#: Where a session notes the archive that its JVM will write at its end.
+_ARCHIVE: Final = "famulus.archive"
+_WRITING: Final = ".writing"
+
+
+def _java_options(found: java.Java, archive_wanted: bool) -> dict[str, str]:
+    # No warnings of the JVM about archives that do not fit.
+    options = "-Xlog:disable -Xlog:all=off"
+    import pyspark
+
+    # An archive fits exactly one build of Java and one class path.
+    key = f"{found.build} {found.home} {pyspark.__version__} {pyspark.__file__} {os.environ.get('SPARK_CONF_DIR')}"
+    try:
+        archive = java.cache_folder() / f"spark-{sha256(key.encode()).hexdigest()[:12]}.jsa"
+    except java.NoJava:
+        return {"spark.driver.extraJavaOptions": options}
+    if not archive_wanted:
+        return {"spark.driver.extraJavaOptions": options}
+    if archive.exists():
+        return {"spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={archive}"}
+    writing = archive.with_suffix(f".{os.getpid()}{_WRITING}")
+    return {
+        "spark.driver.extraJavaOptions": f"{options} -XX:ArchiveClassesAtExit={writing}",
+        _ARCHIVE: str(writing),
+    }
+
+
+def _keep_archive(written: Path) -> None:
+    """Whole at once, since others may be starting; the first one wins."""
+    archive = written.with_name(written.name.split(".")[0] + ".jsa")
+    with suppress(OSError):
+        written.replace(archive)
+
+
+# -- small things -----------------------------------------------------------------------------------------------------
+
+
+def _heap_mib() -> int:
+    machine_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return min(max(machine_mib // 4, HEAP_MIB_MIN), HEAP_MIB_MAX)
+
+
+def _python_path() -> list[str]:
+    """With the folder that holds this package first."""
+    ours = str(Path(__file__).parents[2])
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return [ours, *(each for each in others if each and each != ours)]
+
+
+def _package_zip() -> str:
+    """This package's sources, for executors that do not have it."""
+    from zipfile import ZipFile
+
+    package = Path(__file__).parents[1]
+    folder = tempfile.mkdtemp(prefix="famulus-")
+    path = Path(folder) / "famulus.zip"
+    with ZipFile(path, "w") as archive:
+        for source in sorted(package.rglob("*.py")):
+            archive.write(source, source.relative_to(package.parent))
+    return str(path)
+
+
+def _last_line(said: bytes) -> str:
+    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("at ", "WARNING", "..."))]
+    return next((line for line in told if "rror" in line or "xception" in line), told[-1] if told else "")
+
+
+def _first_line(error: Any) -> str:
+    return str(error).strip().partition("\n")[0]

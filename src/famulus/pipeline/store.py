@@ -1,0 +1,174 @@
+"""The tables on disk: plain Parquet that Spark, DuckDB and pandas read alike.
+
+    <tables>/<hourly table>/date=2026-11-15/hour=08/part-00.parquet
+    <tables>/<whole table>/part-00.parquet
+
+Spark writes below `_staging`, where nobody looks. Then each file is moved to its place, over the one that is there, in
+one step. Names are fixed, so no reader ever sees an hour twice, whatever dies when.
+
+An hour with very many rows is cut into parts of whole minutes, a file each. When it is made again, each part takes the
+place of the same part. Should it need more parts than before, the parts are moved in order of time: then some minutes
+may be missing for the blink of an eye, but none is there twice. An hour never gets fewer parts than it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+
+from famulus.pipeline import hours
+from famulus.pipeline.arrow_types import arrow_schema
+from famulus.pipeline.place import Place
+from famulus.pipeline.spark_types import struct_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from famulus.pipeline.tables.table import Table
+
+STAGING: Final = "_staging"
+#: An hour of a table with a row per task is cut when it has more tasks than this.
+ROWS_PER_FILE: Final = 4_000_000
+_STAGED: Final = re.compile(r"(?:.*/)?date=(\d{4}-\d\d-\d\d)/hour=(\d+)/part_=(\d+)/[^/]+\.parquet")
+_PUBLISHED: Final = re.compile(r"\w+/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/part-(\d\d)\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A table, or some hours of it, that lies ready to be published."""
+
+    table: Table
+    folder: str
+    hours: frozenset[int]
+    rows: int
+
+
+def digest_of(table: Table) -> str:
+    """Changes with the columns."""
+    return sha256(struct_of(table.columns).json().encode()).hexdigest()[:16]
+
+
+class Store:
+    def __init__(self, spark: SparkSession, place: Place) -> None:
+        self._spark = spark
+        self.place = place
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self, table: Table) -> DataFrame:
+        """All of a table, with its columns in their order; no rows if it was never made."""
+        wanted = struct_of(table.columns)
+        if next(self.place.files(table.name), None) is None:
+            return self._spark.createDataFrame([], wanted)
+        return self._spark.read.schema(wanted).parquet(self.place.uri(table.name)).select(*wanted.fieldNames())
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def clean(self) -> None:
+        """What a run that died has left."""
+        self.place.remove_folder(STAGING)
+
+    def stage_hours(self, table: Table, rows: DataFrame, wanted: frozenset[int], parts: Mapping[int, int]) -> Made:
+        """`parts`: hours that are to be cut, and into how many."""
+        number = F.datediff(F.col("date"), F.lit("1970-01-01").cast("date")) * 24 + F.col("hour")
+        kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(table, number, parts))
+        files = sum(parts.get(each, 1) for each in wanted)
+        folder = f"{STAGING}/{table.name}"
+        # One task for each part, hence one file for each.
+        tasks = min(files, int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1))
+        laid_out = kept.repartition(tasks, "date", "hour", "part_")
+        order = ["date", "hour", "part_", *([_time_of(table)] if _has_row_per_task(table) else [])]
+        laid_out.sortWithinPartitions(*order).write.partitionBy("date", "hour", "part_").parquet(self.place.uri(folder))
+        return Made(table, folder, wanted, self._count(folder))
+
+    def stage_whole(self, table: Table, rows: DataFrame) -> Made:
+        folder = f"{STAGING}/{table.name}"
+        rows.repartition(1).write.parquet(self.place.uri(folder))
+        return Made(table, folder, frozenset(), self._count(folder))
+
+    def publish_hours(self, made: Made, with_files: Collection[int]) -> None:
+        """`with_files`: hours that the journal has. They get a file even if it has no rows."""
+        staged: dict[int, dict[int, str]] = defaultdict(dict)
+        for each in self.place.files(made.folder):
+            found = _STAGED.fullmatch(each.path)
+            assert found is not None, each.path
+            hour, part = hours.number_of(found[1], found[2]), int(found[3])
+            assert part not in staged[hour], f"two files for one part: {each.path}"
+            staged[hour][part] = each.path
+        before = self.parts(made.table.name)
+        for hour in sorted(made.hours):
+            self._publish_hour(made.table, hour, staged.get(hour, {}), before.get(hour, set()), hour in with_files)
+
+    def _publish_hour(self, table: Table, hour: int, staged: dict[int, str], before: set[int], always: bool) -> None:
+        folder = f"{table.name}/{hours.folder_of(hour)}"
+        if staged or always:
+            self.place.make_folder(folder)
+        for part in sorted({*staged, *before, *([0] if always else [])}):
+            target = f"{folder}/part-{part:02d}.parquet"
+            if part in staged:
+                self.place.settle(staged[part], target)
+            elif part == 0 and always:
+                # Whoever asks for the table with a pattern of names finds something.
+                self.place.write(target, _no_rows(table))
+            else:
+                self.place.remove(target)
+
+    def publish_whole(self, made: Made) -> None:
+        (staged,) = [each.path for each in self.place.files(made.folder)]
+        self.place.make_folder(made.table.name)
+        self.place.settle(staged, f"{made.table.name}/part-00.parquet")
+
+    def parts(self, name: str) -> dict[int, set[int]]:
+        """The parts that each hour of a table has."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for each in self.place.files(name):
+            if (match := _PUBLISHED.fullmatch(each.path)) is not None:
+                found[hours.number_of(match[1], match[2])].add(int(match[3]))
+        return dict(found)
+
+    def _count(self, folder: str) -> int:
+        """By what the files say of themselves."""
+        total = 0
+        for each in self.place.files(folder):
+            with self.place.open(each.path) as file:
+                total += pq.read_metadata(file).num_rows
+        return total
+
+
+def is_cut(table: Table) -> bool:
+    """Whether an hour of it may be cut into parts."""
+    return _has_row_per_task(table)
+
+
+def _has_row_per_task(table: Table) -> bool:
+    names = {column.name for column in table.columns}
+    return "message_id" in names and "ended" in names
+
+
+def _time_of(table: Table) -> str:
+    assert _has_row_per_task(table)
+    return "ended"
+
+
+def _part(table: Table, number: Column, parts: Mapping[int, int]) -> Column:
+    if not parts:
+        return F.lit(0)
+    pairs = [F.lit(each) for hour, count in sorted(parts.items()) for each in (hour, count)]
+    count = F.coalesce(F.create_map(*pairs)[number], F.lit(1))
+    return F.floor(F.minute(_time_of(table)) * count / 60).cast("int")
+
+
+def _no_rows(table: Table) -> bytes:
+    """A file with all columns but those that are in the path."""
+    sink = pa.BufferOutputStream()
+    in_path = ("date", "hour")
+    pq.write_table(arrow_schema(each for each in table.columns if each.name not in in_path).empty_table(), sink)
+    return bytes(sink.getvalue())

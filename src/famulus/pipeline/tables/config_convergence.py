@@ -1,0 +1,104 @@
+"""Each edit of the config: when it was accepted, when each broker had it, and the conflicts that it was in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from famulus.pipeline import schemas
+from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables.table import Grain, Table
+
+#: A broker that is still without an edit after this time is missing it.
+GRACE_S: Final = 60
+
+
+def config_convergence(config: DataFrame, broker_minutes: DataFrame) -> DataFrame:
+    return (
+        _edits(config)
+        .transform(_with_missing, broker_minutes)
+        .transform(_with_conflicts, config)
+        .transform(contract, schemas.CONFIG_CONVERGENCE)
+    )
+
+
+def _edits(config: DataFrame) -> DataFrame:
+    """One row per edit, with the first time at each broker."""
+    here = F.col("event").isin("accepted", "applied")
+    firsts = (
+        config.where(here)
+        .groupBy("edit", "broker")
+        .agg(
+            F.min("at").alias("at"),
+            F.min(F.when(F.col("event") == "accepted", F.col("at"))).alias("accepted"),
+            F.min(F.struct("key", "author", "accepted_by")).alias("said"),
+        )
+    )
+    return (
+        firsts.groupBy("edit")
+        .agg(
+            F.min("said").alias("said"),
+            F.coalesce(F.min("accepted"), F.min("at")).alias("accepted"),
+            F.max("at").alias("last"),
+            F.array_sort(F.collect_list(F.struct("at", "broker"))).alias("firsts"),
+        )
+        .select(
+            "edit",
+            F.col("said.key").alias("key"),
+            F.col("said.author").alias("author"),
+            F.col("said.accepted_by").alias("accepted_by"),
+            "accepted",
+            F.transform("firsts", _arrival).alias("arrivals"),
+            F.size("firsts").alias("brokers"),
+            _delay_ms(F.col("last")).alias("span_ms"),
+        )
+    )
+
+
+def _arrival(first: Column) -> Column:
+    return F.struct(first["broker"].alias("broker"), first["at"].alias("at"), _delay_ms(first["at"]).alias("delay_ms"))
+
+
+def _delay_ms(at: Column) -> Column:
+    """Clocks of two brokers may differ by more than an edit takes: never less than nothing."""
+    return F.greatest(F.lit(0).cast("long"), F.unix_millis(at) - F.unix_millis(F.col("accepted")))
+
+
+def _with_missing(edits: DataFrame, broker_minutes: DataFrame) -> DataFrame:
+    spans = broker_minutes.groupBy("broker").agg(F.min("minute").alias("first"), F.max("minute").alias("last"))
+    # One row with all brokers: there are few of them, and many edits.
+    everybody = spans.agg(F.array_sort(F.collect_list(F.struct("broker", "first", "last"))).alias("everybody"))
+    accepted = F.col("accepted")
+    late = accepted + F.make_dt_interval(secs=F.lit(GRACE_S))
+    there = F.filter("everybody", lambda each: (each["first"] <= accepted) & (each["last"] >= late))
+    have = F.transform("arrivals", lambda each: each["broker"])
+    missing = F.array_except(F.transform(there, lambda each: each["broker"]), have)
+    return edits.crossJoin(F.broadcast(everybody)).withColumn("missing", F.array_sort(missing)).drop("everybody")
+
+
+def _with_conflicts(edits: DataFrame, config: DataFrame) -> DataFrame:
+    """A conflict is known by its highest head; whatever resolves its key afterwards ends it."""
+    event = F.col("event")
+    seen = config.where(event == "conflict").groupBy("edit", "key").agg(F.min("at").alias("conflict_seen"))
+    resolved = config.where(event == "resolved").select(
+        F.col("key").alias("resolved_key"), F.struct(F.col("at"), F.col("edit")).alias("end")
+    )
+    after = (F.col("key") == F.col("resolved_key")) & (F.col("end.at") >= F.col("conflict_seen"))
+    lives = (
+        seen.join(resolved, on=after, how="left")
+        .groupBy("edit", "conflict_seen")
+        .agg(F.min("end").alias("end"))
+        .select(
+            "edit",
+            "conflict_seen",
+            F.col("end.at").alias("conflict_resolved"),
+            F.col("end.edit").alias("resolved_by"),
+            (F.unix_millis(F.col("end.at")) - F.unix_millis("conflict_seen")).alias("conflict_ms"),
+        )
+    )
+    return edits.join(lives, on="edit", how="left")
+
+
+TABLE: Final = Table("config_convergence", Grain.WHOLE, ("config", "broker_minutes"), config_convergence)

@@ -1,0 +1,137 @@
+"""Each loss of a worker or a broker: what it hit, and how long it took until all was normal again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from famulus.pipeline import schemas
+from famulus.pipeline.columns import minute_of, minutes_from, seconds_between, stable_id
+from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables.table import Grain, Table
+
+#: Peers that lose the same broker within this time tell of one loss.
+EPISODE_S: Final = 60
+#: A broker that is lost has hit the services that it had tasks of in the minutes before.
+MINUTES_BEFORE: Final = 5
+MINUTES_AFTER: Final = 30
+#: A minute is normal if at most one in so many of its tasks was rejected, became UNKNOWN or was tried again.
+NORMAL_ONE_IN: Final = 20
+
+
+def failovers(losses: DataFrame, lost_attempts: DataFrame, service_minutes: DataFrame, audit: DataFrame) -> DataFrame:
+    return (
+        _episodes(losses)
+        .transform(_with_services, service_minutes)
+        .transform(_with_attempts, lost_attempts)
+        .transform(_with_swallowed, audit)
+        .transform(_with_recovery, service_minutes)
+        .withColumn("tasks_hit", _tasks_hit())
+        .transform(contract, schemas.FAILOVERS)
+    )
+
+
+def _tasks_hit() -> Column:
+    attempts = F.col("retries") + F.col("unknown")
+    worker = F.greatest(F.col("tasks"), attempts)
+    return F.when(F.col("kind") == "worker_lost", worker).otherwise(F.col("swallowed") + attempts)
+
+
+def _episodes(losses: DataFrame) -> DataFrame:
+    of_one = Window.partitionBy("kind", "lost").orderBy("at", "broker")
+    gap_s = F.when(F.col("kind") == "peer_lost", EPISODE_S).otherwise(0)
+    since_s = seconds_between(F.lag("at").over(of_one), F.col("at"))
+    so_far = of_one.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    begins = F.coalesce(F.col("since_s") > gap_s, F.lit(True)).cast("long")
+    return (
+        losses.withColumn("since_s", since_s)
+        .withColumn("episode", F.sum(begins).over(so_far))
+        .groupBy("kind", "lost", "episode")
+        .agg(
+            F.min("at").alias("seen"),
+            F.max("at").alias("seen_last"),
+            F.min(F.struct("at", "broker", "family")).alias("first"),
+            F.sort_array(F.collect_set("broker")).alias("seen_by"),
+            F.sort_array(F.array_distinct(F.flatten(F.collect_list("services")))).alias("own_services"),
+            F.sum("tasks").alias("tasks"),
+        )
+        .withColumn("family", F.col("first.family"))
+        .withColumn("id", stable_id(F.col("kind"), F.col("lost"), F.unix_micros("seen").cast("string")))
+        .drop("first", "episode")
+    )
+
+
+def _with_services(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame:
+    minutes = episodes.where(F.col("kind") != "worker_lost").select(
+        "id", F.col("lost").alias("broker"), F.explode(minutes_from(F.col("seen"), -MINUTES_BEFORE, 0)).alias("minute")
+    )
+    served = (
+        minutes.join(service_minutes.select("broker", "minute", "service"), on=["broker", "minute"], how="inner")
+        .groupBy("id")
+        .agg(F.sort_array(F.collect_set("service")).alias("served"))
+    )
+    return episodes.join(served, on="id", how="left").withColumn("services", F.coalesce("served", "own_services"))
+
+
+def _with_attempts(episodes: DataFrame, lost_attempts: DataFrame) -> DataFrame:
+    lost_kind = F.when(F.col("kind") == "worker_lost", "worker").otherwise("broker")
+    span = F.sequence(minute_of(F.col("seen")), minute_of(F.col("seen_last")), F.expr("interval 1 minute"))
+    # Of a dispatcher that died its peers tell, in the episode of their own.
+    minutes = episodes.where(F.col("kind") != "dispatcher_died").select(
+        "id", lost_kind.alias("lost_kind"), "lost", F.explode("seen_by").alias("broker"), span.alias("span")
+    )
+    sums = (
+        minutes.select("id", "lost_kind", "lost", "broker", F.explode("span").alias("minute"))
+        .join(
+            lost_attempts.select("lost_kind", "lost", "broker", "minute", "retries", "unknown"),
+            on=["lost_kind", "lost", "broker", "minute"],
+            how="inner",
+        )
+        .groupBy("id")
+        .agg(F.sum("retries").alias("retries"), F.sum("unknown").alias("unknown"))
+    )
+    return episodes.join(sums, on="id", how="left").fillna(0, ["retries", "unknown"])
+
+
+def _with_swallowed(episodes: DataFrame, audit: DataFrame) -> DataFrame:
+    """Of a dispatcher: what the audit found in the window of its crash."""
+    windows = (
+        audit.where(F.col("kind") == "crash_window")
+        .groupBy(F.lit("dispatcher_died").alias("kind"), F.col("broker").alias("lost"), F.col("at").alias("seen"))
+        .agg(F.sum("rows").alias("swallowed"))
+    )
+    return episodes.join(windows, on=["kind", "lost", "seen"], how="left").fillna(0, ["swallowed"])
+
+
+def _with_recovery(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame:
+    """A service is normal again in the first minute with tasks that fared well; the loss is over when all are."""
+    bad = F.col("unknown") + F.col("rejected") + F.col("retries")
+    normal = (
+        service_minutes.groupBy("service", "minute")
+        .agg(F.sum("tasks").alias("tasks"), F.sum(bad).alias("bad"))
+        .where((F.col("tasks") > 0) & (F.col("bad") * NORMAL_ONE_IN <= F.col("tasks")))
+        .select("service", "minute")
+    )
+    minutes = minutes_from(F.col("seen"), 0, MINUTES_AFTER)
+    first = (
+        episodes.select("id", F.explode("services").alias("service"), minutes.alias("minutes"))
+        .select("id", "service", F.explode("minutes").alias("minute"))
+        .join(normal, on=["service", "minute"], how="inner")
+        .groupBy("id", "service")
+        .agg(F.min("minute").alias("minute"))
+        .groupBy("id")
+        .agg(F.count("*").alias("recovered"), F.max("minute").alias("last"))
+    )
+    over = F.when(F.col("recovered") == F.size("services"), F.col("last"))
+    return (
+        episodes.join(first, on="id", how="left")
+        .withColumn("normal", over)
+        .withColumn(
+            "recovery_s", F.when(over.isNotNull(), F.greatest(F.lit(0.0), seconds_between(F.col("seen"), over)))
+        )
+    )
+
+
+TABLE: Final = Table("failovers", Grain.WHOLE, ("losses", "lost_attempts", "service_minutes", "audit"), failovers)

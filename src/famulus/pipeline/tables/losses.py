@@ -1,0 +1,42 @@
+"""Each time that a broker lost a worker or a peer, or its own dispatcher."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from famulus.pipeline import schemas
+from famulus.pipeline.columns import hour_of
+from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables.table import Grain, Table
+
+
+def losses(workers: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+    event = F.col("event")
+    died = (event == "process_died") & (F.col("process") == "dispatcher")
+    names = F.array_sort(F.filter(F.split("services", "\n"), lambda name: name != ""))
+    none = F.array().cast("array<string>")
+    found = [
+        _rows(workers.where(event == "lost"), "worker_lost", F.col("worker"), names, F.coalesce("tasks", F.lit(0))),
+        _rows(brokers.where(died), "dispatcher_died", F.col("broker"), none, F.lit(0)),
+        _rows(peers.where(event == "lost"), "peer_lost", F.col("peer"), none, F.lit(0)),
+    ]
+    return found[0].unionByName(found[1]).unionByName(found[2]).transform(contract, schemas.LOSSES)
+
+
+def _rows(rows: DataFrame, kind: str, lost: Column, services: Column, tasks: Column) -> DataFrame:
+    return rows.select(
+        *hour_of(F.col("at")),
+        "at",
+        F.lit(kind).alias("kind"),
+        lost.alias("lost"),
+        "broker",
+        "family",
+        services.alias("services"),
+        tasks.cast("long").alias("tasks"),
+    )
+
+
+TABLE: Final = Table("losses", Grain.HOURLY, ("workers", "brokers", "peers"), losses)

@@ -1,0 +1,70 @@
+"""What is counted of a service, over whatever stretch of time. No table: those of minutes, hours and days share it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from famulus.pipeline.columns import is_final, is_run, is_settled, no_histogram, quantile_columns, quantiles, sum_if
+from famulus.pipeline.histograms import counted, merged
+
+MEASURES: Final = ("queue", "service", "total")
+_HISTOGRAMS: Final = tuple(f"{measure}_hist" for measure in MEASURES)
+COUNTS: Final = (
+    "tasks", "ok", "errors", "rejected", "unknown", "overloaded", "no_worker", "expired", "retries", "late",
+    "delegated_out", "delegated_in", "runs", "request_bytes", "response_bytes", "busy_ns",
+)  # fmt: skip
+
+
+def of_tasks(tasks: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """From rows of the journal's tasks, with the columns `keys` among them."""
+    counts = tasks.groupBy(*keys).agg(*_counts())
+    values = {f"{measure}_hist": F.when(is_settled(), F.col(f"{measure}_ns")) for measure in MEASURES}
+    return _joined(counts, counted(tasks, keys, values), keys)
+
+
+def of_figures(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """From a table of such figures over shorter stretches."""
+    counts = rows.groupBy(*keys).agg(*[F.sum(name).alias(name) for name in COUNTS])
+    return _joined(counts, merged(rows, keys, _HISTOGRAMS), keys)
+
+
+def _counts() -> list[Column]:
+    outcome, reason = F.col("outcome"), F.col("reason")
+    settled, rejected = is_settled(), is_settled() & (outcome == "REJECTED")
+    on_time = outcome != "LATE"
+    counts = {
+        "tasks": settled,
+        "ok": settled & (outcome == "OK"),
+        "errors": settled & (outcome == "ERROR"),
+        "rejected": rejected,
+        "unknown": settled & (outcome == "UNKNOWN"),
+        "overloaded": rejected & (reason == "overload"),
+        "no_worker": rejected & reason.isin("no_worker", "no_service"),
+        "expired": settled & (reason == "expired"),
+        "retries": outcome == "RETRY",
+        "late": ~on_time,
+        "delegated_out": on_time & F.col("delegated_to").isNotNull(),
+        "delegated_in": is_final() & F.col("delegated_from").isNotNull(),
+        "runs": is_run(),
+    }
+    sums = {
+        "request_bytes": sum_if(F.col("request_bytes"), settled),
+        "response_bytes": sum_if(F.col("response_bytes"), settled),
+        "busy_ns": sum_if(F.col("service_ns"), is_run()),
+    }
+    return [
+        *[F.count_if(condition).alias(name) for name, condition in counts.items()],
+        *[amount.alias(name) for name, amount in sums.items()],
+    ]
+
+
+def _joined(counts: DataFrame, histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
+    filled = [F.coalesce(F.col(name), no_histogram()).alias(name) for name in _HISTOGRAMS]
+    both = counts.join(histograms, on=list(keys), how="left").select(*keys, *COUNTS, *filled)
+    # In two steps, for else Spark would go through a histogram once for each of its quantiles.
+    found = [quantiles(F.col(f"{measure}_hist")).alias(f"{measure}_quantiles") for measure in MEASURES]
+    return both.select("*", *found).select("*", *[each for measure in MEASURES for each in quantile_columns(measure)])

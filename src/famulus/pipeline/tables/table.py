@@ -1,0 +1,37 @@
+"""What the jobs must know about a table in order to make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from pyspark.sql import DataFrame
+
+from famulus.pipeline import schemas
+from famulus.pipeline.schemas import Column
+
+
+class Grain(Enum):
+    #: Its rows carry `date` and `hour`, and those of an hour follow from the journal of that hour (and its neighbours).
+    HOURLY = "hourly"
+    #: Made anew as a whole, from tables that are small beside the journal's tasks.
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    name: str
+    grain: Grain
+    #: Names of tables, in the order in which `make` wants them. Of an hourly table all are tables of the journal. Those
+    #: of a whole one are other outputs, which come before it in `ALL`, or tables of the journal, whole as well.
+    inputs: tuple[str, ...]
+    make: Callable[..., DataFrame]
+    #: Hourly: `make` wants the hour before and the hour after as well. Its answer then has rows of those hours too,
+    #: which are not to be kept: each hour's rows are true only if both its neighbours were seen. For the same reason a
+    #: change in an hour is a change in its neighbours.
+    neighbours: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return schemas.TABLES[self.name]

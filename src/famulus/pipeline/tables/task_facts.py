@@ -1,0 +1,89 @@
+"""What happened to each task, over all attempts and brokers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from famulus.pipeline import schemas
+from famulus.pipeline.columns import hour_number, hour_of, is_final, is_run, is_settled
+from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.unsettled import unsettled
+
+#: Makes the order of two rows certain, whatever else is equal.
+_NAME: Final = ("ended", "broker", "boot", "ticket")
+_GONE: Final = ("died", "restarted", "lost", "stopped")
+
+
+def task_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+    swallowed = unsettled(tasks, open_tasks, brokers, peers).where(F.col("fate").isin(*_GONE))
+    return _ended(tasks).unionByName(_swallowed(swallowed)).transform(contract, schemas.TASK_FACTS)
+
+
+def _ended(tasks: DataFrame) -> DataFrame:
+    """The row that told the client, with what all rows of that task say within an hour before and after it.
+
+    The first one, if there are several; if no accountable broker wrote one, the first of the others.
+    """
+    rank = F.when(is_settled(), 0).when(is_final(), 1)
+    by_hour = Window.partitionBy("message_id").orderBy("ended_hour")
+    near = by_hour.rangeBetween(-1, 1)
+    before = by_hour.rangeBetween(-1, 0)
+    own_name = F.struct(*_NAME)
+    return (
+        tasks.withColumn("ended_hour", hour_number(F.col("ended")))
+        .withColumn("rank", rank)
+        .select(
+            "*",
+            F.min("rank").over(near).alias("best_rank"),
+            F.min(F.when(rank == 0, own_name)).over(before).alias("first_settled"),
+            F.min(F.when(rank == 1, own_name)).over(before).alias("first_other"),
+            F.sort_array(F.collect_set("broker").over(near)).alias("brokers"),
+            F.max(F.when(is_run(), F.struct("assigned", "broker", "boot", "ticket", "worker"))).over(near).alias("run"),
+            F.count_if(is_run()).over(near).alias("attempts"),
+            F.count_if(F.col("outcome") == "LATE").over(near).alias("late"),
+            F.count_if(is_settled()).over(near).alias("outcomes"),
+        )
+        .where((rank == F.col("best_rank")) & (own_name == _first()))
+        .withColumn("worker", F.col("run.worker"))
+        .select("*", *hour_of(F.col("ended")))
+        .transform(_facts)
+    )
+
+
+def _first() -> Column:
+    return F.when(F.col("rank") == 0, F.col("first_settled")).otherwise(F.col("first_other"))
+
+
+def _swallowed(lost: DataFrame) -> DataFrame:
+    none = {name: F.lit(None).cast("long") for name in ("queue_ns", "service_ns", "total_ns")}
+    sizes = {name: F.lit(None).cast("long") for name in ("request_bytes", "response_bytes")}
+    return (
+        lost.withColumns(
+            {
+                "outcome": F.lit(None).cast("string"),
+                "reason": F.lit(None).cast("string"),
+                "brokers": F.array("broker"),
+                "attempts": F.col("attempt"),
+                "late": F.lit(0),
+                "outcomes": F.lit(0),
+                "ended": F.col("at"),
+                **none,
+                **sizes,
+            }
+        )
+        .select("*", *hour_of(F.col("at")))
+        .transform(_facts)
+    )
+
+
+def _facts(rows: DataFrame) -> DataFrame:
+    return rows.select(*[column.name for column in schemas.TASK_FACTS])
+
+
+TABLE: Final = Table(
+    "task_facts", Grain.HOURLY, ("tasks", "open_tasks", "brokers", "peers"), task_facts, neighbours=True
+)

@@ -1,0 +1,188 @@
+"""The job on small journals: what it makes, what it does again, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
+
+from famulus.pipeline import jobs
+from famulus.pipeline.lock import Busy, locked
+from famulus.pipeline.progress import Summary
+from famulus.pipeline.tables.table import Table
+
+Run = Callable[..., Summary]
+
+
+@pytest.fixture
+def run(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]) -> Run:
+    def once(**more: object) -> Summary:
+        return jobs.run(spark, journal.place, tables.place, registry=toys, **more)  # type: ignore[arg-type]
+
+    return once
+
+
+def hours_of(summary: Summary) -> dict[str, int]:
+    return {each.table: each.hours for each in summary.tables}
+
+
+def test_tables_are_made_and_a_second_run_has_nothing_to_do(run: Run, journal: Journal, tables: Tables) -> None:
+    for hour in range(3):
+        journal.write(journal.tasks(hour, 100 * hour), 1)
+    first = run()
+    made = tables.all()
+    assert len(made["toy_tasks"]) == 90
+    assert made["toy_services"] == [{"service": f"s{n}", "tasks": 30, "events": 0} for n in range(3)]
+    assert tables.files() == [
+        "toy_services/part-00.parquet",
+        *(f"toy_tasks/date=2026-11-15/hour={hour}/part-00.parquet" for hour in ("08", "09", "10")),
+    ]
+    assert (first.files_new, first.rows_new, first.state) == (3, 90, 1)
+    second = run()
+    assert (second.files_new, second.tables, second.state) == (0, (), 1)
+    again = run(again=True)
+    assert hours_of(again) == {"toy_tasks": 5, "toy_services": 0}
+    assert tables.all() == made
+
+
+def test_a_file_touches_its_hour_and_the_neighbours(run: Run, journal: Journal, tables: Tables) -> None:
+    for hour in range(6):
+        journal.write(journal.tasks(hour, 100 * hour), 1)
+    run()
+    written = {path: (tables.folder / path).stat().st_mtime_ns for path in tables.files()}
+    # Two attempts: one in the hour before, which had been done, and the one that ended it.
+    journal.write([journal.task(7, EIGHT + 3 * HOUR_US)], 2)
+    assert hours_of(run()) == {"toy_tasks": 3, "toy_services": 0}
+    changed = [path for path in tables.files() if written.get(path) != (tables.folder / path).stat().st_mtime_ns]
+    assert [path[26:33] for path in changed if "toy_tasks" in path] == ["hour=10", "hour=11", "hour=12"]
+
+
+def test_a_late_file_gives_what_one_run_over_all_would_have_given(run: Run, journal: Journal, tables: Tables) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+    journal.write(journal.tasks(1, 100), 1)
+    run()
+    journal.write([journal.task(100, EIGHT + 60_000_000)], 2)  # the first attempt of what ended an hour later
+    run()
+    rows = {row["message_id"]: row["attempts"] for row in tables.rows("toy_tasks")}
+    assert (rows["m000100"], len(rows)) == (2, 60)
+    made = tables.all()
+    run(again=True)
+    assert tables.all() == made
+
+
+def test_compaction_does_nothing_again(run: Run, journal: Journal, tables: Tables) -> None:
+    rows = journal.tasks(0, 0)
+    old = [journal.write(rows[:10], 1), journal.write(rows[10:], 2)]
+    run()
+    made = tables.all()
+    journal.write(rows, 1, last=2)
+    both = run()
+    old[0].unlink()
+    old[1].unlink()
+    after = run()
+    assert (both.files, both.files_same, both.tables, after.tables) == (1, 1, (), ())
+    assert (after.files_expired, tables.all()) == (0, made)
+
+
+def test_compaction_with_a_file_that_nobody_had_seen(run: Run, journal: Journal, tables: Tables) -> None:
+    rows = journal.tasks(0, 0)
+    seen = journal.write(rows[:10], 1)
+    run()
+    journal.write(rows, 1, last=2)
+    seen.unlink()
+    assert hours_of(run())["toy_tasks"] == 3
+    assert len(tables.rows("toy_tasks")) == 30
+
+
+def test_what_the_journal_forgot_the_tables_keep(run: Run, journal: Journal, tables: Tables) -> None:
+    old = journal.write(journal.tasks(0, 0), 1)
+    for hour in (1, 2):
+        journal.write(journal.tasks(hour, 100 * hour), 1)
+    run()
+    made = tables.rows("toy_tasks")
+    old.unlink()
+    assert run().files_expired == 1
+    late = journal.write([journal.task(999, EIGHT + 5)], 7)
+    summary = run()
+    assert summary.late == (str(late.relative_to(journal.folder)),)
+    assert tables.rows("toy_tasks") == made
+    journal.write([journal.task(998, EIGHT + HOUR_US + 5)], 7)
+    run()
+    assert len(tables.rows("toy_tasks")) == len(made) + 1
+
+
+def test_an_hour_with_many_rows_is_cut(run: Run, journal: Journal, tables: Tables) -> None:
+    journal.write(journal.tasks(0, 0, 30), 1)
+    journal.write(journal.tasks(2, 100, 3), 1)
+    run(rows_per_file=10)
+    folder = "toy_tasks/date=2026-11-15/hour=08"
+    assert [each for each in tables.files() if folder in each] == [f"{folder}/part-0{n}.parquet" for n in range(3)]
+    made = tables.rows("toy_tasks")
+    # More parts than before, and never fewer.
+    journal.write(journal.tasks(0, 500, 30), 2)
+    run(rows_per_file=10)
+    assert len([each for each in tables.files() if folder in each]) == 6
+    run(again=True)
+    assert len([each for each in tables.files() if folder in each]) == 6
+    assert len(tables.rows("toy_tasks")) == len(made) + 30
+
+
+def test_an_hour_without_rows_has_a_file(run: Run, journal: Journal, tables: Tables) -> None:
+    """What ended an hour later is in that hour's file alone."""
+    journal.write([journal.task(1, EIGHT + 1)], 1)
+    journal.write([journal.task(1, EIGHT + HOUR_US + 1)], 1)
+    run()
+    assert [each[26:] for each in tables.files()[1:]] == ["hour=08/part-00.parquet", "hour=09/part-00.parquet"]
+    (row,) = tables.rows("toy_tasks")
+    assert row["attempts"] == 2
+
+
+def test_a_new_table_is_made_of_everything(run: Run, journal: Journal, tables: Tables, toys: list[Table]) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+    services = toys.pop()
+    run()
+    assert set(tables.all()) == {"toy_tasks"}
+    toys.append(services)
+    assert hours_of(run()) == {"toy_services": 0}
+    assert len(tables.rows("toy_services")) == 3
+
+
+def test_what_a_dead_run_left_is_removed(run: Run, journal: Journal, tables: Tables) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+    left = tables.folder / "_staging" / "toy_tasks" / "date=2026-11-15"
+    left.mkdir(parents=True)
+    (left / "half.parquet").write_bytes(b"PAR1")
+    run()
+    assert not (tables.folder / "_staging").exists()
+    assert len(tables.rows("toy_tasks")) == 30
+
+
+def test_two_runs_do_not_meet(run: Run, journal: Journal, tables: Tables) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+    with locked(tables.place), pytest.raises(Busy, match=r"in use by another run of the pipeline \(process \d+ on"):
+        run()
+    assert run().state == 1
+
+
+def test_brokers_with_strange_names(run: Run, journal: Journal, tables: Tables) -> None:
+    for number, broker in enumerate(("b.1", "b_2", "a b", "ä{*}?", "50%")):
+        journal.write(journal.tasks(0, 100 * number, 3), 1, broker=broker)
+    run()
+    assert len(tables.rows("toy_tasks")) == 15
+
+
+def test_duckdb_and_pandas_read_the_tables(run: Run, journal: Journal, tables: Tables) -> None:
+    import duckdb
+    import pandas as pd
+
+    journal.write(journal.tasks(0, 0), 1)
+    journal.write(journal.tasks(5, 100), 1)
+    run()
+    with duckdb.connect() as db:
+        pattern = f"{tables.folder}/toy_tasks/**/*.parquet"
+        counted = db.execute(f"select hour, count(*) from '{pattern}' group by hour order by hour").fetchall()
+    assert [(int(hour), count) for hour, count in counted] == [(8, 30), (13, 30)]
+    frame = pd.read_parquet(tables.folder / "toy_tasks")
+    assert (len(frame), str(frame["ended"].dt.tz)) == (60, "UTC")

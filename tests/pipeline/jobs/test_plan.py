@@ -1,0 +1,105 @@
+"""What a run decides to do, without files and without Spark."""
+
+from __future__ import annotations
+
+import pytest
+from tests.pipeline.jobs.conftest import EIGHT, HOUR_US
+
+from famulus.journal.files import JournalFile, hour_of
+from famulus.pipeline import plan
+from famulus.pipeline.place import Found
+from famulus.pipeline.source import Bad, Sound
+from famulus.pipeline.state import Done, State
+from famulus.pipeline.tables.table import Grain, Table
+
+HOURLY = Table("hourly", Grain.HOURLY, ("tasks",), lambda tasks: tasks)
+WIDE = Table("wide", Grain.HOURLY, ("tasks", "workers"), lambda tasks, workers: tasks, neighbours=True)
+WHOLE = Table("whole", Grain.WHOLE, ("hourly",), lambda hourly: hourly)
+TABLES = (HOURLY, WIDE, WHOLE)
+DIGESTS = {table.name: "d" for table in TABLES}
+EIGHT_O_CLOCK = EIGHT // HOUR_US
+
+
+def sound(hour: int, first: int, last: int | None = None, *, rows: int = 10, table: str = "tasks") -> Sound:
+    file = JournalFile(table, *hour_of(EIGHT + hour * HOUR_US), "b1", "ab", first, first if last is None else last)
+    return Sound(file, 100 * rows, rows)
+
+
+def known(*files: Sound, frozen: tuple[int, ...] = ()) -> State:
+    done = tuple(Done(each.path, each.bytes, each.rows) for each in files)
+    return State(number=1, files=done, frozen=frozen, tables=DIGESTS)
+
+
+def make(state: State, *files: Sound, bad: tuple[Bad, ...] = ()) -> plan.Plan:
+    return plan.make(state, plan.Sight(files, bad), TABLES, DIGESTS, again=False)
+
+
+def relative(planned: plan.Plan, name: str) -> list[int]:
+    return sorted(hour - EIGHT_O_CLOCK for hour in planned.hourly[name])
+
+
+def test_a_new_file_touches_the_tables_that_are_made_of_it() -> None:
+    planned = make(known(sound(0, 1)), sound(0, 1), sound(5, 1), sound(9, 1, table="workers"))
+    assert relative(planned, "hourly") == [5]
+    assert relative(planned, "wide") == [4, 5, 6, 8, 9, 10]
+    assert planned.whole == ("whole",)
+
+
+def test_nothing_new_is_nothing_to_do() -> None:
+    assert make(known(sound(0, 1)), sound(0, 1)).is_empty
+
+
+def test_a_file_of_another_size_is_another_file() -> None:
+    assert relative(make(known(sound(0, 1)), sound(0, 1, rows=11)), "hourly") == [0]
+
+
+@pytest.mark.parametrize(("rows", "again"), [(20, []), (21, [0])])
+def test_a_compacted_file_is_the_same_if_it_has_as_many_rows(rows: int, again: list[int]) -> None:
+    planned = make(known(sound(0, 1), sound(0, 2)), sound(0, 1, 2, rows=rows))
+    assert relative(planned, "hourly") == again
+    assert (len(planned.same), planned.expired) == (0 if again else 1, ())
+
+
+def test_a_file_that_is_gone_freezes_its_hour() -> None:
+    planned = make(known(sound(0, 1), sound(0, 2)), sound(0, 2))
+    assert (planned.is_empty, planned.frozen, len(planned.expired)) == (True, frozenset({EIGHT_O_CLOCK}), 1)
+    planned = make(known(sound(1, 1), frozen=(EIGHT_O_CLOCK,)), sound(1, 1), sound(0, 3))
+    assert (relative(planned, "hourly"), relative(planned, "wide"), len(planned.late)) == ([], [-1, 1], 1)
+
+
+def test_a_file_that_was_read_and_cannot_be_read_now_is_not_gone() -> None:
+    was = sound(0, 1)
+    bad = Bad(was.path, 3, "truncated", "cut off")
+    planned = make(known(was), bad=(bad,))
+    assert (planned.is_empty, planned.expired) == (True, ())
+    assert plan.after(known(was), plan.Sight((), (bad,)), planned, DIGESTS).files == known(was).files
+
+
+def test_a_table_with_other_columns_is_made_for_all_hours() -> None:
+    state = known(sound(0, 1), sound(1, 1))
+    digests = DIGESTS | {"hourly": "other"}
+    planned = plan.make(state, plan.Sight((sound(0, 1), sound(1, 1)), ()), TABLES, digests, again=False)
+    assert (relative(planned, "hourly"), relative(planned, "wide")) == ([0, 1], [])
+
+
+def test_a_bad_compacted_file_does_not_hide_what_it_was_made_of() -> None:
+    files = (sound(0, 1), sound(0, 2), sound(0, 1, 2, rows=20))
+    verdicts: dict[str, Sound | Bad] = {each.path: each for each in files}
+    verdicts[files[2].path] = Bad(files[2].path, 5, "truncated", "cut off")
+    found = [Found(each.path, each.bytes, 0) for each in files]
+    sight = plan.look(found, State(), lambda unknown: [verdicts[each.path] for each in unknown])
+    assert sight.sound == files[:2]
+    assert [each.kind for each in sight.bad] == ["truncated"]
+
+
+def test_only_what_was_asked_for_and_what_is_known() -> None:
+    state = State(files=(Done(sound(0, 1).path, 1, 1),), bad=(sound(0, 2).path,))
+    found = [Found(each.path, 1, 0) for each in (sound(0, 1), sound(0, 2), sound(0, 3), sound(0, 4), sound(0, 5, 6))]
+    paths = [each.path for each in plan.admitted(found, state, [sound(0, 4).path])]
+    assert paths == [found[0].path, found[1].path, found[3].path, found[4].path]
+    assert plan.admitted(found, state, None) == found
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(0, 1), (10, 1), (11, 2), (55, 6), (61, 10), (601, 60), (10**9, 60)])
+def test_parts_are_whole_minutes(rows: int, parts: int) -> None:
+    assert plan.parts_of(rows, 10) == parts

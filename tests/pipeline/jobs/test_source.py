@@ -1,0 +1,151 @@
+"""Files of the journal that are not what they seem: each is named, left out, and tried again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.jobs.conftest import Journal, Tables
+
+from famulus.journal import schema
+from famulus.pipeline import jobs, source
+from famulus.pipeline.place import Found, Place, PlaceError
+from famulus.pipeline.source import Bad, EmptyJournal, Sound
+from famulus.pipeline.tables.table import Table
+
+
+def verdict(journal: Journal, path: Path) -> Sound | Bad:
+    return source.check(journal.place, Found(str(path.relative_to(journal.folder)), path.stat().st_size, 0))
+
+
+def test_a_sound_file_says_how_many_rows_it_has(journal: Journal) -> None:
+    checked = verdict(journal, journal.write(journal.tasks(0, 0, 7), 1))
+    assert isinstance(checked, Sound)
+    assert checked.rows == 7
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def foreign(path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), path)
+
+
+def newer(path: Path) -> None:
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, schema.VERSION_KEY.encode(): b"99"}), path)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def text(path: Path) -> None:
+    path.write_text("not Parquet at all, but long enough to have an end")
+
+
+def without_a_column(path: Path) -> None:
+    table = pq.read_table(path).drop_columns(["service"])
+    pq.write_table(table, path)
+
+
+def other_types(path: Path) -> None:
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("ticket")
+    pq.write_table(table.set_column(at, "ticket", pa.array(["x"] * table.num_rows)), path)
+
+
+SPOILED = [
+    (cut_off, "truncated", "no whole Parquet file"),
+    (text, "truncated", "no whole Parquet file"),
+    (empty, "empty", "the file is empty"),
+    (foreign, "foreign", "not written by Famulus as a file of tasks"),
+    (without_a_column, "foreign", "lacks the column service"),
+    (other_types, "foreign", "column ticket is of type string"),
+    (newer, "newer", "version 99 of the journal, this pipeline knows 1"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "kind", "reason"), SPOILED)
+def test_a_bad_file_is_known_before_spark_sees_it(journal: Journal, spoil: object, kind: str, reason: str) -> None:
+    path = journal.write(journal.tasks(0, 0), 1)
+    spoil(path)  # type: ignore[operator]
+    checked = verdict(journal, path)
+    assert isinstance(checked, Bad)
+    assert (checked.kind, reason in checked.reason) == (kind, True), checked
+
+
+def test_a_file_of_an_older_version_may_lack_a_column(journal: Journal) -> None:
+    path = journal.write(journal.tasks(0, 0), 1)
+    without_a_column(path)
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, schema.VERSION_KEY.encode(): b"0"}), path)
+    assert isinstance(verdict(journal, path), Sound)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(journal: Journal) -> None:
+    path = journal.write(journal.tasks(0, 0), 1)
+    path.chmod(0)
+    checked = verdict(journal, path)
+    assert isinstance(checked, Bad)
+    assert checked.kind == "forbidden"
+
+
+def test_bad_files_stop_nothing_and_are_tried_again(
+    spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]
+) -> None:
+    sound = journal.write(journal.tasks(0, 0), 1)
+    paths = [journal.write(journal.tasks(0, 100 * (n + 1)), n + 2) for n in range(len(SPOILED))]
+    whole = paths[0].read_bytes()
+    for path, (spoil, _, _) in zip(paths, SPOILED, strict=True):
+        spoil(path)
+    (sound.parent / "notes.txt").write_text("somebody else's")
+    (sound.parent / ".b1-ab12-00000099.parquet.tmp").write_bytes(b"not finished")
+    first = jobs.run(spark, journal.place, tables.place, registry=toys)
+    assert [each.kind for each in first.bad] == [kind for _, kind, _ in SPOILED]
+    assert len(tables.rows("toy_tasks")) == 30
+    second = jobs.run(spark, journal.place, tables.place, registry=toys)
+    assert (second.bad, second.tables, second.state) == (first.bad, (), first.state)
+    paths[0].write_bytes(whole)
+    third = jobs.run(spark, journal.place, tables.place, registry=toys)
+    assert len(third.bad) == len(SPOILED) - 1
+    assert len(tables.rows("toy_tasks")) == 60
+
+
+def test_a_journal_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PlaceError, match=r"there is no journal at .*nowhere") as caught:
+        source.found_in(Place(tmp_path / "nowhere"))
+    assert caught.value.exit_code == 2
+
+
+def test_a_journal_that_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    with pytest.raises(EmptyJournal, match="is empty: no broker has written to it yet") as caught:
+        source.found_in(Place(tmp_path))
+    assert caught.value.exit_code == 3
+
+
+def test_a_folder_that_may_not_be_read(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+
+    def refuse(_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("famulus.pipeline.place.os.scandir", refuse)
+    with pytest.raises(PlaceError, match=r"journal/tasks cannot be read: Permission denied"):
+        source.found_in(journal.place)
+
+
+def test_a_place_by_its_uri(journal: Journal) -> None:
+    path = journal.write(journal.tasks(0, 0), 1)
+    place = Place(f"file://{journal.folder}")
+    assert list(source.found_in(place)) == [str(path.relative_to(journal.folder))]
+    assert place.uri("x") == f"file://{journal.folder}/x"
+    with pytest.raises(PlaceError, match="cannot be reached"):
+        Place("nosuch://store/journal")

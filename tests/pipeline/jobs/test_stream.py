@@ -1,0 +1,102 @@
+"""Following a journal gives the tables that a single run gives."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.jobs.conftest import EIGHT, Journal, Tables
+
+from famulus.pipeline import jobs
+from famulus.pipeline.lock import Busy, locked
+from famulus.pipeline.place import Place
+from famulus.pipeline.progress import Summary
+from famulus.pipeline.stream import CHECKPOINT, Follower
+from famulus.pipeline.tables.table import Table
+
+
+def once(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]) -> list[Summary]:
+    told: list[Summary] = []
+    follower = Follower(spark, journal.place, tables.place, registry=toys, done=told.append, files_max=2)
+    follower.follow(every_s=0.2, once=True, stop=threading.Event())
+    return told
+
+
+def test_a_journal_in_pieces_gives_the_same_tables(
+    spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table], tmp_path: Path
+) -> None:
+    # An hour before the last attempt, another one: a neighbour that comes before, and one that comes after.
+    journal.write(journal.tasks(1, 0), 1, broker="b.1")
+    assert len(once(spark, journal, tables, toys)) == 2
+    late = journal.write([journal.task(0, EIGHT)], 1)
+    bad = journal.write(journal.tasks(2, 200), 1)
+    whole = bad.read_bytes()
+    bad.write_bytes(whole[:-9])
+    for hour in (3, 4):
+        journal.write(journal.tasks(hour, hour * 100), 1)
+    told = once(spark, journal, tables, toys)
+    assert [each.files_new for each in told if each.files_new] == [1, 2]
+    assert [each.kind for each in told[-1].bad] == ["truncated"]
+    bad.write_bytes(whole)
+    assert once(spark, journal, tables, toys)[0].files_new == 1  # without a new file
+    assert once(spark, journal, tables, toys)[-1].tables == ()
+    other = Tables(tmp_path / "other")
+    jobs.run(spark, journal.place, other.place, registry=toys)
+    assert tables.all() == other.all()
+    assert len(tables.rows("toy_tasks")) == 120
+    assert late.exists()
+
+
+def test_tables_that_were_removed_are_made_anew(
+    spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]
+) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+    once(spark, journal, tables, toys)
+    made = tables.all()
+    for path in sorted(tables.folder.rglob("state-*.json")):
+        path.unlink()
+    (tables.folder / "toy_services" / "part-00.parquet").unlink()
+    assert (tables.folder / CHECKPOINT).exists()
+    once(spark, journal, tables, toys)
+    assert tables.all() == made
+
+
+def test_files_that_come_while_it_follows(
+    spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]
+) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+    stop = threading.Event()
+    rows: list[int] = []
+
+    def done(summary: Summary) -> None:
+        rows.append(summary.rows_new)
+        if sum(rows) == 30:
+            journal.write(journal.tasks(1, 100), 1)
+        elif sum(rows) == 60:
+            stop.set()
+
+    follower = Follower(spark, Place(journal.folder), tables.place, registry=toys, done=done)
+    # If nothing came it would go on for ever; the test's own time limit ends that.
+    follower.follow(every_s=0.2, once=False, stop=stop)
+    assert len(tables.rows("toy_tasks")) == 60
+
+
+def test_what_stops_the_job_stops_the_stream_with_the_same_error(
+    spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]
+) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+    began = time.monotonic()
+    held = locked(tables.place)
+
+    def done(_: Summary) -> None:
+        # From the first look on, another run has the tables.
+        held.__enter__()
+
+    follower = Follower(spark, journal.place, tables.place, registry=toys, done=done)
+    with pytest.raises(Busy):
+        follower.follow(every_s=0.2, once=False, stop=threading.Event())
+    held.__exit__(None, None, None)
+    assert time.monotonic() - began < 100

@@ -1,0 +1,294 @@
+"""The report, made of tables with a few rows each."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from famulus.journal.arrow import TYPES
+from famulus.journal.schema import Kind
+from famulus.pipeline import report, schemas
+from famulus.pipeline.report.page import SECTIONS
+from famulus.pipeline.schemas import More
+
+START = datetime(2026, 3, 2, 8, tzinfo=UTC)
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&%{x}"
+
+ARROW: dict[Any, pa.DataType] = {
+    **TYPES,
+    More.DOUBLE: pa.float64(),
+    More.DATE: pa.date32(),
+    More.HISTOGRAM: pa.list_(pa.struct([("bucket", pa.int32()), ("count", pa.int64())])),
+    More.TEXTS: pa.list_(pa.string()),
+    More.ARRIVALS: pa.list_(
+        pa.struct([("broker", pa.string()), ("at", TYPES[Kind.INSTANT]), ("delay_ms", pa.int64())])
+    ),
+}
+#: What a column holds that a test does not care about.
+PLAIN: dict[Any, Any] = {
+    Kind.TEXT: "some",
+    Kind.INT: 1,
+    Kind.LONG: 1,
+    Kind.BOOL: True,
+    Kind.INSTANT: START,
+    More.DOUBLE: 0.5,
+    More.DATE: START.date(),
+    More.HISTOGRAM: [{"bucket": 270, "count": 60}, {"bucket": 300, "count": 1}],
+    More.TEXTS: ["some"],
+    More.ARRIVALS: [{"broker": "alfa", "at": START, "delay_ms": 0}],
+}
+
+Put = Callable[..., None]
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Put:
+    """Writes a table as the jobs do; whatever a row does not name is something plain."""
+
+    def write(name: str, *rows: dict[str, Any]) -> None:
+        columns = [column for column in schemas.TABLES[name] if column.name not in ("date", "hour")]
+        schema = pa.schema([(column.name, ARROW[column.kind]) for column in columns])
+        full = [{column.name: row.get(column.name, PLAIN[column.kind]) for column in columns} for row in rows]
+        folder = tmp_path / "tables" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(full, schema=schema), folder / "part-00.parquet")
+
+    return write
+
+
+def made(tmp_path: Path) -> str:
+    return report.write(tmp_path / "tables", tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def minutes(service: str = "echo", count: int = 30, **more: Any) -> list[dict[str, Any]]:
+    counts = {"tasks": 61, "ok": 60, "errors": 1, "rejected": 0, "unknown": 0, "retries": 0}
+    return [
+        {"minute": START + timedelta(minutes=number), "service": service, "broker": "alfa", **counts, **more}
+        for number in range(count)
+    ]
+
+
+class Page(HTMLParser):
+    """What a browser would make of it: which elements there are, and what they would load."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+        self.handlers: list[str] = []
+        self.ids: list[str] = []
+        self.words: list[str] = []
+        self.specs: list[Any] = []
+        self._script: dict[str, str | None] | None = None
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "action", "srcset", "data") and not (value or "").startswith("#"):
+                self.loads.append(f"{tag} {value}")
+            if name.startswith("on"):
+                self.handlers.append(name)
+            if name == "id":
+                self.ids.append(value or "")
+        self._script = dict(attrs) if tag == "script" else None
+
+    def handle_data(self, data: str) -> None:
+        if self._script is None:
+            self.words.append(data)
+        elif self._script.get("type") == "application/json":
+            self.specs.append(json.loads(data))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._script = None
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+
+def test_no_tables_make_an_honest_page(tmp_path: Path) -> None:
+    page = Page(made(tmp_path))
+    assert "No tasks yet" in page.text
+    for words in (
+        "No findings",
+        "No tasks in this span",
+        "No worker had a task",
+        "No failovers in this span",
+        "No broker told its load",
+        "No edits of the config",
+        "nothing to size",
+        "No anomalies",
+        "The audit is empty",
+    ):
+        assert words in page.text, words
+    assert [name for name in page.ids if name in SECTIONS] == list(SECTIONS)
+    assert not page.specs
+
+
+def test_nothing_is_loaded_from_anywhere(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes())
+    source = made(tmp_path)
+    page = Page(source)
+    assert page.loads == []
+    assert "://" not in source
+    assert "default-src 'none'" in source
+    assert source.count('id="plotly"') == 1
+    packed = re.search(r'id="plotly">([^<]+)<', source)
+    assert packed is not None
+    assert b"plotly.js v" in gzip.decompress(base64.b64decode(packed[1]))[:200]
+    assert len(source) < 2_500_000
+
+
+def test_the_figures_are_those_of_the_tables(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes("echo"), *minutes("mail", tasks=122, ok=122, errors=0))
+    page = Page(made(tmp_path))
+    assert "5,490" in page.text  # 30 x (61 + 122) tasks
+    assert "99.45 %" in page.text
+    assert "2026-03-02 08:00 to 08:29 UTC" in page.text
+    rate = next(spec for spec in page.specs if spec["layout"]["yaxis"].get("title"))
+    assert [trace["name"] for trace in rate["traces"]] == ["mail", "echo"]
+    assert rate["traces"][0]["y"][0] == pytest.approx(122 / 60)
+    # Bucket 270: e to the power of 270.5/16, in nanoseconds.
+    assert "22.0 ms" in page.text or "22 ms" in page.text
+
+
+def test_an_empty_audit_is_a_good_verdict(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes())
+    put("audit")
+    assert "Every task is accounted for The audit found nothing to explain." in Page(made(tmp_path)).text
+
+
+def test_what_is_explained_does_not_spoil_the_verdict(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes())
+    put("audit", {"kind": "crash_window", "explained": True}, {"kind": "gap", "explained": True})
+    text = Page(made(tmp_path)).text
+    assert "Every task is accounted for The audit has 2 entries, and each has its explanation." in text
+
+
+def test_what_is_not_explained_is_the_headline(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes())
+    lost = {"kind": "no_outcome", "explained": False, "severity": "error", "message_id": "abc123"}
+    put("audit", {"kind": "gap", "explained": True}, lost, lost, {"kind": "two_outcomes", "explained": False})
+    text = Page(made(tmp_path)).text
+    assert "Not every task is accounted for 2 tasks have no outcome, 1 task has two outcomes." in text
+    assert "abc123" in text
+    assert "Every task is accounted for" not in text
+
+
+def test_whatever_is_said_in_names_stays_text(tmp_path: Path, put: Put) -> None:
+    """Every text of every table is hostile. The page has the tags that it has with harmless ones."""
+
+    def fill(words: str) -> None:
+        for name, columns in schemas.TABLES.items():
+            texts = {column.name: words for column in columns if column.kind is Kind.TEXT}
+            lists = {column.name: [words] for column in columns if column.kind is More.TEXTS}
+            kinds = {"kind": "worker_lost"} if name == "failovers" else {}
+            put(name, {**texts, **lists, "minute": START, **kinds})
+
+    fill("harmless")
+    plain = Page(made(tmp_path))
+    fill(HOSTILE)
+    source = made(tmp_path)
+    page = Page(source)
+    assert page.tags == plain.tags
+    assert page.handlers == page.loads == []
+    assert "<script>alert" not in source
+    assert "<img" not in source
+    assert "alert(1)" in page.text  # shown, as text
+    shown = json.dumps(page.specs)
+    assert "alert(1)" in shown
+    # Plotly reads tags in its texts, so there they are taken apart once more.
+    assert "<script" not in shown
+    assert "<img" not in shown
+
+
+def test_findings_name_the_command_that_applies_them(tmp_path: Path, put: Put) -> None:
+    value = json.dumps({"timeout_ms": 5000})
+    put("findings", {"rank": 2, "id": "f-two", "title": "Second", "key": None, "value": None},
+        {"rank": 1, "id": "f-one", "title": "First", "severity": "critical", "key": "service/echo", "value": value},
+        {"rank": 3, "id": "f-three", "title": "Third", "key": "service/mail", "value": None})  # fmt: skip
+    text = Page(made(tmp_path)).text
+    assert text.index("First") < text.index("Second") < text.index("Third")
+    assert "famulus findings apply f-one" in text
+    assert value in text
+    assert "apply f-two" not in text
+    assert "apply f-three" not in text
+    assert "service/mail" in text
+
+
+def test_a_long_span_is_put_together_into_steps(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes(count=3000))
+    page = Page(made(tmp_path))
+    rate = next(spec for spec in page.specs if spec["layout"]["yaxis"].get("title"))
+    (trace,) = rate["traces"]
+    assert 100 <= len(trace["x"]) <= 240
+    assert sum(trace["y"]) * 15 * 60 == pytest.approx(3000 * 61)
+    assert "in steps of 15 min" in page.text
+
+
+def test_many_services_are_a_few_lines_and_the_rest(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *(row for number in range(30) for row in minutes(f"s{number:02d}", 2, tasks=61 + number)))
+    page = Page(made(tmp_path))
+    rate = next(spec for spec in page.specs if spec["layout"]["yaxis"].get("title"))
+    names = [trace["name"] for trace in rate["traces"]]
+    assert names == ["s29", "s28", "s27", "s26", "s25", "s24", "s23", "all others"]
+    assert sum(sum(trace["y"]) for trace in rate["traces"]) * 60 == pytest.approx(2 * sum(61 + n for n in range(30)))
+
+
+def test_more_rows_than_one_reads_are_counted(tmp_path: Path, put: Put) -> None:
+    put("audit", *({"kind": "late_answer", "explained": True, "message_id": f"m{n:04d}"} for n in range(250)))
+    text = Page(made(tmp_path)).text
+    assert "and 150 more" in text
+    assert "m0000" in text
+    assert "m0200" not in text
+
+
+def test_minutes_of_one_kind_are_one_episode(tmp_path: Path, put: Put) -> None:
+    like = {"service": "echo", "measure": "error_share", "direction": "high", "baseline": 0.01, "tasks": 10}
+    rows = [
+        {**like, "minute": START + timedelta(minutes=number), "value": 0.5 + number / 100, "score": 20.0 + number}
+        for number in (0, 1, 2, 20)
+    ]
+    put("anomalies", *rows)
+    text = Page(made(tmp_path)).text
+    assert "2 episodes in 1 service." in text
+    assert "echo share of errors high 2026-03-02 08:00 3 52 % 1 % 22.0 30" in text
+
+
+def test_instants_without_a_zone_are_utc(tmp_path: Path) -> None:
+    """As Spark writes them unless it is told otherwise."""
+    folder = tmp_path / "tables" / "failovers"
+    folder.mkdir(parents=True)
+    naive = pa.array([datetime(2026, 3, 2, 9, 30)], pa.timestamp("ns"))  # noqa: DTZ001
+    texts = {"kind": ["worker_lost"], "lost": ["w1"], "seen_by": [["alfa"]], "services": [["echo"]]}
+    counts = {"tasks_hit": [3], "retries": [3], "unknown": [0], "recovery_s": [0.0]}
+    pq.write_table(pa.table({**texts, **counts, "seen": naive, "normal": naive}), folder / "part-00.parquet",
+                   use_deprecated_int96_timestamps=True)  # fmt: skip
+    assert "2026-03-02 09:30:00" in Page(made(tmp_path)).text
+
+
+def test_the_same_tables_make_the_same_page(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes())
+    assert made(tmp_path) == made(tmp_path)
+
+
+def test_what_is_being_written_is_not_read(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes())
+    hidden = tmp_path / "tables" / "service_minutes" / "_staging"
+    hidden.mkdir()
+    (hidden / "part-01.parquet").write_bytes(b"half")
+    (tmp_path / "tables" / "service_minutes" / ".part-02.parquet").write_bytes(b"half")
+    assert "1,830" in Page(made(tmp_path)).text
