@@ -18,6 +18,8 @@ from famulus.core.config.choice import choose
 from famulus.core.config.clock import time_ms
 from famulus.core.config.draft import Draft, Moved, check, parents_for
 from famulus.core.config.edit import Edit, SignedEdit
+from famulus.core.config.edit_set import public_key_in
+from famulus.core.config.revocation import PREFIX, values
 from famulus.core.steward.peer import Peer
 from famulus.core.steward.rights import refusal
 from famulus.core.steward.steward import Steward
@@ -225,6 +227,7 @@ class Commands:
                     "broker": signed.edit.broker,
                     "hlc": signed.edit.hlc,
                     "time_ms": time_ms(signed.edit.hlc),
+                    "void": signed.id in self._steward.edits.revocations.void,
                 }
                 for signed in self._steward.edits.history(key)
             ],
@@ -294,7 +297,7 @@ class Commands:
         if moved:
             told = {"moved": [_shown_moved(each) for each in moved]}
             raise _Refused(reasons.CONFLICT, "the config has changed since you looked", told)
-        edits = steward.edit(wish.drafts, author, self._now_ms)
+        edits = steward.edit([*wish.drafts, *self._revoking(wish.drafts)], author, self._now_ms)
         added = () if wish.dry_run else tuple(edits)
         warnings = [
             {"key": draft.key, "sentence": sentence}
@@ -311,6 +314,23 @@ class Commands:
             "warnings": warnings,
         }
         return _done(result, edits=added)
+
+    def _revoking(self, drafts: list[Draft]) -> list[Draft]:
+        """Who deletes a broker revokes its key: what it signed until now counts, and nothing else ever will."""
+        steward, edits = self._steward, self._steward.edits
+        found = []
+        for draft in drafts:
+            about = schema.subject(draft.key)
+            # Our own key signs this very edit.
+            if draft.op == "PUT" or about is None or about.kind != "broker" or about.name == steward.me.name:
+                continue
+            for signed in edits.heads(draft.key):
+                public_key, family = public_key_in(signed.edit), str(_field(signed.edit, "family"))
+                for part, value in enumerate(values(about.name, family, edits.signed_by(public_key))):
+                    key = f"{PREFIX}{public_key}/{part}"
+                    if public_key and public_key != steward.me.public_key:
+                        found.append(Draft(key, "PUT", value, parents_for(edits, key)))
+        return list({draft.key: draft for draft in found}.values())
 
     def _check_state(self, drafts: list[Draft]) -> None:
         """A disabled broker does nothing but let itself be enabled."""
@@ -334,6 +354,10 @@ def _arguments(body: bytes) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise _Refused(reasons.BAD_HEADER, "the body is not a JSON object")
     return arguments
+
+
+def _field(edit: Edit, name: str) -> object:
+    return edit.value.get(name) if isinstance(edit.value, dict) else None
 
 
 def _shown(edit: Edit) -> object:
