@@ -306,7 +306,8 @@ class Commands:
             for sentence in schema.read(schema.subject(draft.key), draft.value).warnings
         ]
         result = {
-            "edits": [signed.id for signed in edits],
+            # Those that were asked for; a revocation goes with the deletion that it belongs to.
+            "edits": [signed.id for signed in edits[: len(wish.drafts)]],
             "version": steward.edits.version + len(added),
             "digest": steward.edits.digest_with([signed.id for signed in added]),
             "seen": 0 if wish.dry_run else 1,
@@ -318,19 +319,19 @@ class Commands:
     def _revoking(self, drafts: list[Draft]) -> list[Draft]:
         """Who deletes a broker revokes its key: what it signed until now counts, and nothing else ever will."""
         steward, edits = self._steward, self._steward.edits
-        found = []
-        for draft in drafts:
-            about = schema.subject(draft.key)
-            # Our own key signs this very edit.
-            if draft.op == "PUT" or about is None or about.kind != "broker" or about.name == steward.me.name:
-                continue
-            for signed in edits.heads(draft.key):
-                public_key, family = public_key_in(signed.edit), str(_field(signed.edit, "family"))
-                for part, value in enumerate(values(about.name, family, edits.signed_by(public_key))):
+        deleted = {draft.key for draft in drafts if draft.op == "DEL" and draft.key.startswith("broker/")}
+        # Not a key that signs this very edit, nor one that a broker has who stays: a twin may be there by mistake.
+        others = [each for name, each in steward.config.brokers.items() if f"broker/{name}" not in deleted]
+        staying = {steward.me.public_key, *(broker.public_key for broker in others)}
+        found = {}
+        for signed in (head for key in sorted(deleted) for head in edits.heads(key)):
+            public_key, name = public_key_in(signed.edit), signed.edit.key.removeprefix("broker/")
+            if public_key and public_key not in staying:
+                kept = values(name, str(signed.edit.value.get("family")), edits.signed_by(public_key))
+                for part, value in enumerate(kept):
                     key = f"{PREFIX}{public_key}/{part}"
-                    if public_key and public_key != steward.me.public_key:
-                        found.append(Draft(key, "PUT", value, parents_for(edits, key)))
-        return list({draft.key: draft for draft in found}.values())
+                    found[key] = Draft(key, "PUT", value, parents_for(edits, key))
+        return list(found.values())
 
     def _check_state(self, drafts: list[Draft]) -> None:
         """A disabled broker does nothing but let itself be enabled."""
@@ -354,10 +355,6 @@ def _arguments(body: bytes) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise _Refused(reasons.BAD_HEADER, "the body is not a JSON object")
     return arguments
-
-
-def _field(edit: Edit, name: str) -> object:
-    return edit.value.get(name) if isinstance(edit.value, dict) else None
 
 
 def _shown(edit: Edit) -> object:

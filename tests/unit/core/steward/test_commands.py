@@ -361,8 +361,10 @@ def test_who_deletes_a_broker_revokes_its_key(desk: Desk) -> None:
     network, key = desk.network, desk.network.pens["b2"].public_key
     (before,) = network["b2"].edits("service/echo", {"timeout_ms": 5})
     network.settle()
+    version = desk.member.core.edits.version
     told = desk.puts("broker/b2", None)
-    assert len(told["edits"]) == 2
+    assert (len(told["edits"]), told["version"]) == (1, version + 2)
+    assert told["digest"] == desk.member.core.edits.digest
     config = desk.member.core.config
     assert config.revoked[f"{key}/0"].identity == "b2"
     assert config.revoked[f"{key}/0"].kept == (before.id[:24],)
@@ -394,7 +396,16 @@ def test_letters_of_a_broker_that_was_forgotten_are_refused(desk: Desk) -> None:
 
 def test_a_broker_that_forgets_itself_revokes_nothing(desk: Desk) -> None:
     """Its own key signs the edit."""
-    assert len(desk.puts("broker/b1", None)["edits"]) == 1
+    desk.puts("broker/b1", None)
+    assert desk.member.core.config.revoked == {}
+
+
+def test_a_key_that_another_broker_has_is_not_revoked(desk: Desk) -> None:
+    """Somebody copied a value, noticed it, and deletes the copy."""
+    desk.puts("broker/copy", broker_value(desk.network.pens["b2"]))
+    desk.puts("broker/copy", None)
+    assert desk.member.core.config.revoked == {}
+    assert "b2" in desk.member.core.config.brokers
 
 
 def test_a_revocation_belongs_to_the_family_of_the_broker(desk: Desk) -> None:
