@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -80,21 +80,21 @@ def first(brokers: Callable[..., BrokerProcess], tmp_path: Path) -> Member:
 
 
 @pytest.fixture
-def second(first: Member, brokers: Callable[..., BrokerProcess], tmp_path: Path) -> Iterator[Member]:
+def second(first: Member, brokers: Callable[..., BrokerProcess], tmp_path: Path) -> Member:
     """Another one, which joined by its key."""
     member = Member(tmp_path / "b2")
     join = ("--folder", str(member.path), "--join", f"127.0.0.1:{first.peers}", "--identity", "b2", *member.ports)
     key = famulus("broker", "--folder", str(member.path), "--show-key").stdout.strip()
     refused = famulus("broker", *join, code=2).stderr.splitlines()[-1]
     assert refused == (
-        "famulus: the network will not have this broker: not_allowed: the broker's key is not trusted here; an admin has "
-        f"to say so first: famulus broker-admin trust {key}; or join with the secret (--secret-file)"
+        "famulus: the network will not have this broker: not_allowed: the broker's key is not trusted here; an admin "
+        f"has to say so first: famulus broker-admin trust {key}; or join with the secret (--secret-file)"
     )
     first.admin("broker-admin", "trust", key, "--identity", "b2")
     network = first.admin("config", "show", "nothing")["network"]
     brokers(*join, "--network", network[:12], "--routers", "1")
     wait_until(lambda: first.brokers()["b2"]["same"] and second_knows(member), 15, "the same config at both")
-    yield member
+    return member
 
 
 def second_knows(member: Member) -> bool:
