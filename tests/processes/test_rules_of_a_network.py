@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zmq
 from tests.processes.conftest import BrokerProcess, Process, retry, wait_until
 
 from famulus import Client, Rejected
@@ -136,6 +137,22 @@ def test_a_worker_on_the_list_is_ignored_by_the_whole_family_until_it_is_cleared
     with Client(f"127.0.0.1:{first.frontend}") as client:
         retry(client, "echo")
     assert first.admin("errors", "list")["workers"] == []
+
+
+def test_a_broker_hears_news_where_its_config_tells_it_to(first: Member) -> None:
+    """A forwarder, say; here it is an XPUB, which is told of subscriptions."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    try:
+        forwarder = context.socket(zmq.XPUB)
+        port = forwarder.bind_to_random_port("tcp://127.0.0.1")
+        first.admin("config", "set", "broker/b1", f"config_sub_ports=[{port}]")
+        assert forwarder.poll(15_000), "nobody subscribes"
+        assert forwarder.recv() == b"\x01"
+        first.admin("config", "set", "broker/b1", "config_sub_ports=")
+        assert forwarder.poll(15_000), "nobody goes"
+        assert forwarder.recv() == b"\x00"
+    finally:
+        context.destroy(linger=0)
 
 
 def test_a_broker_that_was_forgotten_has_no_say_any_more(first: Member, second: Member) -> None:

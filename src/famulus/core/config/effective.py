@@ -90,7 +90,8 @@ class Effective(Struct, frozen=True):
         broker = self.brokers[identity]
         if broker.fallback_families is None:
             return self.fallback_order(broker.family)
-        return [name for name in dict.fromkeys(broker.fallback_families) if name in self.families]
+        others = (name for name in dict.fromkeys(broker.fallback_families) if name != broker.family)
+        return [name for name in others if name in self.families]
 
     def are_peers(self, one: str, other: str) -> bool:
         """Whether these brokers talk to each other: neither leaves the other one out."""
