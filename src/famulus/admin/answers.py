@@ -84,6 +84,8 @@ class PastEdit(Struct, frozen=True):
     broker: str = ""
     hlc: int = 0
     time_ms: int = 0
+    #: It does not count: its broker was forgotten before.
+    void: bool = False
 
     @property
     def said(self) -> Any:
@@ -103,8 +105,8 @@ class History(Struct, frozen=True):
 
     @property
     def heads(self) -> list[PastEdit]:
-        replaced = {parent for edit in self.edits for parent in edit.parents}
-        return [edit for edit in self.edits if edit.id not in replaced]
+        replaced = {parent for edit in self.edits if not edit.void for parent in edit.parents}
+        return [edit for edit in self.edits if edit.id not in replaced and not edit.void]
 
     def get(self, edit_id: str) -> PastEdit:
         return next(edit for edit in self.edits if edit.id == edit_id)

@@ -149,7 +149,7 @@ def history_lines(history: History) -> list[str]:
     heads = {head.id for head in history.heads}
     rows = [
         (
-            "head" if edit.id in heads else "",
+            "head" if edit.id in heads else "void" if edit.void else "",
             short(edit.id),
             instant(edit.time_ms or _time_ms(edit.hlc)),
             f"{edit.author} at {edit.broker}",

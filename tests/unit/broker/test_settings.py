@@ -30,6 +30,12 @@ def test_flags_win_over_the_file_and_none_is_no_flag(toml: Path) -> None:
     assert (settings.identity, settings.heartbeat_ms, settings.routers) == ("a", 900, 3)
 
 
+def test_what_the_family_says_is_better_than_a_default_and_less_than_the_file(toml: Path) -> None:
+    toml.write_text("heartbeat_ms = 700\n")
+    settings = load(toml, {"routers": 2}, {"heartbeat_ms": 1, "drain_ms": 5, "routers": 9})
+    assert (settings.heartbeat_ms, settings.drain_ms, settings.routers) == (700, 5, 2)
+
+
 def test_services_and_bounds(toml: Path) -> None:
     toml.write_text(
         '[default_service]\ntimeout_ms = 7\n[services."www.mydomain.com"]\ndelivery = "at_least_once"\n'

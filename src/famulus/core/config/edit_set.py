@@ -6,6 +6,7 @@ the sender: that is why sets that were given the same edits are equal, in whatev
 
 The chain of trust: the network's id is the hash of the root's public key. The root's own `broker/<identity>` edit holds
 that key and is signed with it. Any other edit names as its grant the edit that made its broker's public key known.
+What a broker signs after it was forgotten belongs here all the same, and does not count; see `revocation`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from heapq import heapify, heappop, heappush
 from famulus.core.config.buckets import Buckets
 from famulus.core.config.edit import BAD_EDIT, SIGNED_AS, Edit, SignedEdit
 from famulus.core.config.orphans import Orphans
+from famulus.core.config.revocation import PREFIX, Revocations, heads_among, revocations
 from famulus.errors import ProtocolError
 
 #: Public key, message, signature: did the owner of that key sign it? A key or signature that makes no sense is a no.
@@ -52,6 +54,10 @@ class EditSet:
         self._by_key: dict[str, list[SignedEdit]] = {}
         self._heads: dict[str, dict[str, SignedEdit]] = {}
         self._orphans = Orphans()
+        #: By the ids of edits, the public keys that signed them.
+        self._signers: dict[str, str] = {}
+        self._anybody_revoked = False
+        self._revocations: Revocations | None = None
 
     # -- growing ------------------------------------------------------------------------------------------------
 
@@ -71,11 +77,11 @@ class EditSet:
                     self._orphans.put(signed, missing)
                     waiting.append(signed)
                     continue
-                self._check(signed)
+                signer = self._check(signed)
             except ProtocolError as error:
                 refused.append(Refusal(signed.id, str(error)))
                 continue
-            self._take(signed)
+            self._take(signed, signer)
             new.append(signed)
             ready.extendleft(self._orphans.release(signed.id))
         still = dict.fromkeys(signed.id for signed in waiting if signed in self._orphans)
@@ -87,13 +93,15 @@ class EditSet:
         named = {*edit.parents, edit.grant} if edit.grant else {*edit.parents}
         return {edit_id for edit_id in named if edit_id not in self._edits}
 
-    def _check(self, signed: SignedEdit) -> None:
+    def _check(self, signed: SignedEdit) -> str:
+        """The public key that signed it."""
         edit = signed.edit
         if any(self._edits[parent].edit.key != edit.key for parent in edit.parents):
             raise _not_valid("a parent is an edit of another key")
         public_key = self._granted_key(edit) if edit.grant else _root_key(edit)
         if not self._verify(public_key, SIGNED_AS + signed.data, signed.signature):
             raise _not_valid("the signature is not that of its broker")
+        return public_key
 
     def _granted_key(self, edit: Edit) -> str:
         grant = self._edits[edit.grant].edit
@@ -102,8 +110,11 @@ class EditSet:
             raise _not_valid("its grant does not make the public key of its broker known")
         return public_key
 
-    def _take(self, signed: SignedEdit) -> None:
+    def _take(self, signed: SignedEdit, signer: str) -> None:
         key = signed.edit.key
+        self._signers[signed.id] = signer
+        self._anybody_revoked = self._anybody_revoked or key.startswith(PREFIX)
+        self._revocations = None
         self._edits[signed.id] = signed
         self._by_key.setdefault(key, []).append(signed)
         heads = self._heads.setdefault(key, {})
@@ -142,11 +153,33 @@ class EditSet:
         return self._edits.get(edit_id)
 
     def keys(self) -> list[str]:
-        return sorted(self._by_key)
+        """Those about which something that counts was said."""
+        void = self.revocations.void
+        if not void:
+            return sorted(self._by_key)
+        return sorted(key for key, edits in self._by_key.items() if any(each.id not in void for each in edits))
 
     def heads(self, key: str) -> tuple[SignedEdit, ...]:
         """The edits of this key that no other names as its parent, by their ids. More than one is a conflict."""
-        return tuple(signed for _, signed in sorted(self._heads.get(key, {}).items()))
+        heads = self._heads.get(key, {})
+        void = self.revocations.void
+        if void and any(signed.id in void for signed in self._by_key.get(key, ())):
+            heads = heads_among(self._by_key[key], void)
+        return tuple(signed for _, signed in sorted(heads.items()))
+
+    @property
+    def revocations(self) -> Revocations:
+        """Whose edits do not count any more, and which these are."""
+        if self._revocations is None:
+            # Most networks never forget anybody.
+            found = revocations(self._edits, self._signers) if self._anybody_revoked else Revocations()
+            self._revocations = found
+        return self._revocations
+
+    def signed_by(self, public_key: str) -> list[str]:
+        """The ids of the edits under this key that count."""
+        void = self.revocations.void
+        return [each for each, signer in self._signers.items() if signer == public_key and each not in void]
 
     def history(self, key: str) -> list[SignedEdit]:
         """All edits of this key: each after its parents, else by their clocks, so alike on every broker."""

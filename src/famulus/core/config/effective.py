@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -17,8 +17,11 @@ from famulus.core.config import schema
 from famulus.core.config.choice import choose
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
-from famulus.core.config.schema import Admin, Broker, BrokerState, Family, State, TrustedKey
+from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Revoked, State, TrustedKey
 from famulus.core.delivery import ServicePolicy
+
+#: Of edits that do not count, so many are listed.
+VOID_TOLD_MAX: Final = 50
 
 
 class Head(Struct, frozen=True):
@@ -59,6 +62,8 @@ class Effective(Struct, frozen=True):
     admins: dict[str, dict[str, Admin]]
     #: Public keys of brokers that may join without the secret.
     trusted_keys: dict[str, TrustedKey]
+    #: Brokers that were forgotten, by the names of their keys in the config.
+    revoked: dict[str, Revoked]
     conflicts: tuple[Conflict, ...]
     warnings: tuple[Notice, ...]
 
@@ -85,7 +90,8 @@ class Effective(Struct, frozen=True):
         broker = self.brokers[identity]
         if broker.fallback_families is None:
             return self.fallback_order(broker.family)
-        return [name for name in dict.fromkeys(broker.fallback_families) if name in self.families]
+        others = (name for name in dict.fromkeys(broker.fallback_families) if name != broker.family)
+        return [name for name in others if name in self.families]
 
     def are_peers(self, one: str, other: str) -> bool:
         """Whether these brokers talk to each other: neither leaves the other one out."""
@@ -114,21 +120,32 @@ class Effective(Struct, frozen=True):
 
 def effective(edits: EditSet) -> Effective:
     keys = edits.keys()
-    return from_heads(edits.version, edits.digest, {key: edits.heads(key) for key in keys})
+    void = [signed for each in sorted(edits.revocations.void) if (signed := edits.get(each)) is not None]
+    revoked = frozenset(edits.revocations.kept)
+    return from_heads(edits.version, edits.digest, {key: edits.heads(key) for key in keys}, revoked, void)
 
 
-def from_heads(version: int, digest: str, heads: Mapping[str, Sequence[SignedEdit]]) -> Effective:
-    """What these heads amount to, of each key at least one."""
-    reading = _Reading()
+def from_heads(
+    version: int,
+    digest: str,
+    heads: Mapping[str, Sequence[SignedEdit]],
+    revoked_keys: frozenset[str] = frozenset(),
+    void: Sequence[SignedEdit] = (),
+) -> Effective:
+    """What these heads amount to, of each key at least one; without brokers with keys that were revoked."""
+    reading = _Reading(revoked_keys)
     for key in sorted(heads):
         reading.take(key, heads[key])
+    reading.tell_of_void(void)
     return reading.result(version, digest)
 
 
 class _Reading:
     """The effective config in the making."""
 
-    def __init__(self) -> None:
+    def __init__(self, revoked_keys: frozenset[str]) -> None:
+        self._revoked_keys = revoked_keys
+        self.revoked: dict[str, Revoked] = {}
         self.families: dict[str, Family] = {}
         self.brokers: dict[str, Broker] = {}
         self.states: dict[str, State] = {}
@@ -160,7 +177,12 @@ class _Reading:
             case Family():
                 self.families[about.name] = value
             case Broker():
-                self.brokers[about.name] = value
+                if value.public_key in self._revoked_keys:
+                    self._flag(f"broker/{about.name}", "its key was revoked when it was forgotten; it needs a new one")
+                else:
+                    self.brokers[about.name] = value
+            case Revoked():
+                self.revoked[about.name] = value
             case BrokerState():
                 self.states[about.name] = value.state
                 self.wishes.append(about.name)
@@ -170,6 +192,16 @@ class _Reading:
                 self.admins.setdefault(about.family, {})[about.name] = value
             case TrustedKey():
                 self.trusted_keys[about.name] = value
+
+    def tell_of_void(self, void: Sequence[SignedEdit]) -> None:
+        for signed in void[:VOID_TOLD_MAX]:
+            sentence = f"edit {signed.id[:8]} at broker {signed.edit.broker!r} does not count: it was forgotten before"
+            self._flag(signed.edit.key, sentence)
+        if len(void) > VOID_TOLD_MAX:
+            more = len(void) - VOID_TOLD_MAX
+            self._flag(
+                void[VOID_TOLD_MAX].edit.key, f"and {more} more edits of brokers that were forgotten do not count"
+            )
 
     def result(self, version: int, digest: str) -> Effective:
         self._flag_dangling()
@@ -184,6 +216,7 @@ class _Reading:
             services=self.services,
             admins=self.admins,
             trusted_keys=self.trusted_keys,
+            revoked=self.revoked,
             conflicts=tuple(self.conflicts),
             warnings=tuple(self.warnings),
         )

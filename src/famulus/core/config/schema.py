@@ -8,6 +8,7 @@
 | `service/<name>`           | `ServicePolicy`                                                              |
 | `admin/<family>/<name>`    | `Admin`: the hash of the password. The name has no slash, the family may     |
 | `trusted_key/<public key>` | `TrustedKey`: a broker with this key may join without the secret             |
+| `revoked/<public key>/<n>` | `Revoked`: a broker that was forgotten, and which of its edits still count   |
 
 Other keys and other fields may come from a newer version of Famulus: they are kept in their edits and ignored here.
 """
@@ -93,7 +94,14 @@ class TrustedKey(Struct, frozen=True):
     identity: Annotated[str, Meta(max_length=limits.NAME_CHARS_MAX)] = ""
 
 
-Value = Family | Broker | BrokerState | ServicePolicy | Admin | TrustedKey
+class Revoked(Struct, frozen=True):
+    identity: _Name
+    family: _Name
+    #: The beginnings of the ids of its edits that were known when it was forgotten.
+    kept: tuple[str, ...] = ()
+
+
+Value = Family | Broker | BrokerState | ServicePolicy | Admin | TrustedKey | Revoked
 
 KINDS: Final[dict[str, type[Value]]] = {
     "family": Family,
@@ -102,6 +110,7 @@ KINDS: Final[dict[str, type[Value]]] = {
     "service": ServicePolicy,
     "admin": Admin,
     "trusted_key": TrustedKey,
+    "revoked": Revoked,
 }
 
 

@@ -18,6 +18,8 @@ from famulus.core.config.choice import choose
 from famulus.core.config.clock import time_ms
 from famulus.core.config.draft import Draft, Moved, check, parents_for
 from famulus.core.config.edit import Edit, SignedEdit
+from famulus.core.config.edit_set import public_key_in
+from famulus.core.config.revocation import PREFIX, values
 from famulus.core.steward.peer import Peer
 from famulus.core.steward.rights import refusal
 from famulus.core.steward.steward import Steward
@@ -225,6 +227,7 @@ class Commands:
                     "broker": signed.edit.broker,
                     "hlc": signed.edit.hlc,
                     "time_ms": time_ms(signed.edit.hlc),
+                    "void": signed.id in self._steward.edits.revocations.void,
                 }
                 for signed in self._steward.edits.history(key)
             ],
@@ -294,7 +297,7 @@ class Commands:
         if moved:
             told = {"moved": [_shown_moved(each) for each in moved]}
             raise _Refused(reasons.CONFLICT, "the config has changed since you looked", told)
-        edits = steward.edit(wish.drafts, author, self._now_ms)
+        edits = steward.edit([*wish.drafts, *self._revoking(wish.drafts)], author, self._now_ms)
         added = () if wish.dry_run else tuple(edits)
         warnings = [
             {"key": draft.key, "sentence": sentence}
@@ -303,7 +306,8 @@ class Commands:
             for sentence in schema.read(schema.subject(draft.key), draft.value).warnings
         ]
         result = {
-            "edits": [signed.id for signed in edits],
+            # Those that were asked for; a revocation goes with the deletion that it belongs to.
+            "edits": [signed.id for signed in edits[: len(wish.drafts)]],
             "version": steward.edits.version + len(added),
             "digest": steward.edits.digest_with([signed.id for signed in added]),
             "seen": 0 if wish.dry_run else 1,
@@ -311,6 +315,23 @@ class Commands:
             "warnings": warnings,
         }
         return _done(result, edits=added)
+
+    def _revoking(self, drafts: list[Draft]) -> list[Draft]:
+        """Who deletes a broker revokes its key: what it signed until now counts, and nothing else ever will."""
+        steward, edits = self._steward, self._steward.edits
+        deleted = {draft.key for draft in drafts if draft.op == "DEL" and draft.key.startswith("broker/")}
+        # Not a key that signs this very edit, nor one that a broker has who stays: a twin may be there by mistake.
+        others = [each for name, each in steward.config.brokers.items() if f"broker/{name}" not in deleted]
+        staying = {steward.me.public_key, *(broker.public_key for broker in others)}
+        found = {}
+        for signed in (head for key in sorted(deleted) for head in edits.heads(key)):
+            public_key, name = public_key_in(signed.edit), signed.edit.key.removeprefix("broker/")
+            if public_key and public_key not in staying:
+                kept = values(name, str(signed.edit.value.get("family")), edits.signed_by(public_key))
+                for part, value in enumerate(kept):
+                    key = f"{PREFIX}{public_key}/{part}"
+                    found[key] = Draft(key, "PUT", value, parents_for(edits, key))
+        return list(found.values())
 
     def _check_state(self, drafts: list[Draft]) -> None:
         """A disabled broker does nothing but let itself be enabled."""

@@ -32,9 +32,11 @@ def touched_families(config: Effective, draft: Draft) -> set[str]:
         families = {broker.family} if broker is not None else set()
         wished = draft.value.get("family") if about.kind == "broker" and isinstance(draft.value, dict) else None
         return families | {wished} if isinstance(wished, str) else families
-    if about.kind == "trusted_key":
-        trusted = config.trusted_keys.get(about.name)
-        families = {trusted.family} if trusted is not None else set()
+    if about.kind in ("trusted_key", "revoked"):
+        known = config.trusted_keys.get(about.name) or config.revoked.get(about.name)
+        public_key = about.name.partition("/")[0]
+        families = {each.family for each in config.brokers.values() if each.public_key == public_key}
+        families |= {known.family} if known is not None else set()
         wished = draft.value.get("family") if isinstance(draft.value, dict) else None
         return families | {wished} if isinstance(wished, str) else families
     return set()

@@ -270,7 +270,7 @@ def test_a_broker_falls_back_where_it_says_or_else_where_its_family_does(settled
     for name in ("b", "c"):
         settled.put(f"family/{name}", {})
     settled.put("family/a", {"fallback_families": ["b"]}, settled.edits.heads("family/a"))
-    add_broker(settled, "b3", fallback_families=["c", "nobody", "c"])
+    add_broker(settled, "b3", fallback_families=["c", "nobody", "c", "a"])
     add_broker(settled, "b4", fallback_families=[])
     config = read(settled)
     assert config.fallbacks_of("b2") == ["b"]

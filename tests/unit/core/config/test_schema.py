@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from famulus.core.config import schema
-from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Subject, Value, View
+from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Revoked, Subject, TrustedKey, Value, View
 from famulus.core.delivery import ServicePolicy
 
 
@@ -57,6 +57,16 @@ BROKER = {"family": "a", "host": "b1.example", "public_key": "ab"}
         ("broker_state/b1", {"state": "draining"}, BrokerState("draining")),
         ("service/x", {"max_attempts": 5, "delivery": "at_least_once"}, ServicePolicy("at_least_once", max_attempts=5)),
         ("admin/a/ann", {"hash": "scrypt..."}, Admin("scrypt...")),
+        ("broker/b1", {**BROKER, "peers": ["b2"]}, Broker("a", "b1.example", "ab", peers=("b2",))),
+        ("broker/b1", {**BROKER, "config_sub_ports": [1, 2]}, Broker("a", "b1.example", "ab", config_sub_ports=(1, 2))),
+        (
+            "broker/b1",
+            {**BROKER, "default_heartbeat_interval": 50, "fallback_families": [], "error_workers": ["w"]},
+            Broker("a", "b1.example", "ab", default_heartbeat_interval=50, fallback_families=(), error_workers=("w",)),
+        ),
+        ("family/a", {"error_workers": ["w1"]}, Family(error_workers=("w1",))),
+        ("trusted_key/ab", {"family": "a", "identity": "b2"}, TrustedKey("a", "b2")),
+        ("revoked/ab/0", {"identity": "b2", "family": "a", "kept": ["12"]}, Revoked("b2", "a", ("12",))),
     ],
 )
 def test_a_value_and_its_meaning(key: str, value: Any, meaning: Value) -> None:
@@ -81,6 +91,15 @@ def test_a_value_and_its_meaning(key: str, value: Any, meaning: Value) -> None:
         ("service/x", {"max_attempts": 0}, "max_attempts"),
         ("admin/a/ann", {"hash": ""}, "hash"),
         ("admin/a/ann", {"hash": None}, "hash"),
+        ("broker/b1", {**BROKER, "peers": "b2"}, "peers"),
+        ("broker/b1", {**BROKER, "config_sub_ports": [0]}, "config_sub_ports"),
+        ("broker/b1", {**BROKER, "config_sub_ports": 7102}, "config_sub_ports"),
+        ("broker/b1", {**BROKER, "default_heartbeat_interval": 5}, "default_heartbeat_interval"),
+        ("broker/b1", {**BROKER, "fallback_families": "b"}, "fallback_families"),
+        ("broker/b1", {**BROKER, "error_workers": [7]}, "error_workers"),
+        ("family/a", {"error_workers": "w1"}, "error_workers"),
+        ("trusted_key/ab", {}, "family"),
+        ("revoked/ab/0", {"identity": "b2", "family": "a", "kept": 7}, "kept"),
         ("family/a", None, "not an object"),
         ("family/a", [], "not an object"),
         ("family/a", "text", "not an object"),

@@ -357,6 +357,63 @@ def test_workers_that_the_config_names_are_listed_and_cleared_by_an_edit(desk: D
     assert desk.told("errors")["workers"] == desk.ignored
 
 
+def test_who_deletes_a_broker_revokes_its_key(desk: Desk) -> None:
+    network, key = desk.network, desk.network.pens["b2"].public_key
+    (before,) = network["b2"].edits("service/echo", {"timeout_ms": 5})
+    network.settle()
+    version = desk.member.core.edits.version
+    told = desk.puts("broker/b2", None)
+    assert (len(told["edits"]), told["version"]) == (1, version + 2)
+    assert told["digest"] == desk.member.core.edits.digest
+    config = desk.member.core.config
+    assert config.revoked[f"{key}/0"].identity == "b2"
+    assert config.revoked[f"{key}/0"].kept == (before.id[:24],)
+    # b3 has not heard of it, and takes an edit from b2; then all of them meet.
+    network.cut = {frozenset({"b1", "b2"}), frozenset({"b1", "b3"})}
+    (late,) = network["b2"].edits("service/echo", {"timeout_ms": 6})
+    network.settle()
+    assert late.id in network["b3"].core.edits
+    network.cut = {frozenset({"b1", "b2"})}
+    network.later(2000)
+    for name in ("b1", "b3"):
+        core = network[name].core
+        assert late.id in core.edits
+        assert core.config.services["echo"].timeout_ms == 5
+        assert "b2" not in core.peers
+    assert [each["void"] for each in desk.told("history", key="service/echo")["edits"]] == [False, True]
+    assert any("does not count" in each["sentence"] for each in desk.told("show")["warnings"])
+
+
+def test_letters_of_a_broker_that_was_forgotten_are_refused(desk: Desk) -> None:
+    desk.puts("broker/b2", None)
+    core = desk.member.core
+    refused, version = core.refused, core.edits.version
+    network = desk.network
+    network["b2"].edits("service/echo", {"timeout_ms": 6})
+    network["b1"].hears(network["b2"].core.post.write(Beat(1, "", "active", {})))
+    assert (core.refused, core.edits.version) == (refused + 1, version)
+
+
+def test_a_broker_that_forgets_itself_revokes_nothing(desk: Desk) -> None:
+    """Its own key signs the edit."""
+    desk.puts("broker/b1", None)
+    assert desk.member.core.config.revoked == {}
+
+
+def test_a_key_that_another_broker_has_is_not_revoked(desk: Desk) -> None:
+    """Somebody copied a value, noticed it, and deletes the copy."""
+    desk.puts("broker/copy", broker_value(desk.network.pens["b2"]))
+    desk.puts("broker/copy", None)
+    assert desk.member.core.config.revoked == {}
+    assert "b2" in desk.member.core.config.brokers
+
+
+def test_a_revocation_belongs_to_the_family_of_the_broker(desk: Desk) -> None:
+    key = desk.network.pens["b3"].public_key
+    value = {"identity": "b3", "family": "a", "kept": []}
+    assert desk.refused("edit", drafts=[desk.draft(f"revoked/{key}/0", value)]).startswith("not_allowed")
+
+
 def test_errors_are_what_the_dispatcher_says(desk: Desk) -> None:
     desk.ignored = [{"identity": "w1", "faults": 4, "ignored_s": 2}]
     assert desk.told("errors") == {"workers": desk.ignored}

@@ -1,0 +1,145 @@
+"""Decides which edits do not count, because the broker that signed them was forgotten.
+
+Who forgets a broker writes `revoked/<its public key>/<part>`, with the edits of that key that were known by then: they
+are kept. Any other edit under that key is void, and so is one under a key that only such edits made known. It stays in
+the set, since sets must be able to become equal, whoever heard what first; but it is nobody's head, and is listed.
+
+A revocation is an edit itself, and the forgotten broker could write some, too. So nobody can take back its own, and who
+was forgotten by a senior has no say: the root is the most senior, then those whom it made known, and so on. Brokers of
+the same rank can forget each other, until somebody takes that back.
+
+Pure, and the order of the edits does not matter: equal sets give the same verdict.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from famulus.core.config.edit import Edit, SignedEdit
+
+PREFIX: Final = "revoked/"
+#: As much of an id as is kept: nobody finds another edit that begins so.
+ID_CHARS: Final = 24
+#: In one edit, which has a limit; more are in further parts.
+KEPT_MAX: Final = 2000
+
+
+@dataclass(frozen=True)
+class Revocations:
+    #: By public key, the beginnings of the ids of the edits that still count.
+    kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: The ids of the edits that do not count.
+    void: frozenset[str] = frozenset()
+
+
+def revocations(edits: Mapping[str, SignedEdit], signers: Mapping[str, str]) -> Revocations:
+    """`edits` by their ids; `signers` are the public keys that signed them."""
+    counted = _counted(edits, signers)
+    kept = _in_force(counted)
+    known = _ranks(edits, signers, kept)
+    void = [
+        edit_id
+        for edit_id, signer in signers.items()
+        # What has a say is not void, though its signer may be forgotten: an admin must be able to end it.
+        if edit_id not in counted and (_is_void(edit_id, signer, kept) or signer not in known)
+    ]
+    return Revocations(kept, frozenset(void))
+
+
+def heads_among(edits: Iterable[SignedEdit], void: frozenset[str]) -> dict[str, SignedEdit]:
+    """Of the edits of one key, those that count and that none that counts builds upon, be it by way of void ones."""
+    by_id = {signed.id: signed for signed in edits}
+    heads = {edit_id: signed for edit_id, signed in by_id.items() if edit_id not in void}
+    for edit_id in list(heads):
+        waiting = deque(by_id[edit_id].edit.parents)
+        seen = set(waiting)
+        while waiting:
+            parent = waiting.popleft()
+            heads.pop(parent, None)
+            if parent in void:
+                fresh = [each for each in by_id[parent].edit.parents if each not in seen]
+                seen.update(fresh)
+                waiting.extend(fresh)
+    return heads
+
+
+def values(identity: str, family: str, edit_ids: Iterable[str]) -> list[dict[str, object]]:
+    """What is to be written about a broker that is forgotten, one value for each part."""
+    kept = sorted(edit_id[:ID_CHARS] for edit_id in edit_ids)
+    parts = [kept[at : at + KEPT_MAX] for at in range(0, len(kept), KEPT_MAX)] or [[]]
+    return [{"identity": identity, "family": family, "kept": part} for part in parts]
+
+
+def revoked_key(key: str) -> str:
+    """The public key that a key of the config is about; empty if it is not about a revocation."""
+    return key.removeprefix(PREFIX).partition("/")[0] if key.startswith(PREFIX) else ""
+
+
+def _counted(edits: Mapping[str, SignedEdit], signers: Mapping[str, str]) -> dict[str, SignedEdit]:
+    """The edits about revocations that have a say, seniors first."""
+    about = {edit_id: signed for edit_id, signed in edits.items() if signed.edit.key.startswith(PREFIX)}
+    if not about:
+        return {}
+    ranks = _ranks(edits, signers, {})
+    counted: dict[str, SignedEdit] = {}
+    for rank in sorted({ranks[signers[edit_id]] for edit_id in about}):
+        kept = _in_force(counted)
+        counted |= {
+            edit_id: signed
+            for edit_id, signed in about.items()
+            if ranks[signers[edit_id]] == rank
+            and revoked_key(signed.edit.key) != signers[edit_id]
+            and not _is_void(edit_id, signers[edit_id], kept)
+        }
+    return counted
+
+
+def _in_force(counted: Mapping[str, SignedEdit]) -> dict[str, frozenset[str]]:
+    replaced = {parent for signed in counted.values() for parent in signed.edit.parents}
+    kept: dict[str, frozenset[str]] = {}
+    for edit_id, signed in counted.items():
+        if edit_id not in replaced and signed.edit.op == "PUT":
+            public_key = revoked_key(signed.edit.key)
+            kept[public_key] = kept.get(public_key, frozenset()) | _kept_in(signed.edit)
+    return kept
+
+
+def _kept_in(edit: Edit) -> frozenset[str]:
+    kept = edit.value.get("kept") if isinstance(edit.value, dict) else None
+    return frozenset(each for each in kept if isinstance(each, str)) if isinstance(kept, list) else frozenset()
+
+
+def _is_void(edit_id: str, signer: str, kept: Mapping[str, frozenset[str]]) -> bool:
+    return signer in kept and edit_id[:ID_CHARS] not in kept[signer]
+
+
+def _ranks(
+    edits: Mapping[str, SignedEdit], signers: Mapping[str, str], kept: Mapping[str, frozenset[str]]
+) -> dict[str, int]:
+    """How many introductions each key is away from the root's; those that are void lead nowhere."""
+    introduced: dict[str, set[str]] = {}
+    root = ""
+    for edit_id, signed in edits.items():
+        edit = signed.edit
+        if not edit.grant:
+            root = signers[edit_id]
+        if (
+            edit.key.startswith("broker/")
+            and isinstance(edit.value, dict)
+            and not _is_void(edit_id, signers[edit_id], kept)
+        ):
+            public_key = edit.value.get("public_key")
+            if isinstance(public_key, str):
+                introduced.setdefault(signers[edit_id], set()).add(public_key)
+    ranks = {root: 0}
+    waiting = deque([root])
+    while waiting:
+        one = waiting.popleft()
+        for other in introduced.get(one, ()):
+            if other not in ranks:
+                ranks[other] = ranks[one] + 1
+                waiting.append(other)
+    return ranks
