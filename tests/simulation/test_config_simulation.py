@@ -9,11 +9,11 @@ from functools import cache
 from multiprocessing import get_context
 
 import pytest
+from tests.simulation.conftest import printed
 
 from famulus.sim.config.faults import FAULTS
 from famulus.sim.config.rules import MUTANTS
 from famulus.sim.config.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
-from tests.simulation.conftest import printed
 
 SEEDS = 300
 

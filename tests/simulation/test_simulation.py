@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
+from tests.simulation.conftest import broken_runs, printed
 
 from famulus.core.delivery import OUTCOMES
 from famulus.sim.faults import FAULTS
 from famulus.sim.mutants import MUTANTS
 from famulus.sim.world import Result, World, simulate
-from tests.simulation.conftest import broken_runs, printed
 
 SEEDS = 300
 CHUNK = 10

@@ -360,6 +360,8 @@ class Assignment:
         """Back to the head of the line, and on to a free slot if there is one."""
         if task.bucket is not None:
             self.timers.cancel(task)
+        # Its service may have been forgotten, and offered anew, while another broker had it.
+        task.service = self.services.setdefault(task.service.name, task.service)
         session = task.service.lru.take()
         if session is not None:
             self._hand(task, session, now_ns)

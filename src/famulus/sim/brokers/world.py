@@ -71,7 +71,7 @@ class World:
         self.ground = Ground(self.clock)
         self.events: Counter[str] = Counter()
         self.bounds = Bounds(open_tasks_max=60, questions_max=500, flows_max=20)
-        self.declared = [b"once", b"again"]
+        self.declared = [b"once"]
         count = brokers or self.random.choice([BROKERS_MIN, 3, 3, 4, 4, 5, 6, 8, BROKERS_MAX])
         families = {f"b{number}": "own" for number in range(count)}
         families |= {f"spare{number}": "spare" for number in range(self.random.randint(1, 2))}
