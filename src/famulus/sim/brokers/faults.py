@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.sim.mortals import kill_client, kill_worker, pause_worker
 from famulus.sim.plan import plan
 
 if TYPE_CHECKING:
@@ -106,25 +107,6 @@ def drain_broker(world: World) -> None:
 def disable_broker(world: World) -> None:
     """An admin says so, to any broker."""
     world.set_state(_any_broker(world).name, world.random.choice(["disabled", "draining"]))
-
-
-def kill_worker(world: World) -> None:
-    if world.workers:
-        worker = world.random.choice(world.workers)
-        worker.kill()
-        world.respawn_worker(worker)
-
-
-def pause_worker(world: World) -> None:
-    if world.workers:
-        world.random.choice(world.workers).pause(world.random.randrange(4 * NS_PER_S))
-
-
-def kill_client(world: World) -> None:
-    client = world.random.choice(world.clients)
-    client.kill()
-    world.clients.remove(client)
-    world.spawn_client()
 
 
 def overload(world: World) -> None:
