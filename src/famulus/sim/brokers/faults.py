@@ -53,9 +53,10 @@ def cut_link(world: World) -> None:
 
 
 def cut_client(world: World) -> None:
-    """The connection of a client; mostly of one that waits for something."""
-    waiting = [client for client in world.clients if len(client.session)]
-    _cut(world, world.random.choice(waiting or world.clients).plug)
+    """The connections of some clients; mostly of such that wait for something."""
+    waiting = [client for client in world.clients if len(client.session)] or world.clients
+    for client in world.random.sample(waiting, min(3, len(waiting))):
+        _cut(world, client.plug)
 
 
 def cut_line(world: World) -> None:
@@ -128,7 +129,7 @@ def _any_broker(world: World) -> Broker:
 
 def _cut(world: World, plug: Plug) -> None:
     if plug.link is not None:
-        plug.link.cut(world.random.choice([0, 0, 500 * NS_PER_MS]))
+        plug.link.cut(world.random.choice([0, 200 * NS_PER_MS, 800 * NS_PER_MS]))
 
 
 FAULTS: dict[Callable[[World], None], int] = {

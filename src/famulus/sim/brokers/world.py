@@ -141,7 +141,7 @@ class World:
         policy = POLICIES.get(service, ServicePolicy())
         timeout_ms = self.random.choice([200, 1000, 2500, 4000])
         # The client's word and the service's: either is enough for a task to be repeated.
-        insists = self.random.random() < (0.7 if policy.delivery == "at_least_once" else 0.1)
+        insists = self.random.random() < (0.9 if policy.delivery == "at_least_once" else 0.1)
         self._tasks += 1
         # Bodies are names here, and of different sizes so that bytes matter.
         body = b"%d." % self._tasks + b"x" * self.random.randrange(80)
