@@ -14,6 +14,8 @@ from famulus.broker.settings import Settings
 from famulus.cli.main import app
 from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
+from famulus.sim.brokers.faults import FAULTS as FAULTS_OF_BROKERS
+from famulus.sim.brokers.mutants import MUTANTS as OF_BROKERS
 from famulus.sim.faults import FAULTS
 from famulus.sim.mutants import MUTANTS
 from famulus.wire import headers, inner, limits, reasons
@@ -148,6 +150,11 @@ def test_every_mutant_is_explained(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(fault.__name__ for fault in FAULTS))
 def test_every_fault_is_explained(name: str) -> None:
     assert f"`{name}`" in section("testing.md", "The simulation")
+
+
+@pytest.mark.parametrize("name", [*OF_BROKERS, *sorted(fault.__name__ for fault in FAULTS_OF_BROKERS)])
+def test_every_mutant_and_fault_of_several_brokers_is_explained(name: str) -> None:
+    assert f"`{name}`" in section("testing.md", "The simulation of a network's tasks")
 
 
 def options() -> list[tuple[str, str]]:

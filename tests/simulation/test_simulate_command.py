@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from famulus.cli import main, simulate
+from famulus.sim.brokers.world import run_seed as run_network
 from famulus.sim.mutants import MUTANTS
 from famulus.sim.world import simulate as run_world
 
@@ -124,6 +125,17 @@ def test_a_mutant_of_the_config_is_caught_and_can_be_seen_again() -> None:
     assert json.loads(again.stdout)["failures"] == [failure]
 
 
+def test_the_tasks_of_a_network_are_simulated_too() -> None:
+    result = run("--brokers", "3", "--what", "tasks", "--seeds", "3", "--jobs", "2")
+    assert result.exit_code == 0, result.output
+    assert "3 seeds from 0" in result.stdout
+    assert " handed over within the family" in result.stdout
+    assert "every invariant held" in result.stdout
+    report = json.loads(run("--brokers", "3", "--what", "tasks", "--seed", "2", "--json").stdout)
+    world = run_network(2, 3)
+    assert (report["what"], report["steps"], report["events"]) == ("tasks", world.steps, dict(world.events))
+
+
 def test_mutants_can_be_listed() -> None:
     result = run("--mutant", "list")
     assert result.exit_code == 0
@@ -136,6 +148,11 @@ def test_mutants_can_be_listed() -> None:
         ["--mutant", "nonesuch"],
         ["--trace"],
         ["--brokers", "3", "--mutant", "late-answer-keeps-slot"],
+        ["--brokers", "3", "--what", "tasks", "--mutant", "higher-version"],
+        ["--brokers", "3", "--what", "weather"],
+        ["--brokers", "2", "--what", "tasks"],
+        ["--brokers", "3", "--trace", "--seed", "1"],
+        ["--what", "tasks"],
         ["--seeds", "0"],
         ["--jobs", "0"],
     ],

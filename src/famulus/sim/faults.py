@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.sim.mortals import kill_client, kill_worker, pause_worker
 from famulus.sim.plan import plan
 from famulus.wire import inner
 
@@ -17,31 +18,12 @@ if TYPE_CHECKING:
 RECOVERY_NS = 2 * NS_PER_S
 
 
-def kill_worker(world: World) -> None:
-    if world.workers:
-        worker = world.random.choice(world.workers)
-        worker.kill()
-        world.respawn_worker(worker)
-
-
-def pause_worker(world: World) -> None:
-    if world.workers:
-        world.random.choice(world.workers).pause(world.random.randrange(4 * NS_PER_S))
-
-
 def drain_worker(world: World) -> None:
     """SIGTERM: it answers what it has, and goes."""
     if world.workers:
         worker = world.random.choice(world.workers)
         worker.session.drain(world.clock.now_ns)
         worker.wake_at(world.clock.now_ns)
-
-
-def kill_client(world: World) -> None:
-    client = world.random.choice(world.clients)
-    client.kill()
-    world.clients.remove(client)
-    world.spawn_client()
 
 
 def pause_client(world: World) -> None:

@@ -213,6 +213,8 @@ REJECTED_NO_WORKER: Final = tail(
 )
 REJECTED_OVERLOAD: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "the backlog of this service is full"))
 REJECTED_BROKER_FULL: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "this broker holds all it can"))
+#: To another broker that hands over to us what we have handed over ourselves.
+REJECTED_HANDED_OVER: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free here for it either"))
 REJECTED_TOO_LONG: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free in time"))
 REJECTED_EXPIRED: Final = tail("REJECTED", reasons.reason(reasons.EXPIRED, "the time-out passed before it could start"))
 REJECTED_DRAINING: Final = tail("REJECTED", reasons.reason(reasons.DISABLED, "this broker is shutting down"))
@@ -222,6 +224,10 @@ UNKNOWN_BAD_ANSWER: Final = tail("UNKNOWN", reasons.reason(reasons.BAD_HEADER, "
 #: The task ran, and its client asks for the answer once more.
 UNKNOWN_FORGOTTEN: Final = tail(
     "UNKNOWN", reasons.reason(reasons.TOO_LARGE, "it ran; its answer was too large to be kept")
+)
+#: It is open, and so many wait for it already that one more cannot: that says nothing about whether it runs.
+UNKNOWN_TOO_MANY_WAIT: Final = tail(
+    "UNKNOWN", reasons.reason(reasons.OVERLOAD, "too many ask for this task at once; it may run")
 )
 UNKNOWN_BROKER_STOPPED: Final = tail(
     "UNKNOWN", reasons.reason(reasons.BROKER_LOST, "this broker stopped before the answer")

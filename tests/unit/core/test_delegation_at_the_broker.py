@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from famulus.core.clock import NS_PER_S
 from famulus.core.delivery import ServicePolicy
+from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.delegates import HOPS_MAX, Delegates, Offer
+from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.wire import headers
 
 if TYPE_CHECKING:
@@ -266,3 +269,47 @@ def test_a_peer_that_moves_is_lost_and_met_again(broker_with: Callable[..., Brok
     moved.offer = moved.offer._replace(frontend="tcp://elsewhere:7100")
     meet(broker, moved)
     assert ann.hears_outcome() == "UNKNOWN worker_lost"
+
+
+def test_who_is_waited_for_by_a_peer_does_not_wait_for_it_in_turn(broker: Broker, ann: Client, bee: Neighbour) -> None:
+    """The client lost the peer, and asks us; the peer hands the same task over to us, and we did so to it."""
+    ann.asks("again", b"hello", message_id="mine")
+    bee.gets()
+    link_of_bee = broker.client("bee")
+    link_of_bee.asks("again", b"hello", message_id="mine", via=["bee"])
+    assert link_of_bee.hears_outcome() == "REJECTED overload"
+    assert ann.hears() == []
+
+
+def test_a_peer_waits_with_us_for_what_waits_or_runs_here(broker: Broker, ann: Client) -> None:
+    bob = broker.worker("bob", "again").starts()
+    ann.asks("again", message_id="mine")
+    link_of_bee = broker.client("bee")
+    link_of_bee.asks("again", message_id="mine", via=["bee"])
+    bob.answers(bob.gets_task())
+    assert (ann.hears_outcome(), link_of_bee.hears_outcome()) == ("OK", "OK")
+
+
+def test_a_client_may_ask_again_for_what_is_out_to_a_peer(broker: Broker, ann: Client, bee: Neighbour) -> None:
+    ann.asks("again", message_id="mine")
+    again = broker.client("ann-again")
+    again.asks("again", message_id="mine")
+    bee.answers(bee.gets())
+    assert (ann.hears_outcome(), again.hears_outcome()) == ("OK", "OK")
+
+
+def test_what_comes_back_finds_the_workers_of_a_service_that_was_forgotten_meanwhile(broker: Broker) -> None:
+    broker.core = Dispatcher(Bounds(), 0, [], settled_at_ns=broker.now_ns + NS_PER_S)
+    broker.router()
+    bee, ann = Neighbour(broker, "bee", fresh=1), broker.client("ann")
+    meet(broker, bee)
+    ann.asks("fresh", b"hello")
+    message = bee.gets()
+    broker.later(1500)
+    assert b"fresh" not in broker.core.assignment.services
+    bob = broker.worker("bob", "fresh").starts()
+    bee.answers(message, outcome="REJECTED", reason="overload: full")
+    task = bob.gets_task()
+    assert task.body == b"hello"
+    bob.answers(task)
+    assert ann.hears_outcome() == "OK"

@@ -9,6 +9,7 @@ import pytest
 
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.dispatcher import WAITERS_MAX
 from famulus.core.dispatch.repeats import KEEP_NS, OVERHEAD_BYTES, Repeats
 
 if TYPE_CHECKING:
@@ -171,3 +172,14 @@ def test_what_begins_anew_takes_the_place_of_what_ended() -> None:
     assert repeats.body_bytes == 0
     repeats.drop(second)
     assert repeats.get(b"a", 1) is None
+
+
+def test_one_too_many_to_ask_is_not_told_that_it_did_not_run(broker: Broker, ann: Client, bob: Worker) -> None:
+    for _ in range(WAITERS_MAX + 1):
+        ann.asks("echo", message_id="mine")
+    task = bob.gets_task()
+    last = broker.client("last")
+    last.asks("echo", message_id="mine")
+    assert last.hears_outcome() == "UNKNOWN overload"
+    bob.answers(task)
+    assert len(ann.hears()) == WAITERS_MAX + 1

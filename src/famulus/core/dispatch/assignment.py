@@ -380,6 +380,8 @@ class Assignment:
             self.timers.cancel(task)
         task.ticket = task.worker = task.delegate = task.noted = b""
         task.assigned_ns = 0
+        # Its service may have been forgotten, and offered anew, while another broker had it.
+        task.service = self.services.setdefault(task.service.name, task.service)
         session = task.service.lru.take()
         if session is not None:
             self._hand(task, session, now_ns)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from famulus.core.dispatch.repeats import Known
     from famulus.core.dispatch.task import Task
 
 #: A task passes so many brokers at most, the first one included.
@@ -65,6 +66,14 @@ class Delegates:
     def offers(self, service: bytes) -> bool:
         """Whether somebody has slots for it, whom we could reach."""
         return any(delegate.up and service in delegate.free for delegate in self.by_identity.values())
+
+    def hold(self, known: Known) -> bool:
+        """Whether the task of this id is out to one of them."""
+        return any(
+            task.known is known and task.ticket == ticket
+            for delegate in self.by_identity.values()
+            for ticket, task in delegate.running.items()
+        )
 
     def find(self, service: bytes, visited: tuple[bytes, ...]) -> Delegate | None:
         """The nearest peer with a slot; among equals, the one that has most."""

@@ -376,7 +376,7 @@ class Dispatcher:
         _demand(question.origin == inner.FROM_CLIENT)
         epoch = inner.read_epoch(epoch_frame) if epoch_frame else 0
         key = b"" if epoch_frame else name + b"\0" + message_id
-        if key and self._told_before(question, key, client_head + message_id, now_ns):
+        if key and self._told_before(question, key, client_head + message_id, bool(visited), now_ns):
             return
         service = self.assignment.services.get(name)
         if service is None and now_ns < self._settled_at_ns:
@@ -412,7 +412,7 @@ class Dispatcher:
         if epoch and service.expected_by_ns == NEVER_NS:
             self.flows.install(question.header, epoch, flow)
 
-    def _told_before(self, question: Question, key: bytes, head: bytes, now_ns: int) -> bool:
+    def _told_before(self, question: Question, key: bytes, head: bytes, from_broker: bool, now_ns: int) -> bool:
         """Whether this is a task that we know already: then its client hears how it ended, or will."""
         known = self.repeats.get(key, now_ns)
         if known is None:
@@ -421,10 +421,13 @@ class Dispatcher:
         if known.ended_ns:
             tail = known.tail if known.whole else inner.UNKNOWN_FORGOTTEN
             self.to_clients.append([question.asker, question.envelope, head + tail, known.body])
+        elif from_broker and self.delegates.hold(known):
+            # Two brokers got it from one client, and hand it over: each would wait for the other, and nobody run it.
+            self.to_clients.append([question.asker, question.envelope, head + inner.REJECTED_HANDED_OVER, b""])
         elif len(known.waiters) < WAITERS_MAX:
             known.waiters.append((question.asker, question.envelope))
         else:
-            self.to_clients.append([question.asker, question.envelope, head + inner.REJECTED_OVERLOAD, b""])
+            self.to_clients.append([question.asker, question.envelope, head + inner.UNKNOWN_TOO_MANY_WAIT, b""])
         return True
 
     def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes, now_ns: int) -> None:

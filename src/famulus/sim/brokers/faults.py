@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.sim.mortals import kill_client, kill_worker, pause_worker
 from famulus.sim.plan import plan
 
 if TYPE_CHECKING:
@@ -52,9 +53,10 @@ def cut_link(world: World) -> None:
 
 
 def cut_client(world: World) -> None:
-    """The connection of a client; mostly of one that waits for something."""
-    waiting = [client for client in world.clients if len(client.session)]
-    _cut(world, world.random.choice(waiting or world.clients).plug)
+    """The connections of some clients; mostly of such that wait for something."""
+    waiting = [client for client in world.clients if len(client.session)] or world.clients
+    for client in world.random.sample(waiting, min(3, len(waiting))):
+        _cut(world, client.plug)
 
 
 def cut_line(world: World) -> None:
@@ -108,25 +110,6 @@ def disable_broker(world: World) -> None:
     world.set_state(_any_broker(world).name, world.random.choice(["disabled", "draining"]))
 
 
-def kill_worker(world: World) -> None:
-    if world.workers:
-        worker = world.random.choice(world.workers)
-        worker.kill()
-        world.respawn_worker(worker)
-
-
-def pause_worker(world: World) -> None:
-    if world.workers:
-        world.random.choice(world.workers).pause(world.random.randrange(4 * NS_PER_S))
-
-
-def kill_client(world: World) -> None:
-    client = world.random.choice(world.clients)
-    client.kill()
-    world.clients.remove(client)
-    world.spawn_client()
-
-
 def overload(world: World) -> None:
     """Somebody wants very much at once."""
     client = world.random.choice(world.clients)
@@ -146,7 +129,7 @@ def _any_broker(world: World) -> Broker:
 
 def _cut(world: World, plug: Plug) -> None:
     if plug.link is not None:
-        plug.link.cut(world.random.choice([0, 0, 500 * NS_PER_MS]))
+        plug.link.cut(world.random.choice([0, 200 * NS_PER_MS, 800 * NS_PER_MS]))
 
 
 FAULTS: dict[Callable[[World], None], int] = {

@@ -28,6 +28,10 @@ def check_broker(broker: Broker, now_ns: int) -> None:
             delegate.up or not delegate.running,
             f"{broker.name} waits for {delegate.identity!r}, which it has lost",
         )
+        demand(
+            all(task.attempt > 0 for task in delegate.running.values()),
+            f"a task that {broker.name} handed over to {delegate.identity!r} counts as never started",
+        )
     if core.counters.repeated != broker.repeated:
         broker.repeated = core.counters.repeated
         for key in list(core.repeats._open):

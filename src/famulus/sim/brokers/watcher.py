@@ -15,6 +15,7 @@ import msgspec
 from famulus.core.dispatch.delegates import HOPS_MAX
 from famulus.sim.invariants import demand
 from famulus.sim.network import Frames
+from famulus.wire import inner
 
 if TYPE_CHECKING:
     from famulus.sim.brokers.broker import Broker
@@ -48,6 +49,7 @@ class Watcher:
     def on_answers(self, messages: list[Frames]) -> None:
         now_ns = self._clock.now_ns
         for _, _, header, body in messages:
+            self._events["refused what it had handed over itself"] += header.endswith(inner.REJECTED_HANDED_OVER)
             outcome = b"OK" if b'"outcome":"OK"' in header else b"ERROR" if b'"outcome":"ERROR"' in header else b""
             if not outcome or not body:
                 continue

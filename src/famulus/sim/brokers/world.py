@@ -71,7 +71,7 @@ class World:
         self.ground = Ground(self.clock)
         self.events: Counter[str] = Counter()
         self.bounds = Bounds(open_tasks_max=60, questions_max=500, flows_max=20)
-        self.declared = [b"once", b"again"]
+        self.declared = [b"once"]
         count = brokers or self.random.choice([BROKERS_MIN, 3, 3, 4, 4, 5, 6, 8, BROKERS_MAX])
         families = {f"b{number}": "own" for number in range(count)}
         families |= {f"spare{number}": "spare" for number in range(self.random.randint(1, 2))}
@@ -141,7 +141,7 @@ class World:
         policy = POLICIES.get(service, ServicePolicy())
         timeout_ms = self.random.choice([200, 1000, 2500, 4000])
         # The client's word and the service's: either is enough for a task to be repeated.
-        insists = self.random.random() < (0.7 if policy.delivery == "at_least_once" else 0.1)
+        insists = self.random.random() < (0.9 if policy.delivery == "at_least_once" else 0.1)
         self._tasks += 1
         # Bodies are names here, and of different sizes so that bytes matter.
         body = b"%d." % self._tasks + b"x" * self.random.randrange(80)
