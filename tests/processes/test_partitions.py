@@ -5,7 +5,9 @@ Measured times are printed (pytest -s shows them). A machine under load is slow:
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.processes.conftest import HERE, Process, wait_until
+import zmq
+from tests.processes.conftest import HERE, Process, Raw, wait_until
 from tests.processes.lan import make_lan
 from tests.processes.ledgers import ClientLedger, compare
 from tests.processes.networks import Member, Network
@@ -215,15 +218,60 @@ def test_two_admins_edit_one_key_on_both_sides(quartet: Network) -> None:
     )
 
 
+def stand_ins(network: Network, identity: str) -> list[str]:
+    """Whom a broker names to those who ask for others."""
+    connection = Raw(network.context_of(identity), zmq.DEALER, network[identity].backend)
+    try:
+        connection.tell("NEEDBROKER", services=["once"], role="worker")
+        return [each["identity"] for each in json.loads(connection.recv()[2])["brokers"]]
+    finally:
+        connection.socket.close(0)
+
+
 # -- workers and a family that is gone ------------------------------------------------------------------------------
 
 
+MODULE = """
+from famulus import Worker
+
+worker = Worker(slots=2)
+
+
+@worker.service("upper")
+def upper(body):
+    return body.upper()
+"""
+
+
+def test_a_worker_whose_broker_is_down_at_its_start(quartet: Network, tmp_path: Path) -> None:
+    """With a saved config it finds another broker of its family; without one it says that nobody is there."""
+    (tmp_path / "shop.py").write_text(MODULE)
+    b1 = quartet["b1"]
+
+    def start(*options: str) -> Process:
+        return quartet.run("w1", "-m", "famulus", "worker", "shop", "--broker", b1.backend, *options, cwd=tmp_path)
+
+    keeps = ("--config-file", str(tmp_path / "saved.json"))
+    first = start(*keeps)
+    first.wait_for_line(f"is ready: upper at {b1.backend}", 30)
+    wait_until((tmp_path / "saved.json").exists, 10, "a saved config")
+    first.signal(signal.SIGTERM)
+    assert first.wait(30) == 0
+    b1.kill()
+    without, again = start(), start(*keeps)
+    backends = "|".join(re.escape(quartet[identity].backend) for identity in ("b2", "b3"))
+    again.wait_for_line(f"is ready: upper at ({backends})", 30)
+    assert without.wait(30) == 4
+    assert f"no broker answers at {b1.backend} (tried for 5 s)" in without.output
+    b1.start()
+    wait_until(b1.is_active, 20, "b1 active again")
+    again.close()
+
+
 def test_a_worker_whose_whole_family_is_down_serves_the_fallback_family(quartet: Network, load: Load) -> None:
+    # It asks who could stand in as soon as it is ready, and what it is told then is what it has when nobody is left.
+    wait_until(lambda: "s1" in stand_ins(quartet, "b1"), 20, "s1 as a stand-in of b1")
     worker = load.worker("w1", "b1")
-    worker.wait_for_line("is ready: ", 30)
-    # It asks who could stand in as soon as it is ready; this answer is what it has when nobody is left to be asked.
-    book = quartet["b1"].admin
-    wait_until(lambda: book.told("show")["brokers"]["s1"]["alive"], 20, "s1 alive")
     load.client("c1", "b1")
     load.wait_until_under_way()
     killed = time.monotonic()

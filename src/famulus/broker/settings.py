@@ -70,9 +70,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
-def load(path: Path | None, flags: Mapping[str, object]) -> Settings:
-    """Flags win over the file, the file over the defaults. Whatever is wrong is one sentence that names the key."""
-    values: dict[str, Any] = _read_toml(path) if path is not None else {}
+def load(path: Path | None, flags: Mapping[str, object], fallback: Mapping[str, object] | None = None) -> Settings:
+    """Flags win over the file, the file over `fallback`, that over the defaults.
+
+    Whatever is wrong is one sentence that names the key.
+    """
+    values: dict[str, Any] = {**(fallback or {}), **(_read_toml(path) if path is not None else {})}
     values.update((key, value) for key, value in flags.items() if value is not None)
     source = f"{path}: " if path is not None else ""
     # Each service by itself first: msgspec would not say in which of them something is wrong.

@@ -20,7 +20,9 @@ JOIN_S = 20.0
 def broker(
     config: Annotated[Path | None, typer.Option("--config", "-c", help="Settings in TOML; flags win over it.")] = None,
     identity: Annotated[str | None, typer.Option(help="The broker's name. [default: the host's name]")] = None,
-    host: Annotated[str | None, typer.Option(help="Where to listen. [default: 127.0.0.1]")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Where to listen. [default: 127.0.0.1, or where others reach it]")
+    ] = None,
     frontend_port: Annotated[int | None, typer.Option(help="For clients; 0 is any free port. [default: 7100]")] = None,
     backend_port: Annotated[int | None, typer.Option(help="For workers; 0 is any free port. [default: 7101]")] = None,
     routers: Annotated[int | None, typer.Option(help="Router processes. [default: cores - 2, at least 1]")] = None,
@@ -76,9 +78,13 @@ def broker(
     }
     if join is not None:
         _join(folder, join, secret_file, load(config, flags))
+    fallback: dict[str, object] = {}
     if folder is not None:
-        flags |= _from_folder(folder)
-    settings = load(config, flags)
+        told = _from_folder(folder)
+        flags |= told
+        # Others reach it there, so that is where it listens, unless somebody says otherwise.
+        fallback["host"] = told["advertised_host"]
+    settings = load(config, flags, fallback)
     if check:
         _show(settings)
         return

@@ -275,9 +275,11 @@ class Commands:
             if draft.op == "PUT"
             for sentence in schema.read(schema.subject(draft.key), draft.value).warnings
         ]
+        ids = [signed.id for signed in edits]
         result = {
-            "edits": [signed.id for signed in edits],
+            "edits": ids,
             "version": steward.edits.version + (0 if wish.dry_run else len(edits)),
+            "digest": steward.edits.digest if wish.dry_run else steward.edits.buckets.digest_with(ids),
             "seen": 0 if wish.dry_run else 1,
             "brokers": len(steward.peers) + 1,
             "warnings": warnings,
