@@ -4,7 +4,8 @@ In namespaces a partition is a real one: the cable of a machine is put into the 
 way to the others is lost without a word. That takes root and `ip`; elsewhere brokers share loopback, and a test that
 parts them is skipped and says why.
 
-The addresses are of 127.77.0.0/24, although they are on cables: a broker hears admins only if it listens on loopback.
+The addresses are of 127.77.0.0/24 unless told otherwise, although they are on cables: a broker hears admins only if it
+listens on loopback.
 """
 
 from __future__ import annotations
@@ -84,8 +85,9 @@ class Loopback:
 class Namespaces:
     """A namespace with one cable for each machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, network: str = "127.77.0") -> None:
         _sweep()
+        self._network = network
         # With our process id, so that what we leave behind can be told from what is in use; 15 characters at most.
         self._prefix = f"fam{os.getpid()}-{next(_lans)}"
         self._numbers: dict[str, int] = {}
@@ -111,7 +113,8 @@ class Namespaces:
             _ip("address", "add", f"{self._host(name)}/24", "dev", "eth0")
             # Nobody is asked who has which address: or else a parted machine would be told at once that it is alone.
             known = [
-                f"neigh add {_address(number)} lladdr {_card(number)} dev eth0" for number in range(1, MACHINES_MAX)
+                f"neigh add {self._address(number)} lladdr {_card(number)} dev eth0"
+                for number in range(1, MACHINES_MAX)
             ]
             _ip("-batch", "-", script="\n".join(known))
 
@@ -156,11 +159,10 @@ class Namespaces:
         return f"{self._prefix}c{self._numbers[name]}"
 
     def _host(self, name: str) -> str:
-        return _address(self._numbers[name])
+        return self._address(self._numbers[name])
 
-
-def _address(number: int) -> str:
-    return f"127.77.0.{number}"
+    def _address(self, number: int) -> str:
+        return f"{self._network}.{number}"
 
 
 def _card(number: int) -> str:

@@ -92,8 +92,8 @@ class Member:
         return pid
 
     def start(self, *flags: str, ulimit: str = "", wait: bool = True) -> Member:
-        """Listening on its machine; `broker.wait_until_ready()` is left to who does not wait."""
-        flags = ("--folder", str(self.path), "--host", self.machine.host, *FLAGS, *flags)
+        """On its machine; `broker.wait_until_ready()` is left to who does not wait."""
+        flags = ("--folder", str(self.path), *FLAGS, *flags)
         self.process = self._network.start(*flags, ulimit=ulimit, enter=self.machine.enter, wait=wait)
         return self
 
@@ -191,7 +191,8 @@ class Network:
         where = f"{self[at].machine.host}:{self[at].peer_port}"
         file = secret or self[at].path / "join.secret"
         join = ("--join", where, "--secret-file", str(file), "--identity", identity, "--family", family)
-        self.members[identity] = member.start(*join, *port_flags(member.ports), wait=wait)
+        place = ("--host", member.machine.host, *port_flags(member.ports))
+        self.members[identity] = member.start(*join, *place, wait=wait)
         return member
 
     def start(self, *flags: str, ulimit: str = "", enter: tuple[str, ...] = (), wait: bool = True) -> BrokerProcess:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import zmq
 from tests.processes.conftest import HERE, Process, Raw, wait_until
-from tests.processes.lan import make_lan
+from tests.processes.lan import Namespaces, can_have_namespaces, make_lan
 from tests.processes.ledgers import ClientLedger, compare
 from tests.processes.networks import Member, Network
 
@@ -287,6 +287,32 @@ def test_a_worker_whose_whole_family_is_down_serves_the_fallback_family(quartet:
     load.stop()
     quartet.wait_until_active(30)
     quartet.wait_until_in_step(20)
+
+
+# -- machines that are not loopback ---------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not can_have_namespaces(), reason="machines of their own take network namespaces: root, and ip")
+def test_brokers_on_machines_that_others_reach_work_together_but_hear_no_admins(tmp_path: Path) -> None:
+    with ExitStack() as closing:
+        network = Network(tmp_path, Namespaces("10.77.0"))
+        closing.callback(network.close)
+        b1, b2 = network.found("b1"), network.join("b2")
+        assert b1.broker.frontend == "tcp://10.77.0.1:7100", "it listens where it said that others reach it"
+        b1.broker.wait_for_line("WARNING .*10.77.0.1 is not loopback, and there is no authentication")
+        refused = b1.cli("config", "show", code=4)
+        assert refused.stderr == (
+            "famulus: not_allowed: a password would be readable on its way: ask on the broker's own machine\n"
+        )
+        worker = network.run("w1", str(HERE / "echo_worker.py"), b2.backend, "4", "echo")
+        worker.wait_for_line("is ready: ", 30)
+        call = ("-m", "famulus", "call", "echo", "over there", "--broker", b1.frontend, "--timeout", "2")
+
+        def handed_over() -> bool:
+            called = network.run("c1", *call)
+            return called.wait(30) == 0 and called.output == "over there"
+
+        wait_until(handed_over, 40, "a task that b1 hands over to b2")
 
 
 # -- many -----------------------------------------------------------------------------------------------------------

@@ -20,8 +20,7 @@ def list_workers(desk: Desk) -> None:
 
     errors = desk.administration.errors()
     rows = [
-        (worker.identity, counted(worker.faults, "fault"), f"ignored for {worker.ignored_s:.0f} s more")
-        for worker in errors.workers
+        (worker.identity, counted(worker.faults, "fault"), _how_long(worker.ignored_s)) for worker in errors.workers
     ]
     desk.show(errors, *(columns(rows, indent="") or ["no worker is ignored"]))
 
@@ -40,6 +39,10 @@ def clear(
 
     cleared = desk.administration.clear_errors(identity)
     desk.show({"cleared": cleared}, "forgiven" if cleared is True else f"{counted(cleared, 'worker')} forgiven")
+
+
+def _how_long(ignored_s: float) -> str:
+    return f"ignored for {ignored_s:.0f} s more" if ignored_s else "not ignored now"
 
 
 add_command(app, "list", list_workers)
