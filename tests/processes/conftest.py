@@ -98,14 +98,19 @@ class Process:
 class BrokerProcess(Process):
     """A `famulus broker` on free ports of loopback."""
 
-    def __init__(self, *flags: str, ulimit: str = "") -> None:
+    def __init__(self, *flags: str, ulimit: str = "", enter: tuple[str, ...] = (), wait: bool = True) -> None:
         ports = [] if "--frontend-port" in flags else ["--frontend-port", "0", "--backend-port", "0"]
         if not any(flag.startswith("--http") for flag in flags):
             ports.append("--no-http")  # a process that most tests do not need
         limited = ["sh", "-c", f'ulimit {ulimit} && exec "$0" "$@"'] if ulimit else []
-        super().__init__(*limited, sys.executable, "-m", "famulus", "broker", *ports, *flags)
+        super().__init__(*enter, *limited, sys.executable, "-m", "famulus", "broker", *ports, *flags)
+        self.frontend = self.backend = ""
+        if wait:
+            self.wait_until_ready()
+
+    def wait_until_ready(self, within_s: float = 20.0) -> None:
         try:
-            ready = self.wait_for_line(r"is ready: clients (\S+), workers (\S+) ")
+            ready = self.wait_for_line(r"is ready: clients (\S+), workers (\S+) ", within_s)
         except BaseException:
             self.close()
             raise

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import resource
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -18,179 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zmq
-from tests.processes.conftest import Book, BrokerProcess, Raw, WorkerProcess, alive, retry, wait_until
+from tests.processes.conftest import Book, Raw, WorkerProcess, retry, wait_until
+from tests.processes.lan import free_ports
+from tests.processes.networks import FLAGS, PASSWORD, STEP_S, Admin, Member, Network, famulus, port_flags
 
 from famulus import Client
 from famulus.broker.folder import Folder
-
-PASSWORD = "a password of these tests"
-#: Within which an edit is everywhere, by beats alone.
-STEP_S = 3.0
-FLAGS = ("--routers", "1")
-
-
-def free_ports(count: int) -> list[int]:
-    """Below the range from which the system gives ports to whoever connects somewhere."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.SystemRandom().randint(10_000, 30_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports
-
-
-class Admin:
-    """Somebody who asks one broker, with the right password unless told otherwise."""
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], frontend: str) -> None:
-        self._context = context
-        self.frontend = frontend
-
-    def ask(self, command: str, *, password: str = PASSWORD, **arguments: Any) -> tuple[str, Any]:
-        """The reason, empty if it went well, and the body."""
-        connection = Raw(self._context, zmq.DEALER, self.frontend)
-        try:
-            body = json.dumps({**arguments, "password": password}).encode()
-            connection.tell("MANAGE", envelope=b"e", body=body, username="admin", command=command)
-            envelope, header, answer = connection.recv(25)
-        finally:
-            connection.socket.close(0)
-        assert envelope == b"e"
-        fields = json.loads(header)
-        return fields.get("reason", ""), json.loads(answer or b"null")
-
-    def told(self, command: str, **arguments: Any) -> Any:
-        reason, body = self.ask(command, **arguments)
-        assert not reason, reason
-        return body
-
-    def heads(self, key: str) -> list[str]:
-        found = self.told("show", prefix=key)["keys"].get(key)
-        return [head["id"] for head in found["heads"]] if found else []
-
-    def put(self, key: str, value: Any) -> str:
-        """What holds from now on, whatever held; the edit's id."""
-        op = "DEL" if value is None else "PUT"
-        draft = {"key": key, "op": op, "value": value, "parents": self.heads(key)}
-        (edit,) = self.told("edit", drafts=[draft])["edits"]
-        return str(edit)
-
-    def value(self, key: str) -> Any:
-        found = self.told("show", prefix=key)["keys"].get(key)
-        return found["value"] if found else None
-
-    def digest(self) -> str:
-        return str(self.told("show", prefix="nothing")["digest"])
-
-
-class Member:
-    """A broker of a network, its folder, and an admin who asks it."""
-
-    def __init__(self, network: Network, identity: str, path: Path, ports: list[int]) -> None:
-        self._network = network
-        self.identity = identity
-        self.path = path
-        self.peer_port = ports[3]
-        self.admin = Admin(network.context, f"tcp://127.0.0.1:{ports[0]}")
-        self.process: BrokerProcess | None = None
-
-    @property
-    def broker(self) -> BrokerProcess:
-        assert self.process is not None
-        return self.process
-
-    @property
-    def steward(self) -> int:
-        (pid,) = self.broker.children("steward")
-        return pid
-
-    def start(self, *flags: str, ulimit: str = "") -> Member:
-        self.process = self._network.start("--folder", str(self.path), *FLAGS, *flags, ulimit=ulimit)
-        return self
-
-    def kill(self) -> None:
-        """As a power cut would; the folder is free when this returns."""
-        pids = [
-            self.broker.pid,
-            *(pid for module in ("dispatcher", "router", "steward") for pid in self.broker.children(module)),
-        ]
-        self.broker.signal(signal.SIGKILL)
-        wait_until(lambda: not any(map(alive, pids)), 10, "the end of all its processes")
-
-    def is_active(self) -> bool:
-        """Its routers have heard from the steward, and take tasks."""
-        connection = Raw(self._network.context, zmq.DEALER, self.admin.frontend)
-        try:
-            connection.tell("TASK", service="nobody-offers-this")
-            return not connection.hear()["reason"].startswith("disabled")
-        finally:
-            connection.socket.close(0)
-
-
-class Network:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.members: dict[str, Member] = {}
-        self._started: list[BrokerProcess] = []
-
-    def __getitem__(self, identity: str) -> Member:
-        return self.members[identity]
-
-    def found(self, identity: str = "b1") -> Member:
-        ports = free_ports(4)
-        path = self.path / identity
-        famulus("init", str(path), "--identity", identity, *port_flags(ports), env={"FAMULUS_ADMIN_PASSWORD": PASSWORD})
-        self.members[identity] = Member(self, identity, path, ports)
-        return self.members[identity].start()
-
-    def join(self, identity: str, at: str = "b1", secret: Path | None = None) -> Member:
-        ports = free_ports(4)
-        path = self.path / identity
-        member = Member(self, identity, path, ports)
-        where = f"127.0.0.1:{self[at].peer_port}"
-        file = secret or self[at].path / "join.secret"
-        join = ("--join", where, "--secret-file", str(file), "--identity", identity, *port_flags(ports))
-        self.members[identity] = member.start(*join)
-        return member
-
-    def start(self, *flags: str, ulimit: str = "") -> BrokerProcess:
-        self._started.append(BrokerProcess(*flags, ulimit=ulimit))
-        return self._started[-1]
-
-    def in_step(self) -> bool:
-        return len({member.admin.digest() for member in self.members.values()}) == 1
-
-    def wait_until_in_step(self, within_s: float = STEP_S) -> None:
-        wait_until(self.in_step, within_s, "the same config everywhere")
-
-    def close(self) -> None:
-        for broker in reversed(self._started):
-            for pid in broker.children("steward"):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)  # a stopped one could not see that we end
-            broker.close()
-        self.context.destroy(linger=0)
-
-
-def port_flags(ports: list[int]) -> list[str]:
-    names = ("--frontend-port", "--backend-port", "--config-pub-port", "--peer-port")
-    return [each for name, port in zip(names, ports, strict=True) for each in (name, str(port))]
-
-
-def famulus(*arguments: str, env: dict[str, str] | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "famulus", *arguments]
-    done = subprocess.run(
-        command, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == code, done
-    return done
 
 
 @pytest.fixture

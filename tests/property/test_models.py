@@ -394,6 +394,19 @@ def test_a_pardon_starts_anew_and_others_are_none_of_its_business() -> None:
     assert not ignored.fault(b"w", 0)
 
 
+def test_everybody_on_the_list_can_be_named_and_forgiven_also_who_has_no_name() -> None:
+    """A routing id that libzmq made is nothing that an admin could read or type."""
+    ignored = ErrorWorkers()
+    for raw in (b"w", b"\0\xa1\x1b[2J", b"\xff"):
+        ignored.fault(raw, 0)
+    names = [name for name, _, _ in ignored.listed(0)]
+    assert "0x00a11b5b324a" in names
+    for name in names:
+        assert name.isprintable()
+        ignored.clear(name.encode())
+    assert not ignored
+
+
 def test_the_list_is_bounded_and_who_erred_longest_ago_makes_room() -> None:
     ignored = ErrorWorkers()
     for number in range(error_workers.ENTRIES_MAX):

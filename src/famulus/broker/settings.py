@@ -95,12 +95,12 @@ def is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def load(path: Path | None, flags: Mapping[str, object], family: Mapping[str, object] | None = None) -> Settings:
-    """Flags win over the file, the file over what the family says, that over the defaults.
+def load(path: Path | None, flags: Mapping[str, object], network: Mapping[str, object] | None = None) -> Settings:
+    """Flags win over the file, the file over what the network says, that over the defaults.
 
     Whatever is wrong is one sentence that names the key.
     """
-    values: dict[str, Any] = {**(family or {}), **(_read_toml(path) if path is not None else {})}
+    values: dict[str, Any] = {**(network or {}), **(_read_toml(path) if path is not None else {})}
     values.update((key, value) for key, value in flags.items() if value is not None)
     source = f"{path}: " if path is not None else ""
     # Each service by itself first: msgspec would not say in which of them something is wrong.

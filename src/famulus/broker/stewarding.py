@@ -335,7 +335,7 @@ class Stewarding:
         self._more_news = wanted
 
     def _connect(self, identity: str, address: str, published: str) -> None:
-        dealer = sockets.outside_dealer(self._context, heartbeats=True)
+        dealer = sockets.peer_dealer(self._context)
         try:
             sockets.connect(dealer, address)
             sockets.connect(self._published, published)

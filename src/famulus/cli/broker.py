@@ -21,7 +21,9 @@ JOIN_S = 20.0
 def broker(
     config: Annotated[Path | None, typer.Option("--config", "-c", help="Settings in TOML; flags win over it.")] = None,
     identity: Annotated[str | None, typer.Option(help="The broker's name. [default: the host's name]")] = None,
-    host: Annotated[str | None, typer.Option(help="Where to listen. [default: 127.0.0.1]")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Where to listen. [default: 127.0.0.1, or where others reach it]")
+    ] = None,
     frontend_port: Annotated[int | None, typer.Option(help="For clients; 0 is any free port. [default: 7100]")] = None,
     backend_port: Annotated[int | None, typer.Option(help="For workers; 0 is any free port. [default: 7101]")] = None,
     routers: Annotated[int | None, typer.Option(help="Router processes. [default: cores - 2, at least 1]")] = None,
@@ -113,6 +115,8 @@ def broker(
     if folder is not None:
         from_network, from_family = _from_folder(folder)
         flags |= from_network
+        # Others reach it there, so that is where it listens, unless somebody says otherwise.
+        from_family["host"] = from_network["advertised_host"]
     settings = load(config, flags, from_family)
     if check:
         _show(settings)

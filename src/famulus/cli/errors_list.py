@@ -26,7 +26,7 @@ def list_workers(desk: Desk) -> None:
     rows = [
         (worker.identity, "named in the config", f"by {worker.by}")
         if worker.by
-        else (worker.identity, counted(worker.faults, "fault"), f"ignored for {worker.ignored_s:.0f} s more")
+        else (worker.identity, counted(worker.faults, "fault"), _how_long(worker.ignored_s))
         for worker in errors.workers
     ]
     desk.show(errors, *(columns(rows, indent="") or ["no worker is ignored"]))
@@ -74,6 +74,10 @@ def add(
         return tell_unchanged(desk, f"{identity} is on the list of {key} already")
     wished = value | {"error_workers": [*(listed if isinstance(listed, list) else []), identity]}
     return send(desk, [drafts.put(shown, key, wished)], wait)
+
+
+def _how_long(ignored_s: float) -> str:
+    return f"ignored for {ignored_s:.0f} s more" if ignored_s else "not ignored now"
 
 
 add_command(app, "list", list_workers)

@@ -36,6 +36,14 @@ def test_what_the_family_says_is_better_than_a_default_and_less_than_the_file(to
     assert (settings.heartbeat_ms, settings.drain_ms, settings.routers) == (700, 5, 2)
 
 
+def test_what_a_folder_says_of_its_place_gives_way_to_the_file_and_to_flags(toml: Path) -> None:
+    place = {"host": "10.0.0.7"}
+    assert load(None, {"host": None}, place).host == "10.0.0.7"
+    toml.write_text('host = "10.0.0.8"')
+    assert load(toml, {"host": None}, place).host == "10.0.0.8"
+    assert load(toml, {"host": "0.0.0.0"}, place).host == "0.0.0.0"
+
+
 def test_services_and_bounds(toml: Path) -> None:
     toml.write_text(
         '[default_service]\ntimeout_ms = 7\n[services."www.mydomain.com"]\ndelivery = "at_least_once"\n'

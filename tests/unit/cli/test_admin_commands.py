@@ -210,6 +210,8 @@ def test_error_workers_are_listed_and_forgiven(broker: PlayedBroker, famulus: Co
     assert famulus("errors", "list").out == "no worker is ignored\n"
     broker.faulty |= {name: {"faults": 5, "ignored_s": 7.6} for name in ("w1", "w2", "w3")}
     assert famulus("errors", "list").out.splitlines()[0] == "w1  5 faults  ignored for 8 s more"
+    broker.faulty["w3"] = {"faults": 2, "ignored_s": 0}
+    assert famulus("errors", "list").out.splitlines()[2] == "w3  2 faults  not ignored now"
     listed = famulus("errors", "list", "--json").json["workers"]
     assert listed[0] == {"identity": "w1", "faults": 5, "ignored_s": 7.6, "by": ""}
     assert famulus("errors", "clear", "w1").out == "1 worker forgiven\n"

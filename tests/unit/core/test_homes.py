@@ -92,6 +92,13 @@ def test_what_is_told_anew_replaces_what_was_told_before() -> None:
     assert round_of(homes) == ["a", "t3"]
 
 
+def test_a_broker_that_knows_of_nobody_does_not_make_us_forget_those_told_before() -> None:
+    homes = homes_of("a")
+    homes.on_told(["t1"])
+    homes.on_told([])
+    assert round_of(homes) == ["a", "t1"]
+
+
 def test_each_worker_has_its_own_order_of_the_family() -> None:
     numbers = iter([0.9, 0.1, 0.5])
     homes = Homes(["a"], lambda: next(numbers))

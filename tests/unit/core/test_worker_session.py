@@ -455,6 +455,17 @@ def test_who_is_ready_asks_at_once_who_else_there_is(roaming: Talk) -> None:
     assert roaming.state() is State.READY
 
 
+def test_who_is_ready_asks_again_now_and_then_since_brokers_come_and_go(roaming: Talk) -> None:
+    roaming.becomes(State.READY)
+    asked = []
+    for _ in range(25):
+        roaming.hears("PONG", version=3, digest="d3")
+        roaming.later(HEARTBEAT_NS)
+        asked += roaming.requests()
+    assert asked.count("PING") == 25
+    assert asked.count("NEEDBROKER") == 2
+
+
 def test_a_config_tells_of_the_family_and_a_new_one_makes_us_ask_again(roaming: Talk) -> None:
     roaming.becomes(State.READY)
     roaming.hears("CONFIG", CONFIG, identity="bob", heartbeat_ms=1000, version=4, digest="d4")

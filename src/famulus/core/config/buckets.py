@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Iterable
 from hashlib import sha256
 from itertools import chain
 from typing import Final
@@ -41,3 +42,7 @@ class Buckets:
         if not self._digest:
             self._digest = sha256("".join(chain.from_iterable(self._ids)).encode()).hexdigest()
         return self._digest
+
+    def digest_with(self, more: Iterable[str]) -> str:
+        """What the digest will be once these ids are there, too."""
+        return sha256("".join(sorted({*chain.from_iterable(self._ids), *more})).encode()).hexdigest()

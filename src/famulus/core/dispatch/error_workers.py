@@ -57,7 +57,9 @@ class ErrorWorkers:
         return max(0, entry.until_ns - now_ns) if entry is not None else 0
 
     def clear(self, name: bytes) -> None:
-        self._entries.pop(name, None)
+        """By the name that `listed` gives."""
+        for each in [each for each in self._entries if _readable(each).encode() == name]:
+            del self._entries[each]
 
     def clear_all(self) -> None:
         self._entries.clear()
@@ -65,7 +67,7 @@ class ErrorWorkers:
     def listed(self, now_ns: int) -> list[tuple[str, int, int]]:
         """Who is on the list, with the faults and the seconds that are left; those with most faults first."""
         found = [
-            (name.decode("utf-8", "replace"), entry.faults, -(-max(0, entry.until_ns - now_ns) // NS_PER_S))
+            (_readable(name), entry.faults, -(-max(0, entry.until_ns - now_ns) // NS_PER_S))
             for name, entry in self._entries.items()
         ]
         return sorted(found, key=lambda each: (-each[1], each[0]))[:LISTED_MAX]
@@ -75,3 +77,8 @@ class ErrorWorkers:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def _readable(name: bytes) -> str:
+    """What an admin can read and type. Routing ids that libzmq makes are bytes, and begin with a zero."""
+    return f"0x{name.hex()}" if name[:1] == b"\0" else name.decode("utf-8", "replace")

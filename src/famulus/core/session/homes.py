@@ -115,8 +115,8 @@ class Homes:
             self._look_back(now_ns)
 
     def on_told(self, brokers: Sequence[str]) -> None:
-        """What a broker answered to NEEDBROKER, best first."""
-        self._told = () if self.stays else tuple(brokers)
+        """What a broker answered to NEEDBROKER, best first. One that knows of nobody does not say that all are gone."""
+        self._told = () if self.stays else tuple(brokers) or self._told
 
     def forget(self, address: str) -> None:
         """Nothing can be done with this address."""

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.homes import Homes
 from famulus.core.session.worker_config import read_brokers, read_config
 from famulus.errors import ProtocolError
@@ -33,6 +33,8 @@ Frames = list[bytes]
 
 #: Before a heartbeat is granted, this is how long an answer may take.
 FIRST_HEARTBEAT_MS: Final = 1000
+#: How often a worker asks its broker who could stand in for it.
+ASK_AGAIN_NS: Final = 10 * NS_PER_S
 
 
 class State(Enum):
@@ -95,7 +97,7 @@ class WorkerSession:
         self._moves = homes is not None and not homes.stays
         self.homes = homes or Homes([""], chance)
         self._link_by_ns = NEVER_NS
-        self._told_by_ns = NEVER_NS
+        self._told_by_ns = self._ask_at_ns = NEVER_NS
 
     # -- the link -----------------------------------------------------------------------------------------------
 
@@ -202,6 +204,7 @@ class WorkerSession:
             self.homes.on_ready(now_ns)
             # Now, while there is somebody to ask: later it may be too late.
             self._ask_for_brokers()
+            self._ask_at_ns = now_ns + ASK_AGAIN_NS
         if self.state is State.READY and told.digest != self.digest:
             self._send("CHECKCONFIG", **self._who(), heartbeat_ms=self._wish_ms)
 
@@ -290,6 +293,13 @@ class WorkerSession:
                 self._connect(now_ns)
             else:
                 self._ping(now_ns)
+                self._ask_again(now_ns)
+
+    def _ask_again(self, now_ns: int) -> None:
+        """Who can stand in changes: a broker that starts or joins later is to be known before ours is lost."""
+        if self.state is State.READY and self._ask_at_ns <= now_ns:
+            self._ask_for_brokers()
+            self._ask_at_ns = now_ns + ASK_AGAIN_NS
 
     @property
     def next_due_ns(self) -> int:

@@ -466,6 +466,7 @@ def test_an_edit_is_given_to_the_shell_and_is_not_part_of_the_config_before(desk
     }
     core.add(answer.edits, logged=True)
     assert core.edits.version == version + 2
+    assert core.edits.digest == json.loads(answer.body)["digest"]
     assert core.config.services["echo"].timeout_ms == 5
 
 
@@ -476,6 +477,7 @@ def test_a_dry_run_tells_the_same_and_does_nothing(desk: Desk) -> None:
     assert answer.edits == ()
     told = json.loads(answer.body)
     assert (told["version"], told["seen"], len(told["edits"])) == (version, 0, 1)
+    assert told["digest"] == core.edits.digest
     assert "colour" in told["warnings"][0]["sentence"]
     assert core.edits.version == version
     assert desk.refused("edit", drafts=[desk.draft("family/b", {})], dry_run=True).startswith("not_allowed")

@@ -1,0 +1,254 @@
+"""Networks of real brokers, each on a machine of its own where that can be, and somebody who asks each of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import zmq
+from tests.processes.conftest import HERE, BrokerProcess, Process, Raw, alive, wait_until
+from tests.processes.lan import Context, Lan, Loopback
+
+PASSWORD = "a password of these tests"
+#: Within which an edit is everywhere, by beats alone.
+STEP_S = 3.0
+FLAGS = ("--routers", "1")
+
+
+class Admin:
+    """Somebody who asks one broker, with the right password unless told otherwise."""
+
+    def __init__(self, context: Context, frontend: str) -> None:
+        self._context = context
+        self.frontend = frontend
+
+    def ask(self, command: str, *, password: str = PASSWORD, **arguments: Any) -> tuple[str, Any]:
+        """The reason, empty if it went well, and the body."""
+        connection = Raw(self._context, zmq.DEALER, self.frontend)
+        try:
+            body = json.dumps({**arguments, "password": password}).encode()
+            connection.tell("MANAGE", envelope=b"e", body=body, username="admin", command=command)
+            envelope, header, answer = connection.recv(25)
+        finally:
+            connection.socket.close(0)
+        assert envelope == b"e"
+        fields = json.loads(header)
+        return fields.get("reason", ""), json.loads(answer or b"null")
+
+    def told(self, command: str, **arguments: Any) -> Any:
+        reason, body = self.ask(command, **arguments)
+        assert not reason, reason
+        return body
+
+    def heads(self, key: str) -> list[str]:
+        found = self.told("show", prefix=key)["keys"].get(key)
+        return [head["id"] for head in found["heads"]] if found else []
+
+    def put(self, key: str, value: Any) -> str:
+        """What holds from now on, whatever held; the edit's id."""
+        op = "DEL" if value is None else "PUT"
+        draft = {"key": key, "op": op, "value": value, "parents": self.heads(key)}
+        (edit,) = self.told("edit", drafts=[draft])["edits"]
+        return str(edit)
+
+    def value(self, key: str) -> Any:
+        found = self.told("show", prefix=key)["keys"].get(key)
+        return found["value"] if found else None
+
+    def digest(self) -> str:
+        return str(self.told("show", prefix="nothing")["digest"])
+
+
+class Member:
+    """A broker of a network, its folder, and an admin who asks it."""
+
+    def __init__(self, network: Network, identity: str) -> None:
+        self._network = network
+        self.identity = identity
+        self.path = network.path / identity
+        self.machine = network.lan.machine(identity)
+        self.ports = network.lan.ports()
+        self.peer_port = self.ports[3]
+        self.frontend, self.backend = (f"tcp://{self.machine.host}:{port}" for port in self.ports[:2])
+        self.admin = Admin(network.context_of(identity), self.frontend)
+        self.process: BrokerProcess | None = None
+        self._shell: Shell | None = None
+
+    @property
+    def broker(self) -> BrokerProcess:
+        assert self.process is not None
+        return self.process
+
+    @property
+    def steward(self) -> int:
+        (pid,) = self.broker.children("steward")
+        return pid
+
+    def start(self, *flags: str, ulimit: str = "", wait: bool = True) -> Member:
+        """On its machine; `broker.wait_until_ready()` is left to who does not wait."""
+        flags = ("--folder", str(self.path), *FLAGS, *flags)
+        self.process = self._network.start(*flags, ulimit=ulimit, enter=self.machine.enter, wait=wait)
+        return self
+
+    def kill(self) -> None:
+        """As a power cut would; the folder is free when this returns."""
+        pids = [
+            self.broker.pid,
+            *(pid for module in ("dispatcher", "router", "steward") for pid in self.broker.children(module)),
+        ]
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(map(alive, pids)), 10, "the end of all its processes")
+
+    def is_active(self) -> bool:
+        """Its routers have heard from the steward, and take tasks."""
+        connection = Raw(self._network.context_of(self.identity), zmq.DEALER, self.frontend)
+        try:
+            connection.tell("TASK", service="nobody-offers-this")
+            return not connection.hear()["reason"].startswith("disabled")
+        finally:
+            connection.socket.close(0)
+
+    def cli(
+        self, *arguments: str, code: int = 0, user: str = "admin", password: str = PASSWORD, typed: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """A command of an admin on this broker's machine."""
+        env = {"FAMULUS_FRONTEND": self.frontend, "FAMULUS_ADMIN": user, "FAMULUS_ADMIN_PASSWORD": password}
+        if self._shell is None:
+            self._shell = self._network.shell(self.identity)
+        done = self._shell.run(*arguments, env=env, typed=typed)
+        assert done.returncode == code, done
+        return done
+
+    def cli_json(self, *arguments: str, code: int = 0, **options: Any) -> Any:
+        return json.loads(self.cli(*arguments, "--json", code=code, **options).stdout)
+
+    def logged_digest(self) -> str:
+        """The beginning of its digest, as its log tells: nobody has to be asked, and no password checked."""
+        found = [match[1] for line in list(self.broker.lines) if (match := re.search(r" digest (\w+),", line))]
+        return found[-1] if found else ""
+
+
+class Shell:
+    """Runs commands of an admin one after the other: see `command_line.py`."""
+
+    def __init__(self, enter: tuple[str, ...]) -> None:
+        self._process = subprocess.Popen(
+            [*enter, sys.executable, str(HERE / "command_line.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, env: dict[str, str], typed: str) -> subprocess.CompletedProcess[str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps({"arguments": arguments, "env": env, "typed": typed}), file=self._process.stdin, flush=True)
+        done = json.loads(self._process.stdout.readline())
+        return subprocess.CompletedProcess(arguments, done["code"], done["stdout"], done["stderr"])
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Network:
+    def __init__(self, path: Path, lan: Lan | None = None) -> None:
+        self.path = path
+        self.lan: Lan = lan or Loopback()
+        self.members: dict[str, Member] = {}
+        self._contexts: dict[str, Context] = {}
+        self._started: list[Process] = []
+        self._shells: list[Shell] = []
+
+    def __getitem__(self, identity: str) -> Member:
+        return self.members[identity]
+
+    def context_of(self, machine: str) -> Context:
+        if machine not in self._contexts:
+            self._contexts[machine] = self.lan.context(machine)
+        return self._contexts[machine]
+
+    def found(self, identity: str = "b1") -> Member:
+        member = self.members[identity] = Member(self, identity)
+        place = ("--host", member.machine.host, *port_flags(member.ports))
+        env = {"FAMULUS_ADMIN_PASSWORD": PASSWORD}
+        famulus("init", str(member.path), "--identity", identity, *place, env=env)
+        return member.start()
+
+    def join(
+        self, identity: str, at: str = "b1", secret: Path | None = None, family: str = "main", wait: bool = True
+    ) -> Member:
+        member = Member(self, identity)
+        where = f"{self[at].machine.host}:{self[at].peer_port}"
+        file = secret or self[at].path / "join.secret"
+        join = ("--join", where, "--secret-file", str(file), "--identity", identity, "--family", family)
+        place = ("--host", member.machine.host, *port_flags(member.ports))
+        self.members[identity] = member.start(*join, *place, wait=wait)
+        return member
+
+    def start(self, *flags: str, ulimit: str = "", enter: tuple[str, ...] = (), wait: bool = True) -> BrokerProcess:
+        broker = BrokerProcess(*flags, ulimit=ulimit, enter=enter, wait=wait)
+        self._started.append(broker)
+        return broker
+
+    def run(self, machine: str, *command: str, cwd: Path | None = None) -> Process:
+        """A process on a machine, such as a worker or a client; it ends with the network."""
+        self._started.append(Process(*self.lan.machine(machine).enter, sys.executable, *command, cwd=cwd))
+        return self._started[-1]
+
+    def shell(self, machine: str) -> Shell:
+        """A command line on a machine; it ends with the network."""
+        self._shells.append(Shell(self.lan.machine(machine).enter))
+        return self._shells[-1]
+
+    def in_step(self) -> bool:
+        return len({member.admin.digest() for member in self.members.values()}) == 1
+
+    def wait_until_in_step(self, within_s: float = STEP_S) -> None:
+        wait_until(self.in_step, within_s, "the same config everywhere")
+
+    def wait_until_active(self, within_s: float = 20) -> None:
+        wait_until(lambda: all(member.is_active() for member in self.members.values()), within_s, "all active")
+
+    def close(self) -> None:
+        for process in reversed(self._started):
+            for pid in process.children("steward") if isinstance(process, BrokerProcess) else ():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)  # a stopped one could not see that we end
+            process.close()
+        for shell in self._shells:
+            shell.close()
+        for context in self._contexts.values():
+            context.destroy(linger=0)
+        self.lan.close()
+
+
+def port_flags(ports: list[int]) -> list[str]:
+    names = ("--frontend-port", "--backend-port", "--config-pub-port", "--peer-port")
+    return [each for name, port in zip(names, ports, strict=True) for each in (name, str(port))]
+
+
+def famulus(
+    *arguments: str,
+    env: dict[str, str] | None = None,
+    code: int = 0,
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "famulus", *arguments],
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done
+    return done
