@@ -16,7 +16,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from famulus.journal import schema
 from famulus.pipeline import schemas
-from famulus.pipeline.spark_types import journal_schema, output_schema
+from famulus.pipeline.spark_types import TYPES, journal_schema, output_schema
+from famulus.pipeline.tables import ALL
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MS = 1_000_000
