@@ -292,3 +292,21 @@ def test_what_is_being_written_is_not_read(tmp_path: Path, put: Put) -> None:
     (hidden / "part-01.parquet").write_bytes(b"half")
     (tmp_path / "tables" / "service_minutes" / ".part-02.parquet").write_bytes(b"half")
     assert "1,830" in Page(made(tmp_path)).text
+
+
+def test_tables_may_lie_at_a_uri(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes())
+    here = made(tmp_path)
+    page = report.write(f"file://{tmp_path}/tables", tmp_path / "far.html").read_text(encoding="utf-8")
+    assert page == here
+
+
+def test_workers_with_complaints_are_not_crowded_out(tmp_path: Path, put: Put) -> None:
+    well = [{"worker": f"well-{number:03d}", "score": 100, "why": ""} for number in range(300)]
+    put("worker_health", *well, {"worker": "sick", "score": 40, "why": "lost 9 times"})
+    text = Page(made(tmp_path)).text
+    assert text.index("sick") < text.index("well-000")
+    assert "1 worker with points off" in text
+    assert "300 healthy workers" in text
+    assert "well-150" not in text
+    assert "and 200 more" in text
