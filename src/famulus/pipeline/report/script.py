@@ -28,6 +28,7 @@ SCRIPT: Final = """
     const clear = "rgba(0,0,0,0)", layout = painted(spec.layout, style), traces = painted(spec.traces, style);
     const lines = { gridcolor: line, linecolor: line, zerolinecolor: line };
     const plain = { ...lines, color: soft, automargin: true, fixedrange: true };
+    if (narrow) traces.forEach((trace) => { trace.showscale = false; });
     // Names take several lines on a narrow screen; the plot itself shall not shrink for them.
     const room = narrow && traces.length > 3 ? 20 * Math.ceil(traces.length / 3) : 0;
     Plotly.react(place, traces, {

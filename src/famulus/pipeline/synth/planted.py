@@ -18,7 +18,8 @@ Row = dict[str, Any]
 SWALLOWED_RUNNING: Final = 5
 SWALLOWED_QUEUED: Final = 2
 GAP_ROWS: Final = 137
-TIMEOUT_US: Final = 10 * US_PER_S
+#: Short, so that one task that ran out of time does not make its minute an odd one.
+TIMEOUT_US: Final = 400_000
 
 
 @dataclass(slots=True)
@@ -201,8 +202,7 @@ def late_answer(world: World) -> Planted:
         task.attempt(1, worker, (arrived_us, arrived_us + 250, at_us), "UNKNOWN", "expired"),
         task.attempt(1, worker, (arrived_us, arrived_us + 250, answered_us), "LATE"),
     ]
-    open_row = task.open_at(_second(arrived_us) + US_PER_S, worker, arrived_us)
-    return Planted({"tasks": rows, "open_tasks": [open_row]}, _facts(world, task, service, answered_us, worker))
+    return Planted({"tasks": rows}, _facts(world, task, service, answered_us, worker))
 
 
 def slow_convergence(world: World) -> Planted:

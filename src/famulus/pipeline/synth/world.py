@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final
@@ -131,28 +131,31 @@ class World:
         ]
 
     def _workers(self) -> list[Worker]:
-        plan = self.plan
-        each = max(2, plan.workers // (plan.brokers * plan.services))
-        workers: list[Worker] = []
-        for broker, name in enumerate(self.brokers):
-            for number, service in enumerate(self.services):
-                offered = self.peak_per_s(broker, number) * service.mean_s
-                if number == self.hot:
-                    slots = max(1, int(offered / HOT_SHARE / each))
-                    if broker == 0:
-                        self._heat(number, slots * each * HOT_SHARE / self.peak_per_s(0, number))
-                else:
-                    slots = max(2, math.ceil(offered / BUSY_SHARE / each))
-                for count in range(each):
-                    identity = f"{service.name}-{name[0]}{count + 1}"
-                    workers.append(Worker(len(workers), identity, broker, number, slots))
-        return workers
+        each = max(2, self.plan.workers // (self.plan.brokers * self.plan.services))
+        slots = {
+            (broker, service.number): self._slots_each(broker, service, each)
+            for broker in range(self.plan.brokers)
+            for service in self.services
+        }
+        if self.hot is not None:
+            self._heat(self.hot, [slots[broker, self.hot] * each for broker in range(self.plan.brokers)])
+        named = [
+            (f"{self.services[service].name}-{self.brokers[broker][0]}{count + 1}", broker, service, of_each)
+            for (broker, service), of_each in slots.items()
+            for count in range(each)
+        ]
+        return [Worker(number, *rest) for number, rest in enumerate(named)]
 
-    def _heat(self, number: int, mean_s: float) -> None:
+    def _slots_each(self, broker: int, service: Service, workers: int) -> int:
+        offered = self.peak_per_s(broker, service.number) * service.mean_s
+        if service.number == self.hot:
+            return max(1, int(offered / HOT_SHARE / workers))
+        return max(2, math.ceil(offered / BUSY_SHARE / workers))
+
+    def _heat(self, number: int, slots: list[int]) -> None:
         """Makes the service take as long as its slots just bear: a small journal has too few tasks otherwise."""
-        old = self.services[number]
-        median_s = mean_s / math.exp(SPREAD**2 / 2)
-        self.services[number] = Service(number, old.name, median_s, old.share, old.at_most_once, old.error_share)
+        mean_s = min(HOT_SHARE * all_ / self.peak_per_s(broker, number) for broker, all_ in enumerate(slots))
+        self.services[number] = replace(self.services[number], median_s=mean_s / math.exp(SPREAD**2 / 2))
 
     @lru_cache  # noqa: B019 - a world lives as long as its job
     def workers_of(self, broker: int, service: int) -> list[Worker]:
