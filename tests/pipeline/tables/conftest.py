@@ -1,0 +1,114 @@
+"""Rows that say only what matters, and what a table makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from famulus.journal import schema
+from famulus.pipeline import schemas
+from famulus.pipeline.spark_types import journal_schema, output_schema
+from famulus.pipeline.tables import ALL, Table
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+MS = 1_000_000
+
+
+def at(seconds: float = 0) -> datetime:
+    """An instant, counted from noon."""
+    return NOON + timedelta(seconds=seconds)
+
+
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "tasks": {
+        "message_id": "m", "ticket": 1, "attempt": 1, "service": "echo", "worker": "w1", "client": "c", "at_most_once": False, "priority": 4,
+        "arrived": at(), "assigned": at(), "outcome": "OK", "ended": at(), "queue_ns": 0, "service_ns": MS,
+        "total_ns": MS, "request_bytes": 10, "response_bytes": 20, "config_version": 0,
+    },
+    "open_tasks": {
+        "at": at(), "ticket": 1, "attempt": 1, "service": "echo", "client": "c", "at_most_once": False, "priority": 4,
+        "arrived": at(), "state": "running",
+    },
+    "workers": {"at": at(), "worker": "w1", "services": "echo", "slots": 1},
+    "brokers": {"at": at()},
+    "peers": {"at": at()},
+    "config": {
+        "at": at(), "key": "service/echo", "author": "ann", "accepted_by": "b1", "edited": at(), "version": 1,
+        "digest": "d",
+    },
+}  # fmt: skip
+
+
+def _zero(kind: object) -> Any:
+    return {
+        "text": "", "int": 0, "long": 0, "bool": False, "instant": at(), "double": 0.0, "date": NOON.date(),
+        "histogram": [], "texts": [], "arrivals": [],
+    }[kind.value]  # type: ignore[attr-defined]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Makes tables of a few rows that say only what matters; `rows.tasks({...}, {...})`."""
+
+    spark: SparkSession
+
+    def of(self, table: str, *rows: Mapping[str, Any]) -> DataFrame:
+        if table in schema.TABLES:
+            where = {"broker": "b1", "boot": "boot1", "family": "main"}
+            whole = [{**where, **DEFAULTS[table], **row} for row in rows]
+            columns = [(each.name, None) for each in schema.TABLES[table]]
+            return self.made(whole, columns, journal_schema(table))
+        zeros = [(each.name, None if each.nullable else _zero(each.kind)) for each in schemas.TABLES[table]]
+        return self.made(rows, zeros, output_schema(table))
+
+    def made(self, rows: Any, columns: list[tuple[str, Any]], struct: Any) -> DataFrame:
+        names = {name for name, _ in columns}
+        for row in rows:
+            assert row.keys() <= names, f"no such column: {row.keys() - names}"
+        listed = [{name: row.get(name, zero) for name, zero in columns} for row in rows]
+        # By way of Arrow: so Spark has the rows themselves, and not a job in Python that would make them.
+        return self.spark.createDataFrame(pa.Table.from_pylist(listed, to_arrow_schema(struct, timezone="UTC")), struct)
+
+
+@pytest.fixture(scope="session")
+def rows(spark: SparkSession) -> Rows:
+    return Rows(spark)
+
+
+def found(frame: DataFrame) -> list[dict[str, Any]]:
+    """All rows, as far as they differ from each other in nothing but their order; instants with their zone."""
+    listed: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return sorted(listed, key=repr)
+
+
+TABLES: dict[str, Table] = {table.name: table for table in ALL}
+
+
+@dataclass(frozen=True)
+class Makes:
+    """Makes a table of inputs by name; those that are not given are empty. Checks what holds for every table."""
+
+    rows: Rows
+
+    def frame(self, name: str, **inputs: DataFrame) -> DataFrame:
+        table = TABLES[name]
+        assert inputs.keys() <= set(table.inputs)
+        return table.make(*[inputs[each] if each in inputs else self.rows.of(each) for each in table.inputs])
+
+    def __call__(self, name: str, **inputs: DataFrame) -> list[dict[str, Any]]:
+        made = found(self.frame(name, **inputs))
+        for column in TABLES[name].columns:
+            assert column.nullable or all(row[column.name] is not None for row in made), f"{column.name} is null"
+        return made
+
+
+@pytest.fixture(scope="session")
+def make(rows: Rows) -> Makes:
+    return Makes(rows)
