@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from famulus.pipeline.session import close_session, open_session
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:

@@ -159,7 +159,8 @@ with settled as (
         sum(service_ns) filter (run) as busy_ns
     from settled group by all
 ), buckets as (
-    select minute, service, family, broker, measure, floor(ln(greatest(value, 0) + 1) * 16)::int as bucket, count(*) as n
+    select minute, service, family, broker, measure, floor(ln(greatest(value, 0) + 1) * 16)::int as bucket,
+        count(*) as n
     from (unpivot (select minute, service, family, broker, queue_ns, service_ns, total_ns from settled where settled)
           on queue_ns, service_ns, total_ns into name measure value value)
     group by all

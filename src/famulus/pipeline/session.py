@@ -66,11 +66,11 @@ def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
         # Spark's own default is an old type that others read as a time without a zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",
+        # Else PySpark looks at the stack for every column that is made of another one, which takes longer than the rest.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Merges small partitions of a shuffle, so that a small increment does not pay for what a large one needs.
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
-        # What a table's function gives back has no order that counts; a stream checkpoints the same files again.
-        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
         # Executors on other machines need not have famulus; on this one they find it where we have it.
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(_python_path()),
     }
