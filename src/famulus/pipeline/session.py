@@ -31,9 +31,9 @@ class SparkFailed(FamulusError):
     """Spark did not start."""
 
 
-def is_local(master: str) -> bool:
-    """Whether everything runs in one JVM."""
-    return re.fullmatch(r"local(\[.*\])?", master) is not None
+def is_here(master: str) -> bool:
+    """Whether everything runs on this machine, in one JVM or in several."""
+    return re.fullmatch(r"local(-cluster)?(\[.*\])?", master) is not None
 
 
 def cores_of(master: str) -> int:
@@ -66,7 +66,7 @@ def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
         # Spark's own default is an old type that others read as a time without a zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",
-        # Else PySpark looks at the stack for every column that is made of another one, which takes longer than the rest.
+        # Else PySpark looks at the stack for every column that is made of another: longer than all the rest takes.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Merges small partitions of a shuffle, so that a small increment does not pay for what a large one needs.
         "spark.sql.adaptive.enabled": "true",
@@ -74,7 +74,7 @@ def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
         # Executors on other machines need not have famulus; on this one they find it where we have it.
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(_python_path()),
     }
-    if is_local(master) or master.startswith("local-cluster"):
+    if is_here(master):
         # Spark's own 200 would be 200 tiny tasks for each shuffle. Four a core, so that a large one fits into memory.
         chosen["spark.sql.shuffle.partitions"] = str(4 * cores_of(master))
     return chosen
@@ -114,10 +114,13 @@ def open_session(
     master = master or DEFAULT_MASTER
     found = java.find()
     os.environ["JAVA_HOME"] = str(found.home)
-    # Otherwise Spark would take the first python3 on the path, which need not have pyarrow.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    if is_local(master) or master.startswith("local-cluster"):
+    if is_here(master):
+        # Otherwise Spark would take the first python3 on the path, which need not have pyarrow.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        # Other machines may have theirs elsewhere.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = settings(master, heap_mib=heap_mib) | _java_options(found, archive) | dict(more or {})
     # They print a stack trace for each error; we print the error.
     for noisy in ("SQLQueryContextLogger", "py4j"):
@@ -132,7 +135,7 @@ def open_session(
             said.seek(0)
             raise SparkFailed(f"Spark did not start: {_last_line(said.read()) or _first_line(error)}") from error
     spark = SparkSession(context)
-    if not is_local(master) and not master.startswith("local-cluster"):
+    if not is_here(master):
         context.addPyFile(_package_zip())
     return spark
 
