@@ -13,10 +13,10 @@ from pathlib import Path
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.jobs.conftest import Journal, Tables
 
 from famulus.pipeline import java, jobs
 from famulus.pipeline.tables.table import Table
-from tests.pipeline.jobs.conftest import Journal, Tables
 
 pytestmark = [
     pytest.mark.skipif("FAMULUS_LONG_TESTS" not in os.environ, reason="one of the longer runs: FAMULUS_LONG_TESTS=1"),

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.jobs.conftest import EIGHT, Journal, Tables
 
 from famulus.pipeline import jobs
 from famulus.pipeline.tables.table import Table
-from tests.pipeline.jobs.conftest import EIGHT, Journal, Tables
 
 SCRIPT = Path(__file__).with_name("toy_run.py")
 ROOT = Path(__file__).parents[3]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 import pytest
+from tests.pipeline.jobs.conftest import toy_registry
 
 from famulus.pipeline import jobs
 from famulus.pipeline.place import Place
 from famulus.pipeline.progress import Step
 from famulus.pipeline.session import session
-from tests.pipeline.jobs.conftest import toy_registry
 
 
 def tell(step: Step) -> None:
