@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tests.pipeline.tables.conftest import MS, Makes, Rows, at
@@ -9,8 +10,6 @@ from tests.pipeline.tables.conftest import MS, Makes, Rows, at
 
 def bucket(ns: int) -> int:
     """As `columns.bucket_of`, for values that are not at an edge."""
-    import math
-
     return math.floor(math.log(ns + 1) * 16)
 
 
