@@ -292,3 +292,10 @@ def test_what_is_being_written_is_not_read(tmp_path: Path, put: Put) -> None:
     (hidden / "part-01.parquet").write_bytes(b"half")
     (tmp_path / "tables" / "service_minutes" / ".part-02.parquet").write_bytes(b"half")
     assert "1,830" in Page(made(tmp_path)).text
+
+
+def test_tables_may_lie_at_a_uri(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes())
+    here = made(tmp_path)
+    page = report.write(f"file://{tmp_path}/tables", tmp_path / "far.html").read_text(encoding="utf-8")
+    assert page == here

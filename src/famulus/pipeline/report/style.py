@@ -55,7 +55,7 @@ nav a:hover, nav a:focus-visible {{ border-color: var(--accent) }}
 section {{ background: var(--paper); border: 1px solid var(--line); border-radius: .75rem; padding: 1.25rem;
   margin: 0 0 1rem;
   scroll-margin-top: 1rem }}
-.lead {{ color: var(--soft); margin: .25rem 0 1rem }}
+.lead {{ color: var(--soft); margin: .25rem 0 1rem; max-width: 60rem }}
 .nothing {{ margin: 0; padding: .8rem 1rem; border-radius: .5rem; background: var(--ground); color: var(--soft);
   max-width: none }}
 figure {{ margin: 0 0 1.5rem }} section > :last-child {{ margin-bottom: 0 }}
@@ -67,7 +67,7 @@ details {{ font-size: .9rem; margin-top: .3rem }} summary {{ cursor: pointer; co
 table {{ border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums }}
 caption {{ text-align: left; font-weight: 600; padding: .2rem 0 .5rem }}
 th, td {{ padding: .4rem .75rem .4rem 0; text-align: left; border-top: 1px solid var(--line); vertical-align: top;
-  overflow-wrap: anywhere; min-width: 4.5rem }}
+  overflow-wrap: break-word; min-width: 3.5rem }}
 thead th {{ border-top: 0; color: var(--soft); font-weight: 500; font-size: .8rem; vertical-align: bottom;
   overflow-wrap: normal }}
 tbody th {{ font-weight: 600 }} th.figure, td.figure {{ text-align: right }} td.figure {{ white-space: nowrap }}
