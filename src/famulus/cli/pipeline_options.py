@@ -76,7 +76,7 @@ class SparkError(FamulusError):
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:

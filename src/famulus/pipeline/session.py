@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -25,6 +28,8 @@ HEAP_MIB_MIN: Final = 1024
 HEAP_MIB_MAX: Final = 8192
 #: How long the JVM may take to end; at the first start it also writes the archive of its classes.
 CLOSING_S: Final = 60
+#: An archive that is older than this and still not finished never will be.
+UNFINISHED_S: Final = 3600
 
 
 class SparkFailed(FamulusError):
@@ -165,7 +170,7 @@ def close_session(spark: SparkSession) -> None:
 # -- the archive of Java's classes: with it a start takes half as long ----------------------------------------------
 
 #: Where a session notes the archive that its JVM will write at its end.
-_ARCHIVE: Final = "famulus.archive"
+_ARCHIVE: Final = "spark.famulus.archive"
 _WRITING: Final = ".writing"
 
 
@@ -184,11 +189,20 @@ def _java_options(found: java.Java, archive_wanted: bool) -> dict[str, str]:
         return {"spark.driver.extraJavaOptions": options}
     if archive.exists():
         return {"spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={archive}"}
+    _forget_unfinished(archive.parent)
     writing = archive.with_suffix(f".{os.getpid()}{_WRITING}")
     return {
         "spark.driver.extraJavaOptions": f"{options} -XX:ArchiveClassesAtExit={writing}",
         _ARCHIVE: str(writing),
     }
+
+
+def _forget_unfinished(folder: Path) -> None:
+    """Of sessions that were killed: their JVM wrote its archive, and nobody was there to keep it."""
+    for left in folder.glob(f"*{_WRITING}"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > UNFINISHED_S:
+                left.unlink()
 
 
 def _keep_archive(written: Path) -> None:
@@ -219,6 +233,8 @@ def _package_zip() -> str:
 
     package = Path(__file__).parents[1]
     folder = tempfile.mkdtemp(prefix="famulus-")
+    # Executors fetch it whenever they start, so it stays until the end.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "famulus.zip"
     with ZipFile(path, "w") as archive:
         for source in sorted(package.rglob("*.py")):
