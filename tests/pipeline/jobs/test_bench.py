@@ -29,7 +29,7 @@ def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> N
     ]
     path = journal.write([*journal.tasks(0, 0, 40), *more], 1)
     with duckdb.connect() as db:
-        theirs = db.execute(duckdb_query(journal.folder)).to_arrow_table().to_pylist()
+        theirs = db.sql(duckdb_query(journal.folder)).to_arrow_table().to_pylist()
     rows = source.read(spark, journal.place, "tasks", journal_schema, [str(path.relative_to(journal.folder))])
     names = list(theirs[0])
     ours = service_minutes.TABLE.make(rows).withColumn("minute_us", F.unix_micros("minute")).select(*names)
