@@ -157,7 +157,8 @@ with rows as (
         count(*) filter (where is_settled and outcome = 'REJECTED') as rejected,
         count(*) filter (where is_settled and outcome = 'UNKNOWN') as unknown,
         count(*) filter (where is_settled and outcome = 'REJECTED' and reason = 'overload') as overloaded,
-        count(*) filter (where is_settled and outcome = 'REJECTED' and reason in ('no_worker', 'no_service')) as no_worker,
+        count(*) filter (where is_settled and outcome = 'REJECTED' and reason in ('no_worker', 'no_service'))
+            as no_worker,
         count(*) filter (where is_settled and reason = 'expired') as expired,
         count(*) filter (where outcome = 'RETRY') as retries,
         count(*) filter (where outcome = 'LATE') as late,
