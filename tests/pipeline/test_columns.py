@@ -38,7 +38,10 @@ def sampled(spark: SparkSession) -> DataFrame:
 
 def test_quantiles_are_within_three_and_a_half_percent(sampled: DataFrame) -> None:
     histograms = counted(sampled, ["name"], {"hist": F.col("ns")})
-    found = {row["name"]: row["q"] for row in histograms.select("name", columns.quantiles(F.col("hist")).alias("q")).collect()}
+    found = {
+        row["name"]: row["q"]
+        for row in histograms.select("name", columns.quantiles(F.col("hist")).alias("q")).collect()
+    }
     for name, values in SAMPLES.items():
         for quantile, share in QUANTILES.items():
             true = exactly(values, share)

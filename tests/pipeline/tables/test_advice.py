@@ -6,8 +6,9 @@ import json
 import math
 from typing import Any
 
-from famulus.core.config import schema as config
 from tests.pipeline.tables.conftest import Makes, Rows, at
+
+from famulus.core.config import schema as config
 
 DAY = 86_400
 HOUR_NS = 3_600_000_000_000
@@ -60,7 +61,7 @@ def test_a_minute_is_unusual_beside_its_own_hour(rows: Rows, make: Makes) -> Non
         if n != 20
     ]  # fmt: skip
     # A rare one: two tasks in one minute are no news.
-    rare = [{"service": "rare", "broker": "b1", "date": at().date(), "minute": at(60 * n), "tasks": n % 7 + 1, "errors": 1}
+    rare = [{"service": "rare", "broker": "b1", "date": at().date(), "minute": at(60 * n), "tasks": 1 + n % 7, "ok": 1}
             for n in range(0, 60, 7)]  # fmt: skip
     found = make("anomalies", service_minutes=rows.of("service_minutes", *echo, *rare))
     named = {(row["measure"], row["direction"]): row for row in found}
@@ -74,7 +75,6 @@ def test_a_minute_is_unusual_beside_its_own_hour(rows: Rows, make: Makes) -> Non
     silence = named["rate", "low"]
     assert (silence["value"], silence["baseline"], silence["spread"], silence["tasks"]) == (0.0, 101.0, 10.049876, 0)
     assert silence["score"] == -10.05
-
 
 
 def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> None:
@@ -115,10 +115,10 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
         ),
         capacity=rows.of(
             "capacity",
-            {"service": "short", "family": "main", "hour_of_day": 9, "slots": 3.0, "erlangs_peak": 4.0, "wait_share": 1.0,
-             "slots_needed": 9, "slots_missing": 6},
-            {"service": "short", "family": "main", "hour_of_day": 8, "slots": 3.0, "erlangs_peak": 2.0, "wait_share": 0.9,
-             "slots_needed": 5, "slots_missing": 2},
+            {"service": "short", "family": "main", "hour_of_day": 9, "slots": 3.0, "erlangs_peak": 4.0,
+             "wait_share": 1.0, "slots_needed": 9, "slots_missing": 6},
+            {"service": "short", "family": "main", "hour_of_day": 8, "slots": 3.0, "erlangs_peak": 2.0,
+             "wait_share": 0.9, "slots_needed": 5, "slots_missing": 2},
             {"service": "echo", "family": "main", "slots": 3.0, "wait_share": 0.1, "slots_missing": 2},
         ),
         anomalies=rows.of(

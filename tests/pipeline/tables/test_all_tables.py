@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
+from tests.pipeline.tables.conftest import MS, Makes, Rows, at, found
 
 from famulus.journal import schema
 from famulus.pipeline import schemas
 from famulus.pipeline.spark_types import output_schema
 from famulus.pipeline.tables import ALL, Grain, Table
-from tests.pipeline.tables.conftest import MS, Makes, Rows, at, found
 
 Row = dict[str, Any]
 
@@ -52,8 +52,8 @@ def world() -> dict[str, list[Row]]:
     """Two hours of two brokers: tasks of all outcomes, retries, a hand-over, a crash, an edit; and nulls and zeros."""
     tasks: list[Row] = [
         {"message_id": f"t{n}", "ticket": n, "ended": at(n * 31), "arrived": at(n * 31 - 1), "worker": f"w{n % 3}",
-         "service": ("echo", "sum")[n % 2], "broker": ("b1", "b2")[n % 5 == 0], "service_ns": n * MS, "total_ns": n * MS,
-         "outcome": ("OK", "OK", "ERROR", "UNKNOWN", "LATE")[n % 5 if n % 4 == 0 else 0]}
+         "service": ("echo", "sum")[n % 2], "broker": ("b1", "b2")[n % 5 == 0], "service_ns": n * MS,
+         "total_ns": n * MS, "outcome": ("OK", "OK", "ERROR", "UNKNOWN", "LATE")[n % 5 if n % 4 == 0 else 0]}
         for n in range(120)
     ]  # fmt: skip
     tasks += [
