@@ -299,3 +299,14 @@ def test_tables_may_lie_at_a_uri(tmp_path: Path, put: Put) -> None:
     here = made(tmp_path)
     page = report.write(f"file://{tmp_path}/tables", tmp_path / "far.html").read_text(encoding="utf-8")
     assert page == here
+
+
+def test_workers_with_complaints_are_not_crowded_out(tmp_path: Path, put: Put) -> None:
+    well = [{"worker": f"well-{number:03d}", "score": 100, "why": ""} for number in range(300)]
+    put("worker_health", *well, {"worker": "sick", "score": 40, "why": "lost 9 times"})
+    text = Page(made(tmp_path)).text
+    assert text.index("sick") < text.index("well-000")
+    assert "1 worker with points off" in text
+    assert "300 healthy workers" in text
+    assert "well-150" not in text
+    assert "and 200 more" in text

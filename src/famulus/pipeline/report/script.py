@@ -9,6 +9,9 @@ SCRIPT: Final = """
 "use strict";
 (() => {
   const places = [...document.querySelectorAll(".plot")];
+  // What fits on paper of either usual size, within the margins that the style sheet sets.
+  const paper_px = 660;
+  let printing = false;
   const paper = matchMedia("print"), dark = matchMedia("(prefers-color-scheme: dark)");
   const give_up = () => document.querySelectorAll("details").forEach((each) => { each.open = true; });
 
@@ -23,7 +26,8 @@ SCRIPT: Final = """
   };
 
   const draw = (place) => {
-    const spec = place.spec, style = getComputedStyle(document.documentElement), narrow = place.clientWidth < 480;
+    const spec = place.spec, style = getComputedStyle(document.documentElement);
+    const narrow = !printing && place.clientWidth < 480;
     const [ink, soft, line, ground] = ["ink", "soft", "line", "paper"].map((name) => named(style, name));
     const clear = "rgba(0,0,0,0)", layout = painted(spec.layout, style), traces = painted(spec.traces, style);
     const lines = { gridcolor: line, linecolor: line, zerolinecolor: line };
@@ -33,6 +37,7 @@ SCRIPT: Final = """
     const room = narrow && traces.length > 3 ? 20 * Math.ceil(traces.length / 3) : 0;
     Plotly.react(place, traces, {
       ...layout,
+      width: printing ? paper_px : undefined,
       height: spec.height + room,
       paper_bgcolor: clear,
       plot_bgcolor: clear,
@@ -62,9 +67,10 @@ SCRIPT: Final = """
     });
     draw_all();
     dark.addEventListener("change", draw_all);
-    paper.addEventListener("change", draw_all);
-    addEventListener("beforeprint", draw_all);
-    addEventListener("afterprint", draw_all);
+    const print = (now) => { printing = now; draw_all(); };
+    paper.addEventListener("change", () => print(paper.matches));
+    addEventListener("beforeprint", () => print(true));
+    addEventListener("afterprint", () => print(false));
     document.documentElement.dataset.drawn = "yes";
   };
 

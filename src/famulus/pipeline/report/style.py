@@ -111,6 +111,7 @@ footer {{ color: var(--soft); font-size: .85rem; margin-top: 1.5rem }}
   tbody th {{ text-align: left; font-size: .95rem }} tbody th::before {{ content: none }}
   td.figure {{ white-space: normal }}
 }}
+@page {{ margin: 14mm }}
 @media print {{
   :root {{ color-scheme: light; {_LIGHT}; --ground: #fff }}
   body {{ font-size: 10pt }} .page {{ max-width: none; padding: 0 }} nav, details, .skip {{ display: none }}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import Any, Final
 
 from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, nothing, section, table, text
@@ -19,23 +18,39 @@ _HEADS: Final = [
 
 def workers(tables: Tables) -> Safe:
     lead = "The last day of data: each worker against the others of its service. 100 means: nothing to say against it."
-    seen, fine = 0, 0
-
-    def rows() -> Any:
-        nonlocal seen, fine
-        for row in tables.rows("worker_health", _COLUMNS):
-            seen += 1
-            fine += row["score"] >= 100
-            yield row
-
-    worst = heapq.nsmallest(ROWS_MAX, rows(), key=lambda row: (row["score"], row["worker"], row["service"]))
-    if not worst:
+    # Apart: those with complaints must not be crowded out, and those without need not all be shown.
+    sick, well = Worst(), Worst()
+    for row in tables.rows("worker_health", _COLUMNS):
+        (well if row["score"] >= 100 else sick).add(row)
+    if not sick.seen + well.seen:
         return section("workers", "Workers", lead, nothing("No worker had a task in this span."))
-    said = "all of them in good health" if fine == seen else f"{plural(seen - fine, 'has', 'have')} points off"
-    caption = f"{plural(seen, 'worker')}, {said}"
-    return section(
-        "workers", "Workers", lead, table(caption, _HEADS, [_cells(row) for row in worst], seen - len(worst))
-    )
+    listed = nothing("All workers are in good health.")
+    if sick.seen:
+        listed = sick.table(f"{plural(sick.seen, 'worker')} with points off, the worst first")
+    many = plural(well.seen, "healthy worker")
+    folded = Safe(f"<details><summary>{many}</summary>{well.table(many)}</details>") if well.seen else Safe("")
+    return section("workers", "Workers", lead, listed, folded)
+
+
+class Worst:
+    """Those with the lowest scores, of however many."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self._rows: list[dict[str, Any]] = []
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.seen += 1
+        self._rows.append(row)
+        if len(self._rows) > 2 * ROWS_MAX:
+            self._cut()
+
+    def _cut(self) -> None:
+        self._rows = sorted(self._rows, key=lambda row: (row["score"], row["worker"], row["service"]))[:ROWS_MAX]
+
+    def table(self, caption: str) -> Safe:
+        self._cut()
+        return table(caption, _HEADS, [_cells(row) for row in self._rows], self.seen - len(self._rows))
 
 
 def _cells(row: dict[str, Any]) -> list[object]:
