@@ -85,6 +85,8 @@ def plain_errors() -> Iterator[None]:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
         raise SparkError(sentence(error)) from error
+    except ConnectionError as error:
+        raise SparkError(f"Spark's JVM is gone: {error}") from error
 
 
 def sentence(error: Exception) -> str:

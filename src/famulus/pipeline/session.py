@@ -149,9 +149,12 @@ def close_session(spark: SparkSession) -> None:
     """Also ends the JVM, which Spark would leave until this process ends."""
     from pyspark import SparkContext
 
-    archive = spark.conf.get(_ARCHIVE, "")
     gateway = SparkContext._gateway
-    spark.stop()
+    archive: str | None = ""
+    # A JVM that has died already has nothing to say, and the reason was told by whoever noticed first.
+    with suppress(Exception):
+        archive = spark.conf.get(_ARCHIVE, "")
+        spark.stop()
     if gateway is None:
         return
     process = gateway.proc
