@@ -48,6 +48,18 @@ EXEMPT = {
     "./famulus config resolve service/echo --value '{\"timeout_ms\": 4000}'": "the same",
     "./famulus status --watch": "it goes on until Ctrl-C; tests/unit/cli/test_status.py plays it",
     "./famulus top": "it needs a terminal; tests/processes/test_status_commands.py gives it one",
+    **dict.fromkeys(
+        (
+            "./famulus pipeline synth journal --tasks 2000 --hours 2",
+            "./famulus pipeline run --journal journal --tables tables",
+            './famulus pipeline query --tables tables "SELECT service, sum(tasks) AS tasks FROM service_minutes '
+            'GROUP BY service"',
+            "./famulus pipeline report --tables tables --output report.html",
+            "./famulus findings --tables tables",
+        ),
+        "Spark takes longer than a page may; tests/pipeline/jobs/test_commands.py runs them from the page",
+    ),
+    "./famulus bench pipeline --tasks 1000000": "it takes minutes; tests/pipeline/jobs/test_bench.py has its parts",
 }
 
 #: Ids of edits that stand in the docs: which of the edits of their key they are.

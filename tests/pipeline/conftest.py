@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
+from famulus.pipeline.session import close_session, open_session
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # As the commands have it, save for what is quicker with few rows.
     settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "1",
         # A few rows are computed long before code for them would be compiled.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
-        # Else PySpark looks at the stack for every column that is made of another one.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.driver.memory": "1g",
-        "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     }
-    builder = SparkSession.builder.master("local[2]").appName("famulus tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
+    spark = open_session("local[2]", heap_mib=1024, more=settings, archive=False)
+    yield spark
+    close_session(spark)

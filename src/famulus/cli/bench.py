@@ -10,6 +10,7 @@ import typer
 
 from famulus.cli.bench_latency import latency
 from famulus.cli.bench_peers import peers
+from famulus.cli.bench_pipeline import pipeline
 from famulus.cli.bench_scale import scale
 
 app = typer.Typer(
@@ -83,6 +84,7 @@ def overload(
 app.command()(latency)
 app.command()(scale)
 app.command()(peers)
+app.command()(pipeline)
 
 
 def _quiet(*_: object) -> None:

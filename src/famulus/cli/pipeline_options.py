@@ -76,13 +76,17 @@ class SparkError(FamulusError):
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (PySparkException, Py4JError) as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
         raise SparkError(sentence(error)) from error
+    except ConnectionError as error:
+        raise SparkError(f"Spark's JVM is gone: {error}") from error
 
 
 def sentence(error: Exception) -> str:

@@ -19,10 +19,6 @@ def folder_of(number: int) -> str:
     return f"date={at:%Y-%m-%d}/hour={at:%H}"
 
 
-def words(number: int) -> str:
-    return f"{_at(number):%Y-%m-%d %H}:00"
-
-
 def with_neighbours(numbers: Iterable[int]) -> set[int]:
     return {each + step for each in numbers for step in (-1, 0, 1)}
 

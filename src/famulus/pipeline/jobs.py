@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from famulus.errors import FamulusError
 from famulus.journal import schema
 from famulus.pipeline import hours, plan, source, state
 from famulus.pipeline.lock import locked
 from famulus.pipeline.place import Place
 from famulus.pipeline.plan import Plan, Sight
 from famulus.pipeline.progress import BadFile, Step, Summary, TableDone, Tell, silent
+from famulus.pipeline.source import Sound
 from famulus.pipeline.spark_types import journal_schema
 from famulus.pipeline.state import State
 from famulus.pipeline.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 #: A broker may compact files while they are read. Then the run looks again.
 TRIES: Final = 3
-
-
-class JobFailed(FamulusError):
-    """Spark could not make a table."""
 
 
 def run(
@@ -84,6 +80,8 @@ class _Run:
         self._registry = registry
         self._tell = tell
         self._rows_per_file = rows_per_file
+        #: The files that count; known once they were looked at.
+        self._sound: tuple[Sound, ...] = ()
 
     def run(self, only: Collection[str] | None, *, again: bool) -> Summary:
         began = time.monotonic()

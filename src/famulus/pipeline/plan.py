@@ -98,7 +98,8 @@ def make(state: State, sight: Sight, tables: Sequence[Table], digests: Mapping[s
         for table in tables
         if table.grain.value == "hourly"
     }
-    changed = again or bool(new) or any(hourly.values()) or dict(digests) != state.tables
+    redefined = bool(sight.sound) and dict(digests) != state.tables
+    changed = again or bool(new) or any(hourly.values()) or redefined
     whole = tuple(table.name for table in tables if table.grain.value == "whole") if changed else ()
     return Plan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, whole)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -25,15 +28,17 @@ HEAP_MIB_MIN: Final = 1024
 HEAP_MIB_MAX: Final = 8192
 #: How long the JVM may take to end; at the first start it also writes the archive of its classes.
 CLOSING_S: Final = 60
+#: An archive that is older than this and still not finished never will be.
+UNFINISHED_S: Final = 3600
 
 
 class SparkFailed(FamulusError):
     """Spark did not start."""
 
 
-def is_local(master: str) -> bool:
-    """Whether everything runs in one JVM."""
-    return re.fullmatch(r"local(\[.*\])?", master) is not None
+def is_here(master: str) -> bool:
+    """Whether everything runs on this machine, in one JVM or in several."""
+    return re.fullmatch(r"local(-cluster)?(\[.*\])?", master) is not None
 
 
 def cores_of(master: str) -> int:
@@ -66,15 +71,15 @@ def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
         # Spark's own default is an old type that others read as a time without a zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",
+        # Else PySpark looks at the stack for every column that is made of another: longer than all the rest takes.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Merges small partitions of a shuffle, so that a small increment does not pay for what a large one needs.
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
-        # What a table's function gives back has no order that counts; a stream checkpoints the same files again.
-        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
         # Executors on other machines need not have famulus; on this one they find it where we have it.
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(_python_path()),
     }
-    if is_local(master) or master.startswith("local-cluster"):
+    if is_here(master):
         # Spark's own 200 would be 200 tiny tasks for each shuffle. Four a core, so that a large one fits into memory.
         chosen["spark.sql.shuffle.partitions"] = str(4 * cores_of(master))
     return chosen
@@ -114,10 +119,13 @@ def open_session(
     master = master or DEFAULT_MASTER
     found = java.find()
     os.environ["JAVA_HOME"] = str(found.home)
-    # Otherwise Spark would take the first python3 on the path, which need not have pyarrow.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    if is_local(master) or master.startswith("local-cluster"):
+    if is_here(master):
+        # Otherwise Spark would take the first python3 on the path, which need not have pyarrow.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        # Other machines may have theirs elsewhere.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = settings(master, heap_mib=heap_mib) | _java_options(found, archive) | dict(more or {})
     # They print a stack trace for each error; we print the error.
     for noisy in ("SQLQueryContextLogger", "py4j"):
@@ -132,7 +140,7 @@ def open_session(
             said.seek(0)
             raise SparkFailed(f"Spark did not start: {_last_line(said.read()) or _first_line(error)}") from error
     spark = SparkSession(context)
-    if not is_local(master) and not master.startswith("local-cluster"):
+    if not is_here(master):
         context.addPyFile(_package_zip())
     return spark
 
@@ -141,9 +149,12 @@ def close_session(spark: SparkSession) -> None:
     """Also ends the JVM, which Spark would leave until this process ends."""
     from pyspark import SparkContext
 
-    archive = spark.conf.get(_ARCHIVE, "")
     gateway = SparkContext._gateway
-    spark.stop()
+    archive: str | None = ""
+    # A JVM that has died already has nothing to say, and the reason was told by whoever noticed first.
+    with suppress(Exception):
+        archive = spark.conf.get(_ARCHIVE, "")
+        spark.stop()
     if gateway is None:
         return
     process = gateway.proc
@@ -162,7 +173,7 @@ def close_session(spark: SparkSession) -> None:
 # -- the archive of Java's classes: with it a start takes half as long ----------------------------------------------
 
 #: Where a session notes the archive that its JVM will write at its end.
-_ARCHIVE: Final = "famulus.archive"
+_ARCHIVE: Final = "spark.famulus.archive"
 _WRITING: Final = ".writing"
 
 
@@ -181,11 +192,20 @@ def _java_options(found: java.Java, archive_wanted: bool) -> dict[str, str]:
         return {"spark.driver.extraJavaOptions": options}
     if archive.exists():
         return {"spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={archive}"}
+    _forget_unfinished(archive.parent)
     writing = archive.with_suffix(f".{os.getpid()}{_WRITING}")
     return {
         "spark.driver.extraJavaOptions": f"{options} -XX:ArchiveClassesAtExit={writing}",
         _ARCHIVE: str(writing),
     }
+
+
+def _forget_unfinished(folder: Path) -> None:
+    """Of sessions that were killed: their JVM wrote its archive, and nobody was there to keep it."""
+    for left in folder.glob(f"*{_WRITING}"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > UNFINISHED_S:
+                left.unlink()
 
 
 def _keep_archive(written: Path) -> None:
@@ -216,6 +236,8 @@ def _package_zip() -> str:
 
     package = Path(__file__).parents[1]
     folder = tempfile.mkdtemp(prefix="famulus-")
+    # Executors fetch it whenever they start, so it stays until the end.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "famulus.zip"
     with ZipFile(path, "w") as archive:
         for source in sorted(package.rglob("*.py")):

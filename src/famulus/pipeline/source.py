@@ -6,7 +6,7 @@ overlook bad files would lose them for good. What is not sound is named, left ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -71,12 +71,6 @@ def found_in(journal: Place) -> dict[str, Found]:
     if not ours:
         raise EmptyJournal(f"the journal at {journal} is empty: no broker has written to it yet")
     return ours
-
-
-def visible(found: Iterable[str]) -> list[JournalFile]:
-    """Those that count, now that some are compacted."""
-    parsed = [file for path in found if (file := files.parse(path)) is not None]
-    return files.visible(parsed)
 
 
 def check_all(journal: Place, found: Sequence[Found]) -> list[Sound | Bad]:

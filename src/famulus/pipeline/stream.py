@@ -10,10 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from famulus.errors import FamulusError
-from famulus.journal import files
 from famulus.pipeline import jobs, source, state
 from famulus.pipeline.place import Place
 from famulus.pipeline.progress import Summary, Tell, silent
@@ -112,17 +111,21 @@ class Follower:
                 raise
 
     def _run(self, full_names: Sequence[str]) -> None:
-        only = [path for name in full_names if (path := self._below(name)) is not None]
         summary = jobs.run(
-            self._spark, self._journal, self._tables, registry=self._registry, only=only, tell=self._tell
+            self._spark,
+            self._journal,
+            self._tables,
+            registry=self._registry,
+            only=[path for name in full_names for path in paths_of(name)],
+            tell=self._tell,
         )
         self._done(summary)
 
-    def _below(self, name: str) -> str | None:
-        """The path below the journal, of a name as Spark tells it; None for a file that is none of ours."""
-        inside = "/".join(unquote(urlparse(name).path).split("/")[-4:])
-        # Spark encodes what is encoded already, or leaves it alone: whichever of the two we know.
-        for path in (inside, "/".join(name.split("/")[-4:])):
-            if files.parse(path) is not None:
-                return path
-        return None
+
+def paths_of(name: str) -> list[str]:
+    """The path below the journal, of a name as Spark tells it.
+
+    What the journal has encoded in a name, some versions encode once more. There is no harm in a name that no file has.
+    """
+    inside = "/".join(name.split("/")[-4:])
+    return sorted({inside, unquote(inside)})

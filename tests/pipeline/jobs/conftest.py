@@ -114,6 +114,10 @@ def toy_services(toys: DataFrame, workers: DataFrame) -> DataFrame:
 
 @pytest.fixture
 def toys(monkeypatch: pytest.MonkeyPatch) -> list[Table]:
+    return toy_registry(monkeypatch)
+
+
+def toy_registry(monkeypatch: pytest.MonkeyPatch) -> list[Table]:
     monkeypatch.setitem(schemas.TABLES, "toy_tasks", TOY_TASKS)
     monkeypatch.setitem(schemas.TABLES, "toy_services", TOY_SERVICES)
     return [

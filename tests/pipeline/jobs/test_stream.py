@@ -38,7 +38,8 @@ def test_a_journal_in_pieces_gives_the_same_tables(
     for hour in (3, 4):
         journal.write(journal.tasks(hour, hour * 100), 1)
     told = once(spark, journal, tables, toys)
-    assert [each.files_new for each in told if each.files_new] == [1, 2]
+    assert sum(each.files_new for each in told) == 3
+    assert len(told) == 3  # two batches, after a look at what could not be read before
     assert [each.kind for each in told[-1].bad] == ["truncated"]
     bad.write_bytes(whole)
     assert once(spark, journal, tables, toys)[0].files_new == 1  # without a new file

@@ -1,0 +1,52 @@
+"""Parts of `famulus bench pipeline`: it compares like with like, and sees memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from tests.pipeline.jobs.conftest import EIGHT, Journal
+
+from famulus.bench.pipeline import duckdb_query
+from famulus.bench.pipeline_memory import MemoryWatch, children_kib
+from famulus.pipeline import source
+from famulus.pipeline.spark_types import journal_schema
+from famulus.pipeline.tables import service_minutes
+
+
+def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> None:
+    import duckdb
+
+    more = [
+        journal.task(90, EIGHT + 5, outcome="RETRY"),
+        journal.task(91, EIGHT + 5, outcome="LATE"),
+        journal.task(92, EIGHT + 5, outcome="REJECTED", reason="overload", worker=None, assigned=None, service_ns=None),
+        journal.task(93, EIGHT + 5, outcome="UNKNOWN", reason="expired", queue_ns=0, total_ns=12345),
+        journal.task(94, EIGHT + 5, delegated_from="b2"),
+        journal.task(95, EIGHT + 5, delegated_to="b2"),
+    ]
+    path = journal.write([*journal.tasks(0, 0, 40), *more], 1)
+    with duckdb.connect() as db:
+        theirs = db.sql(duckdb_query(journal.folder)).to_arrow_table().to_pylist()
+    rows = source.read(spark, journal.place, "tasks", journal_schema, [str(path.relative_to(journal.folder))])
+    names = list(theirs[0])
+    ours = service_minutes.TABLE.make(rows).withColumn("minute_us", F.unix_micros("minute")).select(*names)
+    assert sorted(map(repr, ours.toArrow().to_pylist())) == sorted(repr(_filled(row)) for row in theirs)
+
+
+def _filled(row: dict[str, object]) -> dict[str, object]:
+    """Of nothing DuckDB makes null, where we have an empty histogram."""
+    return {name: [] if value is None else value for name, value in row.items()}
+
+
+def test_memory_of_children_is_seen() -> None:
+    code = "held = bytearray(40_000_000); print(flush=True); input()"
+    with MemoryWatch() as memory:
+        child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert children_kib() > 40_000
+        assert memory.take_peak_kib() > 40_000
+        child.communicate(b"\n")

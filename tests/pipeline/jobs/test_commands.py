@@ -1,0 +1,37 @@
+"""The commands of docs/pipeline.md, one after the other, as a user would type them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LIMIT_S = 600
+
+
+def commands() -> list[str]:
+    block = (ROOT / "docs" / "pipeline.md").read_text().partition("```sh\n")[2].partition("```")[0]
+    return block.splitlines()
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_from_a_synthetic_journal_to_findings(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    said = {}
+    for command in commands():
+        words = [sys.executable, "-m", "famulus", *shlex.split(command)[1:]]
+        ran = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert ran.returncode == 0, f"{command}\n{ran.stderr}"
+        # Nothing of Spark's own talk.
+        assert not [line for line in ran.stderr.splitlines() if " WARN " in line or "WARNING" in line], ran.stderr
+        said[words[3] + words[4]] = ran.stdout
+    assert "planted truths in journal" in said["pipelinesynth"]
+    assert "hours made in" in said["pipelinerun"]
+    assert "tasks" in said["pipelinequery"]
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "tables" / "findings" / "part-00.parquet").exists()
