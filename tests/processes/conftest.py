@@ -100,8 +100,10 @@ class BrokerProcess(Process):
 
     def __init__(self, *flags: str, ulimit: str = "") -> None:
         ports = [] if "--frontend-port" in flags else ["--frontend-port", "0", "--backend-port", "0"]
+        # Most tests are not about the journal, and start a process less without it.
+        journal = [] if any("journal" in flag for flag in flags) else ["--no-journal"]
         limited = ["sh", "-c", f'ulimit {ulimit} && exec "$0" "$@"'] if ulimit else []
-        super().__init__(*limited, sys.executable, "-m", "famulus", "broker", *ports, *flags)
+        super().__init__(*limited, sys.executable, "-m", "famulus", "broker", *ports, *journal, *flags)
         try:
             ready = self.wait_for_line(r"is ready: clients (\S+), workers (\S+) ")
         except BaseException:
@@ -131,7 +133,11 @@ class BrokerProcess(Process):
         return self.wait()
 
     def close(self) -> None:
-        for pid in (*self.children("dispatcher"), *self.routers) if self._process.poll() is None else ():
+        for pid in (
+            (*self.children("dispatcher"), *self.children("scribe"), *self.routers)
+            if self._process.poll() is None
+            else ()
+        ):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)  # a stopped one could not see that we end
         super().close()

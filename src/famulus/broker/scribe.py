@@ -44,7 +44,9 @@ class Scribing:
         self._pull = sockets.inside_pull(self._context, f"ipc://{ipc}/journal")
         folder = settings.journal_path()
         roll = Roll(settings.journal_roll_s, settings.journal_roll_bytes)
-        self._writing = Writing(folder, settings.identity, settings.family, roll, lambda words: log.warning("%s", words))
+        self._writing = Writing(
+            folder, settings.identity, settings.family, roll, lambda words: log.warning("%s", words)
+        )
         self._writing.boot = boot
         self._upkeep = Upkeep(self._writing.folder, settings.journal_days, settings.journal_bytes_max)
         self._waiting = Waiting()
@@ -97,7 +99,12 @@ class Scribing:
         self._upkeep.quiet = seen - self._rows_before < QUIET_ROWS
         self._rows_before = seen
         self._lifeline.report(
-            alive=True, rows=counts.rows, open_rows=writing.open_rows, files=counts.files, bytes=counts.bytes, lost=counts.lost
+            alive=True,
+            rows=counts.rows,
+            open_rows=writing.open_rows,
+            files=counts.files,
+            bytes=counts.bytes,
+            lost=counts.lost,
         )
 
     def _obey(self) -> None:

@@ -30,6 +30,7 @@ from famulus.cli import (
     doctor,
     errors_list,
     init,
+    journal,
     simulate,
     test,
     worker,
@@ -54,6 +55,7 @@ GROUPS: dict[str, typer.Typer] = {
     "broker-admin": broker_admin.app,
     "config": config.app,
     "errors": errors_list.app,
+    "journal": journal.app,
 }
 #: Those that hand options they do not know, and -h, to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -90,7 +91,6 @@ class Writing:
         self._gaps: dict[tuple[str, str, str], int] = {}
         self._blocked_until_us = 0
         self._blocked = False
-        self._pens: dict[str, Pen] = {}
 
     # -- rows come ----------------------------------------------------------------------------------------------
 
@@ -124,8 +124,10 @@ class Writing:
         boot = boot or self.boot
         if boot:
             # Told to ourselves, so nothing of it gets lost on the way and nothing is counted.
-            frame = Pen("", boot).write({"brokers": rows}, now_us, monotonic_ns)
-            batch = read(frame)
+            pen = Pen("", boot)
+            for row in rows:
+                pen.notes["brokers"](*row)
+            batch = read(pen.write(now_us, monotonic_ns))
             self._put(batch, "brokers", boot, np.frombuffer(batch.tables["brokers"], DTYPES["brokers"]), now_us)
 
     def _told_by(self, boot: str) -> dict[tuple[str, str], int]:
@@ -283,10 +285,8 @@ class Writing:
                 file.write(bytes(65_536))
             probe.unlink()
         except OSError:
-            try:
+            with suppress(OSError):
                 probe.unlink(missing_ok=True)
-            except OSError:
-                pass
             return
         self._blocked = False
         self._warn("the journal can be written again")
