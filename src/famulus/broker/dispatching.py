@@ -110,6 +110,7 @@ class Dispatching:
                 for source in self._waiting.wait(planned_ns):
                     self._look[source] = True
         self._tell_scribe()
+        self._lifeline.report(told=self._pen.told)
         # The last outcomes are still on their way to clients.
         self._context.destroy(linger=LINGER_MS if core.draining else 0)
 
@@ -283,6 +284,7 @@ class Dispatching:
             open_tasks=core.assignment.open_tasks,
             workers=len(core.sessions.by_peer),
             routers=len(core.questions.routers),
+            told=self._pen.told,
         )
         if core.managing.steward:
             self._tell_steward(

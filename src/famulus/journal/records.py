@@ -140,6 +140,11 @@ class Pen:
         self.notes: dict[str, Note] = {table: packer.add for table, packer in self._packers.items()}
 
     @property
+    def told(self) -> dict[str, int]:
+        """Rows of each table, over all batches."""
+        return dict(self._told)
+
+    @property
     def rows(self) -> int:
         return sum(packer.rows for packer in self._packers.values())
 

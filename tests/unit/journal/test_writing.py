@@ -172,3 +172,15 @@ def test_what_is_read_is_what_the_schema_says(desk: Desk, rows: int) -> None:
     found = Reading(desk.path).verify()
     assert found.whole, found
     assert found.rows == rows
+
+
+def test_what_the_last_words_of_a_life_would_have_been_is_a_gap(desk: Desk) -> None:
+    desk.tell(task(1))
+    desk.lose(task(2), task(3))
+    desk.writing.ended("dispatcher", "b007", desk.pen.told, desk.now_us)
+    desk.later(1)
+    assert desk.gaps() == []
+    desk.later(5)
+    assert desk.gaps() == [("tasks", 2, NOT_TOLD)]
+    desk.close()
+    assert len(desk.rows()) == 1
