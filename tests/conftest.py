@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
@@ -15,6 +17,10 @@ REPOSITORY = Path(__file__).parents[1]
 # How long an example takes says more about the machine and its other tenants than about the code.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+# Brokers that a test starts must not write into the journal of whoever runs the tests.
+_STATE = TemporaryDirectory(prefix="famulus-tests-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 
 def pytest_sessionstart() -> None:

@@ -102,6 +102,8 @@ class BrokerProcess(Process):
         ports = [] if "--frontend-port" in flags else ["--frontend-port", "0", "--backend-port", "0"]
         if not any(flag.startswith("--http") for flag in flags):
             ports.append("--no-http")  # a process that most tests do not need
+        if not any("journal" in flag for flag in flags):
+            ports.append("--no-journal")
         limited = ["sh", "-c", f'ulimit {ulimit} && exec "$0" "$@"'] if ulimit else []
         super().__init__(*enter, *limited, sys.executable, "-m", "famulus", "broker", *ports, *flags)
         self.frontend = self.backend = ""
@@ -138,7 +140,11 @@ class BrokerProcess(Process):
         return self.wait()
 
     def close(self) -> None:
-        for pid in (*self.children("dispatcher"), *self.routers) if self._process.poll() is None else ():
+        for pid in (
+            (*self.children("dispatcher"), *self.children("scribe"), *self.routers)
+            if self._process.poll() is None
+            else ()
+        ):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)  # a stopped one could not see that we end
         super().close()

@@ -87,7 +87,7 @@ class Child:
         return True
 
     def bury(self, within_s: float = 5.0) -> str:
-        """Take its exit status, and say how it died. One that lives sees that we are gone, and has so long to go too."""
+        """Take its exit status, and say how it died. One that lives sees us gone, and has so long to go too."""
         assert self._process is not None
         if self._process.stdin is not None:
             # What it was told and did not take would be written once more.

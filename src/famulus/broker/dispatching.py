@@ -14,6 +14,7 @@ from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.status import telling
 from famulus.errors import ProtocolError
 from famulus.journal.records import Pen
@@ -32,8 +33,8 @@ LINGER_MS: Final = 2000
 REPORT_NS: Final = 1 * NS_PER_S
 #: A snapshot of a broker with very many workers takes a while: no more than this part of our time.
 SNAPSHOT_SHARE: Final = 50
-#: Rows for the journal are packed when there are so many: few enough to be still at hand for the processor.
-JOURNAL_ROWS: Final = 1000
+#: Rows for the journal go to the scribe once a second, and when so many tasks have ended.
+JOURNAL_ROWS: Final = 2000
 #: Later than planned by more than this: we were stopped or starved, and could hear nobody.
 PAUSE_NS: Final = 1 * NS_PER_S
 
@@ -59,10 +60,13 @@ class Dispatching:
         declared = [name.encode() for name in settings.services]
         # After a crash, workers come back within a heartbeat; tasks may wait for them a little longer.
         settled_at_ns = monotonic_ns() + min(3 * settings.heartbeat_ms * NS_PER_MS, 5 * NS_PER_S) if restarted else 0
+        chance = secrets.randbits(64)
+        message_ids = MessageIds(chance)
+        self._pen = Pen("dispatcher", boot, message_ids.head)
+        notes = self._pen.notes if settings.journal else None
         self._core = Dispatcher(
-            settings.bounds, secrets.randbits(64), declared, settled_at_ns, journal=settings.journal
+            settings.bounds, chance, declared, settled_at_ns, message_ids=message_ids, journal=notes
         )
-        self._pen = Pen("dispatcher", boot, self._core.message_ids.head)
         self._journal = (
             sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
         )
@@ -78,7 +82,7 @@ class Dispatching:
         self._links: dict[bytes, Link] = {}
         self._look_at_all()
         self._routers_expected = settings.routers
-        self._report_ns = self._checkpoint_ns = 0
+        self._report_ns = self._checkpoint_ns = self._told_tasks = 0
         self._stopped = False
 
     @property
@@ -106,7 +110,7 @@ class Dispatching:
                 core.on_tick(now_ns)
                 tick_ns = now_ns + BUSY_TICK_NS
             self._flush(now_ns)
-            if len(core.facts.tasks) >= JOURNAL_ROWS:
+            if core.counters.finished - self._told_tasks >= JOURNAL_ROWS:
                 self._tell_scribe()
             # After the flush: whether we are done is not known before everything has been tried to send.
             if now_ns >= self._report_ns:
@@ -117,6 +121,7 @@ class Dispatching:
                 for source in self._waiting.wait(planned_ns):
                     self._look[source] = True
         self._tell_scribe()
+        self._lifeline.report(told=self._pen.told)
         # The last outcomes are still on their way to clients.
         self._context.destroy(linger=LINGER_MS if core.draining else 0)
 
@@ -267,18 +272,9 @@ class Dispatching:
 
     def _tell_scribe(self) -> None:
         """What it has no room for is lost; the next batch tells it how much that was."""
-        facts = self._core.facts
-        if self._journal is None or not facts.count:
-            return
-        rows = {
-            "tasks": facts.tasks,
-            "open_tasks": facts.open_tasks,
-            "workers": facts.workers,
-            "brokers": facts.brokers,
-            "peers": facts.peers,
-        }
-        send_some(self._journal, [[self._pen.write(rows, time_ns() // 1000, monotonic_ns())]])
-        facts.clear()
+        self._told_tasks = self._core.counters.finished
+        if self._journal is not None and self._pen.rows:
+            send_some(self._journal, [[self._pen.write(time_ns() // 1000, monotonic_ns())]])
 
     def _obey(self, now_ns: int) -> None:
         commands = self._lifeline.commands()
@@ -301,6 +297,7 @@ class Dispatching:
             open_tasks=core.assignment.open_tasks,
             workers=len(core.sessions.by_peer),
             routers=len(core.questions.routers),
+            told=self._pen.told,
         )
         if core.managing.steward:
             self._tell_steward(

@@ -46,8 +46,10 @@ class Lifeline:
                 piece = os.read(self.fd, 65536)
             except BlockingIOError:
                 break
-            if not piece:
+            if not piece and b"\n" not in self._buffer:
                 return None
+            if not piece:
+                break  # its last words first; that it is gone is told at the next call
             self._buffer += piece
         *lines, self._buffer = self._buffer.split(b"\n")
         return [msgspec.json.decode(line) for line in lines]

@@ -57,9 +57,10 @@ class Scribing:
         self._rows_before = 0
 
     def run(self) -> None:
-        self._recover()
-        self._lifeline.report(ready=True)
         try:
+            self._recover()
+            # Whoever would hear this may be gone by now: also then what he said before is to be written down.
+            self._lifeline.report(ready=True)
             while not self._stopping:
                 # While there is tidying to do, it is done between batches.
                 busy = self._read() or self._upkeep.step(time.time_ns() // 1000)
@@ -115,6 +116,8 @@ class Scribing:
         for command in commands:
             self._writing.boot = command.get("boot", self._writing.boot)
             self._writing.config_version = command.get("config_version", self._writing.config_version)
+            for boot, told in command.get("ended", ()):
+                self._writing.ended("dispatcher", boot, told, time.time_ns() // 1000)
             for boot, at_ns, event, process, state, detail in command.get("rows", ()):
                 texts = (event.encode(), process.encode(), state.encode())
                 row = (at_ns, *texts, b"", -1, -1, -1, b"", -1, detail.encode())

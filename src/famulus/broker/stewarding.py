@@ -253,9 +253,12 @@ class Stewarding:
     def _tell_scribe(self, now_ns: int) -> None:
         facts = self._facts
         facts.look(now_ns)
-        if self._journal is not None and (facts.config or facts.peers):
-            rows = {"config": facts.config, "peers": facts.peers}
-            send_some(self._journal, [[self._pen.write(rows, time.time_ns() // 1000, monotonic_ns())]])
+        if self._journal is not None:
+            for table, rows in (("config", facts.config), ("peers", facts.peers)):
+                for row in rows:
+                    self._pen.notes[table](*row)
+            if self._pen.rows:
+                send_some(self._journal, [[self._pen.write(time.time_ns() // 1000, monotonic_ns())]])
         facts.clear()
 
     def _greet(self, now_ns: int) -> None:

@@ -15,6 +15,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic_ns
 
 import msgspec
@@ -77,6 +78,8 @@ class Supervisor:
         #: For the journal, and not told yet.
         self._notes: list[tuple[str, int, str, str, str, str]] = []
         self._state = self._told_version = ""
+        #: Of lives of the dispatcher that are over: how many rows each had told the scribe.
+        self._last_words: list[tuple[str, dict[str, int]]] = []
         self._router_ids: dict[Child, str] = {}
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
@@ -90,6 +93,10 @@ class Supervisor:
         """Until a signal says so; BrokerFailed or SettingsError if it cannot go on."""
         wakeup = self._catch_signals()
         _allow_many_files()
+        if self._scribe is not None:
+            # So that who looks into it finds an empty one; if it cannot be, the scribe says so.
+            with suppress(OSError):
+                self.settings.journal_path().mkdir(parents=True, exist_ok=True)
         try:
             self._start(self._dispatcher)
             if self._steward is not None:
@@ -150,7 +157,10 @@ class Supervisor:
     def _died(self, child: Child) -> None:
         self._selector.unregister(child.stdout)
         how = child.bury()
-        self._note("process_died", process=child.name, detail=child.failed or how)
+        if child is self._dispatcher:
+            self._dispatcher_ended()
+        if not (self._draining and child is self._dispatcher):
+            self._note("process_died", process=child.name, detail=child.failed or how)
         if child is self._scribe:
             self._miss_the_scribe(child, how)
             return
@@ -268,10 +278,17 @@ class Supervisor:
             self._state = state
             self._note("state", state=state)
         present = f"{self._boot} {steward.get('version', 0)}"
-        if self._notes or present != self._told_version:
+        if self._notes or self._last_words or present != self._told_version:
             self._told_version = present
-            scribe.tell({"boot": self._boot, "config_version": steward.get("version", 0), "rows": self._notes})
+            facts = {"boot": self._boot, "config_version": steward.get("version", 0)}
+            scribe.tell({**facts, "rows": self._notes, "ended": self._last_words})
             self._notes.clear()
+            self._last_words.clear()
+
+    def _dispatcher_ended(self) -> None:
+        """What it had told and the scribe never got is missing."""
+        if self._scribe is not None and len(self._last_words) < NOTES_MAX:
+            self._last_words.append((self._boot, self._dispatcher.facts.pop("told", {})))
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -302,6 +319,8 @@ class Supervisor:
             if child.running and child is not self._scribe:
                 child.kill()
                 child.bury()
+                if child is self._dispatcher:
+                    self._dispatcher_ended()
         self._note("stop")
         self._tell_scribe()
         if self._scribe is not None and self._scribe.running:

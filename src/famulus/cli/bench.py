@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from famulus.cli.bench_journal import journal
 from famulus.cli.bench_latency import latency
 from famulus.cli.bench_peers import peers
 from famulus.cli.bench_pipeline import pipeline
@@ -85,6 +86,7 @@ app.command()(latency)
 app.command()(scale)
 app.command()(peers)
 app.command()(pipeline)
+app.command()(journal)
 
 
 def _quiet(*_: object) -> None:

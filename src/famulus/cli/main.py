@@ -31,6 +31,7 @@ from famulus.cli import (
     errors_list,
     findings,
     init,
+    journal,
     pipeline,
     simulate,
     status,
@@ -65,6 +66,7 @@ GROUPS: dict[str, typer.Typer] = {
     "errors": errors_list.app,
     "findings": findings.app,
     "pipeline": pipeline.app,
+    "journal": journal.app,
 }
 #: Those that hand options they do not know, and -h, to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}

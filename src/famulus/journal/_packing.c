@@ -1,12 +1,16 @@
 /* Rows to records: the native twin of famulus/journal/packing_python.py, which says what the letters mean.
 
-   A dispatcher pays for every task here, so there is one call for a whole batch, and no Python object is made for a
-   row. Anything that does not fit its letter raises, and nothing of the batch is used then. */
+   A dispatcher pays for every task here. So a row is packed while its values are still at hand for the processor, and no
+   Python object is made for it. A row with a value that does not fit its letter raises, and is not there then. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#define COLUMNS_MAX 32
+#define ROWS_FIRST 256
 
 static void put32(unsigned char **at, int32_t value)
 {
@@ -119,82 +123,171 @@ static int put_number(unsigned char **at, PyObject *value, int wide)
     return 0;
 }
 
-static int put_row(unsigned char **at, const char *letters, Py_ssize_t width, PyObject *row, PyObject *codes,
-                   PyObject *head, PyObject *ids)
+typedef struct {
+    PyObject_HEAD
+    char letters[COLUMNS_MAX + 1];
+    Py_ssize_t width;
+    Py_ssize_t record;
+    PyObject *codes, *head, *ids;
+    /* The text that a column had last, and its code: mostly the next one is the same object. */
+    PyObject *last_text[COLUMNS_MAX];
+    int32_t last_code[COLUMNS_MAX];
+    unsigned char *buffer;
+    Py_ssize_t rows, room;
+} Packer;
+
+static int put_text(Packer *self, unsigned char **at, Py_ssize_t column, PyObject *text)
 {
-    if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != width) {
-        PyErr_Format(PyExc_TypeError, "a row is a tuple of %zd", width);
-        return -1;
-    }
-    for (Py_ssize_t column = 0; column < width; column++) {
-        PyObject *value = PyTuple_GET_ITEM(row, column);
-        int32_t code;
-        int failed = 0;
-        switch (letters[column]) {
-        case 's':
-            code = code_of(codes, value);
-            failed = code < 0;
-            put32(at, code);
-            break;
-        case 'm':
-            failed = put_id(at, value, head, ids);
-            break;
-        case 'n':
-            failed = put_ticket(at, value);
-            break;
-        case 'q':
-            failed = put_number(at, value, 1);
-            break;
-        default:
-            failed = put_number(at, value, 0);
-        }
-        if (failed)
+    if (self->last_text[column] != text) {
+        int32_t code = code_of(self->codes, text);
+        if (code < 0)
             return -1;
+        Py_INCREF(text);
+        Py_XSETREF(self->last_text[column], text);
+        self->last_code[column] = code;
     }
+    put32(at, self->last_code[column]);
     return 0;
 }
 
-static PyObject *pack(PyObject *self, PyObject *args)
+static int grow(Packer *self)
 {
-    (void)self;
+    Py_ssize_t room = self->room ? 2 * self->room : ROWS_FIRST;
+    unsigned char *buffer = PyMem_Realloc(self->buffer, (size_t)(room * self->record));
+    if (buffer == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->buffer = buffer;
+    self->room = room;
+    return 0;
+}
+
+static PyObject *packer_add(Packer *self, PyObject *const *values, Py_ssize_t count)
+{
+    if (count != self->width)
+        return PyErr_Format(PyExc_TypeError, "a row has %zd values", self->width);
+    if (self->rows == self->room && grow(self) < 0)
+        return NULL;
+    unsigned char *at = self->buffer + self->rows * self->record;
+    for (Py_ssize_t column = 0; column < count; column++) {
+        int failed;
+        switch (self->letters[column]) {
+        case 's':
+            failed = put_text(self, &at, column, values[column]);
+            break;
+        case 'm':
+            failed = put_id(&at, values[column], self->head, self->ids);
+            break;
+        case 'n':
+            failed = put_ticket(&at, values[column]);
+            break;
+        default:
+            failed = put_number(&at, values[column], self->letters[column] == 'q');
+        }
+        if (failed)
+            return NULL;
+    }
+    self->rows++;
+    Py_RETURN_NONE;
+}
+
+static void forget(Packer *self)
+{
+    for (Py_ssize_t column = 0; column < self->width; column++)
+        Py_CLEAR(self->last_text[column]);
+}
+
+static PyObject *packer_take(Packer *self, PyObject *nothing)
+{
+    (void)nothing;
+    PyObject *records = PyBytes_FromStringAndSize((const char *)self->buffer, self->rows * self->record);
+    if (records == NULL)
+        return NULL;
+    self->rows = 0;
+    forget(self);
+    return records;
+}
+
+static PyObject *packer_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    (void)keywords;
     const char *letters;
     Py_ssize_t width;
-    PyObject *rows, *codes, *head, *ids;
-    if (!PyArg_ParseTuple(args, "s#O!O!SO!", &letters, &width, &PyList_Type, &rows, &PyDict_Type, &codes, &head,
-                          &PyList_Type, &ids))
+    PyObject *codes, *head, *ids;
+    if (!PyArg_ParseTuple(args, "s#O!SO!", &letters, &width, &PyDict_Type, &codes, &head, &PyList_Type, &ids))
         return NULL;
+    if (width > COLUMNS_MAX)
+        return PyErr_Format(PyExc_ValueError, "at most %d columns", COLUMNS_MAX);
     Py_ssize_t record = 0;
     for (Py_ssize_t column = 0; column < width; column++) {
-        if (strchr("smnqi", letters[column]) == NULL)
+        if (letters[column] == '\0' || strchr("smnqi", letters[column]) == NULL)
             return PyErr_Format(PyExc_ValueError, "no such letter: %c", letters[column]);
         record += letters[column] == 's' || letters[column] == 'i' ? 4 : 8;
     }
-    Py_ssize_t count = PyList_GET_SIZE(rows);
-    PyObject *packed = PyBytes_FromStringAndSize(NULL, count * record);
-    if (packed == NULL)
+    Packer *self = (Packer *)type->tp_alloc(type, 0);
+    if (self == NULL)
         return NULL;
-    unsigned char *at = (unsigned char *)PyBytes_AS_STRING(packed);
-    for (Py_ssize_t index = 0; index < count; index++) {
-        /* Keys of `codes` are bytes, so no code of others runs in here that could change the list. */
-        if (put_row(&at, letters, width, PyList_GET_ITEM(rows, index), codes, head, ids) < 0) {
-            Py_DECREF(packed);
-            return NULL;
-        }
-    }
-    return packed;
+    memcpy(self->letters, letters, (size_t)width);
+    self->width = width;
+    self->record = record;
+    self->codes = Py_NewRef(codes);
+    self->head = Py_NewRef(head);
+    self->ids = Py_NewRef(ids);
+    return (PyObject *)self;
 }
 
-static PyMethodDef methods[] = {
-    {"pack", pack, METH_VARARGS, "pack(letters, rows, codes, head, ids) -> the records"},
+static void packer_dealloc(Packer *self)
+{
+    forget(self);
+    Py_XDECREF(self->codes);
+    Py_XDECREF(self->head);
+    Py_XDECREF(self->ids);
+    PyMem_Free(self->buffer);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyObject *packer_rows(Packer *self, void *nothing)
+{
+    (void)nothing;
+    return PyLong_FromSsize_t(self->rows);
+}
+
+static PyMethodDef packer_methods[] = {
+    {"add", (PyCFunction)(void (*)(void))packer_add, METH_FASTCALL, "add(*values): one more row"},
+    {"take", (PyCFunction)packer_take, METH_NOARGS, "take() -> the records; there are none then"},
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef packer_getters[] = {
+    {"rows", (getter)packer_rows, NULL, "how many there are", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* No garbage collection: what it holds are texts, and a dict and a list of texts, none of which leads back to it. */
+static PyTypeObject packer_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "famulus.journal._packing.Packer",
+    .tp_doc = "Packer(letters, codes, head, ids): gathers records",
+    .tp_basicsize = sizeof(Packer),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = packer_new,
+    .tp_dealloc = (destructor)packer_dealloc,
+    .tp_methods = packer_methods,
+    .tp_getset = packer_getters,
+};
+
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "_packing", "Rows to records; famulus.journal.records exports it.", -1, methods,
+    PyModuleDef_HEAD_INIT, "_packing", "Rows to records; famulus.journal.records exports it.", -1, NULL,
     NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__packing(void)
 {
-    return PyModule_Create(&module);
+    if (PyType_Ready(&packer_type) < 0)
+        return NULL;
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL && PyModule_AddObjectRef(made, "Packer", (PyObject *)&packer_type) < 0)
+        Py_CLEAR(made);
+    return made;
 }

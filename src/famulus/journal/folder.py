@@ -228,7 +228,7 @@ class JournalFolder:
 
 def _is_whole(path: Path) -> bool:
     try:
-        return pq.read_metadata(path).num_rows > 0
+        return bool(pq.read_metadata(path).num_rows)
     except (OSError, pa.ArrowException):
         return False
 

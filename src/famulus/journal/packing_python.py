@@ -1,15 +1,20 @@
-"""Rows to records, one at a time: the plain twin of `_packing.c`, for where no compiler is.
+"""Rows to records: the plain twin of `_packing.c`, for where no compiler is.
 
-    pack(letters, rows, codes, head, ids) -> the records, one after the other
+    Packer(letters, codes, head, ids)
+        .add(*values)   one more row
+        .take()         the records of all rows, one after the other
+        .rows           how many there are
 
-A row is a tuple with a value for each letter, and a record has little-endian fields in that order:
+A row has a value for each letter, and its record little-endian fields in that order:
 
     q   a number of 64 bits
     i   a number of 32 bits
     n   a ticket, eight bytes or none: the number that they are, of which 63 bits count
     s   a text, as bytes: 32 bits, its place in `codes` counted from 1, where it is put if it is new; 0 for an empty one
-    m   a message_id, as the JSON text that stands in headers: 64 bits. One that begins with `head` is of our own making,
+    m   a message_id, as the JSON text that stands in headers: 64 bits. One that begins with `head` is of our making,
         and is the number in its last twelve digits. Any other is put into `ids`, and is minus its place, from 1
+
+`codes` and `ids` are the caller's, who may share them between packers, and empties them when he has taken the records.
 """
 
 from __future__ import annotations
@@ -21,23 +26,37 @@ _FORMATS: Final = {"q": "q", "i": "i", "n": "q", "s": "i", "m": "q"}
 _DIGITS: Final = frozenset(b"0123456789abcdef")
 
 
-def pack(letters: str, rows: list[tuple[Any, ...]], codes: dict[bytes, int], head: bytes, ids: list[bytes]) -> bytes:
-    record = struct.Struct("<" + "".join(_FORMATS[letter] for letter in letters))
-    texts = [column for column, letter in enumerate(letters) if letter == "s"]
-    others = [(column, letter) for column, letter in enumerate(letters) if letter in "mn"]
-    records = []
-    for row in rows:
+class Packer:
+    def __init__(self, letters: str, codes: dict[bytes, int], head: bytes, ids: list[bytes]) -> None:
+        self._record = struct.Struct("<" + "".join(_FORMATS[letter] for letter in letters))
+        self._texts = [column for column, letter in enumerate(letters) if letter == "s"]
+        self._others = [(column, letter) for column, letter in enumerate(letters) if letter in "mn"]
+        self._codes = codes
+        self._head = head
+        self._ids = ids
+        self._records: list[bytes] = []
+
+    def add(self, *row: Any) -> None:
         values = list(row)
-        for column in texts:
+        codes = self._codes
+        for column in self._texts:
             text = values[column]
             values[column] = codes.setdefault(text, len(codes) + 1) if text else 0
-        for column, letter in others:
-            values[column] = _ticket(values[column]) if letter == "n" else _id(values[column], head, ids)
+        for column, letter in self._others:
+            value = values[column]
+            values[column] = _ticket(value) if letter == "n" else _id(value, self._head, self._ids)
         try:
-            records.append(record.pack(*values))
+            self._records.append(self._record.pack(*values))
         except struct.error as error:
             raise OverflowError(str(error)) from None
-    return b"".join(records)
+
+    def take(self) -> bytes:
+        records, self._records = self._records, []
+        return b"".join(records)
+
+    @property
+    def rows(self) -> int:
+        return len(self._records)
 
 
 def _ticket(ticket: bytes) -> int:

@@ -1,7 +1,7 @@
 """How the processes of a broker tell their scribe what happened: batches of fixed-width records. Knows no Arrow.
 
 A batch is one MessagePack array (the fields of `Batch`, in order). Its rows are records of one table after the other,
-laid out as LAYOUTS says in the letters of `packing_python`. Texts are codes, and the batch brings its own dictionary: so
+laid out as LAYOUTS says in the letters of `packing_python`. Texts are codes, and a batch brings its own dictionary: so
 each batch can be read without any other, and one that gets lost takes nothing along but its rows. Instants are
 nanoseconds on the monotonic clock; a batch begins with that clock and the wall's, read together, to tell the one by the
 other. `told` counts the rows that its source had for each table before, so that the scribe sees how many it missed.
@@ -10,8 +10,8 @@ other. `told` counts the rows that its source had for each table before, so that
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
+from typing import Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -19,22 +19,22 @@ from msgspec import Struct
 from famulus.journal import packing_python
 
 Row = tuple[object, ...]
-Pack = Callable[[str, list[Row], dict[bytes, int], bytes, list[bytes]], bytes]
+Note = Callable[..., object]
 
 
-def _choose() -> Pack:
+def _choose() -> type[packing_python.Packer]:
     """The native one where it is built, unless somebody wants to see the sources run."""
     if os.environ.get("FAMULUS_CORE") != "python":
         try:
-            from famulus.journal._packing import pack as native
+            from famulus.journal import _packing
         except ImportError:
             pass
         else:
-            return native
-    return packing_python.pack
+            return cast("type[packing_python.Packer]", _packing.Packer)
+    return packing_python.Packer
 
 
-pack = _choose()
+Packer = _choose()
 
 _OF_A_TASK: Final = (
     ("ticket", "n"),
@@ -133,20 +133,33 @@ class Pen:
         self._boot = boot
         self._head = head
         self._told: dict[str, int] = {}
+        self._codes: dict[bytes, int] = {}
+        self._ids: list[bytes] = []
+        self._packers = {table: Packer(letters, self._codes, head, self._ids) for table, letters in LETTERS.items()}
+        #: By table: what takes the fields of one row.
+        self.notes: dict[str, Note] = {table: packer.add for table, packer in self._packers.items()}
 
-    def write(self, tables: Mapping[str, list[Row]], wall_us: int, monotonic_ns: int) -> bytes:
-        """A batch of these rows. They count as told, whether the batch arrives or not."""
-        codes: dict[bytes, int] = {}
-        ids: list[bytes] = []
+    @property
+    def told(self) -> dict[str, int]:
+        """Rows of each table, over all batches."""
+        return dict(self._told)
+
+    @property
+    def rows(self) -> int:
+        return sum(packer.rows for packer in self._packers.values())
+
+    def write(self, wall_us: int, monotonic_ns: int) -> bytes:
+        """A batch of what was noted. It counts as told, whether the batch arrives or not."""
         told = dict(self._told)
-        packed = {}
-        for table, rows in tables.items():
-            if rows:
-                packed[table] = pack(LETTERS[table], rows, codes, self._head, ids)
-                self._told[table] = told.get(table, 0) + len(rows)
-        return _encode(
-            Batch(self._source, self._boot, wall_us, monotonic_ns, self._head, told, packed, list(codes), ids)
-        )
+        tables = {}
+        for table, packer in self._packers.items():
+            if packer.rows:
+                self._told[table] = told.get(table, 0) + packer.rows
+                tables[table] = packer.take()
+        texts, ids = list(self._codes), self._ids[:]
+        self._codes.clear()
+        self._ids.clear()
+        return _encode(Batch(self._source, self._boot, wall_us, monotonic_ns, self._head, told, tables, texts, ids))
 
 
 def read(frame: bytes) -> Batch:

@@ -1,6 +1,6 @@
 """The tables of the journal and their columns: one place for the brokers that write them and for all who read them.
 
-Knows neither Arrow nor Spark, so that a dispatcher can import it for nothing; `parquet` and the pipeline each make
+Knows neither Arrow nor Spark, so that a dispatcher can import it for nothing; `arrow` and the pipeline each make
 their own schema of it. A file carries VERSION and the name of its table in its metadata. A reader takes files of its
 own version and of older ones (columns that those lack are null), and leaves newer ones alone.
 """
@@ -59,7 +59,7 @@ _WHERE: Final = (
 )
 
 _OF_A_TASK: Final = (
-    _long("ticket", "number of the attempt, unique within a boot"),
+    _long("ticket", "number of the attempt, unique within a boot (LATE rows repeat it); 0 for an open task that waits"),
     _text("message_id", "id of the task, the same over all attempts and brokers"),
     _int("attempt", "1 for the first; 0 if no worker was ever given it"),
     _text("service", "name of the service"),

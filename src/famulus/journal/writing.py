@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,8 @@ GROUP_ROWS: Final = 65_536
 PAUSE_US: Final = 2_000_000
 #: Files of an hour are finished this long after it: batches take a moment.
 HOUR_GRACE_US: Final = 3_000_000
+#: What a life that is over had told may still be on its way for so long.
+LAST_WORDS_US: Final = 5_000_000
 
 NOT_TOLD: Final = "they never reached the scribe: it was not there, or too slow"
 NOT_WRITTEN: Final = "they could not be written"
@@ -88,9 +91,10 @@ class Writing:
         self._told: dict[str, dict[tuple[str, str], int]] = {}
         #: By table, life and words: rows that are missing, and nobody has been told.
         self._gaps: dict[tuple[str, str, str], int] = {}
+        #: Lives that are over, with what they had told, and when to see what of it came.
+        self._ended: list[tuple[int, str, str, dict[str, int]]] = []
         self._blocked_until_us = 0
         self._blocked = False
-        self._pens: dict[str, Pen] = {}
 
     # -- rows come ----------------------------------------------------------------------------------------------
 
@@ -124,8 +128,10 @@ class Writing:
         boot = boot or self.boot
         if boot:
             # Told to ourselves, so nothing of it gets lost on the way and nothing is counted.
-            frame = Pen("", boot).write({"brokers": rows}, now_us, monotonic_ns)
-            batch = read(frame)
+            pen = Pen("", boot)
+            for row in rows:
+                pen.notes["brokers"](*row)
+            batch = read(pen.write(now_us, monotonic_ns))
             self._put(batch, "brokers", boot, np.frombuffer(batch.tables["brokers"], DTYPES["brokers"]), now_us)
 
     def _told_by(self, boot: str) -> dict[tuple[str, str], int]:
@@ -160,6 +166,7 @@ class Writing:
 
     def tick(self, now_us: int, monotonic_ns: int) -> None:
         """Finish what is due; tell of what is missing."""
+        self._miss_the_last(now_us)
         if self._blocked:
             self._try_again(now_us)
         if self._gaps and not self._blocked:
@@ -172,6 +179,7 @@ class Writing:
 
     def close(self, now_us: int, monotonic_ns: int) -> None:
         self._blocked_until_us = 0
+        self._miss_the_last(now_us + LAST_WORDS_US)
         self.tick(now_us, monotonic_ns)
         for place in list(self._sheets):
             self._finish(place, now_us)
@@ -224,9 +232,20 @@ class Writing:
 
     # -- what is missing ----------------------------------------------------------------------------------------
 
-    def miss(self, table: str, boot: str, rows: int, why: str) -> None:
-        """Somebody else found that rows are missing."""
-        self._miss(table, boot, rows, why)
+    def ended(self, source: str, boot: str, told: dict[str, int], now_us: int) -> None:
+        """A life is over, and so many rows were told in it. What is still on its way has a moment."""
+        self._ended.append((now_us + LAST_WORDS_US, source, boot, told))
+
+    def _miss_the_last(self, now_us: int) -> None:
+        for entry in [entry for entry in self._ended if entry[0] <= now_us]:
+            self._ended.remove(entry)
+            _, source, boot, told = entry
+            known = self._told_by(boot)
+            for table, count in told.items():
+                missed = count - known.get((source, table), 0)
+                if missed > 0:
+                    self._miss(table, boot, missed, NOT_TOLD)
+                    known[source, table] = count
 
     def _miss(self, table: str, boot: str, rows: int, why: str) -> None:
         key = (table, boot, why)
@@ -283,10 +302,8 @@ class Writing:
                 file.write(bytes(65_536))
             probe.unlink()
         except OSError:
-            try:
+            with suppress(OSError):
                 probe.unlink(missing_ok=True)
-            except OSError:
-                pass
             return
         self._blocked = False
         self._warn("the journal can be written again")

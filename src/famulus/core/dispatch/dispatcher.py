@@ -19,7 +19,7 @@ The shell around it reads sockets, calls `on_...(now_ns, batch)`, sends what has
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from famulus.core.clock import NEVER_NS
@@ -27,7 +27,7 @@ from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegates, Offer
-from famulus.core.dispatch.facts import Facts
+from famulus.core.dispatch.facts import Facts, Note
 from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.held import Held
 from famulus.core.dispatch.managing import Managing
@@ -62,11 +62,12 @@ class Dispatcher:
         declared: list[bytes],
         settled_at_ns: int = 0,
         *,
-        journal: bool = False,
+        message_ids: MessageIds | None = None,
+        journal: Mapping[str, Note] | None = None,
     ) -> None:
         """Until `settled_at_ns` tasks of unknown services may wait: a predecessor's workers are on their way back.
 
-        With `journal` facts gather, and somebody has to take them.
+        `journal`: what takes the rows of each table, if somebody wants them.
         """
         self.to_clients: list[Frames] = []
         self.to_workers: list[Frames] = []
@@ -75,7 +76,7 @@ class Dispatcher:
         self.counters = Counters()
         self.flows = Flows(bounds.flows_max)
         self.facts = Facts(journal)
-        self.message_ids = MessageIds(first_number)
+        self.message_ids = message_ids or MessageIds(first_number)
         self.questions = Questions(first_number, self.counters)
         self.delegates = Delegates()
         self.repeats = Repeats(bounds.results_max, bounds.results_bytes_max)

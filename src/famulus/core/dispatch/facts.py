@@ -1,12 +1,13 @@
-"""What the dispatcher has to tell its journal: rows of facts, gathered until the shell takes them. Knows no layout.
+"""What the dispatcher has to tell its journal: rows of facts, which go to functions that come in. Knows no layout.
 
 A task is one row at the end of each attempt. What is open is a row at a checkpoint, once in each state that it is seen
-in: so what a crash swallows was written down before, and a task costs a bounded number of rows. Off, nothing gathers.
+in: so what a crash swallows was written down before, and a task costs a bounded number of rows. With no functions
+nothing is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.dispatch.task import QUEUED, Task
@@ -15,7 +16,8 @@ from famulus.wire import inner, reasons
 if TYPE_CHECKING:
     from famulus.core.dispatch.session import Session
 
-Row = tuple[object, ...]
+#: Takes the fields of one row, in the order of `famulus.journal.records`.
+Note = Callable[..., object]
 
 #: How the rows of attempts end that are not the end of their task; beside the tails of `famulus.wire.inner`.
 TAIL_RETRY: Final = inner.tail("RETRY", reasons.reason(reasons.WORKER_LOST, "another attempt follows"))
@@ -34,13 +36,15 @@ CALM_CHECKPOINTS: Final = 5
 
 
 class Facts:
-    def __init__(self, on: bool = False) -> None:
-        self.on = on
-        self.tasks: list[Row] = []
-        self.open_tasks: list[Row] = []
-        self.workers: list[Row] = []
-        self.brokers: list[Row] = []
-        self.peers: list[Row] = []
+    def __init__(self, notes: Mapping[str, Note] | None = None) -> None:
+        """`notes`: one for each table, or none at all."""
+        self.on = notes is not None
+        notes = notes or {}
+        self._task: Note = notes.get("tasks", _nowhere)
+        self._open_task: Note = notes.get("open_tasks", _nowhere)
+        self._worker: Note = notes.get("workers", _nowhere)
+        self._broker: Note = notes.get("brokers", _nowhere)
+        self._peer: Note = notes.get("peers", _nowhere)
         #: Tasks given to other brokers since the last checkpoint, by broker and service.
         self.delegated: dict[tuple[bytes, bytes], int] = {}
         #: Tasks refused for overload since the last checkpoint, by service.
@@ -53,25 +57,23 @@ class Facts:
     def ended(self, task: Task, ticket: bytes, tail: bytes, now_ns: int, response_bytes: int) -> None:
         """An attempt has ended, and mostly its task with it."""
         flow = task.flow
-        self.tasks.append(
-            (
-                ticket,
-                task.message_id,
-                task.attempt,
-                task.service.name,
-                task.worker,
-                task.client,
-                flow.at_least_once,
-                flow.priority,
-                task.arrived_ns,
-                task.assigned_ns,
-                flow.came_from,
-                task.delegate,
-                tail,
-                now_ns,
-                task.request_bytes,
-                response_bytes,
-            )
+        self._task(
+            ticket,
+            task.message_id,
+            task.attempt,
+            task.service.name,
+            task.worker,
+            task.client,
+            flow.at_least_once,
+            flow.priority,
+            task.arrived_ns,
+            task.assigned_ns,
+            flow.came_from,
+            task.delegate,
+            tail,
+            now_ns,
+            task.request_bytes,
+            response_bytes,
         )
 
     def late(self, task: Task, ticket: bytes, worker: bytes, delegate: bytes, now_ns: int, response_bytes: int) -> None:
@@ -80,25 +82,23 @@ class Facts:
             return
         flow = task.flow
         assigned_ns = task.assigned_ns if task.ticket == ticket else 0
-        self.tasks.append(
-            (
-                ticket,
-                task.message_id,
-                task.attempt,
-                task.service.name,
-                worker,
-                task.client,
-                flow.at_least_once,
-                flow.priority,
-                task.arrived_ns,
-                assigned_ns,
-                flow.came_from,
-                delegate,
-                TAIL_LATE,
-                now_ns,
-                task.request_bytes,
-                response_bytes,
-            )
+        self._task(
+            ticket,
+            task.message_id,
+            task.attempt,
+            task.service.name,
+            worker,
+            task.client,
+            flow.at_least_once,
+            flow.priority,
+            task.arrived_ns,
+            assigned_ns,
+            flow.came_from,
+            delegate,
+            TAIL_LATE,
+            now_ns,
+            task.request_bytes,
+            response_bytes,
         )
 
     def rejected_unseen(
@@ -117,36 +117,34 @@ class Facts:
         """A task for which there is no service, or no time any more."""
         if self.on:
             came_from = visited[-1] if visited else b""
-            self.tasks.append(
-                (
-                    ticket,
-                    message_id,
-                    0,
-                    service,
-                    b"",
-                    client,
-                    terms.at_least_once,
-                    terms.priority,
-                    arrived_ns,
-                    0,
-                    came_from,
-                    b"",
-                    tail,
-                    now_ns,
-                    request_bytes,
-                    0,
-                )
+            self._task(
+                ticket,
+                message_id,
+                0,
+                service,
+                b"",
+                client,
+                terms.at_least_once,
+                terms.priority,
+                arrived_ns,
+                0,
+                came_from,
+                b"",
+                tail,
+                now_ns,
+                request_bytes,
+                0,
             )
 
     def worker(self, session: Session, event: bytes, now_ns: int, tasks: int = -1, reason: bytes = b"") -> None:
         if self.on:
             services = b"\n".join([service.name for service in session.services])
-            self.workers.append((now_ns, session.identity, event, services, session.slots, tasks, reason))
+            self._worker(now_ns, session.identity, event, services, session.slots, tasks, reason)
 
     def stranger(self, name: bytes, event: bytes, now_ns: int, reason: bytes = b"") -> None:
         """Of a worker that has no session."""
         if self.on:
-            self.workers.append((now_ns, name, event, b"", 0, -1, reason))
+            self._worker(now_ns, name, event, b"", 0, -1, reason)
 
     def gave(self, delegate: bytes, service: bytes) -> None:
         if self.on:
@@ -161,12 +159,14 @@ class Facts:
 
     def checkpoint(self, tasks: Iterable[Task], work: dict[str, tuple[int, int, int]], now_ns: int) -> None:
         self._note_open(tasks, now_ns)
+        room = LOAD_ROWS_MAX
         for name, (free, busy, backlog) in work.items():
-            if (free or busy or backlog) and len(self.brokers) < LOAD_ROWS_MAX:
+            if (free or busy or backlog) and room:
+                room -= 1
                 self._service(b"load", name.encode(), free, busy, backlog, now_ns)
         self._note_overloads(now_ns)
         for (delegate, service), count in self.delegated.items():
-            self.peers.append((now_ns, delegate, b"delegated", -1, -1, -1, count, service))
+            self._peer(now_ns, delegate, b"delegated", -1, -1, -1, count, service)
         self.delegated.clear()
 
     def _note_open(self, tasks: Iterable[Task], now_ns: int) -> None:
@@ -183,27 +183,25 @@ class Facts:
             task.noted = state
             flow = task.flow
             waits = state == STATE_QUEUED
-            self.open_tasks.append(
-                (
-                    now_ns,
-                    b"" if waits else task.ticket,
-                    task.message_id,
-                    task.attempt,
-                    task.service.name,
-                    b"" if waits else task.worker,
-                    task.client,
-                    flow.at_least_once,
-                    flow.priority,
-                    task.arrived_ns,
-                    0 if waits else task.assigned_ns,
-                    flow.came_from,
-                    b"" if waits else task.delegate,
-                    state,
-                )
+            self._open_task(
+                now_ns,
+                b"" if waits else task.ticket,
+                task.message_id,
+                task.attempt,
+                task.service.name,
+                b"" if waits else task.worker,
+                task.client,
+                flow.at_least_once,
+                flow.priority,
+                task.arrived_ns,
+                0 if waits else task.assigned_ns,
+                flow.came_from,
+                b"" if waits else task.delegate,
+                state,
             )
         if left_out:
             why = b"more tasks were open than a checkpoint writes down; the next one goes on with them"
-            self.brokers.append((now_ns, b"gap", b"", b"", b"", -1, -1, -1, b"open_tasks", left_out, why))
+            self._broker(now_ns, b"gap", b"", b"", b"", -1, -1, -1, b"open_tasks", left_out, why)
 
     def _note_overloads(self, now_ns: int) -> None:
         for service in self.refused:
@@ -220,20 +218,11 @@ class Facts:
         self.refused.clear()
 
     def _service(self, event: bytes, name: bytes, free: int, busy: int, backlog: int, now_ns: int) -> None:
-        self.brokers.append((now_ns, event, b"", b"", name, free, busy, backlog, b"", -1, b""))
+        self._broker(now_ns, event, b"", b"", name, free, busy, backlog, b"", -1, b"")
 
-    # -- taken away ---------------------------------------------------------------------------------------------
 
-    @property
-    def count(self) -> int:
-        return len(self.tasks) + len(self.open_tasks) + len(self.workers) + len(self.brokers) + len(self.peers)
-
-    def clear(self) -> None:
-        self.tasks.clear()
-        self.open_tasks.clear()
-        self.workers.clear()
-        self.brokers.clear()
-        self.peers.clear()
+def _nowhere(*_: object) -> None:
+    pass
 
 
 def _state_of(task: Task) -> bytes:

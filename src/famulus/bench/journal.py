@@ -1,0 +1,116 @@
+"""`famulus bench journal`: what the journal costs, and whether the scribe keeps up at full rate."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from famulus.bench import fleet
+from famulus.bench.figures import median_of
+from famulus.bench.load import WARM_UP_S
+
+Figures = dict[str, float]
+#: A scribe loads its libraries first; what that costs is not the cost of a task.
+SCRIBE_STARTS_S = 20.0
+SAMPLE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    window: int = 1000
+    size: int = 100
+    seconds: float = 3.0
+
+
+def compare(load: Load, rounds: int, progress: Callable[[str, Figures], None]) -> dict[str, object]:
+    """With and without, round by round in turn, so that whatever else this machine does hits both alike."""
+    seen: dict[str, list[Figures]] = {"off": [], "on": []}
+    for number in range(rounds):
+        # In changing order: the second of two rounds may find the machine warmer, or hotter.
+        for side in ("off", "on") if number % 2 == 0 else ("on", "off"):
+            figures = one_round(load, journal=side == "on")
+            seen[side].append(figures)
+            progress(side, figures)
+    medians = {side: median_of(each) for side, each in seen.items()}
+    return {"medians": medians, "ratio": medians["on"]["rate"] / medians["off"]["rate"], "rounds": seen}
+
+
+def one_round(load: Load, *, journal: bool) -> Figures:
+    with tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder, fleet.crew() as members:
+        client = _start(members, load, folder if journal else None)
+        scales = fleet.Scales(members)
+        figures: Figures = json.loads(client().output(load.seconds + 60))
+        per_task = load.seconds / (load.seconds + WARM_UP_S) / max(1, figures["tasks"]) * 1e6
+        for name, cpu_s in scales.weigh().items():
+            figures[f"cpu_us_{name}"] = cpu_s * per_task
+        return figures
+
+
+def soak(load: Load, progress: Callable[[str, Figures], None]) -> dict[str, object]:
+    """Full rate for so long: rows, gaps, and the scribe's memory over time."""
+    with tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder:
+        with fleet.crew() as members:
+            client = _start(members, load, folder)
+            scribe = fleet.parts_of(members[0])["scribe"]
+            running = client()
+            memory_mib = []
+            until = time.monotonic() + WARM_UP_S + load.seconds
+            while time.monotonic() < until:
+                time.sleep(SAMPLE_S)
+                memory_mib.append(fleet.rss_kib(scribe) / 1024)
+            figures: Figures = json.loads(running.output(60))
+        # The crew is gone, so everything is written.
+        result = {**figures, **_written(Path(folder))}
+    half = len(memory_mib) // 2
+    result |= {"scribe_mib_first_half": max(memory_mib[:half]), "scribe_mib_second_half": max(memory_mib[half:])}
+    progress("soak", result)
+    return dict(result)
+
+
+def _written(folder: Path) -> Figures:
+    from famulus.journal.reading import Reading
+
+    reading = Reading(folder)
+    figures = reading.figures()
+    return {
+        "rows_of_tasks": figures["tasks"].rows,
+        "rows_missing": sum(each.gaps for each in figures.values()),
+        "files": sum(each.files for each in figures.values()),
+        "bytes_per_task": figures["tasks"].bytes / max(1, figures["tasks"].rows),
+    }
+
+
+def _start(members: list[fleet.Member], load: Load, folder: str | None) -> Callable[[], fleet.Member]:
+    """A broker, with its scribe ready, and a worker; gives what starts the client."""
+    frontend, backend = fleet.broker(members, *(["--journal-folder", folder] if folder else ["--no-journal"]))
+    command = fleet.python("famulus.bench.echo_worker", backend, str(max(64, 2 * load.window)))
+    members.append(fleet.Member("worker", command, "is ready"))
+    if folder is not None:
+        _wait_for_the_scribe(members[0])
+
+    def start_client() -> fleet.Member:
+        arguments = (str(load.window), str(load.size), str(load.seconds))
+        client = fleet.Member("client", fleet.python("famulus.bench.load", "asyncio", frontend, *arguments), None)
+        members.append(client)
+        return client
+
+    return start_client
+
+
+def _wait_for_the_scribe(broker: fleet.Member) -> None:
+    """Until it is there and has nothing to do."""
+    deadline = time.monotonic() + SCRIBE_STARTS_S
+    while time.monotonic() < deadline:
+        scribe = fleet.parts_of(broker).get("scribe")
+        if scribe is not None:
+            before = fleet.cpu_s(scribe)
+            time.sleep(0.3)
+            if before > 0.1 and fleet.cpu_s(scribe) - before < 0.05:
+                return
+        else:
+            time.sleep(0.05)
+    raise fleet.BenchFailed(f"there is no scribe that is ready after {SCRIBE_STARTS_S:.0f} s")

@@ -1,0 +1,218 @@
+"""Reads a journal for people: what is there, whether it is whole, its last rows. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from famulus.journal import schema
+from famulus.journal.arrow import schema_of
+from famulus.journal.files import JournalFile
+from famulus.journal.folder import JournalFolder
+from famulus.journal.parquet import is_being_written
+
+#: What may be wrong with one file.
+BROKEN = "broken"
+NEWER = "newer"
+FOREIGN = "foreign"
+
+
+@dataclass(slots=True)
+class TableFigures:
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    first: str | None = None
+    last: str | None = None
+    #: Rows that are known to be missing.
+    gaps: int = 0
+
+
+@dataclass(slots=True)
+class Findings:
+    """What `verify` found."""
+
+    files: int = 0
+    rows: int = 0
+    #: Files that cannot be read, with the reason.
+    broken: dict[str, str] = field(default_factory=dict)
+    #: Files of a later version, which are left alone.
+    newer: list[str] = field(default_factory=list)
+    #: Files that are none of the journal's.
+    foreign: list[str] = field(default_factory=list)
+    #: Files that a crash left without an end; the next scribe of that broker sees to them.
+    unfinished: list[str] = field(default_factory=list)
+    #: Numbers that no file has, by table, broker and boot.
+    missing: dict[str, list[int]] = field(default_factory=dict)
+    #: Rows that the journal itself says are missing, by table.
+    gaps: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        """Nothing is lost or unreadable. Files of others and of later versions do no harm."""
+        return not (self.broken or self.missing or self.gaps or self.unfinished)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"whole": self.whole, **asdict(self)}
+
+
+class Reading:
+    def __init__(self, path: Path) -> None:
+        self.folder = JournalFolder(path)
+
+    def figures(self) -> dict[str, TableFigures]:
+        """Of each table; files that cannot be read are passed over."""
+        figures = {table: TableFigures() for table in schema.TABLES}
+        for file in self.folder.visible():
+            metadata = self._metadata(file)
+            if metadata is None:
+                continue
+            of_table = figures[file.table]
+            of_table.files += 1
+            of_table.rows += metadata.num_rows
+            of_table.bytes += self.folder.size_of(file)
+            first, last = _span(metadata, schema.TIME_COLUMN[file.table])
+            if first is not None:
+                of_table.first = min(filter(None, (of_table.first, first)))
+            if last is not None:
+                of_table.last = max(filter(None, (of_table.last, last)))
+        for table, rows in self.gaps().items():
+            if table in figures:
+                figures[table].gaps = rows
+        return figures
+
+    def gaps(self) -> dict[str, int]:
+        """Rows of each table that are missing, as the rows of event `gap` say."""
+        gaps: Counter[str] = Counter()
+        for file in self.folder.visible():
+            if file.table == "brokers":
+                rows = self.rows_of(file, ["event", "table", "rows"])
+                if rows is not None:
+                    for row in rows.filter(pc.equal(rows["event"], "gap")).to_pylist():
+                        gaps[row["table"]] += row["rows"] or 0
+        return dict(gaps)
+
+    def verify(self) -> Findings:
+        """Read every row of every file."""
+        found = Findings(foreign=self.folder.foreign(), gaps=self.gaps())
+        numbers: dict[tuple[str, str, str], list[JournalFile]] = defaultdict(list)
+        for file in self.folder.visible():
+            found.files += 1
+            numbers[file.table, file.broker, file.boot].append(file)
+            self._check(file, found)
+        for (table, broker, boot), counted in numbers.items():
+            lacking = _missing(counted)
+            if lacking:
+                found.missing[f"{table} {broker} {boot}"] = lacking
+        found.unfinished = [file.path for file, path in self.folder.unfinished() if not is_being_written(path)]
+        return found
+
+    def _check(self, file: JournalFile, found: Findings) -> None:
+        try:
+            with pq.ParquetFile(self.folder.path / file.path) as opened:
+                metadata = opened.metadata.metadata or {}
+                version = int(metadata.get(schema.VERSION_KEY.encode(), b"0"))
+                if version > schema.VERSION:
+                    found.newer.append(file.path)
+                    return
+                table = metadata.get(schema.TABLE_KEY.encode(), b"").decode()
+                if version < 1 or table != file.table:
+                    found.broken[file.path] = f"it says that it is of table {table!r}, version {version}"
+                    return
+                if not opened.schema_arrow.remove_metadata().equals(schema_of(table).remove_metadata()):
+                    found.broken[file.path] = "its columns are not those of its table"
+                    return
+                for batch in opened.iter_batches():
+                    found.rows += batch.num_rows
+        except (OSError, pa.ArrowException, ValueError) as error:
+            found.broken[file.path] = " ".join(str(error).split())[:300]
+
+    # -- rows ---------------------------------------------------------------------------------------------------
+
+    def rows_of(self, file: JournalFile, columns: list[str] | None = None) -> pa.Table | None:
+        """All rows of a file; None if it cannot be read, or is of a later version."""
+        metadata = self._metadata(file)
+        if metadata is None:
+            return None
+        try:
+            with pq.ParquetFile(self.folder.path / file.path) as opened:
+                return opened.read(columns)
+        except (OSError, pa.ArrowException):
+            return None
+
+    def last_rows(self, table: str, count: int) -> list[dict[str, Any]]:
+        """The last ones, in the order of their time."""
+        newest_first = sorted(
+            (file for file in self.folder.visible() if file.table == table),
+            key=lambda file: (file.date, file.hour),
+            reverse=True,
+        )
+        found: list[pa.Table] = []
+        hour: tuple[str, str] | None = None
+        for file in newest_first:
+            # Files of one hour are in no order of time: several brokers may have written them.
+            if (file.date, file.hour) != hour and sum(rows.num_rows for rows in found) >= count:
+                break
+            hour = (file.date, file.hour)
+            rows = self.rows_of(file)
+            if rows is not None:
+                time = schema.TIME_COLUMN[table]
+                found = [_latest(pa.concat_tables([*found, rows]), time, count)]
+        return _plain(found[0]) if found else []
+
+    def follow(self, table: str, known: set[JournalFile]) -> Iterator[dict[str, Any]]:
+        """Rows of files that are not among `known`, which become so."""
+        for file in self.folder.visible():
+            # What was put together of files that were shown is not new.
+            if file.table == table and file not in known and file.first == file.last:
+                known.add(file)
+                rows = self.rows_of(file)
+                if rows is not None:
+                    yield from _plain(rows.sort_by(schema.TIME_COLUMN[table]))
+
+    def _metadata(self, file: JournalFile) -> pq.FileMetaData | None:
+        try:
+            metadata = pq.read_metadata(self.folder.path / file.path)
+            version = int((metadata.metadata or {}).get(schema.VERSION_KEY.encode(), b"0"))
+        except (OSError, pa.ArrowException, ValueError):
+            return None
+        return metadata if version <= schema.VERSION else None
+
+
+def _latest(rows: pa.Table, time: str, count: int) -> pa.Table:
+    rows = rows.sort_by(time)
+    return rows.slice(max(0, rows.num_rows - count))
+
+
+def _missing(counted: list[JournalFile]) -> list[int]:
+    in_order = sorted(counted, key=lambda file: file.first)
+    return [number for one, next_one in pairwise(in_order) for number in range(one.last + 1, next_one.first)]
+
+
+def _span(metadata: pq.FileMetaData, column: str) -> tuple[str | None, str | None]:
+    """The first and the last instant of a file, as its row groups say."""
+    firsts, lasts = [], []
+    place = metadata.schema.names.index(column) if column in metadata.schema.names else -1
+    for index in range(metadata.num_row_groups if place >= 0 else 0):
+        statistics = metadata.row_group(index).column(place).statistics
+        if statistics is not None and statistics.has_min_max:
+            firsts.append(statistics.min)
+            lasts.append(statistics.max)
+    return (min(firsts).isoformat() if firsts else None, max(lasts).isoformat() if lasts else None)
+
+
+def _plain(rows: pa.Table) -> list[dict[str, Any]]:
+    """As JSON would have it."""
+    return [
+        {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+        for row in rows.to_pylist()
+    ]

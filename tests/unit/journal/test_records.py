@@ -1,0 +1,162 @@
+"""Rows become records and columns, and say the same as when they are worked out one by one."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.journal.conftest import HEAD, NOW_NS, NOW_US, OK, frame, tail, task
+
+from famulus.journal import packing_python, records, schema
+from famulus.journal.arrow import schema_of
+from famulus.journal.columns import DTYPES, Stack
+from famulus.journal.records import LAYOUTS, LETTERS, Pen, Row
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NAMES = st.sampled_from(["", "echo", "www.mydomain.com", "größe", "a b"])
+INSTANTS = st.integers(NOW_NS - 10**12, NOW_NS)
+
+message_ids = st.one_of(
+    st.integers(0, (1 << 48) - 1).map(lambda number: HEAD + b'%012x"' % number),
+    st.text(min_size=1, max_size=20).map(lambda text: json.dumps(text).encode()),
+    st.just(HEAD + b'00000000000G"'),
+)
+tails = st.one_of(
+    st.just(OK),
+    st.sampled_from([tail("ERROR", "ValueError: no"), tail("REJECTED", "overload: full"), tail("UNKNOWN", "expired")]),
+)
+rows_of_tasks = st.lists(
+    st.builds(
+        task,
+        number=st.integers(0, (1 << 62) - 1),
+        ended_ns=INSTANTS,
+        message_id=message_ids,
+        attempt=st.integers(0, 1000),
+        service=NAMES.filter(bool).map(str.encode),
+        worker=NAMES.map(str.encode),
+        client=st.binary(min_size=1, max_size=5),
+        at_least_once=st.booleans(),
+        priority=st.integers(0, 9),
+        assigned=st.one_of(st.just(0), INSTANTS),
+        delegated_to=NAMES.map(str.encode),
+        tail=tails,
+        response_bytes=st.integers(0, 1 << 40),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def plainly(row: Row) -> dict[str, Any]:
+    """One row of tasks, worked out by itself."""
+    values: dict[str, Any] = dict(zip([name for name, _ in LAYOUTS["tasks"]], row, strict=True))
+    ended = json.loads(b"{" + values.pop("tail")[1:])
+
+    def instant(at_ns: int) -> datetime | None:
+        return EPOCH + timedelta(microseconds=NOW_US + (at_ns - NOW_NS) // 1000) if at_ns else None
+
+    arrived, assigned, ended_ns = values["arrived"], values["assigned"], values["ended"]
+    return {
+        "broker": "ann",
+        "boot": "b007",
+        "family": "main",
+        "ticket": int.from_bytes(values["ticket"], "big") & (1 << 63) - 1,
+        "message_id": json.loads(values["message_id"]),
+        "attempt": values["attempt"],
+        "service": values["service"].decode(),
+        "worker": values["worker"].decode() or None,
+        "at_most_once": not values["at_least_once"],
+        "priority": values["priority"],
+        "arrived": instant(arrived),
+        "assigned": instant(assigned),
+        "delegated_from": None,
+        "delegated_to": values["delegated_to"].decode() or None,
+        "outcome": ended["outcome"],
+        "reason": ended["reason"].partition(":")[0] if "reason" in ended else None,
+        "ended": instant(ended_ns),
+        "queue_ns": max(0, (assigned or ended_ns) - arrived),
+        "service_ns": max(0, ended_ns - assigned) if assigned else None,
+        "total_ns": max(0, ended_ns - arrived),
+        "request_bytes": values["request_bytes"],
+        "response_bytes": values["response_bytes"],
+        "config_version": 3,
+    }
+
+
+@given(st.lists(rows_of_tasks, min_size=1, max_size=3))
+def test_columns_say_what_the_rows_said(batches: list[list[Row]]) -> None:
+    pen = Pen("dispatcher", "b007", HEAD)
+    stack = Stack("tasks", "ann", "b007", "main")
+    for rows in batches:
+        batch = records.read(frame(pen, {"tasks": rows}))
+        stack.add(batch, np.frombuffer(batch.tables["tasks"], DTYPES["tasks"]), 3)
+    table = stack.take()
+    assert table.column_names == schema_of("tasks").names
+    assert table.cast(schema_of("tasks")).schema == schema_of("tasks")
+    found = table.to_pylist()
+    clients = [row.pop("client") for row in found]
+    assert found == [plainly(row) for rows in batches for row in rows]
+    raw = [row[5] for rows in batches for row in rows]
+    assert len(set(clients)) == len(set(raw)) == len(set(zip(clients, raw, strict=True)))
+
+
+@given(rows_of_tasks)
+def test_both_packers_write_the_same(rows: list[Row]) -> None:
+    native = pytest.importorskip("famulus.journal._packing")
+    results = []
+    for kind in (native.Packer, packing_python.Packer):
+        codes: dict[bytes, int] = {}
+        ids: list[bytes] = []
+        packer = kind(LETTERS["tasks"], codes, HEAD, ids)
+        for row in rows:
+            packer.add(*row)
+        assert packer.rows == len(rows)
+        results.append((packer.take(), list(codes.items()), ids))
+        assert packer.rows == 0
+        assert packer.take() == b""
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", [packing_python.Packer, records.Packer])
+def test_a_row_that_does_not_fit_is_not_there(kind: type[packing_python.Packer]) -> None:
+    packer = kind("iq", {}, b"", [])
+    packer.add(1, 2)
+    with pytest.raises((TypeError, OverflowError)):
+        packer.add(1 << 31, 2)
+    with pytest.raises((TypeError, OverflowError)):
+        packer.add(1)
+    packer.add(3, -4)
+    assert packer.rows == 2
+    assert packer.take() == bytes([1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]) + bytes([3, 0, 0, 0, 252]) + b"\xff" * 7
+
+
+def test_each_batch_can_be_read_without_any_other() -> None:
+    pen = Pen("dispatcher", "b007", HEAD)
+    frame(pen, {"tasks": [task(1), task(2)]})
+    batch = records.read(frame(pen, {"tasks": [task(3)], "open_tasks": []}))
+    assert b"echo" in batch.texts
+    assert batch.told == {"tasks": 2}
+    assert list(batch.tables) == ["tasks"]
+
+
+def test_a_name_that_is_no_text_is_shown_all_the_same() -> None:
+    pen = Pen("dispatcher", "b007", HEAD)
+    batch = records.read(frame(pen, {"workers": [(NOW_NS, b"\xff\x00peer", b"error_listed", b"", 0, -1, b"")]}))
+    stack = Stack("workers", "ann", "b007", "main")
+    stack.add(batch, np.frombuffer(batch.tables["workers"], DTYPES["workers"]), 0)
+    (row,) = stack.take().to_pylist()
+    assert row["worker"].endswith("peer")
+    assert (row["services"], row["tasks"], row["reason"]) == ("", None, None)
+
+
+@pytest.mark.parametrize("table", schema.TABLES)
+def test_every_column_comes_from_somewhere(table: str) -> None:
+    made = {"broker", "boot", "family", "at_most_once", "outcome", "reason", "config_version"}
+    made |= {"queue_ns", "service_ns", "total_ns"}
+    told = {name for name, _ in LAYOUTS[table]}
+    assert {column.name for column in schema.TABLES[table]} - told <= made
