@@ -78,6 +78,9 @@ class Browser:
                 "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9}.get(key, 13)
             )
 
+    def type(self, text: str) -> None:
+        self._tell("Input.insertText", text=text)
+
     def screenshot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._tell("Page.captureScreenshot", format="png")["data"]))
 

@@ -17,14 +17,31 @@ export class Live {
     this.open();
     this.preload();
     setInterval(() => this.watch(), 250);
+    // A browser has only a few connections to one place: pages that nobody looks at leave theirs to others.
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.pause() : this.resume()));
+    window.addEventListener("pagehide", () => this.pause());
+    window.addEventListener("pageshow", () => this.resume());
+  }
+
+  pause() {
+    this.source?.close();
+    this.source = null;
+  }
+
+  resume() {
+    if (this.source) return;
+    this.heardAt = performance.now();
+    this.open();
+    this.preload();
   }
 
   open() {
     this.source = new EventSource("/api/v1/events");
     this.source.addEventListener("status", (event) => this.take(JSON.parse(event.data)));
-    this.source.onerror = () => {
+    const source = this.source;
+    source.onerror = () => {
       // A browser comes back by itself after a loss, but not after a refusal.
-      if (this.source.readyState === EventSource.CLOSED) setTimeout(() => this.open(), AGAIN_MS);
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => this.source === source && this.open(), AGAIN_MS);
     };
   }
 
@@ -77,7 +94,7 @@ export class Live {
   }
 
   watch() {
-    const silent = performance.now() - this.heardAt > SILENCE_MS;
+    const silent = Boolean(this.source) && performance.now() - this.heardAt > SILENCE_MS;
     if (silent !== this.lost) { this.lost = silent; this.onChange(); }
   }
 }
