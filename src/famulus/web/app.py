@@ -22,6 +22,9 @@ from famulus.web.metrics import Metrics
 from famulus.web.statics import Statics
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+#: Seconds of each service, and how many services, that /api/v1/history tells.
+SPARK_POINTS = 120
+SPARKS_MAX = 200
 NO_STORE = {"cache-control": "no-store"}
 
 
@@ -129,8 +132,17 @@ class _Api:
         return self._kept("errors", lambda: {"errors": self._desk.status().errors})
 
     async def history(self, _: Request) -> Response:
-        history = self._board.total.history
-        return self._kept("history", lambda: {"seconds": list(history.seconds), "minutes": list(history.minutes)})
+        def make() -> object:
+            history, tracks = self._board.total.history, self._board.tracks
+            services = {name: list(track.history.seconds)[-SPARK_POINTS:] for name, track in tracks.items()}
+            busiest = sorted(services, key=lambda name: -sum(point.rate_s for point in services[name]))
+            return {
+                "seconds": list(history.seconds),
+                "minutes": list(history.minutes),
+                "services": {name: services[name] for name in busiest[:SPARKS_MAX]},
+            }
+
+        return self._kept("history", make)
 
     def _policy(self, name: str) -> object:
         """What the network's config says about a service; nothing if it does not name it."""

@@ -99,10 +99,11 @@ def test_the_status_is_what_the_struct_says(port: Port) -> None:
 
 
 def test_a_service_has_its_workers_and_its_past(port: Port) -> None:
+    port.tell(dispatcher(0, services=(service(ok=2),)))
     told = filled(port).get("/api/v1/services/echo").json()
     assert told["service"]["name"] == "echo"
     assert [each["identity"] for each in told["workers"]] == ["w1"]
-    assert len(told["seconds"]) == 1
+    assert [point[1] for point in told["seconds"]] == [3.0]
     assert port.get("/api/v1/services/nobody").status_code == 404
 
 

@@ -54,15 +54,13 @@ class Board:
                         track.recent.take(snapshot.source, now_ns, took.sum_ns, took.counts)
 
     def _track(self, told: snapshots.Dispatcher, now_ms: int) -> None:
-        counters = told.counters
+        counters, at_ns = told.counters, told.at_ns
         failed = sum(counters.get(name, 0) for name in ("error", "rejected", "unknown"))
-        self.total.rates.count(told.at_ns, counters.get("ok", 0) + failed, failed)
-        self.total.history.add(views.Point(now_ms, *self.total.rates.last, told.backlog, told.busy))
+        self.total.count(at_ns, now_ms, counters.get("ok", 0) + failed, failed, told.backlog, told.busy)
         for service in told.services:
             if (track := self._track_of(service.name)) is not None:
                 failed = service.error + service.rejected + service.unknown
-                track.rates.count(told.at_ns, service.ok + failed, failed)
-                track.history.add(views.Point(now_ms, *track.rates.last, service.backlog, service.busy))
+                track.count(at_ns, now_ms, service.ok + failed, failed, service.backlog, service.busy)
         if len(self.tracks) > len(told.services):
             self._forget_tracks({service.name for service in told.services})
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from famulus.core.clock import NS_PER_S
 from famulus.core.status.durations import difference, quantile_ms
 from famulus.core.status.history import History
+from famulus.core.status.views import Point
 
 RATE_NS = 5 * NS_PER_S
 #: Quantiles are those of the last minute, in steps of ten seconds.
@@ -35,9 +36,9 @@ class Rates:
         return _rates(self._seen[0], self._seen[-1]) if self._seen else (0.0, 0.0)
 
     @property
-    def last(self) -> tuple[float, float]:
-        """Since the snapshot before."""
-        return _rates(self._seen[-2], self._seen[-1]) if len(self._seen) > 1 else (0.0, 0.0)
+    def last(self) -> tuple[float, float] | None:
+        """Since the snapshot before; None if there is none to compare with."""
+        return _rates(self._seen[-2], self._seen[-1]) if len(self._seen) > 1 else None
 
 
 def _rates(first: tuple[int, int, int], last: tuple[int, int, int]) -> tuple[float, float]:
@@ -96,3 +97,9 @@ class Track:
         self.rates = Rates()
         self.recent = Recent()
         self.history = History(seconds_max, minutes_max)
+
+    def count(self, at_ns: int, now_ms: int, ended: int, failed: int, backlog: int, busy: int) -> None:
+        """What a snapshot says: one more point of the past."""
+        self.rates.count(at_ns, ended, failed)
+        if (rates := self.rates.last) is not None:
+            self.history.add(Point(now_ms, *rates, backlog, busy))

@@ -1,0 +1,33 @@
+// Figures as people read them.
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tenth = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (value) => (value >= 1e6 ? short.format(value) : whole.format(value));
+export const rate = (value) => (value === 0 ? "0" : value >= 100 ? count(value) : tenth.format(value));
+
+export function ms(value) {
+  if (value === null || value === undefined) return "–";
+  if (value >= 60000) return `${tenth.format(value / 60000)} min`;
+  if (value >= 1000) return `${tenth.format(value / 1000)} s`;
+  return value >= 100 ? `${whole.format(value)} ms` : `${tenth.format(value)} ms`;
+}
+
+export function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB"];
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) { value /= 1024; unit += 1; }
+  return `${unit ? tenth.format(value) : whole.format(value)} ${units[unit]}`;
+}
+
+export function age(seconds) {
+  if (seconds < 120) return `${whole.format(seconds)} s`;
+  if (seconds < 7200) return `${whole.format(seconds / 60)} min`;
+  if (seconds < 172800) return `${whole.format(seconds / 3600)} h`;
+  return `${whole.format(seconds / 86400)} d`;
+}
+
+export const clock = (at_ms) => new Date(at_ms).toLocaleTimeString("en-GB");
+export const moment = (at_ms) => new Date(at_ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+export const digest = (text) => (text ? text.slice(0, 12) : "–");

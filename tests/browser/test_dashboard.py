@@ -1,0 +1,184 @@
+"""The dashboard in a real browser, at a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.browser.conftest import Browser
+from tests.processes.conftest import HERE, BrokerProcess, Raw, WorkerProcess, brokers, raw, wait_until
+from tests.processes.test_herald import address_of, ask
+
+from famulus import Client
+
+__all__ = ["brokers", "raw"]
+
+QUIET = "document.querySelector('#alerts').innerText.trim() === ''"
+ECHO_WORKER = HERE / "echo_worker.py"
+HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><b>'\"&amp;"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The HTTP port of a broker that has done something, for all tests that do it no harm."""
+    with ExitStack() as closing:
+        broker = BrokerProcess("--http-port", "0", "--routers", "1", "--identity", "vienna")
+        closing.callback(broker.close)
+        worker = WorkerProcess(str(ECHO_WORKER), broker.backend, "8", "echo", "other")
+        closing.callback(worker.close)
+        where = address_of(broker)
+        wait_until(lambda: ask(where, "/readyz")[0] == 200, 20, "ready")
+        with Client(broker.frontend) as client:
+            for _ in range(20):
+                client.request("echo", b"x", timeout=10)
+        wait_until(lambda: ask(where, "/api/v1/status")[1]["tasks"]["ok"] == 20, 20, "the tasks")
+        yield where
+
+
+def opened(browser: Browser, address: str, page: str = "") -> Browser:
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.look()
+    browser.open("about:blank")
+    browser.open(f"{address}/#/{page}")
+    browser.wait_for("!!document.querySelector('main h1')")
+    return browser
+
+
+def test_every_page_shows_what_it_is_for_and_asks_nobody_else(browser: Browser, address: str) -> None:
+    shown = {
+        "": ["vienna", "echo", "Throughput", "Clients"],
+        "services": ["echo", "other", "p99"],
+        "services/echo": ["Tasks per second", "20", "Workers"],
+        "workers": ["8", "ready"],
+        "config": ["stands alone"],
+        "errors": ["dispatcher", "herald", "accepted"],
+    }
+    for page, words in shown.items():
+        opened(browser, address, page)
+        for word in words:
+            browser.wait_for(f"document.querySelector('main').innerText.includes({json.dumps(word)})")
+        assert browser.complaints == []
+        assert all(request.startswith((address, "about:", "data:")) for request in browser.requests)
+
+
+def test_names_are_shown_and_never_run(
+    browser: Browser, brokers: Callable[..., BrokerProcess], raw: Callable[..., Raw]
+) -> None:
+    broker = brokers("--http-port", "0", "--routers", "1", "--identity", HOSTILE)
+    worker = raw(broker.backend)
+    worker.become_worker(HOSTILE, HOSTILE, heartbeat_ms=60_000)
+    for page in ("", "services", "workers"):
+        opened(browser, address_of(broker), page)
+        browser.wait_for(f"document.querySelector('main').innerText.includes({json.dumps(HOSTILE)})")
+    browser.run("document.querySelector('tbody a').click()")
+    browser.wait_for(f"document.querySelector('h1').innerText === {json.dumps(HOSTILE)}")
+    assert browser.run("document.querySelectorAll('main img, main b').length") == 0
+    assert "pwned" not in str(browser.run("document.title")).replace(HOSTILE, "")
+    assert browser.complaints == []
+
+
+def test_figures_move_by_themselves(browser: Browser, address: str) -> None:
+    opened(browser, address)
+    first = browser.wait_for("document.querySelector('footer').innerText")
+    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}", 10)
+
+
+def test_a_broker_that_is_gone_is_red_and_comes_back(browser: Browser, brokers: Callable[..., BrokerProcess]) -> None:
+    broker = brokers("--http-port", "0", "--routers", "1")
+    address = address_of(broker)
+    opened(browser, address)
+    browser.wait_for(QUIET)
+    herald = next(each["pid"] for each in ask(address, "/api/v1/status")[1]["processes"] if each["name"] == "herald")
+    os.kill(herald, signal.SIGSTOP)
+    browser.wait_for("document.querySelector('#alerts').innerText.includes('does not answer')", 10)
+    assert browser.run("document.body.classList.contains('lost')")
+    assert browser.run("document.querySelector('#alerts').getAttribute('aria-live')") == "assertive"
+    os.kill(herald, signal.SIGKILL)
+    browser.wait_for(QUIET)
+    assert not browser.run("document.body.classList.contains('lost')")
+
+
+def test_the_page_notices_silence_within_three_seconds(browser: Browser, address: str) -> None:
+    """By its own clock: 2.5 s of silence, looked for four times a second."""
+    opened(browser, address)
+    source = browser.run("fetch('/static/live.js').then((answer) => answer.text())")
+    assert "SILENCE_MS = 2500" in source
+    assert "this.watch(), 250" in source
+
+
+def test_it_can_be_used_with_the_keyboard_and_a_screen_reader(browser: Browser, address: str) -> None:
+    opened(browser, address, "services")
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 2")
+    assert browser.run("['header', 'nav', 'main', 'footer'].every((tag) => document.querySelector(tag))")
+    assert browser.run("document.querySelectorAll('h1').length") == 1
+    assert browser.run("[...document.querySelectorAll('table')].every((table) => table.caption && table.tHead)")
+    assert browser.run(
+        "[...document.querySelectorAll('svg[role=img]')].every((each) => each.getAttribute('aria-label'))"
+    )
+    browser.press("Tab")
+    assert browser.run("document.activeElement.className") == "skip"
+    assert browser.run("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    # The second heading that sorts: by key, and the focus stays where it was through the next seconds.
+    browser.run("document.querySelectorAll('button.sort')[1].focus()")
+    browser.press("Enter")
+    browser.run("document.activeElement.click()")
+    browser.wait_for("document.activeElement.closest('th')?.getAttribute('aria-sort') === 'descending'")
+    first = browser.run("document.querySelector('footer').innerText")
+    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}", 10)
+    assert browser.run("document.activeElement.className") == "sort"
+
+
+def test_a_search_narrows_and_keeps_the_focus(browser: Browser, address: str) -> None:
+    opened(browser, address, "services")
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 2")
+    browser.run(
+        "const box = document.querySelector('input'); box.focus(); box.value = 'ech'; box.oninput({target: box})"
+    )
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 1")
+    assert browser.run("document.activeElement.tagName") == "INPUT"
+    assert browser.run("document.activeElement.value") == "ech"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_both_schemes_are_readable(browser: Browser, address: str, scheme: str) -> None:
+    """The contrast of text and of what is softer, against the cards and the paper, as WCAG wants it: 4.5 to 1."""
+    opened(browser, address)
+    browser.look(1280, 900, ("prefers-color-scheme", scheme))
+    contrast = """
+      (() => {
+        const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+        const light = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255)
+          .map((each) => (each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
+          .reduce((sum, each, index) => sum + each * [0.2126, 0.7152, 0.0722][index], 0);
+        const ratio = (a, b) => {
+          const [low, high] = [light(of(a)), light(of(b))].sort((x, y) => x - y);
+          return (high + 0.05) / (low + 0.05);
+        };
+        const inks = ['--ink', '--soft', '--ok', '--error', '--wait', '--busy'];
+        return Math.min(...inks.flatMap((ink) => ['--card', '--paper'].map((paper) => ratio(ink, paper))));
+      })()"""
+    assert browser.run(contrast) >= 4.5
+
+
+def test_narrow_screens_scroll_only_downwards(browser: Browser, address: str) -> None:
+    for page in ("", "services", "services/echo", "workers", "errors"):
+        opened(browser, address, page)
+        browser.look(360, 740)
+        browser.wait_for("innerWidth === 360")
+        wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        assert not browser.run(wide), page
+
+
+def test_who_wants_no_motion_sees_none(browser: Browser, address: str) -> None:
+    opened(browser, address)
+    browser.run("document.querySelector('.links path:nth-child(2)').classList.add('moving')")
+    moves = "getComputedStyle(document.querySelector('.tasks.moving')).animationName"
+    browser.look(1280, 900, ("prefers-reduced-motion", "no-preference"))
+    assert browser.run(moves) == "flow"
+    browser.look(1280, 900, ("prefers-reduced-motion", "reduce"))
+    assert browser.run(moves) == "none"
