@@ -13,6 +13,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.client import (
     GRACE_NS,
     KEPT_BYTES_MAX,
+    SERVICES_NAMED_MAX,
     SPARE_BYTES_MAX,
     ClientSession,
     Done,
@@ -655,3 +656,19 @@ def test_whatever_brokers_do_every_task_ends_once_and_rejected_means_that_no_bro
     assert all(given.get(body, 0) <= 1 for body in once_only), "a plain task is sent again only if it was refused"
     assert session._kept_bytes == session._let_go_bytes
     assert session._spare_bytes == SPARE_BYTES_MAX
+
+
+def test_who_asks_for_brokers_says_for_which_services() -> None:
+    session = ClientSession()
+
+    def named() -> object:
+        return json.loads(session.question()[1])["services"]
+
+    assert named() == []
+    for service, message_id in (("echo", ""), ("sum", "m1"), ("echo", "m2")):
+        submit(session, service=service, message_id=message_id)
+    submit(session, service="no\nname")
+    assert named() == ["echo", "sum"]
+    for number in range(SERVICES_NAMED_MAX):
+        submit(session, service=f"service-{number}")
+    assert named() == [], "too many to name"

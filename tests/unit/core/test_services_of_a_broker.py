@@ -70,7 +70,13 @@ def test_a_worker_notices_that_its_broker_serves_others_now() -> None:
 @pytest.mark.parametrize("origin", [inner.FROM_CLIENT, inner.FROM_STRANGER, inner.FROM_WORKER])
 @pytest.mark.parametrize(
     ("services", "expected"),
-    [([], ["b1", "b3", "b2"]), (["sum"], ["b3", "b2"]), (["echo"], ["b1", "b2"]), (["other"], ["b2"])],
+    [
+        ([], ["b1", "b3", "b2"]),
+        (["sum"], ["b3", "b2"]),
+        (["echo"], ["b1", "b2"]),
+        (["other"], ["b2"]),
+        (["echo", "sum"], ["b2", "b1", "b3"]),
+    ],
 )
 def test_who_needs_a_broker_is_told_of_those_that_serve_it(
     origin: bytes, services: list[str], expected: list[str]

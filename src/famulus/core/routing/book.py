@@ -25,6 +25,9 @@ class BrokerAddress:
         """Whether it is of use to whoever wants or offers these; where nobody says what, it is."""
         return self.services is None or not services or any(each in self.services for each in services)
 
+    def count_served(self, services: Sequence[str]) -> int:
+        return len(services) if self.services is None else sum(each in self.services for each in services)
+
 
 @dataclass(frozen=True, slots=True)
 class Other:
@@ -87,6 +90,9 @@ class Book:
     def brokers(self, services: Sequence[str] = ()) -> bytes:
         """The answer to NEEDBROKER: brokers that can serve the asker of these services, best first."""
         here = [Other(self.broker, 0.0)] if self.state == "active" else []
+        useful = [other for other in (*here, *self.others) if other.broker.serves_any(services)]
+        # Who serves most of it comes first; among equals, all stay as they are.
+        useful.sort(key=lambda other: -other.broker.count_served(services))
         brokers = [
             {
                 "identity": other.broker.identity,
@@ -95,8 +101,7 @@ class Book:
                 "family": other.broker.family,
                 "load": round(other.load, 3),
             }
-            for other in (*here, *self.others)
-            if other.broker.serves_any(services)
+            for other in useful
         ]
         return msgspec.json.encode({"brokers": brokers})
 

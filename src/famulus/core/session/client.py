@@ -36,7 +36,8 @@ KEPT_BYTES_MAX: Final = 256 * 1024 * 1024
 SPARE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 _SENT: Frames = []
-_NEEDBROKER: Final = headers.write("NEEDBROKER", "REQUEST", services=[], role="client")
+#: A client of more services than this asks for brokers of all services: one of them has to serve most of its own.
+SERVICES_NAMED_MAX: Final = 8
 
 
 #: How a header begins and ends that says OK and nothing else. Most do, and need not be read any further.
@@ -106,6 +107,8 @@ class ClientSession:
         self._unsent: list[Done] = []
         self._timers: Timers[Done] = Timers()
         self._headers: dict[tuple[str, int, int], bytes] = {}
+        #: What was asked for so far: brokers that serve none of it are of no use.
+        self._services: dict[str, None] = {}
         self._last_header: tuple[str, int, int, bytes] = ("", 0, 0, b"")
         #: Answers to nothing that is open: late ones, or those of a broker's former life.
         self.late = 0
@@ -292,7 +295,8 @@ class ClientSession:
         """A message that asks for brokers; `told` will have the body of its answer."""
         self._number += 1
         self._question = b"?" + self._number.to_bytes(8, "big")
-        return [self._question, _NEEDBROKER, b""]
+        named = list(self._services) if len(self._services) <= SERVICES_NAMED_MAX else []
+        return [self._question, headers.write("NEEDBROKER", "REQUEST", services=named, role="client"), b""]
 
     def next_leg(self) -> tuple[int, list[Done]]:
         """What is sent from now on goes over another connection. The leg that is over, and what is open on it."""
@@ -416,6 +420,8 @@ class ClientSession:
         pending.message = _SENT
 
     def _header(self, service: str, timeout_ms: int, priority: int, message_id: str) -> bytes:
+        if service not in self._services and len(self._services) <= SERVICES_NAMED_MAX and _is_name(service):
+            self._services[service] = None
         key = (service, timeout_ms, priority)
         header = self._headers.get(key) if not message_id else None
         if header is None:
@@ -434,6 +440,11 @@ class ClientSession:
         if not message_id:
             self._last_header = (service, timeout_ms, priority, header)
         return header
+
+
+def _is_name(service: str) -> bool:
+    """One that no broker will find fault with, wherever it is named."""
+    return 0 < len(service) <= limits.NAME_CHARS_MAX and service.isprintable()
 
 
 def _is_stale(pending: Done, now_ns: int) -> bool:
