@@ -21,13 +21,13 @@ from famulus.pipeline.tables.table import Table
 SCRIPT = Path(__file__).with_name("toy_run.py")
 ROOT = Path(__file__).parents[3]
 #: A machine under load is slow; this only ends what hangs.
-LIMIT_S = 240
+LIMIT_S = 540
 
 
 @contextmanager
 def running(journal: Journal, tables: Tables, master: str = "local[1]") -> Iterator[subprocess.Popen[str]]:
     path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    process = subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, str(SCRIPT), str(journal.folder), str(tables.folder), master],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -35,14 +35,14 @@ def running(journal: Journal, tables: Tables, master: str = "local[1]") -> Itera
         env={**os.environ, "PYTHONPATH": path},
         start_new_session=True,
     )
-    alarm = threading.Timer(LIMIT_S, process.kill)
-    alarm.start()
-    try:
-        yield process
-    finally:
-        alarm.cancel()
-        process.kill()
-        process.wait()
+    with started as process:
+        alarm = threading.Timer(LIMIT_S, process.kill)
+        alarm.start()
+        try:
+            yield process
+        finally:
+            alarm.cancel()
+            process.kill()
 
 
 def steps(process: subprocess.Popen[str]) -> Iterator[str]:
