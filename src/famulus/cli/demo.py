@@ -14,30 +14,41 @@ if TYPE_CHECKING:
 
     from famulus.demo.audience import Audience
     from famulus.demo.screen import Screen
+    from famulus.demo.sequel import Archive
     from famulus.demo.story import Story
 
 
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave it running at the end, until Ctrl-C.")] = False,
+    pipeline: Annotated[
+        bool, typer.Option("--pipeline/--no-pipeline", help="Make tables and a report of its journal at the end.")
+    ] = True,
 ) -> None:
     """See a family of brokers lose a worker, then a broker, then each other, while clients ask.
 
     It starts two brokers of one family, one of a family that they fall back on, nine workers of three services and two
     clients, each a process or a connection of its own on this machine. On the way it kills and parts them, and says how
-    long each recovery took.
+    long each recovery took. Then the pipeline makes tables and a report of the journal that the brokers wrote, and its
+    audit has the last word. They stay in ~/.local/state/famulus/demo until the next demo.
 
     It ends by itself in less than three minutes. The exit code is 0 only if every promise was kept: each task has
     exactly one outcome, at-least-once tasks were done by somebody else, and nothing failed while nothing was lost.
     """
     from rich.console import Console
 
+    from famulus.demo import sequel
     from famulus.demo.screen import Screen, summary
 
     console = Console(highlight=False, soft_wrap=True)
+    screen, archive = Screen(console), sequel.archive()
+    archive.clear()
     with tempfile.TemporaryDirectory(prefix="famulus-demo-") as folder:
-        story, audience = asyncio.run(_play(Path(folder), Screen(console), keep))
+        story, audience = asyncio.run(_play(Path(folder), archive.journal, screen, keep))
     console.print(summary(audience))
+    console.print()
     broken = story.broken_promises()
+    if pipeline:
+        broken += _account(archive, screen)
     if broken:
         for promise in broken:
             typer.echo(f"broken: {promise}", err=True)
@@ -45,16 +56,31 @@ def demo(
     _say_goodbye(console)
 
 
-async def _play(folder: Path, screen: Screen, keep: bool) -> tuple[Story, Audience]:
+def _account(archive: Archive, screen: Screen) -> list[str]:
+    from famulus.demo import sequel
+
+    if not sequel.can_play():
+        screen.tell("no pipeline: pip install 'famulus[pipeline]' would have it")
+        return []
+    screen.tell("the pipeline makes tables of the journal, on Spark; this takes a while")
+    unexplained = asyncio.run(sequel.play(archive))
+    if not unexplained:
+        screen.tell("the audit of the journal: every task is accounted for")
+    screen.tell(f"the report: {archive.report}")
+    return unexplained
+
+
+async def _play(folder: Path, journal: Path, screen: Screen, keep: bool) -> tuple[Story, Audience]:
     from famulus.demo.audience import Audience
     from famulus.demo.cast import ANN, BOB, BROKERS, SERVICES, WORKERS
     from famulus.demo.stage import Stage
     from famulus.demo.story import Story
 
-    stage = Stage(folder)
+    stage = Stage(folder, journal)
     try:
         await stage.set_up()
         screen.tell(f"{len(BROKERS)} brokers of two families are up, and {len(WORKERS)} workers")
+        screen.tell(f"the dashboard of {ANN.name}, as long as it lasts: {stage.dashboard(ANN)}")
         audience = Audience([stage.frontend(ANN), stage.frontend(BOB)])
         story = Story(stage, audience, screen.tell)
         with screen.live(stage, audience):

@@ -105,10 +105,12 @@ async def run(*arguments: str, env: Mapping[str, str] | None = None, within_s: f
     )
     try:
         out, err = await asyncio.wait_for(process.communicate(), within_s)
-    except BaseException:
+    except BaseException as error:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+        if isinstance(error, TimeoutError):
+            raise DemoFailed(f"famulus {' '.join(arguments[:2])} did not end within {within_s:.0f} s") from None
         raise
     if process.returncode:
         words = (err or out).decode(errors="replace").strip().splitlines()

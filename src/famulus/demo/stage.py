@@ -26,9 +26,12 @@ HEARTBEAT_MS = 300
 
 
 class Stage:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, journal: Path) -> None:
+        """`folder` is for what brokers keep. The journal is one for all: the names of its files say whose they are."""
         self._folder = folder
+        self._journal = journal
         self._ports = {name: _free_port() for name in PORTS}
+        self._http_port = _free_port()
         self._relays = {
             (broker, name): Relay(broker.known_host, broker.own_host, port)
             for broker in BROKERS
@@ -39,13 +42,11 @@ class Stage:
         self.brokers: dict[Broker, Actor] = {}
         self.workers: dict[Worker, Actor] = {}
 
-    @property
-    def journal(self) -> Path:
-        """One for all of them: the names of its files say whose they are."""
-        return self._folder / "journal"
-
     def frontend(self, broker: Broker) -> str:
         return f"tcp://{broker.known_host}:{self._ports['frontend']}"
+
+    def dashboard(self, broker: Broker) -> str:
+        return f"http://{broker.own_host}:{self._http_port}/"
 
     # -- up and down --------------------------------------------------------------------------------------------
 
@@ -74,7 +75,9 @@ class Stage:
     async def start(self, broker: Broker, *more: str) -> None:
         """A broker that is a member, or becomes one with `more`."""
         folder = ("--folder", str(self._folder / broker.name), "--host", broker.own_host)
-        actor = await Actor.start(broker.name, "broker", *folder, "--routers", "1", "--drain-ms", "2000", *more)
+        http = ("--http-host", broker.own_host, "--http-port", str(self._http_port))
+        journal = ("--journal-folder", str(self._journal), "--routers", "1", "--drain-ms", "2000")
+        actor = await Actor.start(broker.name, "broker", *folder, *http, *journal, *more)
         former, self.brokers[broker] = self.brokers.get(broker), actor
         if former is not None:
             await former.stop()

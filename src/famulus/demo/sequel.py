@@ -1,0 +1,63 @@
+"""After the demo: the pipeline over its own journal, and what the audit says about it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from famulus.demo.actor import run
+
+PIPELINE_S = 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What is left of a demo: its journal, its tables, its report. The next one takes its place."""
+
+    folder: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal"
+
+    @property
+    def tables(self) -> Path:
+        return self.folder / "tables"
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "report.html"
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+
+def archive() -> Archive:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Archive(Path(state, "famulus", "demo"))
+
+
+def can_play() -> bool:
+    return importlib.util.find_spec("pyspark") is not None
+
+
+async def play(archive: Archive) -> list[str]:
+    """Make the tables and the report; what the audit cannot explain, which should be nothing."""
+    await run(
+        *("pipeline", "run", "--journal", str(archive.journal), "--tables", str(archive.tables)), within_s=PIPELINE_S
+    )
+    await run(
+        *("pipeline", "report", "--tables", str(archive.tables), "--output", str(archive.report)), within_s=PIPELINE_S
+    )
+    return unexplained(archive.tables)
+
+
+def unexplained(tables: Path) -> list[str]:
+    import pyarrow.dataset as ds
+
+    audit = ds.dataset(tables / "audit", format="parquet", partitioning="hive").to_table()
+    return [f"audit: {row['kind']}: {row['explanation']}" for row in audit.to_pylist() if not row["explained"]]
