@@ -274,9 +274,9 @@ def test_a_worker_whose_whole_family_is_down_serves_the_fallback_family(quartet:
     worker = load.worker("w1", "b1")
     load.client("c1", "b1")
     load.wait_until_under_way()
-    killed = time.monotonic()
     for identity in MAIN:
         quartet[identity].kill()
+    killed = time.monotonic()
     worker.wait_for_line(rf"is ready again: once at {quartet['s1'].backend}", 40)
     print(f"\na worker serves the fallback family {time.monotonic() - killed:.2f} s after the death of its own")
     print(f"\na client has its next success {load.success_after('c1', killed):.2f} s after the death of the family")

@@ -338,7 +338,7 @@ class Stewarding:
         self._more_news = wanted
 
     def _connect(self, identity: str, address: str, published: str) -> None:
-        dealer = sockets.peer_dealer(self._context)
+        dealer = sockets.outside_dealer(self._context, heartbeats=True)
         try:
             sockets.connect(dealer, address)
             sockets.connect(self._published, published)

@@ -46,13 +46,6 @@ JOURNAL_PIPE_MAX = 200
 
 CLIENT_RECONNECT_MS = 50
 CLIENT_RECONNECT_MAX_MS = 2000
-#: Where nothing comes back, the system asks again after 1, 3, 7, 15... seconds; long after a network has healed, nobody
-#: would have noticed. So a connection that is not there by then is begun anew.
-CONNECT_TIMEOUT_MS = 1000
-#: Peers want to be in step soon after a network has healed.
-PEER_RECONNECT_MAX_MS = 500
-#: As long as a peer may be silent before it is lost.
-PEER_HEARTBEATS: dict[int, int] = {zmq.HEARTBEAT_IVL: 1000, zmq.HEARTBEAT_TIMEOUT: 3000}
 
 
 def new_context(io_threads: int = 1) -> Context:
@@ -89,7 +82,6 @@ def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
             zmq.LINGER: 0,
             zmq.RECONNECT_IVL: CLIENT_RECONNECT_MS,
             zmq.RECONNECT_IVL_MAX: CLIENT_RECONNECT_MAX_MS,
-            zmq.CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS,
             zmq.HANDSHAKE_IVL: 5000,
             zmq.SNDHWM: 1000,
             # What comes in was asked for: our own open tasks bound it.
@@ -99,13 +91,6 @@ def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
     if heartbeats:
         _set(socket, {zmq.HEARTBEAT_IVL: 2000, zmq.HEARTBEAT_TIMEOUT: 6000})
     _keep_alive(socket)
-    return socket
-
-
-def peer_dealer(context: Context) -> Socket:
-    """What a steward writes letters with."""
-    socket = outside_dealer(context, heartbeats=True)
-    _set(socket, {zmq.RECONNECT_IVL_MAX: PEER_RECONNECT_MAX_MS, **PEER_HEARTBEATS})
     return socket
 
 
@@ -125,9 +110,7 @@ def outside_sub(context: Context, message_bytes_max: int) -> Socket:
         zmq.RCVHWM: PEER_PIPE_MAX,
         zmq.MAXMSGSIZE: message_bytes_max,
         zmq.RECONNECT_IVL: CLIENT_RECONNECT_MS,
-        zmq.RECONNECT_IVL_MAX: PEER_RECONNECT_MAX_MS,
-        zmq.CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS,
-        **PEER_HEARTBEATS,
+        zmq.RECONNECT_IVL_MAX: CLIENT_RECONNECT_MAX_MS,
     }
     _set(socket, options)
     socket.setsockopt(zmq.SUBSCRIBE, b"")
