@@ -281,7 +281,7 @@ def test_every_block_is_valid_in_its_language(page: Path, block: Block) -> None:
             tomllib.loads(block.text)
         case "json":
             json.loads(block.text)
-        case "sh" | "ini" | "" | "hex question":
+        case "sh" | "ini" | "" | "hex question" | "sql":
             pass
         case other:
             pytest.fail(f"{name_of(page)}, line {block.line}: nobody checks blocks of {other!r}")

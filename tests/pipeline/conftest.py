@@ -23,7 +23,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
-        # Else PySpark looks at the stack for every column that is made of another one, which takes longer than the rest.
+        # Else PySpark looks at the stack for every column that is made of another one.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.driver.memory": "1g",
         "spark.sql.session.timeZone": "UTC",

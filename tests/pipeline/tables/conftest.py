@@ -28,9 +28,9 @@ def at(seconds: float = 0) -> datetime:
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "tasks": {
-        "message_id": "m", "ticket": 1, "attempt": 1, "service": "echo", "worker": "w1", "client": "c", "at_most_once": False, "priority": 4,
-        "arrived": at(), "assigned": at(), "outcome": "OK", "ended": at(), "queue_ns": 0, "service_ns": MS,
-        "total_ns": MS, "request_bytes": 10, "response_bytes": 20, "config_version": 0,
+        "message_id": "m", "ticket": 1, "attempt": 1, "service": "echo", "worker": "w1", "client": "c",
+        "at_most_once": False, "priority": 4, "arrived": at(), "assigned": at(), "outcome": "OK", "ended": at(),
+        "queue_ns": 0, "service_ns": MS, "total_ns": MS, "request_bytes": 10, "response_bytes": 20, "config_version": 0,
     },
     "open_tasks": {
         "at": at(), "ticket": 1, "attempt": 1, "service": "echo", "client": "c", "at_most_once": False, "priority": 4,

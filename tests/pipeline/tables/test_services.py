@@ -32,7 +32,9 @@ def test_a_minute_counts_each_task_once_and_by_its_outcome(rows: Rows, make: Mak
     assert (row["request_bytes"], row["response_bytes"]) == (50, 100)
     assert sum(entry["count"] for entry in row["total_hist"]) == 5
     assert sum(entry["count"] for entry in row["service_hist"]) == 3
-    assert [entry["bucket"] for entry in row["service_hist"]] == sorted(entry["bucket"] for entry in row["service_hist"])
+    assert [entry["bucket"] for entry in row["service_hist"]] == sorted(
+        entry["bucket"] for entry in row["service_hist"]
+    )
 
 
 def test_a_task_that_was_handed_over_counts_where_its_client_asked(rows: Rows, make: Makes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tests.pipeline.tables.conftest import MS, Makes, Rows, at
@@ -9,8 +10,6 @@ from tests.pipeline.tables.conftest import MS, Makes, Rows, at
 
 def bucket(ns: int) -> int:
     """As `columns.bucket_of`, for values that are not at an edge."""
-    import math
-
     return math.floor(math.log(ns + 1) * 16)
 
 
@@ -61,7 +60,11 @@ def test_health_is_beside_the_others(rows: Rows, make: Makes) -> None:
     found = {row["worker"]: row for row in make("worker_health", worker_hours=worker_hours, workers=workers)}
     assert found.keys() == {"good", "fine", "slow", "failing", "late", "alone"}
     assert (found["good"]["score"], found["good"]["why"], found["good"]["share"]) == (100, "", 0.25)
-    assert (found["fine"]["connects"], found["fine"]["first_seen"], found["fine"]["last_seen"]) == (1, at(-3600), at(-3600))
+    assert (found["fine"]["connects"], found["fine"]["first_seen"], found["fine"]["last_seen"]) == (
+        1,
+        at(-3600),
+        at(-3600),
+    )
     slow = found["slow"]
     assert 2.8 < slow["slowness"] < 3.2
     assert slow["score"] == 100 - round((slow["slowness"] - 1) * 20) - 30
@@ -71,7 +74,11 @@ def test_health_is_beside_the_others(rows: Rows, make: Makes) -> None:
     assert (failing["lost_tasks"], failing["score"]) == (3, 100 - 40 - 25)
     assert failing["why"] == "20.0 % of its tasks are errors, of the others' 0.0 %; lost 2 times, with 3 tasks"
     assert (found["late"]["score"], found["late"]["p50_ns"]) == (100, None)
-    assert (found["alone"]["slowness"], found["alone"]["others_error_share"], found["alone"]["score"]) == (None, None, 100)
+    assert (found["alone"]["slowness"], found["alone"]["others_error_share"], found["alone"]["score"]) == (
+        None,
+        None,
+        100,
+    )
 
 
 def test_attempts_that_were_lost(rows: Rows, make: Makes) -> None:

@@ -53,7 +53,7 @@ def audit(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: Da
 def _rows(
     rows: DataFrame, kind: str, severity: Column, explained: Column, about: Column, explanation: Column
 ) -> DataFrame:
-    """The contract's columns; `at`, `broker` and `boot` are there, and `service`, `worker`, `message_id` if they fit."""
+    """The contract's columns; `at`, `broker` and `boot` are there, and `service`, `worker`, `message_id` may be."""
     there = {
         name: F.col(name) if name in rows.columns else F.lit(None).cast("string")
         for name in ("service", "worker", "message_id")

@@ -74,7 +74,7 @@ def _with_needs(rows: DataFrame) -> DataFrame:
             "wait_share": wait_share(peak, whole),
             "slots_needed": needed,
         }
-    ).withColumn("slots_missing", F.greatest(F.lit(0), F.col("slots_needed") - whole))
+    ).withColumn("slots_missing", F.when(whole.isNotNull(), F.greatest(F.lit(0), F.col("slots_needed") - whole)))
 
 
 TABLE: Final = Table("capacity", Grain.WHOLE, ("service_hours", "service_loads"), capacity)

@@ -167,7 +167,7 @@ def _too_few_slots(capacity: DataFrame, newest: DataFrame) -> DataFrame:
         subject=F.concat_ws(" ", "service", "family"),
         title=F.format_string("%s needs %d more slots in family %s", "service", "slots_missing", "family"),
         evidence=F.format_string(
-            "from %02d:00 UTC tasks ask for %.1f busy slots at the peak; %.1f are there, and %.0f %% of tasks have to wait",
+            "from %02d:00 UTC tasks ask for %.1f busy slots at the peak; %.1f are there, and %.0f %% of tasks wait",
             "hour_of_day", "erlangs_peak", "slots", F.col("wait_share") * 100,
         ),
         advice=F.format_string("Start workers until %s has %d slots at that time of day.", "service", "slots_needed"),

@@ -1,0 +1,160 @@
+"""Capacity, anomalies and findings: what follows from the other tables."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from tests.pipeline.tables.conftest import Makes, Rows, at
+
+from famulus.core.config import schema as config
+
+DAY = 86_400
+HOUR_NS = 3_600_000_000_000
+Row = dict[str, Any]
+
+
+def test_capacity_is_by_the_hour_of_the_day_and_for_the_busiest_day(rows: Rows, make: Makes) -> None:
+    hour = {"service": "echo", "family": "main", "hour": 12}
+    service_hours = rows.of(
+        "service_hours",
+        # 3 slots busy all the hour, and a third as many tasks again were turned away.
+        {**hour, "date": at().date(), "runs": 3600, "overloaded": 1200, "busy_ns": 3 * HOUR_NS},
+        {**hour, "date": at(-DAY).date(), "runs": 3600, "busy_ns": 2 * HOUR_NS},
+        {**hour, "date": at().date(), "hour": 13, "runs": 10, "busy_ns": 0},
+        {**hour, "date": at().date(), "service": "idle"},
+    )
+    load = {**hour, "samples": 3600, "broker": "b1"}
+    service_loads = rows.of(
+        "service_loads",
+        {**load, "date": at().date(), "slots_sum": 3 * 3600},
+        {**load, "date": at().date(), "broker": "b2", "slots_sum": 2 * 3600},
+        {**load, "date": at(-DAY).date(), "slots_sum": 5 * 3600},
+    )
+    busy, quiet = make("capacity", service_hours=service_hours, service_loads=service_loads)
+    assert (busy["hour_of_day"], busy["days"], busy["runs"]) == (12, 2, 7200)
+    assert math.isclose(busy["rate"], 8400 / 2 / 3600)
+    assert math.isclose(busy["service_s"], 2.5)
+    assert math.isclose(busy["erlangs"], 3.0)
+    assert math.isclose(busy["erlangs_peak"], 4.0)
+    assert (busy["slots"], busy["busy_share"]) == (5.0, 0.6)
+    # C(5, 4), by the book.
+    assert math.isclose(busy["wait_share"], 0.554113, rel_tol=1e-4)
+    assert busy["slots_needed"] == 9
+    assert busy["slots_missing"] == 4
+    assert (quiet["hour_of_day"], quiet["slots"], quiet["slots_needed"], quiet["slots_missing"]) == (13, None, 0, None)
+
+
+def test_a_minute_is_unusual_beside_its_own_hour(rows: Rows, make: Makes) -> None:
+    """100 tasks a minute, give or take one; then a burst, a silence, errors, and a slow minute."""
+    special: dict[int, Row] = {
+        10: {"tasks": 400},
+        30: {"errors": 30},
+        40: {"total_p99_ns": 40_000_000},
+        45: {"total_p99_ns": 10_000},
+    }
+    echo = [
+        {"service": "echo", "broker": "b1", "date": at().date(), "minute": at(60 * n), "tasks": 100 + n % 3,
+         "total_p99_ns": 4_000_000 + n * 1000, **special.get(n, {})}
+        for n in range(60)
+        if n != 20
+    ]  # fmt: skip
+    # A rare one: two tasks in one minute are no news.
+    rare = [{"service": "rare", "broker": "b1", "date": at().date(), "minute": at(60 * n), "tasks": 1 + n % 7, "ok": 1}
+            for n in range(0, 60, 7)]  # fmt: skip
+    found = make("anomalies", service_minutes=rows.of("service_minutes", *echo, *rare))
+    named = {(row["measure"], row["direction"]): row for row in found}
+    assert {name: row["minute"] for name, row in named.items()} == {
+        ("rate", "high"): at(600),
+        ("rate", "low"): at(1200),
+        ("error_share", "high"): at(1800),
+        ("p99_ns", "high"): at(2400),
+    }
+    assert len(found) == 4
+    silence = named["rate", "low"]
+    assert (silence["value"], silence["baseline"], silence["spread"], silence["tasks"]) == (0.0, 101.0, 10.049876, 0)
+    assert silence["score"] == -10.05
+
+
+def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> None:
+    hour = {"service": "echo", "family": "main", "date": at().date(), "hour": 12, "at": at(), "tasks": 1000}
+    found = make(
+        "findings",
+        service_hours=rows.of(
+            "service_hours",
+            {**hour, "overloaded": 10, "expired": 5},
+            {**hour, "service": "slow", "expired": 20, "late": 15, "total_p999_ns": 7_400_000_000},
+            {**hour, "service": "short", "overloaded": 500},
+            {**hour, "service": "gone", "no_worker": 900},
+            {**hour, "service": "fine", "overloaded": 9, "expired": 100, "late": 3},
+            {**hour, "service": "past", "date": at(-3 * DAY).date(), "at": at(-3 * DAY), "overloaded": 1000},
+        ),
+        service_loads=rows.of(
+            "service_loads", *[{**_of(hour), "service": name, "backlog_max": 600} for name in ("echo", "short")]
+        ),
+        worker_health=rows.of(
+            "worker_health",
+            {"worker": "w1", "service": "echo", "score": 20, "why": "all of it", "tasks": 7},
+            {"worker": "w2", "service": "echo", "score": 60},
+        ),
+        broker_minutes=rows.of(
+            "broker_minutes", *[{"broker": "b1", "minute": at(60 * n), "dispatcher_deaths": 1} for n in range(3)]
+        ),
+        failovers=rows.of("failovers", {"kind": "worker_lost", "lost": "w9", "services": ["echo"], "seen": at(5)}),
+        config_convergence=rows.of(
+            "config_convergence",
+            {"edit": "e1", "key": "service/echo", "conflict_seen": at(7), "missing": ["b7"]},
+            {"edit": "e2", "key": "service/other", "conflict_seen": at(7), "conflict_resolved": at(8)},
+        ),
+        audit=rows.of(
+            "audit",
+            {"kind": "gap", "broker": "b2", "rows": 12, "explained": True, "at": at(1)},
+            {"kind": "no_outcome", "broker": "b2", "message_id": "m", "explanation": "why", "at": at(2)},
+            {"kind": "late_answer", "explained": True, "at": at(3)},
+        ),
+        capacity=rows.of(
+            "capacity",
+            {"service": "short", "family": "main", "hour_of_day": 9, "slots": 3.0, "erlangs_peak": 4.0,
+             "wait_share": 1.0, "slots_needed": 9, "slots_missing": 6},
+            {"service": "short", "family": "main", "hour_of_day": 8, "slots": 3.0, "erlangs_peak": 2.0,
+             "wait_share": 0.9, "slots_needed": 5, "slots_missing": 2},
+            {"service": "echo", "family": "main", "slots": 3.0, "wait_share": 0.1, "slots_missing": 2},
+        ),
+        anomalies=rows.of(
+            "anomalies",
+            {"minute": at(60), "service": "echo", "measure": "rate", "direction": "low", "value": 1.0, "baseline": 90.0,
+             "score": -9.0},
+        ),
+    )  # fmt: skip
+    named = {(row["kind"], row["subject"]): row for row in found}
+    assert {name: (row["severity"], row["key"], row["value"]) for name, row in named.items()} == {
+        ("audit", "no_outcome"): ("critical", None, None),
+        ("bad_worker", "w1 echo"): ("critical", None, None),
+        ("broker_unstable", "b1"): ("critical", "broker_state/b1", '{"state":"draining"}'),
+        ("no_worker", "gone"): ("critical", None, None),
+        ("too_few_slots", "short main"): ("critical", None, None),
+        ("backlog_full", "echo"): ("warning", "service/echo", '{"backlog_tasks_max":1200}'),
+        ("backlog_full", "short"): ("warning", None, None),
+        ("config_conflict", "service/echo"): ("warning", "service/echo", None),
+        ("edits_missing", "b7"): ("warning", None, None),
+        ("journal_gaps", "b2"): ("warning", None, None),
+        ("time_out_short", "slow"): ("warning", "service/slow", '{"timeout_ms":15000}'),
+        ("slow_recovery", "worker_lost w9"): ("info", None, None),
+        ("unusual", "echo rate low"): ("info", None, None),
+    }
+    assert sorted(row["rank"] for row in found) == list(range(1, 14))
+    by_rank = [row["severity"] for row in sorted(found, key=lambda row: row["rank"])]
+    assert by_rank == ["critical"] * 5 + ["warning"] * 6 + ["info"] * 2
+    assert named["audit", "no_outcome"]["evidence"] == "the first is task m at b2: why"
+    assert named["too_few_slots", "short main"]["evidence"].startswith("from 09:00 UTC tasks ask for 4.0 busy slots")
+    # What they propose can be read by those who would apply it.
+    for row in found:
+        if row["value"] is not None:
+            view = config.read(config.subject(row["key"]), json.loads(row["value"]))
+            assert view.value is not None
+            assert not view.warnings
+
+
+def _of(hour: Row) -> Row:
+    return {name: hour[name] for name in ("family", "date", "hour")}

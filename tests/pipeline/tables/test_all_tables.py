@@ -1,0 +1,117 @@
+"""What holds for every table: its columns, nothing made of nothing, and no word about the order of its input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from tests.pipeline.tables.conftest import MS, Makes, Rows, at, found
+
+from famulus.journal import schema
+from famulus.pipeline import schemas
+from famulus.pipeline.spark_types import output_schema
+from famulus.pipeline.tables import ALL, Grain, Table
+
+Row = dict[str, Any]
+
+
+def test_the_order_is_one_in_which_they_can_be_made() -> None:
+    known = set(schema.TABLES)
+    for table in ALL:
+        assert set(table.inputs) <= known, table.name
+        known.add(table.name)
+    assert [table.name for table in ALL] == list(schemas.TABLES)
+    assert len(known) == len(schema.TABLES) + len(ALL)
+
+
+@pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
+def test_an_hourly_table_has_its_hour_and_needs_the_journal_only(table: Table) -> None:
+    first = [column.name for column in table.columns[:2]]
+    assert (first == ["date", "hour"]) == (table.grain is Grain.HOURLY)
+    if table.grain is Grain.HOURLY:
+        assert set(table.inputs) <= set(schema.TABLES)
+    else:
+        # They are read as a whole every time, and these grow with every task or every second.
+        assert not set(table.inputs) & {"tasks", "open_tasks", "brokers", "peers", "task_facts"}
+        assert not table.neighbours
+
+
+def types_of(frame: DataFrame) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
+
+
+@pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
+def test_of_nothing_comes_nothing_in_the_right_columns(make: Makes, table: Table) -> None:
+    made = make.frame(table.name)
+    assert types_of(made) == [(field.name, field.dataType.simpleString()) for field in output_schema(table.name).fields]
+    assert found(made) == []
+
+
+def world() -> dict[str, list[Row]]:
+    """Two hours of two brokers: tasks of all outcomes, retries, a hand-over, a crash, an edit; and nulls and zeros."""
+    tasks: list[Row] = [
+        {"message_id": f"t{n}", "ticket": n, "ended": at(n * 31), "arrived": at(n * 31 - 1), "worker": f"w{n % 3}",
+         "service": ("echo", "sum")[n % 2], "broker": ("b1", "b2")[n % 5 == 0], "service_ns": n * MS,
+         "total_ns": n * MS, "outcome": ("OK", "OK", "ERROR", "UNKNOWN", "LATE")[n % 5 if n % 4 == 0 else 0]}
+        for n in range(120)
+    ]  # fmt: skip
+    tasks += [
+        {"message_id": "again", "ticket": 900, "outcome": "RETRY", "reason": "worker_lost", "ended": at(70)},
+        {"message_id": "again", "ticket": 901, "worker": "w2", "ended": at(71)},
+        {"message_id": "over", "ticket": 902, "worker": None, "delegated_to": "b2", "ended": at(80)},
+        {"message_id": "over", "ticket": 903, "broker": "b2", "delegated_from": "b1", "ended": at(79)},
+        {"message_id": "full", "ticket": 904, "worker": None, "assigned": None, "service_ns": None, "attempt": 0,
+         "outcome": "REJECTED", "reason": "overload", "total_ns": 0},
+        *[{"message_id": f"burst{n}", "ticket": 1000 + n, "ended": at(3000)} for n in range(40)],
+        {"message_id": "twice", "ticket": 905, "ended": at(90)},
+        {"message_id": "twice", "ticket": 906, "ended": at(90)},
+    ]  # fmt: skip
+    load = {"event": "load", "service": "echo", "slots_free": 0, "slots_busy": 2, "backlog": 1}
+    return {
+        "tasks": tasks,
+        "open_tasks": [{"message_id": f"o{n}", "ticket": n, "at": at(n)} for n in range(5)],
+        "workers": [
+            {"event": "connect"},
+            {"event": "lost", "at": at(70), "tasks": 1},
+            {"event": "lost", "at": at(70), "worker": "w2", "tasks": None, "services": ""},
+        ],
+        "brokers": [
+            *[{**load, "at": at(n), "broker": broker} for n in range(0, 300, 40) for broker in ("b1", "b2")],
+            {"event": "process_died", "process": "dispatcher", "at": at(100)},
+            {"event": "start", "boot": "boot2", "at": at(101)},
+            {"event": "gap", "at": at(102), "table": "tasks", "rows": 3},
+            {"event": "overload_on", "service": "echo", "at": at(110)},
+        ],
+        "peers": [
+            {"event": "lost", "peer": "b1", "broker": "b2", "at": at(100)},
+            {"event": "delegated", "peer": "b2", "tasks": 1, "at": at(80)},
+        ],
+        "config": [
+            {"event": "accepted", "edit": "e1"},
+            {"event": "applied", "edit": "e1", "broker": "b2", "at": at(1)},
+            {"event": "conflict", "edit": "e1", "at": at(2)},
+        ],
+    }
+
+
+def all_tables(rows: Rows, make: Makes, *, backwards: bool) -> dict[str, list[Row]]:
+    """Each from the rows of those before it, not from their plans: those would grow into one another."""
+    made: dict[str, list[Row]] = {name: list(reversed(each)) if backwards else each for name, each in world().items()}
+    for table in ALL:
+        inputs = {name: rows.of(name, *made[name]) for name in table.inputs}
+        if backwards:
+            inputs = {name: frame.repartition(3) for name, frame in inputs.items()}
+        made[table.name] = make(table.name, **inputs)
+        if backwards:
+            made[table.name].reverse()
+    return made
+
+
+@pytest.mark.timeout(600)
+def test_the_order_of_rows_and_partitions_makes_no_difference(rows: Rows, make: Makes) -> None:
+    forwards = all_tables(rows, make, backwards=False)
+    backwards = all_tables(rows, make, backwards=True)
+    for table in ALL:
+        assert forwards[table.name], f"{table.name} is empty, which proves nothing"
+        assert sorted(map(repr, forwards[table.name])) == sorted(map(repr, backwards[table.name])), table.name

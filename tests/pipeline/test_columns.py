@@ -1,0 +1,109 @@
+"""Histograms and what can be read from them; Erlang's formulas."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from famulus.pipeline import columns
+from famulus.pipeline.histograms import counted, merged
+from famulus.pipeline.schemas import QUANTILES
+from famulus.pipeline.tables.erlang import slots_needed, wait_share
+
+
+def exactly(values: list[int], share: int) -> int:
+    return sorted(values)[math.ceil(len(values) * share / 1_000_000) - 1]
+
+
+#: Thousands of values from a microsecond to hours, in three shapes; one value; many of the same.
+SAMPLES = {
+    "even": [1000 + 977 * n for n in range(3000)],
+    "steep": [int(1000 * 1.0075**n) for n in range(3000)],
+    "two humps": [5_000_000 + 13 * n for n in range(900)] + [60_000_000_000 + 7919 * n for n in range(100)],
+    "one": [123_456_789],
+    "same": [2_000_000] * 1000,
+}
+
+
+@pytest.fixture(scope="module")
+def sampled(spark: SparkSession) -> DataFrame:
+    rows = [(name, value) for name, values in SAMPLES.items() for value in values]
+    table = pa.table({"name": [name for name, _ in rows], "ns": pa.array([ns for _, ns in rows], pa.int64())})
+    return spark.createDataFrame(table)
+
+
+def test_quantiles_are_within_three_and_a_half_percent(sampled: DataFrame) -> None:
+    histograms = counted(sampled, ["name"], {"hist": F.col("ns")})
+    found = {
+        row["name"]: row["q"]
+        for row in histograms.select("name", columns.quantiles(F.col("hist")).alias("q")).collect()
+    }
+    for name, values in SAMPLES.items():
+        for quantile, share in QUANTILES.items():
+            true = exactly(values, share)
+            assert abs(found[name][quantile] - true) <= 0.035 * true, (name, quantile)
+
+
+def test_histograms_add_up_and_can_be_taken_apart(sampled: DataFrame) -> None:
+    by_name = counted(sampled, ["name"], {"hist": F.col("ns")})
+    one = by_name.withColumn("all", F.lit("all"))
+    (whole,) = merged(one, ["all"], ["hist"]).collect()
+    (direct,) = counted(sampled.withColumn("all", F.lit("all")), ["all"], {"hist": F.col("ns")}).collect()
+    assert whole["hist"] == direct["hist"]
+    assert sum(entry["count"] for entry in whole["hist"]) == sum(map(len, SAMPLES.values()))
+    rest = by_name.where("name = 'even'").select(columns.minus(F.col("hist"), F.col("hist")).alias("rest"))
+    assert rest.collect()[0]["rest"] == []
+
+
+def test_what_is_null_is_not_counted_and_what_is_not_there_has_no_quantile(spark: SparkSession) -> None:
+    values = spark.createDataFrame(pa.table({"ns": pa.array([None, 0, -5, 1, 2**62], pa.int64())}))
+    found = [row[0] for row in values.select(columns.bucket_of(F.col("ns"))).collect()]
+    assert found == [None, 0, 0, 11, math.floor(62 * math.log(2) * 16)]
+    (nothing,) = spark.range(1).select(columns.quantiles(columns.no_histogram()).alias("q")).collect()
+    assert set(nothing["q"]) == {None}
+
+
+def erlang_c(a: float, n: int) -> float:
+    """By the book: from the largest term down, so that it holds for hundreds."""
+    logs = [k * math.log(a) - math.lgamma(k + 1) for k in range(n)]
+    last = n * math.log(a) - math.lgamma(n + 1) + math.log(n / (n - a))
+    top = max([*logs, last])
+    return math.exp(last - top) / (sum(math.exp(each - top) for each in logs) + math.exp(last - top))
+
+
+LOADS = [(0.5, 1), (2.0, 3), (8.0, 10), (90.0, 100), (480.0, 500), (0.001, 400), (700.0, 1000)]
+
+
+def test_waiting_is_as_erlang_says(spark: SparkSession) -> None:
+    loads = spark.createDataFrame(pa.table({"a": [a for a, _ in LOADS], "n": [n for _, n in LOADS]}))
+    found = [row[0] for row in loads.select(wait_share(F.col("a"), F.col("n"))).collect()]
+    for (a, n), share in zip(LOADS, found, strict=True):
+        assert math.isclose(share, erlang_c(a, n), rel_tol=1e-6, abs_tol=1e-12), (a, n)
+
+
+@pytest.mark.parametrize(
+    ("a", "n", "share"), [("0D", 3, 0.0), ("3D", 3, 1.0), ("1D", 0, 1.0), ("1D", "cast(null as int)", None)]
+)
+def test_waiting_at_the_edges(spark: SparkSession, a: str, n: object, share: float | None) -> None:
+    (found,) = spark.range(1).select(wait_share(F.expr(a), F.expr(str(n)))).collect()
+    assert found[0] == share
+
+
+def test_so_many_slots_are_enough_and_one_less_is_not(spark: SparkSession) -> None:
+    service_s, wait_s, target = 0.25, 0.1, 0.05
+    loads = [0.01, 0.8, 5.0, 60.0, 300.0, 900.0]
+    frame = spark.createDataFrame(pa.table({"a": loads}))
+    needed = slots_needed(F.col("a"), F.lit(service_s), wait_s=wait_s, share=target)
+
+    def longer(a: float, n: int) -> float:
+        return erlang_c(a, n) * math.exp(-(n - a) * wait_s / service_s)
+
+    for a, n in zip(loads, [row[0] for row in frame.select(needed).collect()], strict=True):
+        assert longer(a, n) <= target
+        assert n - 1 <= a or longer(a, n - 1) > target
+    (none,) = spark.range(1).select(slots_needed(F.lit(0.0), F.lit(0.0), wait_s=wait_s, share=target)).collect()
+    assert none[0] == 0
