@@ -16,6 +16,9 @@ from famulus.journal.schema import TABLE_KEY, TABLES, TIME_COLUMN, VERSION, VERS
 from famulus.pipeline import synth
 from famulus.pipeline.synth import TRUTHS, Plan, Truths
 
+# Spark starts within the first test, and its Python workers with it: that takes long on a loaded machine.
+pytestmark = pytest.mark.timeout(600)
+
 SMALL = Plan(tasks=2000, hours=2, seed=5, load_every_s=20)
 
 

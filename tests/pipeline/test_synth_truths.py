@@ -50,7 +50,11 @@ class Told:
 
 def _told(spark: SparkSession, folder: Path, plan: Plan) -> Told:
     truths = synth.make(spark, folder / "journal", plan)
-    frames = {name: spark.read.parquet(str(folder / "journal" / name)).drop("date", "hour") for name in schema.TABLES}
+    # Once from many small files into memory: each table reads it several times.
+    frames = {
+        name: spark.read.parquet(str(folder / "journal" / name)).drop("date", "hour").coalesce(1).cache()
+        for name in schema.TABLES
+    }
     tables: dict[str, list[dict[str, Any]]] = {}
     for table in ALL:
         if table.name in LEFT_OUT:
@@ -61,6 +65,8 @@ def _told(spark: SparkSession, folder: Path, plan: Plan) -> Told:
         pq.write_table(made, path)
         frames[table.name] = spark.read.parquet(str(path))
         tables[table.name] = made.to_pylist()
+    for name in schema.TABLES:
+        frames[name].unpersist()
     page = report.write(folder / "tables", folder / "report.html").read_text(encoding="utf-8")
     return Told(truths, tables, re.sub(r"<[^>]+>", " ", page[page.index("<main>") : page.index("</main>")]))
 
