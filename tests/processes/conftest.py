@@ -102,7 +102,7 @@ class BrokerProcess(Process):
         ports = [] if "--frontend-port" in flags else ["--frontend-port", "0", "--backend-port", "0"]
         if not any(flag.startswith("--http") for flag in flags):
             ports.append("--no-http")  # a process that most tests do not need
-        if not any("journal" in flag for flag in flags):
+        if not any(flag.startswith("--journal") or flag == "--no-journal" for flag in flags):
             ports.append("--no-journal")
         limited = ["sh", "-c", f'ulimit {ulimit} && exec "$0" "$@"'] if ulimit else []
         super().__init__(*enter, *limited, sys.executable, "-m", "famulus", "broker", *ports, *flags)

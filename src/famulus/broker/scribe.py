@@ -31,7 +31,7 @@ REPORT_NS: Final = NS_PER_S // 2
 LAST_WORDS_S: Final = 0.2
 #: More rows in a second than this, and there is no time for tidying.
 QUIET_ROWS: Final = 20_000
-#: A tenth of what there is to do: tasks come first.
+#: Tasks come first: where cores are scarce, rows wait a little in their pipe.
 NICENESS: Final = 5
 
 
