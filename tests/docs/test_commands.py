@@ -179,12 +179,17 @@ class Running:
                 self._process.wait()
 
 
+def begins(command: str, beginning: str) -> bool:
+    """Whole words: `famulus workers` is not `famulus worker`."""
+    return f"{command} ".startswith(f"{beginning} ")
+
+
 def as_run(command: str, env: dict[str, str]) -> str:
     """What is really run for a command of the docs."""
     for pattern, replacement in SHORTENED:
         command = re.sub(pattern, replacement, command)
     for beginning, addition in ADDED.items():
-        if command.startswith(beginning) and "--check" not in command and "--folder" not in command:
+        if begins(command, beginning) and "--check" not in command and "--folder" not in command:
             command = f"{command} {addition}"
     for program, real in PROGRAMS.items():
         if command.split()[0] == program:
@@ -198,7 +203,7 @@ def server_of(command: str) -> tuple[str, int] | None:
     """The ready line and the exit code of a command that serves."""
     if any(flag in command for flag in NO_SERVERS):
         return None
-    return next((rest for beginning, *rest in SERVERS if command.startswith(beginning)), None)  # type: ignore[return-value]
+    return next((rest for beginning, *rest in SERVERS if begins(command, beginning)), None)  # type: ignore[return-value]
 
 
 @pytest.fixture(scope="module")
