@@ -200,7 +200,7 @@ class Running:
 
 
 def begins(command: str, beginning: str) -> bool:
-    """In whole words."""
+    """Whole words: `famulus workers` is not `famulus worker`."""
     return f"{command} ".startswith(f"{beginning} ")
 
 

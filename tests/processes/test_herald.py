@@ -7,9 +7,12 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +129,41 @@ def test_a_port_in_use_is_a_warning_and_the_broker_runs(brokers: Callable[..., B
     assert re.fullmatch(r"http_port: port \d+ of 127.0.0.1 is in use; tasks go on without", said)
     assert broker.running
     assert broker.stop() == 0
+
+
+def test_a_broker_of_a_network_shows_its_config_but_no_admin(
+    brokers: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "b1")
+    command = [sys.executable, "-m", "famulus", "init", folder, "--identity", "b1", "--admin", "adalovelace"]
+    ports = free_ports(4)
+    for flag, port in zip(
+        ("--frontend-port", "--backend-port", "--config-pub-port", "--peer-port"), ports, strict=True
+    ):
+        command += [flag, str(port)]
+    env = {**os.environ, "FAMULUS_ADMIN_PASSWORD": "only for this test"}
+    subprocess.run(command, env=env, check=True, capture_output=True, timeout=60)
+    address = address_of(brokers("--folder", folder, "--http-port", "0", "--routers", "1"))
+    wait_until(lambda: ask(address, "/api/v1/config")[1].get("network"), 20, "the config")
+    wait_until(lambda: ask(address, "/readyz")[0] == 200, 20, "ready")
+    _, told = ask(address, "/api/v1/config")
+    assert list(told["config"]["brokers"]) == ["b1"]
+    assert "broker/b1" in [edit["key"] for edit in told["history"]]
+    _, status = ask(address, "/api/v1/status")
+    assert status["config"]["version"] == told["config"]["version"] > 0
+    with urllib.request.urlopen(address + "/metrics", timeout=10) as answer:
+        everything = json.dumps([told, status]) + answer.read().decode()
+    for secret in ("adalovelace", "admin/", '"hash"'):
+        assert secret not in everything
+
+
+def free_ports(count: int) -> list[int]:
+    """All at once, so that they differ."""
+    with ExitStack() as closing:
+        taken = [closing.enter_context(socket.socket()) for _ in range(count)]
+        for each in taken:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in taken]
 
 
 def test_the_herald_ends_with_its_broker(watched: BrokerProcess) -> None:

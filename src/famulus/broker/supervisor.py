@@ -139,6 +139,10 @@ class Supervisor:
     # -- starting and dying -------------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
+        if child is self._herald:
+            # As with the other ports: any free one is the same one for the broker's whole life.
+            port = child.facts.get("http_port", self.settings.http_port)
+            self.settings = msgspec.structs.replace(self.settings, http_port=port)
         facts = {"settings": msgspec.to_builtins(self.settings), "ipc": self._ipc, "restarted": self._announced}
         if child is self._dispatcher:
             self._boot = secrets.token_hex(8)
@@ -235,13 +239,10 @@ class Supervisor:
     # -- what people see ----------------------------------------------------------------------------------------
 
     def _tell_herald(self) -> None:
-        now_ns, herald = monotonic_ns(), self._herald
-        if herald is None or self._snapshots is None or now_ns < self._snapshot_ns:
+        now_ns = monotonic_ns()
+        if self._herald is None or self._snapshots is None or now_ns < self._snapshot_ns:
             return
         self._snapshot_ns = now_ns + NS_PER_S // 2
-        if herald.ready and herald.facts["http_port"] != self.settings.http_port:
-            # As with the other ports: any free one is the same one for the broker's whole life.
-            self.settings = msgspec.structs.replace(self.settings, http_port=herald.facts["http_port"])
         send_some(self._snapshots, [[status.write(self._snapshot(now_ns))]])
 
     def _snapshot(self, now_ns: int) -> status.Supervisor:
