@@ -168,8 +168,10 @@ def test_parted_under_load_both_sides_go_on_and_are_in_step_after_the_heal(quart
     crossing = load.workers["crossing"]
     crossing.wait_for_line(rf"is ready again: once at {b3.backend}", 40)
     print(f"\na worker that cannot reach its broker serves its own side after {time.monotonic() - parted:.2f} s")
+    before = {b1.logged_digest(), b3.logged_digest()}
     b1.admin.put("service/of-b1", {"timeout_ms": 1000})
     b3.admin.put("service/of-b3", {"timeout_ms": 3000})
+    wait_until(lambda: not {b1.logged_digest(), b3.logged_digest()} & before, 20, "that both logs tell of it")
     quartet.lan.heal()
     healed = time.monotonic()
     took = seconds_until(lambda: len({quartet[each].logged_digest() for each in (*MAIN, "s1")}) == 1, healed, "in step")
@@ -190,6 +192,7 @@ def test_two_admins_edit_one_key_on_both_sides(quartet: Network) -> None:
         ours = b1.cli_json("config", "get", "service/echo")["heads"][0]["id"]
         (theirs,) = b2.cli_json("config", "set", "service/echo", "timeout_ms=3000")["edits"]
         assert "no conflicts" in b2.cli("config", "conflicts").stdout
+        wait_until(lambda: b1.logged_digest() != b2.logged_digest(), 20, "that their logs tell of two configs")
     finally:
         quartet.lan.heal()
     healed = time.monotonic()
