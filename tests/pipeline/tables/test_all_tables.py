@@ -108,7 +108,6 @@ def all_tables(rows: Rows, make: Makes, *, backwards: bool) -> dict[str, list[Ro
     return made
 
 
-@pytest.mark.timeout(600)
 def test_the_order_of_rows_and_partitions_makes_no_difference(rows: Rows, make: Makes) -> None:
     forwards = all_tables(rows, make, backwards=False)
     backwards = all_tables(rows, make, backwards=True)

@@ -56,15 +56,17 @@ def test_a_task_is_overdue_when_its_broker_goes_on_without_it(rows: Rows, make: 
         {"message_id": f"{name} longest", "service": name, "total_ns": longest_s * 1000 * MS}
         for name, (_, longest_s) in cases.items()
     ]
-    loads = [{"broker": name, "event": "load", "at": at(lived_s)} for name, (lived_s, _) in cases.items()]
+    events: list[Row] = [{"broker": name, "event": "load", "at": at(lived_s)} for name, (lived_s, _) in cases.items()]
+    # That it died afterwards is no excuse.
+    events.append({**DIED, "broker": "overdue", "at": at(130)})
     found = make(
         "audit",
         tasks=rows.of("tasks", *tasks),
         open_tasks=rows.of("open_tasks", *[{"message_id": name, "broker": name, "service": name} for name in cases]),
-        brokers=rows.of("brokers", *loads),
+        brokers=rows.of("brokers", *events),
     )
-    assert short(found) == [("no_outcome", "error", False)]
-    assert found[0]["message_id"] == "overdue"
+    assert short(found) == [("crash_window", "info", True), ("no_outcome", "error", False)]
+    assert {row["message_id"] for row in found} == {"overdue", None}
 
 
 def test_a_second_outcome_a_second_worker_and_an_answer_too_late(rows: Rows, make: Makes) -> None:

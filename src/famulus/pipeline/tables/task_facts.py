@@ -15,11 +15,10 @@ from famulus.pipeline.tables.unsettled import unsettled
 
 #: Makes the order of two rows certain, whatever else is equal.
 _NAME: Final = ("ended", "broker", "boot", "ticket")
-_GONE: Final = ("died", "restarted", "lost", "stopped")
 
 
 def task_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    swallowed = unsettled(tasks, open_tasks, brokers, peers).where(F.col("fate").isin(*_GONE))
+    swallowed = unsettled(tasks, open_tasks, brokers, peers).where("is_gone")
     return _ended(tasks).unionByName(_swallowed(swallowed)).transform(contract, schemas.TASK_FACTS)
 
 

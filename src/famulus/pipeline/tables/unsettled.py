@@ -19,7 +19,7 @@ OVERDUE_S: Final = 120
 
 
 def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    """One row per task: its last checkpoint, and its `fate`.
+    """One row per task: its last checkpoint, its `fate`, and whether its broker `is_gone`, at whatever time after that.
 
     | fate      | meaning                                                                       |
     |-----------|-------------------------------------------------------------------------------|
@@ -27,7 +27,7 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
     | restarted | its broker began a new life, and nobody saw the old one end                   |
     | lost      | another broker lost its broker                                                |
     | stopped   | its broker stopped in good order                                              |
-    | overdue   | its broker went on, far longer than such a task may take                      |
+    | overdue   | its broker went on, far longer than such a task may take, and never ended it  |
     | open      | none of these: it may yet end                                                 |
     """
     return (
@@ -36,6 +36,7 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
         .transform(_with_end_of_boot, brokers, peers)
         .transform(_with_life_signs, tasks, brokers)
         .transform(_with_longest, tasks)
+        .withColumn("is_gone", _is_gone())
         .withColumn("fate", _fate())
     )
 
@@ -131,9 +132,14 @@ def _with_longest(opened: DataFrame, tasks: DataFrame) -> DataFrame:
 def _fate() -> Column:
     limit_s = F.greatest(F.lit(float(OVERDUE_S)), F.coalesce(F.col("longest_ns"), F.lit(0)) * 2 / 1e9)
     lived_s = seconds_between(F.col("at"), F.col("alive_at"))
-    # Whoever wrote after it was "lost" was not.
-    gone = (F.col("end_kind") != "lost") | F.col("alive_at").isNull() | (F.col("alive_at") <= F.col("end_at"))
-    return F.when(gone, F.col("end_kind")).when(lived_s > limit_s, "overdue").otherwise("open")
+    # First, since what was forgotten long before is not the fault of a death.
+    return F.when(lived_s > limit_s, "overdue").when(F.col("is_gone"), F.col("end_kind")).otherwise("open")
+
+
+def _is_gone() -> Column:
+    """Whoever wrote after it was "lost" was not."""
+    silent = F.col("alive_at").isNull() | (F.col("alive_at") <= F.col("end_at"))
+    return F.coalesce((F.col("end_kind") != "lost") | silent, F.lit(False))
 
 
 def _hour(column: str) -> Column:
