@@ -101,7 +101,9 @@ class BrokerProcess(Process):
     def __init__(self, *flags: str, ulimit: str = "") -> None:
         ports = [] if "--frontend-port" in flags else ["--frontend-port", "0", "--backend-port", "0"]
         # Most tests are not about the journal, and start a process less without it.
-        journal = [] if any(flag.startswith("--journal") or flag == "--no-journal" for flag in flags) else ["--no-journal"]
+        journal = (
+            [] if any(flag.startswith("--journal") or flag == "--no-journal" for flag in flags) else ["--no-journal"]
+        )
         limited = ["sh", "-c", f'ulimit {ulimit} && exec "$0" "$@"'] if ulimit else []
         super().__init__(*limited, sys.executable, "-m", "famulus", "broker", *ports, *journal, *flags)
         try:
