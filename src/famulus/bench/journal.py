@@ -62,7 +62,10 @@ def soak(load: Load, progress: Callable[[str, Figures], None]) -> dict[str, obje
             until = time.monotonic() + WARM_UP_S + load.seconds
             while time.monotonic() < until:
                 time.sleep(SAMPLE_S)
-                memory_mib.append(fleet.rss_kib(scribe) / 1024)
+                try:
+                    memory_mib.append(fleet.rss_kib(scribe) / 1024)
+                except OSError:
+                    raise fleet.BenchFailed("the scribe died in the middle of the soak") from None
             figures: Figures = json.loads(running.output(60))
             cpu_us = {f"cpu_us_{name}": each * 1e6 for name, each in scales.weigh().items()}
         # The crew is gone, so everything is written.
