@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from famulus.pipeline.session import close_session, open_session
+
 HERE = Path(__file__).parent
 
 

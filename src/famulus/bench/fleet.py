@@ -85,7 +85,7 @@ def crew() -> Iterator[list[Member]]:
 
 def broker(members: list[Member], *flags: str) -> tuple[str, str]:
     """Start a broker, without a journal unless told otherwise; its frontend and backend addresses."""
-    if not any("journal" in flag for flag in flags):
+    if not any(flag in ("--journal", "--no-journal", "--journal-folder") for flag in flags):
         flags = (*flags, "--no-journal")
     command = python(
         "famulus", "broker", "--frontend-port", "0", "--backend-port", "0", "--drain-ms", "500", "--no-http", *flags

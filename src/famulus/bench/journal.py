@@ -56,15 +56,21 @@ def soak(load: Load, progress: Callable[[str, Figures], None]) -> dict[str, obje
         with fleet.crew() as members:
             client = _start(members, load, folder)
             scribe = fleet.parts_of(members[0])["scribe"]
+            scales = fleet.Scales(members)
             running = client()
             memory_mib = []
             until = time.monotonic() + WARM_UP_S + load.seconds
             while time.monotonic() < until:
                 time.sleep(SAMPLE_S)
-                memory_mib.append(fleet.rss_kib(scribe) / 1024)
+                try:
+                    memory_mib.append(fleet.rss_kib(scribe) / 1024)
+                except OSError:
+                    raise fleet.BenchFailed("the scribe died in the middle of the soak") from None
             figures: Figures = json.loads(running.output(60))
+            cpu_us = {f"cpu_us_{name}": each * 1e6 for name, each in scales.weigh().items()}
         # The crew is gone, so everything is written.
         result = {**figures, **_written(Path(folder))}
+        result |= {name: each / max(1, result["rows_of_tasks"]) for name, each in cpu_us.items()}
     half = len(memory_mib) // 2
     result |= {"scribe_mib_first_half": max(memory_mib[:half]), "scribe_mib_second_half": max(memory_mib[half:])}
     progress("soak", result)

@@ -29,6 +29,7 @@ BATCHES_MAX: Final = 16
 REPORT_NS: Final = NS_PER_S // 2
 #: At the end: how long to listen for what is still on its way.
 LAST_WORDS_S: Final = 0.2
+MISSING_WORDS_S: Final = 5.0
 #: More rows in a second than this, and there is no time for tidying.
 QUIET_ROWS: Final = 20_000
 #: Tasks come first: where cores are scarce, rows wait a little in their pipe.
@@ -125,14 +126,16 @@ class Scribing:
 
     def _last_words(self) -> None:
         """Everything that is on its way, then everything to the disk."""
+        with suppress(SystemExit):
+            self._obey()
+        patience = time.monotonic() + MISSING_WORDS_S
         until = time.monotonic() + LAST_WORDS_S
-        while time.monotonic() < until:
+        # The dispatcher is gone, but what it said may still be in the socket, and it said how much that is.
+        while time.monotonic() < (patience if self._writing.awaits_rows else until):
             if self._read():
                 until = time.monotonic() + LAST_WORDS_S
             else:
                 time.sleep(0.01)
-        with suppress(SystemExit):
-            self._obey()
         self._writing.close(time.time_ns() // 1000, time.monotonic_ns())
         self._context.destroy(linger=0)
 

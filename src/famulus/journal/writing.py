@@ -236,6 +236,15 @@ class Writing:
         """A life is over, and so many rows were told in it. What is still on its way has a moment."""
         self._ended.append((now_us + LAST_WORDS_US, source, boot, told))
 
+    @property
+    def awaits_rows(self) -> bool:
+        """Whether a life is over, and not all that it told has come yet."""
+        return any(
+            count > self._told_by(boot).get((source, table), 0)
+            for _, source, boot, told in self._ended
+            for table, count in told.items()
+        )
+
     def _miss_the_last(self, now_us: int) -> None:
         for entry in [entry for entry in self._ended if entry[0] <= now_us]:
             self._ended.remove(entry)

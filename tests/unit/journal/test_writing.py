@@ -180,7 +180,10 @@ def test_what_the_last_words_of_a_life_would_have_been_is_a_gap(desk: Desk) -> N
     desk.writing.ended("dispatcher", "b007", desk.pen.told, desk.now_us)
     desk.later(1)
     assert desk.gaps() == []
+    awaited = [desk.writing.awaits_rows]
     desk.later(5)
+    awaited.append(desk.writing.awaits_rows)
+    assert awaited == [True, False]
     assert desk.gaps() == [("tasks", 2, NOT_TOLD)]
     desk.close()
     assert len(desk.rows()) == 1
