@@ -15,6 +15,7 @@ import msgspec
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_S
+from famulus.journal.columns import warm_up
 from famulus.journal.upkeep import Upkeep
 from famulus.journal.writing import Roll, Writing
 from famulus.net import sockets
@@ -60,6 +61,7 @@ class Scribing:
     def run(self) -> None:
         try:
             self._recover()
+            warm_up()
             # Whoever would hear this may be gone by now: also then what he said before is to be written down.
             self._lifeline.report(ready=True)
             while not self._stopping:

@@ -148,6 +148,11 @@ class Stack:
         return both.take(pa.array(place))
 
 
+def warm_up() -> None:
+    """Arrow loads pandas with the first array, where it is installed, which takes a while."""
+    pa.array(np.zeros(1), mask=np.zeros(1, bool))
+
+
 def wall_us(monotonic_ns: np.ndarray[Any, Any], batch: Batch) -> np.ndarray[Any, Any]:
     return (monotonic_ns - batch.monotonic_ns) // 1000 + batch.wall_us
 
