@@ -1,5 +1,5 @@
-"""Adds to pyproject.toml what it cannot say yet: the native pump, the journal's packing, and the hot modules compiled from
-their own Python.
+"""Adds to pyproject.toml what it cannot say yet: the native pump, the journal's packing, and the hot modules compiled
+from their own Python.
 
 All are optional: without a compiler the twins of the two and the same modules serve as plain Python.
 """
