@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from famulus.journal import schema
 from famulus.pipeline import hours, plan, source, state
 from famulus.pipeline.lock import locked
+from famulus.pipeline.pace import paced
 from famulus.pipeline.place import Place
 from famulus.pipeline.plan import Plan, Sight
 from famulus.pipeline.progress import BadFile, Step, Summary, TableDone, Tell, silent
@@ -129,8 +130,15 @@ class _Run:
     def _make(self, planned: Plan) -> list[TableDone]:
         hourly = [(table, wanted) for table in self._registry if (wanted := planned.hourly.get(table.name))]
         whole = [table for table in self._registry if table.name in planned.whole]
-        done = [self._make_hours(table, wanted) for table, wanted in hourly]
-        return [*done, *(self._make_whole(table) for table in whole)]
+        with paced(self._spark, self._tasks_in(_all_hours(planned))):
+            done = [self._make_hours(table, wanted) for table, wanted in hourly]
+        with paced(self._spark, self._tasks_in(None)):
+            return [*done, *(self._make_whole(table) for table in whole)]
+
+    def _tasks_in(self, touched: Collection[int] | None) -> int:
+        """How many rows of tasks these hours have, or all of them."""
+        tasks = [each for each in self._sound if each.file.table == "tasks"]
+        return sum(each.rows for each in tasks if touched is None or hours.number_of(*each.hour) in touched)
 
     def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
         began = time.monotonic()

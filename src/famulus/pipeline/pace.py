@@ -1,0 +1,38 @@
+"""How Spark goes about its work: for few rows, planning and compiling take longer than the work itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Up to so many rows of tasks, code for them is not worth compiling.
+FEW_ROWS: Final = 200_000
+_FOR_FEW: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@contextmanager
+def paced(spark: SparkSession, rows: int) -> Iterator[None]:
+    """While this lasts, Spark is set for so many rows."""
+    if rows > FEW_ROWS:
+        yield
+        return
+    before = {name: spark.conf.get(name, None) for name in _FOR_FEW}
+    for name, value in _FOR_FEW.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, former in before.items():
+            if former is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, former)
