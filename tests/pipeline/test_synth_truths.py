@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.longer import longer
 
 from famulus.journal import schema
 from famulus.pipeline import report, synth
@@ -22,7 +23,7 @@ from famulus.pipeline.synth import TRUTHS, Plan, Truths
 from famulus.pipeline.tables import ALL
 
 # Sixteen tables of two journals: a loaded machine needs its time.
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [longer, pytest.mark.timeout(1200)]
 
 #: One hour with some forty tasks a minute of the quietest service: so many that a single error is no news.
 PLAN = Plan(tasks=12_000, hours=1, services=3, workers=12, load_every_s=10)

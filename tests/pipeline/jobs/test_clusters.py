@@ -14,14 +14,12 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.jobs.conftest import Journal, Tables
+from tests.pipeline.longer import longer
 
 from famulus.pipeline import java, jobs
 from famulus.pipeline.tables.table import Table
 
-pytestmark = [
-    pytest.mark.skipif("FAMULUS_LONG_TESTS" not in os.environ, reason="one of the longer runs: FAMULUS_LONG_TESTS=1"),
-    pytest.mark.timeout(600),
-]
+pytestmark = [longer, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[3]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 LIMIT_S = 300

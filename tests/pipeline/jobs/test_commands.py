@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.pipeline.longer import longer
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 600
@@ -19,6 +20,7 @@ def commands() -> list[str]:
     return block.splitlines()
 
 
+@longer
 @pytest.mark.timeout(LIMIT_S)
 def test_from_a_synthetic_journal_to_findings(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
