@@ -61,7 +61,8 @@ def test_overload_keeps_the_goodput_and_rejects_the_rest() -> None:
 
 
 def test_the_demo_keeps_every_promise() -> None:
-    done = famulus("demo", within_s=60)
+    # What the pipeline makes of a journal has tests of its own.
+    done = famulus("demo", "--no-pipeline")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kill -9" in done.stdout
     assert "Every promise was kept" in done.stdout
