@@ -48,9 +48,7 @@ def join(crew: recruit.Crew, place: Path, identity: str, port: str) -> None:
     secret = place / "measured" / "join.secret"
     ports = _with_ports([str(recruit.free_port()) for _ in PORTS])
     arguments = ["--folder", str(place / identity), "--join", f"127.0.0.1:{port}", "--secret-file", str(secret)]
-    command = fleet.python(
-        "famulus", "broker", *arguments, "--identity", identity, "--drain-ms", "500", "--no-http", *ports
-    )
+    command = fleet.python("famulus", "broker", *arguments, "--identity", identity, *ours.PLAIN, *ports)
     recruit.Recruit(crew, "other brokers", command, stderr=True).wait_until("is ready")
 
 

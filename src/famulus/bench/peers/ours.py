@@ -12,12 +12,14 @@ from famulus.bench.peers.meter import Meter
 from famulus.bench.peers.order import Order, read
 from famulus.bench.peers.peer import Peer
 
-#: Of a broker that stands alone.
+#: Of every broker here: others write no journal and have no dashboard.
+PLAIN = ("--drain-ms", "500", "--no-http", "--no-journal")
+#: Of one that stands alone.
 ALONE = ("--frontend-port", "0", "--backend-port", "0")
 
 
 def start(crew: recruit.Crew, window: int, *arguments: str) -> str:
-    command = fleet.python("famulus", "broker", *(arguments or ALONE), "--drain-ms", "500", "--no-http")
+    command = fleet.python("famulus", "broker", *(arguments or ALONE), *PLAIN)
     ready = recruit.server(crew, command, r"clients (\S+), workers (\S+) ")
     # Twice the window, so that it is never the backlog that is measured.
     recruit.worker(crew, fleet.python("famulus.bench.echo_worker", ready[2], str(max(64, 2 * window))))
