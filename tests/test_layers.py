@@ -61,7 +61,7 @@ LAYERS = {
     "bench": Layer(ANY, ANY, not_ours=frozenset({"sim"}), not_others=frozenset()),
     "cli": Layer(ANY, ANY),
     # A user like any other, with a fleet of processes that the bench can start.
-    "demo": Layer(frozenset({"admin", "bench", "client", "worker", "wire", "errors", "__init__"}), ANY),
+    "demo": Layer(frozenset({"admin", "bench", "client", "journal", "worker", "wire", "errors", "__init__"}), ANY),
     # The herald, a process of a broker like its others, with a web server in it.
     "web": Layer(frozenset({"broker", "net", "core", "wire", "errors", "__init__"}), ANY),
     "pipeline": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),

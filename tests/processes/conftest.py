@@ -110,6 +110,12 @@ class BrokerProcess(Process):
         if wait:
             self.wait_until_ready()
 
+    def perish(self) -> None:
+        """All of it at once, as if its machine were gone."""
+        for pid in (self.pid, self.dispatcher, *self.routers):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def wait_until_ready(self, within_s: float = 20.0) -> None:
         try:
             ready = self.wait_for_line(r"is ready: clients (\S+), workers (\S+) ", within_s)

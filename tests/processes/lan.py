@@ -13,9 +13,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-import random
 import shutil
-import socket
 import subprocess
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from typing import Protocol
 
 import pytest
 import zmq
+from tests.processes.ports import free_ports
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
@@ -167,21 +166,6 @@ class Namespaces:
 
 def _card(number: int) -> str:
     return f"02:00:00:00:00:{number:02x}"
-
-
-def free_ports(count: int) -> list[int]:
-    """Below the range from which the system gives ports to whoever connects somewhere."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.SystemRandom().randint(10_000, 30_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports
 
 
 def can_have_namespaces() -> bool:

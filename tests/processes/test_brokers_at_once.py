@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from tests.processes.conftest import Book, BrokerProcess, Process, retry, wait_until
+from tests.processes.ports import free_port
 
 from famulus import Client
 
@@ -25,20 +23,6 @@ def nap(body):
     time.sleep(0.02)
     return body
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def kill(broker: BrokerProcess) -> None:
-    """All of it at once, as if its machine were gone."""
-    for pid in (broker.pid, broker.dispatcher, *broker.routers):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def test_one_of_two_is_killed_under_load_and_the_other_loses_nothing(
@@ -57,7 +41,7 @@ def test_one_of_two_is_killed_under_load_and_the_other_loses_nothing(
         doomed_ids = [lost.ask("nap", b"%d" % number) for number in range(200)]
         kept_ids = [kept.ask("nap", b"%d" % number) for number in range(200)]
         wait_until(lambda: len(lost.ended) > 20 and len(kept.ended) > 20)
-        kill(first)
+        first.perish()
         assert kept.open, "the load has to last beyond the kill"
         kept_ids += [kept.ask("nap", b"after") for _ in range(50)]
         kept.wait_for_all()

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.processes.conftest import ROOT, BrokerProcess, Process, wait_until
+from tests.processes.ports import free_port
 
 NOT_TEXT = bytes(range(256)) * 100
 
@@ -22,12 +22,6 @@ def call(*arguments: str, frontend: str = "", stdin: bytes = b"") -> subprocess.
     environment = {**os.environ, "FAMULUS_FRONTEND": frontend}
     command = [sys.executable, "-m", "famulus", "call", *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, env=environment, timeout=60, check=False)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def test_exit_codes(served: BrokerProcess) -> None:

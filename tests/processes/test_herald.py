@@ -12,12 +12,12 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.processes.conftest import BrokerProcess, WorkerProcess, alive, wait_until
+from tests.processes.ports import free_ports
 
 from famulus import Client
 
@@ -155,15 +155,6 @@ def test_a_broker_of_a_network_shows_its_config_but_no_admin(
         everything = json.dumps([told, status]) + answer.read().decode()
     for secret in ("adalovelace", "admin/", '"hash"'):
         assert secret not in everything
-
-
-def free_ports(count: int) -> list[int]:
-    """All at once, so that they differ."""
-    with ExitStack() as closing:
-        taken = [closing.enter_context(socket.socket()) for _ in range(count)]
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in taken]
 
 
 def test_the_herald_ends_with_its_broker(watched: BrokerProcess) -> None:

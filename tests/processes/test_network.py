@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from tests.processes.conftest import Book, Raw, WorkerProcess, retry, wait_until
-from tests.processes.lan import free_ports
 from tests.processes.networks import FLAGS, PASSWORD, STEP_S, Admin, Member, Network, famulus, port_flags
+from tests.processes.ports import free_ports
 
 from famulus import Client
 from famulus.broker.folder import Folder

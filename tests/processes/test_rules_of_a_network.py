@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zmq
 from tests.processes.conftest import BrokerProcess, Process, retry, wait_until
+from tests.processes.ports import free_ports
 
 from famulus import Client, Rejected
 
@@ -28,14 +27,6 @@ worker = Worker(slots=2, identity="w1")
 def echo(body):
     return body
 """
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as closing:
-        sockets = [closing.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 class Member:

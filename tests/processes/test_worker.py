@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.processes.conftest import BrokerProcess, Process, wait_until
+from tests.processes.ports import free_port
 
 from famulus import Client, OutcomeError, TaskError, Worker
 
@@ -223,13 +223,6 @@ def test_tasks_that_take_too_long_are_given_up(broker: BrokerProcess, start_work
 
 
 # -- the start ----------------------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_without_a_broker_the_command_says_so_and_ends(start_worker: StartWorker) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.processes.conftest import Book, BrokerProcess, Process, retry, wait_until
+from tests.processes.ports import free_port
 
 from famulus import Client
 
@@ -49,20 +47,6 @@ def start_worker(processes: Callable[..., Process], tmp_path: Path) -> StartWork
     return start
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def kill(broker: BrokerProcess) -> None:
-    """All of it at once, as if its machine were gone."""
-    for pid in (broker.pid, broker.dispatcher, *broker.routers):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
 def test_a_killed_broker_and_its_worker_serves_at_the_other_within_3_s(
     brokers: Callable[..., BrokerProcess], start_worker: StartWorker
 ) -> None:
@@ -72,7 +56,7 @@ def test_a_killed_broker_and_its_worker_serves_at_the_other_within_3_s(
     with Client(first.frontend) as client:
         assert client.request("echo", b"here") == b"here"
     with Client(second.frontend) as client:
-        kill(first)
+        first.perish()
         killed = time.monotonic()
         served = retry(client, "echo")
     assert served - killed < 3.0

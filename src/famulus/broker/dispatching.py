@@ -14,6 +14,7 @@ from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.facts import Work
 from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.status import telling
 from famulus.errors import ProtocolError
@@ -110,7 +111,7 @@ class Dispatching:
                 core.on_tick(now_ns)
                 tick_ns = now_ns + BUSY_TICK_NS
             self._flush(now_ns)
-            if core.counters.finished - self._told_tasks >= JOURNAL_ROWS:
+            if self._journal is not None and core.counters.finished - self._told_tasks >= JOURNAL_ROWS:
                 self._tell_scribe()
             # After the flush: whether we are done is not known before everything has been tried to send.
             if now_ns >= self._report_ns:
@@ -299,18 +300,21 @@ class Dispatching:
             routers=len(core.questions.routers),
             told=self._pen.told,
         )
+        # Of each worker with each of its services: so it is counted once for all who are told.
+        asked_for = bool(core.managing.steward) or self._herald is not None or self._journal is not None
+        work = core.work() if asked_for else {}
         if core.managing.steward:
             self._tell_steward(
-                [[core.managing.steward, b"", inner.WORK, inner.write_work(core.work(), core.error_workers(now_ns))]]
+                [[core.managing.steward, b"", inner.WORK, inner.write_work(work, core.error_workers(now_ns))]]
             )
         if self._herald is not None and now_ns >= self._snapshot_ns:
-            self._tell_herald(self._herald, now_ns)
+            self._tell_herald(self._herald, work, now_ns)
         for senders in (self._parcel_clients, self._parcel_workers):
             if len(senders) > PARCEL_PEERS_MAX:
                 senders.clear()  # most are gone; the others show themselves with their next parcel
         if self._journal is not None and now_ns >= self._checkpoint_ns:
             self._checkpoint_ns = now_ns + REPORT_NS
-            core.checkpoint(now_ns)
+            core.checkpoint(now_ns, work)
             self._tell_scribe()
         if core.drained(now_ns):
             self._lifeline.report(drained=True)
@@ -319,10 +323,10 @@ class Dispatching:
         waited_for = core.draining or len(core.questions.routers) < self._routers_expected
         self._report_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
 
-    def _tell_herald(self, herald: sockets.Socket, now_ns: int) -> None:
+    def _tell_herald(self, herald: sockets.Socket, work: Work, now_ns: int) -> None:
         """Whether it is there or not: what it does not take is gone."""
         began_ns = monotonic_ns()
-        messages = [[status.write(telling.of_dispatcher(self._core, os.getpid(), now_ns))]]
+        messages = [[status.write(telling.of_dispatcher(self._core, work, os.getpid(), now_ns))]]
         if (latency := self._latencies.news(self._core, now_ns)) is not None:
             messages.append([status.write(latency)])
         send_some(herald, messages)

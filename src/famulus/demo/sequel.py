@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from famulus.demo.actor import run
+from famulus.journal.places import state_folder
 
 PIPELINE_S = 150.0
 
@@ -37,8 +37,7 @@ class Archive:
 
 
 def archive() -> Archive:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Archive(Path(state, "famulus", "demo"))
+    return Archive(state_folder() / "demo")
 
 
 def can_play() -> bool:

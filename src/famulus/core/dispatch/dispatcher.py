@@ -27,7 +27,7 @@ from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegates, Offer
-from famulus.core.dispatch.facts import Facts, Note
+from famulus.core.dispatch.facts import Facts, Note, Work
 from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.held import Held
 from famulus.core.dispatch.managing import Managing
@@ -308,8 +308,7 @@ class Dispatcher:
             due_ns = min(due_ns, self._settled_at_ns + 2 * TICK_NS)
         return due_ns
 
-    def work(self) -> dict[str, tuple[int, int, int]]:
-        """Of each service: slots that are free, slots that are busy, tasks that wait."""
+    def work(self) -> Work:
         slots: dict[bytes, list[int]] = {name: [0, 0] for name in self.assignment.services}
         for session in self.sessions.by_peer.values():
             if session.ready:
@@ -338,9 +337,9 @@ class Dispatcher:
         else:
             self.sessions.error_workers.clear_all()
 
-    def checkpoint(self, now_ns: int) -> None:
+    def checkpoint(self, now_ns: int, work: Work) -> None:
         """Once a second the journal is told what is open, and how much there is to do."""
-        self.facts.checkpoint(self.assignment.timers, self.work(), now_ns)
+        self.facts.checkpoint(self.assignment.timers, work, now_ns)
 
     def drain(self, now_ns: int, within_ns: int) -> None:
         """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""

@@ -16,6 +16,8 @@ from famulus.wire import inner, reasons
 if TYPE_CHECKING:
     from famulus.core.dispatch.session import Session
 
+#: Of each service: slots that are free, slots that are busy, tasks that wait.
+Work = dict[str, tuple[int, int, int]]
 #: Takes the fields of one row, in the order of `famulus.journal.records`.
 Note = Callable[..., object]
 
@@ -157,7 +159,7 @@ class Facts:
 
     # -- once a second ------------------------------------------------------------------------------------------
 
-    def checkpoint(self, tasks: Iterable[Task], work: dict[str, tuple[int, int, int]], now_ns: int) -> None:
+    def checkpoint(self, tasks: Iterable[Task], work: Work, now_ns: int) -> None:
         self._note_open(tasks, now_ns)
         room = LOAD_ROWS_MAX
         for name, (free, busy, backlog) in work.items():

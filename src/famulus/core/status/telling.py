@@ -12,6 +12,7 @@ from famulus.core.clock import NS_PER_MS
 from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
 from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.facts import Work
 from famulus.core.dispatch.session import Session
 from famulus.core.steward.peer import Peer
 from famulus.core.steward.steward import Steward
@@ -22,8 +23,8 @@ from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 LATENCIES_MAX = 200
 
 
-def of_dispatcher(core: Dispatcher, pid: int, now_ns: int) -> status.Dispatcher:
-    work = core.work()
+def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status.Dispatcher:
+    """`work` is the core's own: others are told it as well."""
     services, sessions = core.assignment.services, core.sessions.by_peer.values()
     return status.Dispatcher(
         pid=pid,

@@ -12,7 +12,7 @@ from famulus.wire import status
 
 
 def told(broker: Broker) -> status.Dispatcher:
-    snapshot = telling.of_dispatcher(broker.core, 7, broker.now_ns)
+    snapshot = telling.of_dispatcher(broker.core, broker.core.work(), 7, broker.now_ns)
     assert status.read(status.write(snapshot)) == snapshot
     return snapshot
 
