@@ -105,8 +105,9 @@ class Namespaces:
         _ip("link", "set", cable, "master", self._switch(0), "up")
         with _inside(space):
             _ip("link", "set", "lo", "up")
-            # Or else all of 127.0.0.0/8 would be here.
-            _ip("address", "delete", "127.0.0.1/8", "dev", "lo")
+            if self._network.startswith("127."):
+                # Or else all of 127.0.0.0/8 would be here.
+                _ip("address", "delete", "127.0.0.1/8", "dev", "lo")
             Path("/proc/sys/net/ipv4/conf/eth0/route_localnet").write_text("1")
             _ip("link", "set", "eth0", "address", _card(self._numbers[name]), "up")
             _ip("address", "add", f"{self._host(name)}/24", "dev", "eth0")

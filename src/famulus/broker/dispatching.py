@@ -25,7 +25,9 @@ from famulus.net.pump import recv_many, recv_parcels, send_many, send_parcels, s
 from famulus.net.waiting import Waiting
 from famulus.wire import inner, status
 
-BATCH_MAX: Final = 500
+#: Large enough to share the cost of a turn, small enough that clients, workers and we work at the same time instead of
+#: each waiting for the others' whole batch: of 32 to 1000, the best throughput, and a tail that is a quarter shorter.
+BATCH_MAX: Final = 128
 #: How often a busy dispatcher looks for what is due.
 BUSY_TICK_NS: Final = 5 * NS_PER_MS
 #: So many are remembered to take parcels.
@@ -172,17 +174,24 @@ class Dispatching:
             for message in batch:
                 self._on_steward(message, now_ns)
         for identity, link in self._links.items():
-            if look[link.monitor]:
-                look[link.monitor] = False
-                for change in link.changes():
-                    core.on_delegate_link(now_ns, identity, change is Change.UP)
-            if look[link.socket]:
-                batch = link.recv()
-                look[link.socket] = len(batch) >= BATCH_MAX
-                core.on_delegate(now_ns, identity, batch)
+            self._read_delegate(identity, link, now_ns)
         if look[self._lifeline.fd]:
             look[self._lifeline.fd] = False
             self._obey(now_ns)
+
+    def _read_delegate(self, identity: bytes, link: Link, now_ns: int) -> None:
+        look, core = self._look, self._core
+        changes = link.changes() if look[link.monitor] else []
+        look[link.monitor] = False
+        if look[link.socket] or changes:
+            batch = link.recv()
+            # What a connection brought before it was lost still counts, so nobody hears of the loss before.
+            while Change.DOWN in changes and (more := link.recv()):
+                batch += more
+            look[link.socket] = len(batch) >= BATCH_MAX
+            core.on_delegate(now_ns, identity, batch)
+        for change in changes:
+            core.on_delegate_link(now_ns, identity, change is Change.UP)
 
     def _on_router(self, message: list[bytes], now_ns: int) -> None:
         try:

@@ -27,6 +27,7 @@ BACKEND_PORT = 7101
 CONFIG_PUB_PORT = 7102
 PEER_PORT = 7103
 HTTP_PORT = 7104
+ADMIN_PORT = 7105
 
 _Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 _Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -50,6 +51,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     folder: str = ""
     config_pub_port: _Port = CONFIG_PUB_PORT
     peer_port: _Port = PEER_PORT
+    #: For admins, on loopback, where `host` is not: a password must not cross a network as it is.
+    admin_port: _Port = ADMIN_PORT
     #: The HTTP port: status, metrics and the dashboard. Loopback unless told otherwise: whoever reaches it can read.
     http: bool = True
     http_host: _Name = "127.0.0.1"

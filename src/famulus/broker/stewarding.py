@@ -32,7 +32,7 @@ from famulus.journal.records import Pen
 from famulus.net import sockets
 from famulus.net.pump import recv_many, send_many, send_some
 from famulus.net.waiting import Waiting
-from famulus.wire import headers, inner, peers, reasons, status
+from famulus.wire import headers, inner, limits, peers, reasons, status
 
 log = logging.getLogger("famulus.broker")
 
@@ -81,10 +81,9 @@ class Stewarding:
             self._core, self._member.secret(), self._member.network.root_public, keys.prove, hmac.compare_digest
         )
         self._errors: list[dict[str, object]] = []
-        self._commands = Commands(
-            self._core, _Passwords(), passwords.Failures(), settings.is_local, lambda: self._errors
-        )
         self._context = context = sockets.new_context()
+        self._admins, admins_at = self._open_for_admins(ipc)
+        self._commands = Commands(self._core, _Passwords(), passwords.Failures(), lambda: self._errors, admins_at)
         self._peers = sockets.outside_router(context, peers.LETTER_BYTES_MAX, sockets.PEER_PIPE_MAX)
         sockets.bind(self._peers, settings.host, settings.peer_port, "peer_port")
         self._publications = sockets.outside_pub(context)
@@ -108,7 +107,7 @@ class Stewarding:
         #: Where we hear news that no peer of ours publishes.
         self._more_news: set[str] = set()
         self._waiting = Waiting()
-        for source in (self._peers, self._published, self._dispatcher, lifeline.fd):
+        for source in (self._peers, self._admins, self._published, self._dispatcher, lifeline.fd):
             self._waiting.watch(source)
         # Later than any epoch of a steward before us, so that whoever heard of those follows us.
         self._epoch = me.boot
@@ -118,6 +117,21 @@ class Stewarding:
         self._book_ns = self._hello_ns = self._report_ns = 0
         #: What the disk has not taken.
         self._unwritten: list[SignedEdit] = []
+
+    def _open_for_admins(self, ipc: str) -> tuple[sockets.Socket, str]:
+        """Where nobody else can listen: for our own HTTP port, and on loopback if clients come from elsewhere."""
+        settings = self._settings
+        admins = sockets.outside_router(self._context, limits.BODY_BYTES_MAX, sockets.PEER_PIPE_MAX)
+        admins.bind(f"ipc://{ipc}/admins")
+        if settings.is_local:
+            return admins, f"{settings.host}:{settings.frontend_port}"
+        port = settings.admin_port
+        try:
+            port = sockets.bind(admins, "127.0.0.1", port, "admin_port")
+            log.info("admins are heard at 127.0.0.1:%d", port)
+        except SettingsError as error:
+            log.warning("no admin is heard: %s", error)
+        return admins, f"127.0.0.1:{port}"
 
     def _next_boot(self) -> int:
         folder = self._member.folder
@@ -150,6 +164,7 @@ class Stewarding:
         now_ns, now_ms = monotonic_ns(), int(time.time() * 1000)
         busy = self._read_letters(now_ns, now_ms)
         busy = self._read_dispatcher(now_ns, now_ms) or busy
+        busy = self._read_admins(now_ns, now_ms) or busy
         self._core.on_tick(now_ns)
         if not self._write_log():
             self._say_nothing()
@@ -187,26 +202,36 @@ class Stewarding:
                 self._errors = [dict(zip(names, each, strict=True)) for each in errors]
                 self._core.on_work(work)
             else:
-                self._answer(number, header, body, now_ns, now_ms)
+                reply = self._answer(header, body, now_ns, now_ms, private=self._settings.is_local)
+                send_some(self._dispatcher, [[number, *reply]])
         return bool(batch)
 
-    def _answer(self, number: bytes, header: bytes, body: bytes, now_ns: int, now_ms: int) -> None:
-        answer = self._commands.run(header, body, now_ns, now_ms)
-        reply = [number, answer.header, answer.body]
+    def _read_admins(self, now_ns: int, now_ms: int) -> bool:
+        batch = recv_many(self._admins, REQUESTS_MAX)
+        for message in batch:
+            if len(message) == 4:
+                route, envelope, header, body = message
+                reply = self._answer(header, body, now_ns, now_ms, private=True)
+                send_many(self._admins, [[route, envelope, *reply]])
+        return bool(batch)
+
+    def _answer(self, header: bytes, body: bytes, now_ns: int, now_ms: int, *, private: bool) -> list[bytes]:
+        answer = self._commands.run(header, body, now_ns, now_ms, private=private)
+        reply = [answer.header, answer.body]
         if answer.edits:
             try:
                 self._member.write(answer.edits)
             except SettingsError as error:
                 log.error("an edit could not be written: %s", error)
                 reason = reasons.reason(reasons.OVERLOAD, f"it could not be written to the disk: {error}")
-                reply = [number, headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=reason), b"{}"]
+                reply = [headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=reason), b"{}"]
             else:
                 self._core.add(answer.edits, logged=True)
         if answer.note:
             log.info("%s", answer.note)
-        send_some(self._dispatcher, [reply])
         if answer.forgive is not None:
             send_some(self._dispatcher, [[b"", inner.FORGIVE, answer.forgive.encode()]])
+        return reply
 
     # -- out ----------------------------------------------------------------------------------------------------
 

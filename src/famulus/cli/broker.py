@@ -52,6 +52,10 @@ def broker(
     family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None,
     config_pub_port: Annotated[int | None, typer.Option(help="For news of the config. [default: 7102]")] = None,
     peer_port: Annotated[int | None, typer.Option(help="For other brokers. [default: 7103]")] = None,
+    admin_port: Annotated[
+        int | None,
+        typer.Option(help="For admins, on loopback, where clients come from other machines. [default: 7105]"),
+    ] = None,
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Only show the public key of the folder's broker; a new folder gets one.")
     ] = False,
@@ -103,6 +107,7 @@ def broker(
         "family": family,
         "config_pub_port": config_pub_port,
         "peer_port": peer_port,
+        "admin_port": admin_port,
         "http": http,
         "http_host": http_host,
         "http_port": http_port,

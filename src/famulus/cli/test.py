@@ -16,7 +16,8 @@ STEPS = (
     ("ruff", "check", "--quiet"),
     ("ruff", "format", "--check", "--quiet"),
     ("mypy", "--no-error-summary"),
-    ("pytest", "--quiet"),
+    # Most tests wait for processes, so two are run at once; a file stays together, as what it sets up is costly.
+    ("pytest", "--quiet", "--numprocesses", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
 )
 
 

@@ -17,7 +17,8 @@ from famulus.net import sockets
 from famulus.net.pump import recv_many, recv_parcels, send_some_parcels
 
 _EVENT: Final = struct.Struct("=HI")
-BATCH_MAX: Final = 1000
+#: As in the dispatcher: while we work through a batch, whoever gets the results waits.
+BATCH_MAX: Final = 128
 
 
 class Change(Enum):

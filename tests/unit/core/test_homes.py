@@ -21,8 +21,10 @@ def homes_of(*given: str, chance: float = 1.0, chosen: bool = True) -> Homes:
     return Homes(given, lambda: chance, chosen=chosen)
 
 
-def config(*brokers: str, family: str = "ours", preferred: str = "") -> WorkerConfig:
-    return WorkerConfig(family, brokers, preferred)
+def config(
+    *brokers: str, family: str = "ours", preferred: str = "", fallback: tuple[tuple[str, ...], ...] = ()
+) -> WorkerConfig:
+    return WorkerConfig(family, brokers, preferred, fallback)
 
 
 def tries(homes: Homes, count: int) -> list[tuple[str, int]]:
@@ -73,6 +75,21 @@ def test_those_given_come_first_then_the_family_then_what_was_told() -> None:
     homes.on_told(["t1", "t2", "f1"])
     homes.on_config(START_NS, config("f1", "b", "f2"))
     assert round_of(homes) == ["a", "b", "f1", "f2", "t1", "t2"], "each once"
+
+
+def test_the_families_that_ours_falls_back_on_come_last_in_their_order() -> None:
+    numbers = iter([0.5, 0.9, 0.1, 0.5])
+    homes = Homes(["a"], lambda: next(numbers, 0.5))
+    homes.on_config(START_NS, config("f1", fallback=(("s1", "s2"), ("r1",))))
+    homes.on_told(["t1", "r1"])
+    assert homes.known == ["a", "f1", "t1", "r1", "s2", "s1"], "what a broker told is newer"
+
+
+def test_where_another_family_falls_back_to_is_not_our_affair() -> None:
+    homes = homes_of("a")
+    homes.on_config(START_NS, config("f1", fallback=(("s1",),)))
+    homes.on_config(START_NS, config("s1", family="spare", fallback=(("x1",),)))
+    assert homes.known == ["a", "s1", "f1"]
 
 
 def test_what_is_learned_in_the_middle_of_a_round_belongs_to_it() -> None:

@@ -24,6 +24,16 @@ def test_a_broker_writes_what_a_worker_reads() -> None:
     assert read_brokers(book.brokers()) == ("tcp://b1.example:7101",)
 
 
+def test_a_worker_reads_where_its_family_falls_back_to() -> None:
+    first, *others = (
+        BrokerAddress(f"b{number}", family, f"tcp://b{number}:7100", f"tcp://b{number}:7101")
+        for number, family in enumerate(["ours", "spare", "spare", "last"])
+    )
+    told = read_config(Book(first, 1000, fallback=tuple(others)).worker_config("w", ["echo"]))
+    assert told is not None
+    assert told.fallback == (("tcp://b1:7101", "tcp://b2:7101"), ("tcp://b3:7101",))
+
+
 def test_the_order_is_kept_and_the_preferred_one_is_found_by_its_name() -> None:
     told = body("tcp://b:1", "tcp://[::1]:2", "ipc:///run/b3", preferred_broker="b1")
     addresses = ("tcp://b:1", "tcp://[::1]:2", "ipc:///run/b3")

@@ -52,6 +52,8 @@ class Book:
     state: State = "active"
     #: All other brokers of the family, alive or not: a worker that loses this one tries them.
     family: tuple[BrokerAddress, ...] = ()
+    #: Likewise of the families that this one falls back on, in their order.
+    fallback: tuple[BrokerAddress, ...] = ()
     #: Brokers that are alive and active, of this family and then of its fallback families, best first.
     others: tuple[Other, ...] = ()
 
@@ -60,17 +62,13 @@ class Book:
     def family_config(self, services: Sequence[str] = ()) -> dict[str, object]:
         """What a worker of these services needs to know of its family. Admins are not among it."""
         members = sorted((self.broker, *self.family), key=lambda broker: broker.identity)
-        brokers = [
-            {
-                "identity": broker.identity,
-                "frontend": broker.frontend,
-                "backend": broker.backend,
-                "services": "all" if broker.services is None else list(broker.services),
-            }
-            for broker in members
-            if broker.serves_any(services)
-        ]
-        return {"name": self.broker.family, "brokers": brokers}
+        return {
+            "name": self.broker.family,
+            "brokers": [_told(broker) for broker in members if broker.serves_any(services)],
+            "fallback": [
+                {**_told(broker), "family": broker.family} for broker in self.fallback if broker.serves_any(services)
+            ],
+        }
 
     def digest(self) -> str:
         """A hash over all that a worker could notice: equal digests mean equal worker configs."""
@@ -108,3 +106,12 @@ class Book:
     def where_else(self, services: Sequence[str]) -> list[str]:
         """Brokers that are there and serve one of these, which this one does not."""
         return [other.broker.identity for other in self.others if other.broker.serves_any(services)]
+
+
+def _told(broker: BrokerAddress) -> dict[str, object]:
+    return {
+        "identity": broker.identity,
+        "frontend": broker.frontend,
+        "backend": broker.backend,
+        "services": "all" if broker.services is None else list(broker.services),
+    }

@@ -3,7 +3,8 @@
 Knows no sockets and no clock; time and chance come in.
 
 A *round* tries each known broker once: the preferred one, those that were given, those of its family, those that a
-broker told of. Between two rounds there is a pause, which grows. A worker that lost its broker begins a round:
+broker told of, those of the families that its own falls back on. Between two rounds there is a pause, which grows. A
+worker that lost its broker begins a round:
 
 link cut        the same broker first; it may be back in a moment, and whoever leaves it comes back slowly
 silence         the same broker last; it had its time
@@ -63,6 +64,8 @@ class Homes:
         #: Brokers by the name of their family, the family of the newest config first.
         self._families: dict[str, tuple[str, ...]] = {}
         self._own_family = ""
+        #: Of the families that our own falls back on.
+        self._fallback: tuple[str, ...] = ()
         self._told: tuple[str, ...] = ()
         self._useless: set[str] = set()
         # This round: who was tried, and who comes before or after all others.
@@ -82,7 +85,7 @@ class Homes:
     def known(self) -> list[str]:
         """All that a round tries, in its order."""
         families = [address for brokers in self._families.values() for address in brokers]
-        learned = [*families, *self._told]
+        learned = [*families, *self._told, *self._fallback]
         # A default that nobody chose is better than nothing, and worse than what a broker says.
         known = [*self._given, *learned] if self._chosen else [*learned, *self._given]
         last = [self._last] if self._last else []
@@ -101,7 +104,9 @@ class Homes:
         if not self._families:
             self._own_family = config.family
         # Each worker has an order of its own: else all who lose one broker would go to the same next one.
-        brokers = tuple(sorted(config.brokers, key=lambda _: self._chance()))
+        brokers = self._shuffled(config.brokers)
+        if config.family == self._own_family:
+            self._fallback = tuple(each for family in config.fallback for each in self._shuffled(family))
         others = [(name, known) for name, known in self._families.items() if name != config.family]
         # A family that took us in is not to make us forget our own.
         kept = [each for each in others if each[0] == self._own_family] + [
@@ -113,6 +118,9 @@ class Homes:
             self.preferred = wish
         if self._settled:
             self._look_back(now_ns)
+
+    def _shuffled(self, brokers: Sequence[str]) -> tuple[str, ...]:
+        return tuple(sorted(brokers, key=lambda _: self._chance()))
 
     def on_told(self, brokers: Sequence[str]) -> None:
         """What a broker answered to NEEDBROKER, best first. One that knows of nobody does not say that all are gone."""

@@ -7,7 +7,10 @@ and an address that nobody could connect to is left out.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 
@@ -28,6 +31,8 @@ class WorkerConfig:
     brokers: tuple[str, ...]
     #: The address of the preferred one; empty if the config does not say it, or names none of these.
     preferred: str
+    #: Those of the families that it falls back on, by family, in their order.
+    fallback: tuple[tuple[str, ...], ...] = ()
 
 
 class _Broker(msgspec.Struct):
@@ -35,9 +40,14 @@ class _Broker(msgspec.Struct):
     backend: str
 
 
+class _FallbackBroker(_Broker):
+    family: str = ""
+
+
 class _Family(msgspec.Struct):
     name: str
     brokers: list[_Broker]
+    fallback: list[_FallbackBroker] = []
 
 
 class _Config(msgspec.Struct):
@@ -63,8 +73,14 @@ def read_config(body: bytes) -> WorkerConfig | None:
     except _UNREADABLE:
         return None
     brokers = config.family_config.brokers
+    fallback = config.family_config.fallback
     preferred = [each for each in brokers if each.identity == config.preferred_broker]
-    return WorkerConfig(config.family_config.name, _addresses(brokers), "".join(_addresses(preferred)[:1]))
+    return WorkerConfig(
+        config.family_config.name,
+        _addresses(brokers),
+        "".join(_addresses(preferred)[:1]),
+        tuple(_addresses(list(group)) for _, group in groupby(fallback[:BROKERS_MAX], attrgetter("family"))),
+    )
 
 
 def read_brokers(body: bytes) -> tuple[str, ...]:
@@ -77,7 +93,7 @@ def read_brokers(body: bytes) -> tuple[str, ...]:
         return ()
 
 
-def _addresses(brokers: list[_Broker]) -> tuple[str, ...]:
+def _addresses(brokers: Sequence[_Broker]) -> tuple[str, ...]:
     return tuple(each.backend for each in brokers[:BROKERS_MAX] if _can_be(each.backend))
 
 

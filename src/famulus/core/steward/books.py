@@ -29,15 +29,21 @@ def book_of(config: Effective, identity: str, alive: list[Peer], epoch: int) -> 
         version=config.version,
         epoch=epoch,
         state=config.broker_states[identity],
-        family=tuple(
-            _address(other, its)
-            for other, its in sorted(config.brokers.items())
-            if other != identity
-            and its.family == broker.family
-            and config.broker_states[other] != "disabled"
-            and is_host(its.host)
-        ),
+        family=_members(config, broker.family, identity),
+        fallback=tuple(each for name in config.fallbacks_of(identity) for each in _members(config, name, identity)),
         others=_others(config, identity, alive),
+    )
+
+
+def _members(config: Effective, family: str, but: str) -> tuple[BrokerAddress, ...]:
+    """The brokers of a family that a worker may try, alive or not."""
+    return tuple(
+        _address(identity, broker)
+        for identity, broker in sorted(config.brokers.items())
+        if identity != but
+        and broker.family == family
+        and config.broker_states[identity] != "disabled"
+        and is_host(broker.host)
     )
 
 

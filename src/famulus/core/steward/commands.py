@@ -85,18 +85,19 @@ class Commands:
         steward: Steward,
         passwords: Passwords,
         failures: Failures,
-        local: bool,
         errors: Callable[[], Sequence[Mapping[str, object]]],
+        private_at: str,
     ) -> None:
-        """`local`: only this machine can reach the broker. `errors`: the workers that the dispatcher ignores."""
+        """`errors`: the workers that the dispatcher ignores. `private_at`: where admins are heard in any case."""
         self._steward = steward
         self._passwords = passwords
         self._failures = failures
-        self._local = local
         self._errors = errors
+        self._private_at = private_at
         self._now_ns = self._now_ms = 0
 
-    def run(self, header: bytes, body: bytes, now_ns: int, now_ms: int) -> Answer:
+    def run(self, header: bytes, body: bytes, now_ns: int, now_ms: int, *, private: bool) -> Answer:
+        """`private`: nobody between the admin and us could read it on its way."""
         self._now_ns, self._now_ms = now_ns, now_ms
         try:
             request = headers.read(header)
@@ -107,7 +108,11 @@ class Commands:
         who = f"admin {request.username!r}, {request.command!r}"
         try:
             arguments = _arguments(body)
-            families = self._authenticate(request.username, arguments.pop("password", None))
+            password = arguments.pop("password", None)
+            if not private:
+                where = f"ask on the broker's own machine, with --broker {self._private_at}"
+                raise _Refused(reasons.NOT_ALLOWED, f"a password would be readable on its way: {where}")
+            families = self._authenticate(request.username, password)
             answer = self._do(request.command, arguments, request.username, families)
         except _Refused as refused:
             return _refuse(str(refused), refused.body, note=f"{who}: refused, {refused}")
@@ -121,10 +126,6 @@ class Commands:
 
     def _authenticate(self, name: str, password: object) -> list[str]:
         """The families of which this is an admin."""
-        if not self._local:
-            raise _Refused(
-                reasons.NOT_ALLOWED, "a password would be readable on its way: ask on the broker's own machine"
-            )
         wait_ns = self._failures.wait_ns(name, self._now_ns)
         if wait_ns:
             raise _Refused(reasons.NOT_ALLOWED, f"too many wrong passwords; try again in {-(-wait_ns // 10**9)} s")

@@ -111,6 +111,13 @@ def test_workers_are_told_of_the_whole_family(network: Network) -> None:
     assert "hash" not in json.dumps(told)
 
 
+def test_workers_are_told_of_the_families_that_theirs_falls_back_on(networks: Callable[..., Network]) -> None:
+    network = networks("b1", "b2", "b3", "b4", "b5", b3="second", b4="first", b5="stranger")
+    edit(network, "family/a", {"fallback_families": ["first", "second"]})
+    told = json.loads(book(network).worker_config("w", ["echo"]))["family_config"]["fallback"]
+    assert [(each["identity"], each["family"]) for each in told] == [("b4", "first"), ("b3", "second")]
+
+
 @pytest.mark.parametrize(("state", "there"), [("disabled", False), ("draining", True), ("joining", True)])
 def test_of_the_family_those_are_left_out_that_are_disabled(network: Network, state: str, there: bool) -> None:
     edit(network, "broker_state/b2", {"state": state})
