@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from famulus.journal import schema
 from famulus.pipeline import hours, plan, source, state
+from famulus.pipeline.lanes import at_once
 from famulus.pipeline.lock import locked
 from famulus.pipeline.pace import paced
 from famulus.pipeline.place import Place
@@ -128,12 +130,18 @@ class _Run:
     # -- making ---------------------------------------------------------------------------------------------------
 
     def _make(self, planned: Plan) -> list[TableDone]:
-        hourly = [(table, wanted) for table in self._registry if (wanted := planned.hourly.get(table.name))]
+        hourly = [
+            partial(self._make_hours, table, wanted)
+            for table in self._registry
+            if (wanted := planned.hourly.get(table.name))
+        ]
         whole = [table for table in self._registry if table.name in planned.whole]
-        with paced(self._spark, self._tasks_in(_all_hours(planned))):
-            done = [self._make_hours(table, wanted) for table, wanted in hourly]
-        with paced(self._spark, self._tasks_in(None)):
-            return [*done, *(self._make_whole(table) for table in whole)]
+        with paced(self._spark, self._tasks_in(_all_hours(planned))) as lanes:
+            done = at_once(self._spark, hourly, lanes)
+        with paced(self._spark, self._tasks_in(None)) as lanes:
+            for wave in plan.waves(whole):
+                done += at_once(self._spark, [partial(self._make_whole, table) for table in wave], lanes)
+        return done
 
     def _tasks_in(self, touched: Collection[int] | None) -> int:
         """How many rows of tasks these hours have, or all of them."""

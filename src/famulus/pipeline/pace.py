@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 #: Up to so many rows of tasks, code for them is not worth compiling.
 FEW_ROWS: Final = 200_000
+#: So many tables are made at a time then; with many rows each one keeps all cores busy, and wants the memory.
+LANES_MAX: Final = 4
+_FEW: Final = "spark.famulus.few"
 _FOR_FEW: Final = {
+    _FEW: "true",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -19,17 +23,21 @@ _FOR_FEW: Final = {
 }
 
 
+def is_paced_for_few(spark: SparkSession) -> bool:
+    return spark.conf.get(_FEW, "false") == "true"
+
+
 @contextmanager
-def paced(spark: SparkSession, rows: int) -> Iterator[None]:
-    """While this lasts, Spark is set for so many rows."""
+def paced(spark: SparkSession, rows: int) -> Iterator[int]:
+    """While this lasts, Spark is set for so many rows. Gives the number of tables to make at a time."""
     if rows > FEW_ROWS:
-        yield
+        yield 1
         return
     before = {name: spark.conf.get(name, None) for name in _FOR_FEW}
     for name, value in _FOR_FEW.items():
         spark.conf.set(name, value)
     try:
-        yield
+        yield min(LANES_MAX, spark.sparkContext.defaultParallelism)
     finally:
         for name, former in before.items():
             if former is None:

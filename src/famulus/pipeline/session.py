@@ -71,6 +71,9 @@ def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
         # Spark's own default is an old type that others read as a time without a zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",
+        # Written for a page that nobody opens, for every query.
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.maxPlanStringLength": "1000",
         # Else PySpark looks at the stack for every column that is made of another: longer than all the rest takes.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Merges small partitions of a shuffle, so that a small increment does not pay for what a large one needs.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pyspark.sql import SparkSession
 from tests.pipeline.tables.conftest import MS, Makes, Rows, at
+
+from famulus.pipeline.pace import paced
 
 HOUR = 3600
 
@@ -79,3 +82,26 @@ def test_an_hour_looks_no_further_than_its_neighbours(rows: Rows, make: Makes) -
         (13, 2, 3, "w3"),
         (16, 1, 1, "w4"),
     ]
+
+
+def test_a_task_with_one_row_is_told_as_one_with_several(spark: SparkSession, rows: Rows, make: Makes) -> None:
+    tasks = rows.of(
+        "tasks",
+        {"message_id": "ok"},
+        {"message_id": "unheard", "delegated_from": "b0"},
+        {
+            "message_id": "waited in vain",
+            "outcome": "REJECTED",
+            "reason": "no_worker",
+            "worker": None,
+            "assigned": None,
+        },
+        {"message_id": "only late", "outcome": "LATE"},
+        {"message_id": "only once tried", "outcome": "RETRY", "reason": "worker_lost"},
+        {"message_id": "again", "outcome": "RETRY", "reason": "worker_lost"},
+        {"message_id": "again", "ticket": 2, "attempt": 2, "ended": at(1)},
+    )
+    with paced(spark, 7):
+        together = make("task_facts", tasks=tasks)
+    assert make("task_facts", tasks=tasks) == together
+    assert [fact["message_id"] for fact in together if fact["attempts"] == 2] == ["again"]

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline import schemas
 from famulus.pipeline.columns import hour_number, hour_of, is_run, is_settled
+from famulus.pipeline.crowds import parted
 from famulus.pipeline.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 from famulus.pipeline.tables.unsettled import unsettled
@@ -35,7 +36,7 @@ _FATES: Final = {
 
 def audit(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     lost = unsettled(tasks, open_tasks, brokers, peers).where(F.col("fate").isin(*_FATES))
-    crowded = _crowded(tasks)
+    crowded = parted(tasks, "message_id")[1].withColumn("ended_hour", hour_number(F.col("ended")))
     parts = [
         _no_outcome(lost, brokers),
         _two_outcomes(crowded),
@@ -94,17 +95,6 @@ def _no_outcome(lost: DataFrame, brokers: DataFrame) -> DataFrame:
 def _neighbours(at: str) -> Column:
     hour = hour_number(F.col(at))
     return F.array(hour - 1, hour, hour + 1)
-
-
-def _crowded(tasks: DataFrame) -> DataFrame:
-    """All rows of those few tasks that have two of a kind. Counting first is what keeps this cheap."""
-    suspects = (
-        tasks.groupBy("message_id")
-        .agg(F.count_if(is_settled()).alias("outcomes"), F.count_if(_is_started()).alias("starts"))
-        .where((F.col("outcomes") > 1) | (F.col("starts") > 1))
-        .select("message_id")
-    )
-    return tasks.join(suspects, on="message_id", how="left_semi").withColumn("ended_hour", hour_number(F.col("ended")))
 
 
 def _is_started() -> Column:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline import schemas
 from famulus.pipeline.columns import hour_number, hour_of, is_final, is_run, is_settled
+from famulus.pipeline.crowds import parted
 from famulus.pipeline.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 from famulus.pipeline.tables.unsettled import unsettled
@@ -23,6 +24,30 @@ def task_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peer
 
 
 def _ended(tasks: DataFrame) -> DataFrame:
+    alone, others = parted(tasks, "message_id")
+    several = _of_several(others)
+    return several if alone is None else several.unionByName(_of_one(alone))
+
+
+def _of_one(tasks: DataFrame) -> DataFrame:
+    """As below, where a task has one row."""
+    return (
+        tasks.where(is_final())
+        .withColumns(
+            {
+                "brokers": F.array("broker"),
+                "worker": F.when(is_run(), F.col("worker")),
+                "attempts": F.when(is_run(), 1).otherwise(0).cast("long"),
+                "late": F.lit(0).cast("long"),
+                "outcomes": F.when(is_settled(), 1).otherwise(0).cast("long"),
+            }
+        )
+        .select("*", *hour_of(F.col("ended")))
+        .transform(_facts)
+    )
+
+
+def _of_several(tasks: DataFrame) -> DataFrame:
     """The row that told the client, with what all rows of that task say within an hour before and after it.
 
     The first one, if there are several; if no accountable broker wrote one, the first of the others.

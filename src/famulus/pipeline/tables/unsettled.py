@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.columns import hour_number, is_final, is_settled, seconds_between
+from famulus.pipeline.crowds import among
 
 #: A task is overdue when its broker goes on for this long without ending it, and for twice as long as any task of its
 #: service took.
@@ -55,10 +56,11 @@ def _last_seen(open_tasks: DataFrame) -> DataFrame:
 
 
 def _without_outcome(opened: DataFrame, tasks: DataFrame) -> DataFrame:
-    ended = tasks.where(is_settled()).select(
+    ended = among(tasks.where(is_settled()), "message_id", opened).select(
         F.col("message_id").alias("ended_id"), hour_number(F.col("ended")).alias("ended_hour")
     )
-    same = (F.col("message_id") == F.col("ended_id")) & _is_near("ended_hour")
+    near = F.abs(F.col("ended_hour") - F.col("open_hour")) <= 1
+    same = (F.col("message_id") == F.col("ended_id")) & near
     return opened.join(ended, on=same, how="left_anti")
 
 
@@ -67,66 +69,66 @@ def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -
     event = F.col("event")
     died = (event == "process_died") & (F.col("process") == "dispatcher")
     kind = F.when(died, "died").when(event == "stop", "stopped").when(event == "start", "restarted")
-    own = brokers.select(F.col("broker").alias("end_broker"), F.col("boot").alias("end_boot"), "at", kind.alias("kind"))
+    own = brokers.select("broker", F.col("boot").alias("end_boot"), "at", kind.alias("kind"))
     seen = peers.where(event == "lost").select(
-        F.col("peer").alias("end_broker"),
+        F.col("peer").alias("broker"),
         F.lit(None).cast("string").alias("end_boot"),
         "at",
         F.lit("lost").alias("kind"),
     )
+    # That a peer lost it counts least: both may live on, with the line between them cut.
+    end = F.struct(
+        (F.col("kind") == "lost").alias("hearsay"),
+        F.col("at").alias("end_at"),
+        F.col("kind").alias("end_kind"),
+        "end_boot",
+    )
     ends = (
         own.where(F.col("kind").isNotNull())
         .unionByName(seen)
-        .select("end_broker", "end_boot", F.col("at").alias("end_at"), F.col("kind").alias("end_kind"))
-        .withColumn("end_hour", hour_number(F.col("end_at")))
+        .select("broker", end.alias("end"), _hours_near("at"))
+        .groupBy("broker", "open_hour")
+        .agg(F.collect_list("end").alias("ends"))
     )
-    other_life = (F.col("end_kind") != "restarted") | (F.col("end_boot") != F.col("boot"))
-    after = (F.col("broker") == F.col("end_broker")) & (F.col("end_at") >= F.col("at")) & _is_near("end_hour")
-    # That a peer lost it counts least: both may live on, with the line between them cut.
-    first = F.struct((F.col("end_kind") == "lost").alias("hearsay"), "end_at", "end_kind")
-    found = (
-        opened.select("message_id", "broker", "boot", "ticket", "at", "open_hour")
-        .join(ends, on=after & other_life, how="inner")
-        .groupBy("message_id", "open_hour")
-        .agg(F.min(first).alias("end"))
-        .select("message_id", "open_hour", F.col("end.end_kind"), F.col("end.end_at"))
+
+    def ends_it(end: Column) -> Column:
+        other_life = (end["end_kind"] != "restarted") | (end["end_boot"] != F.col("boot"))
+        return (end["end_at"] >= F.col("at")) & other_life
+
+    return (
+        opened.join(ends, on=["broker", "open_hour"], how="left")
+        .withColumn("end", F.array_min(F.filter("ends", ends_it)))
+        .select("*", "end.end_kind", "end.end_at")
+        .drop("ends", "end")
     )
-    return opened.join(found, on=["message_id", "open_hour"], how="left")
 
 
 def _with_life_signs(opened: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     """`alive_at`: the last row that its boot wrote, of whatever kind."""
-    signs = (
-        tasks.select("broker", "boot", F.col("ended").alias("at"))
-        .unionByName(brokers.select("broker", "boot", "at"))
-        .groupBy(F.col("broker").alias("sign_broker"), F.col("boot").alias("sign_boot"), _hour("at").alias("sign_hour"))
-        .agg(F.max("at").alias("sign_at"))
+    signs = tasks.select("broker", "boot", F.col("ended").alias("at")).unionByName(
+        brokers.select("broker", "boot", "at")
     )
-    same = (F.col("broker") == F.col("sign_broker")) & (F.col("boot") == F.col("sign_boot")) & _is_near("sign_hour")
     last = (
-        opened.select("message_id", "broker", "boot", "open_hour")
-        .join(signs, on=same, how="inner")
-        .groupBy("message_id", "open_hour")
-        .agg(F.max("sign_at").alias("alive_at"))
+        signs.groupBy("broker", "boot", _hour("at").alias("hour"))
+        .agg(F.max("at").alias("at"))
+        .select("broker", "boot", "at", _hours_near("at"))
+        .groupBy("broker", "boot", "open_hour")
+        .agg(F.max("at").alias("alive_at"))
     )
-    return opened.join(last, on=["message_id", "open_hour"], how="left")
+    return opened.join(last, on=["broker", "boot", "open_hour"], how="left")
 
 
 def _with_longest(opened: DataFrame, tasks: DataFrame) -> DataFrame:
     """`longest_ns`: of any task of its service."""
     longest = (
         tasks.where(is_final())
-        .groupBy(F.col("service").alias("long_service"), _hour("ended").alias("long_hour"))
-        .agg(F.max("total_ns").alias("long_ns"))
+        .groupBy("service", _hour("ended").alias("hour"))
+        .agg(F.max("total_ns").alias("total_ns"))
+        .select("service", "total_ns", F.explode(_around(F.col("hour"))).alias("open_hour"))
+        .groupBy("service", "open_hour")
+        .agg(F.max("total_ns").alias("longest_ns"))
     )
-    same = (F.col("service") == F.col("long_service")) & _is_near("long_hour")
-    found = (
-        opened.select("message_id", "service", "open_hour")
-        .join(longest, on=same, how="inner")
-        .groupBy("message_id", "open_hour")
-        .agg(F.max("long_ns").alias("longest_ns"))
-    )
-    return opened.join(found, on=["message_id", "open_hour"], how="left")
+    return opened.join(longest, on=["service", "open_hour"], how="left")
 
 
 def _fate() -> Column:
@@ -146,5 +148,10 @@ def _hour(column: str) -> Column:
     return hour_number(F.col(column))
 
 
-def _is_near(column: str) -> Column:
-    return F.abs(F.col(column) - F.col("open_hour")) <= 1
+def _hours_near(column: str) -> Column:
+    """A row for each hour of checkpoints that this instant is near to."""
+    return F.explode(_around(_hour(column))).alias("open_hour")
+
+
+def _around(hour: Column) -> Column:
+    return F.array(hour - 1, hour, hour + 1)

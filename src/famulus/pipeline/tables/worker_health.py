@@ -128,7 +128,7 @@ def _errors() -> tuple[Column, Column]:
 
 def _slow() -> tuple[Column, Column]:
     slowness = F.col("slowness")
-    cost = F.when(F.col("enough") & (slowness >= 1.5), _points((slowness - 1) * 20, 40))
+    cost = F.when(F.col("enough") & (slowness >= 1.5), _points((slowness - 1) * 20, 60))
     return cost, F.format_string("its median service time is %.1f times that of the others", slowness)
 
 
