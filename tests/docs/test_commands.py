@@ -83,6 +83,7 @@ FIRST_PORTS = "--frontend-port 7100 --backend-port 7101 --config-pub-port 7102 -
 SHORTENED = (
     (r"--seeds \d+", "--seeds 4"),
     (r"^(\./famulus bench echo.*)$", r"\1 --seconds 0.5 --rounds 1"),  # the last one of an option counts
+    (r"^(\./famulus bench viewers.*)$", r"\1 --viewers 3 --seconds 0.5 --rounds 1"),
     (r"^(\./famulus bench journal.*)$", r"\1 --seconds 0.5 --rounds 1 --soak 1"),
     (r"^(\./famulus bench overload.*)$", r"\1 --seconds 1"),
     (r"^(\./famulus bench peers.*)$", r"\1 --seconds 0.3 --rounds 1 --only famulus_map_1000 --only proxy_1000"),

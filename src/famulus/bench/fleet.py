@@ -84,12 +84,12 @@ def crew() -> Iterator[list[Member]]:
 
 
 def broker(members: list[Member], *flags: str) -> tuple[str, str]:
-    """Start a broker, without a journal unless told otherwise; its frontend and backend addresses."""
+    """Start a broker, without a journal and an HTTP port unless told otherwise; its frontend and backend addresses."""
     if not any(flag in ("--journal", "--no-journal", "--journal-folder") for flag in flags):
         flags = (*flags, "--no-journal")
-    command = python(
-        "famulus", "broker", "--frontend-port", "0", "--backend-port", "0", "--drain-ms", "500", "--no-http", *flags
-    )
+    if "--http" not in flags:
+        flags = (*flags, "--no-http")
+    command = python("famulus", "broker", "--frontend-port", "0", "--backend-port", "0", "--drain-ms", "500", *flags)
     member = Member("broker", command, r"clients (\S+), workers (\S+) ")
     members.append(member)
     assert member.ready is not None
@@ -115,7 +115,7 @@ def parts_of(member: Member) -> dict[str, int]:
         return parts
     for pid in children:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        module = next((word for word in command if word.startswith(b"famulus.broker.")), b"")
+        module = next((word for word in command if word.startswith((b"famulus.broker.", b"famulus.web."))), b"")
         name = module.rpartition(b".")[2].decode() or f"{member.name}-child"
         while name in parts:
             name += "'"

@@ -13,6 +13,7 @@ from famulus.cli.bench_latency import latency
 from famulus.cli.bench_peers import peers
 from famulus.cli.bench_pipeline import pipeline
 from famulus.cli.bench_scale import scale
+from famulus.cli.bench_viewers import viewers
 
 app = typer.Typer(
     help="Measure this machine: each command starts its own broker, workers and clients.", no_args_is_help=True
@@ -87,6 +88,7 @@ app.command()(scale)
 app.command()(peers)
 app.command()(pipeline)
 app.command()(journal)
+app.command()(viewers)
 
 
 def _quiet(*_: object) -> None:
