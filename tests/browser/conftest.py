@@ -73,10 +73,11 @@ class Browser:
         return value
 
     def press(self, key: str) -> None:
-        for kind in ("keyDown", "keyUp"):
-            self._tell(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9}.get(key, 13)
-            )
+        """As a person would: what a key does by itself, such as to press a button, it does here as well."""
+        code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
+        text = {"text": "\r"} if key == "Enter" else {}
+        self._tell("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=code, **text)
+        self._tell("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
 
     def type(self, text: str) -> None:
         self._tell("Input.insertText", text=text)

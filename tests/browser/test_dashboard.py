@@ -126,7 +126,6 @@ def test_it_can_be_used_with_the_keyboard_and_a_screen_reader(browser: Browser, 
     # The second heading that sorts: by key, and the focus stays where it was through the next seconds.
     browser.run("document.querySelectorAll('button.sort')[1].focus()")
     browser.press("Enter")
-    browser.run("document.activeElement.click()")
     browser.wait_for("document.activeElement.closest('th')?.getAttribute('aria-sort') === 'descending'")
     first = browser.run("document.querySelector('footer').innerText")
     browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}", 10)
