@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tests.browser.conftest import Browser
 from tests.browser.test_dashboard import opened
+from tests.processes.conftest import Raw, raw
 from tests.processes.networks import PASSWORD, Network
 from tests.processes.test_herald import address_of
+
+__all__ = ["raw"]
 
 DIALOG = "document.querySelector('dialog').innerText"
 FOCUS = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.innerText"
@@ -79,7 +82,7 @@ def test_a_wrong_password_is_said_and_the_right_one_can_be_typed(browser: Browse
     browser.press("Tab")
     browser.type("wrong")
     browser.press("Enter")
-    browser.wait_for("document.querySelector('dialog [role=alert]').innerText.includes('wrong name or password')")
+    browser.wait_for("document.querySelector('dialog [role=alert]').innerText === 'wrong name or password'")
     assert browser.run("[document.activeElement.id, document.activeElement.value]") == ["login-password", ""]
     assert browser.run("[...document.querySelectorAll('dialog input')].every((each) => each.labels.length === 1)")
     browser.press("Escape")
@@ -106,7 +109,7 @@ def test_a_broker_is_drained_and_enabled_by_keyboard(
         browser.screenshot(tmp_path / f"{verb}.png")
         assert browser.run(FOCUS) == verb, "the question has the focus"
         browser.press("Enter")
-        browser.wait_for(f"{DIALOG}.includes('Accepted, seen by 2 of 2 brokers')", 15)
+        browser.wait_for(f"{DIALOG}.includes('accepted, seen by 2 of 2 brokers')", 15)
         assert browser.run("document.querySelector('dialog .answer').getAttribute('role')") == "status"
         browser.press("Enter")
         browser.wait_for("!document.querySelector('dialog').open")
@@ -170,6 +173,23 @@ def test_narrow_screens_scroll_only_downwards(browser: Browser, address: str, sc
     browser.look()
 
 
+def test_a_worker_is_forgiven(browser: Browser, address: str, network: Network, raw: Callable[..., Raw]) -> None:
+    worker = raw(network["b1"].backend)
+    worker.become_worker("clumsy", "x")
+    for _ in range(8):
+        worker.send(b"", b"rubbish", b"")
+    logged_in(browser, address, "errors")
+    browser.wait_for("!!document.querySelector('button[aria-label=\"Forgive clumsy\"]')")
+    tab_to(browser, "Forgive clumsy")
+    browser.press("Enter")
+    browser.wait_for(f"{DIALOG}.includes('may connect again at once')")
+    browser.press("Enter")
+    browser.wait_for(f"{DIALOG}.includes('clumsy is forgiven')")
+    browser.press("Enter")
+    browser.wait_for("!document.querySelector('button[aria-label=\"Forgive clumsy\"]')")
+    assert browser.complaints == []
+
+
 def test_a_conflict_is_resolved_by_keyboard(browser: Browser, network: Network, tmp_path: Path) -> None:
     """The last one here: both brokers are started anew, one without the other, to have a key with two heads."""
     b1, b2 = network["b1"], network["b2"]
@@ -196,7 +216,7 @@ def test_a_conflict_is_resolved_by_keyboard(browser: Browser, network: Network, 
     browser.wait_for(f"{DIALOG}.includes('ends the conflict of its 2 heads')")
     browser.screenshot(tmp_path / "choose.png")
     browser.press("Enter")
-    browser.wait_for(f"{DIALOG}.includes('Accepted, seen by 2 of 2 brokers')", 15)
+    browser.wait_for(f"{DIALOG}.includes('accepted, seen by 2 of 2 brokers')", 15)
     browser.press("Enter")
     browser.wait_for("!document.querySelector('.conflict')")
     for member in (b1, b2):

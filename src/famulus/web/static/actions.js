@@ -2,7 +2,7 @@
 // of it. If somebody else was faster in between, nothing is done, and the difference is shown.
 
 import { h, table } from "./dom.js";
-import { open, sentence } from "./dialog.js";
+import { open, words } from "./dialog.js";
 
 // The answer that is shown now, while the brokers tell each other.
 let spreading = null;
@@ -18,10 +18,10 @@ export function act(account, { title, ...what }) {
 
 async function plan(account, dialog, what) {
   const told = (await account.post(what.path, body(what, { dry_run: true }))).plan;
-  const words = [told.note && h("p", {}, told.note), changes(told), warnings(told.warnings)];
-  if (!told.needed) dialog.tell(words);
-  else if (told.ignored.length) dialog.tell(words, h("p", { class: "complaint", role: "alert" }, `Brokers would ignore ${told.ignored.join(", ")}: nothing is sent.`));
-  else dialog.form(words, what.label, () => confirm(account, dialog, what, told), { danger: what.danger });
+  const shown = [told.note && h("p", {}, told.note), changes(told), warnings(told.warnings)];
+  if (!told.needed) dialog.tell(shown);
+  else if (told.ignored.length) dialog.tell(shown, h("p", { class: "complaint", role: "alert" }, `Brokers would ignore ${told.ignored.join(", ")}: nothing is sent.`));
+  else dialog.form(shown, what.label, () => confirm(account, dialog, what, told), { danger: what.danger });
 }
 
 async function confirm(account, dialog, what, told) {
@@ -44,7 +44,7 @@ function answer(dialog, done) {
   const line = h("p", { class: "answer", role: "status" });
   dialog.tell(line, warnings(done.warnings));
   // In a moment: a screen reader tells what changes in a region that is there already.
-  setTimeout(() => { line.textContent = sentence({ message: done.sentence }); }, 50);
+  setTimeout(() => { line.textContent = done.sentence; }, 50);
   spreading = done.brokers ? { dialog, line, done, seen: done.seen } : null;
 }
 
@@ -56,11 +56,11 @@ export function follow(status) {
   const seen = status.brokers.filter((broker) => broker.alive && broker.digest === status.config.digest).length;
   if (seen <= spreading.seen) return;
   spreading.seen = seen;
-  line.textContent = `Accepted, seen by ${seen} of ${done.brokers} brokers.`;
+  line.textContent = `accepted, seen by ${seen} of ${done.brokers} brokers`;
 }
 
 function refuse(dialog, error) {
-  dialog.tell(h("p", { class: "complaint", role: "alert" }, sentence(error)),
+  dialog.tell(h("p", { class: "complaint", role: "alert" }, words(error)),
     (error.moved ?? []).map((each) => [h("h3", {}, each.key), differences(each.difference, "As you saw it", "Now")]));
 }
 

@@ -46,7 +46,7 @@ class Dialog {
       try {
         await submit();
       } catch (error) {
-        this.complaint.textContent = sentence(error);
+        this.complaint.textContent = words(error);
       }
       busy = false;
       go.removeAttribute("aria-disabled");
@@ -64,7 +64,9 @@ class Dialog {
   }
 }
 
-export function sentence(error) {
-  const said = error instanceof TypeError ? "the broker does not answer" : error.message;
-  return `${said[0].toUpperCase()}${said.slice(1)}${/[.!?]$/.test(said) ? "" : "."}`;
+// In the broker's own words, which may begin with a name; without the code, which is for programs.
+const CODES = /^(not_allowed|conflict|bad_header|disabled|overload|too_large|no_service|unknown_request): /;
+
+export function words(error) {
+  return error instanceof TypeError ? "the broker does not answer" : error.message.replace(CODES, "");
 }
