@@ -72,7 +72,7 @@ def test_without_a_login_there_is_nothing_to_press(browser: Browser, address: st
     assert browser.run("document.querySelectorAll('main .button').length") == 0
 
 
-def test_a_wrong_password_is_said_and_the_right_one_can_be_typed(browser: Browser, address: str) -> None:
+def test_a_wrong_password_is_said_and_another_one_can_be_typed(browser: Browser, address: str, tmp_path: Path) -> None:
     opened(browser, address)
     browser.wait_for("document.querySelector('#account button')?.innerText === 'Log in'")
     tab_to(browser, "Log in")
@@ -83,6 +83,7 @@ def test_a_wrong_password_is_said_and_the_right_one_can_be_typed(browser: Browse
     browser.type("wrong")
     browser.press("Enter")
     browser.wait_for("document.querySelector('dialog [role=alert]').innerText === 'wrong name or password'")
+    browser.screenshot(tmp_path / "login.png")
     assert browser.run("[document.activeElement.id, document.activeElement.value]") == ["login-password", ""]
     assert browser.run("[...document.querySelectorAll('dialog input')].every((each) => each.labels.length === 1)")
     browser.press("Escape")
