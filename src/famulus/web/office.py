@@ -131,7 +131,11 @@ class Office:
             with suppress(RuntimeError):  # the herald has ended meanwhile
                 loop.call_soon_threadsafe(finish, result, failure)
 
-        threading.Thread(target=run, name="admin", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="admin", daemon=True).start()
+        except RuntimeError:  # the system gives us no more threads
+            turnstile.leave()
+            raise Busy from None
         return await future
 
 

@@ -361,6 +361,17 @@ def test_logins_in_a_row_have_to_keep_their_distance(stranger: Visitor, clock: C
     assert stranger.log_in().status_code == 200
 
 
+def test_a_machine_without_threads_is_busy(ann: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        codes = [ann.post("drain", {"identity": "b2"}).status_code for _ in range(2 * office.ACTIONS_AT_ONCE)]
+    assert set(codes) == {503}
+    assert ann.post("drain", {"identity": "b2"}).status_code == 200, "all places are free"
+
+
 def test_a_steward_that_is_gone_is_said_so(ann: Visitor, steward: StewardSocket, monkeypatch: Any) -> None:
     monkeypatch.setattr(office, "CONNECT_S", 0.2)
     monkeypatch.setattr(office, "ANSWER_S", 0.2)

@@ -44,7 +44,7 @@ function answer(dialog, done) {
   const line = h("p", { class: "answer", role: "status" });
   dialog.tell(line, warnings(done.warnings));
   // In a moment: a screen reader tells what changes in a region that is there already.
-  setTimeout(() => { line.textContent = done.sentence; }, 50);
+  setTimeout(() => { line.textContent ||= done.sentence; }, 50);
   spreading = done.brokers ? { dialog, line, done, seen: done.seen } : null;
 }
 
