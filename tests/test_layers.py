@@ -63,7 +63,7 @@ LAYERS = {
     # A user like any other, with a fleet of processes that the bench can start.
     "demo": Layer(frozenset({"admin", "bench", "client", "journal", "worker", "wire", "errors", "__init__"}), ANY),
     # The herald, a process of a broker like its others, with a web server in it.
-    "web": Layer(frozenset({"broker", "net", "core", "wire", "errors", "__init__"}), ANY),
+    "web": Layer(frozenset({"admin", "broker", "net", "core", "wire", "errors", "__init__"}), ANY),
     "pipeline": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
     "spark": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
     # Names that users import; each is fetched from its home when it is first asked for.

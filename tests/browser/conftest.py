@@ -42,6 +42,8 @@ class Browser:
         self._session = ""
         #: What the page complained about: uncaught errors, broken policies.
         self.complaints: list[str] = []
+        #: How often the browser dropped all its connections, since the machine got or lost an interface.
+        self.network_changes = 0
         #: Every address that the page asked for.
         self.requests: list[str] = []
         target = self._tell("Target.createTarget", url="about:blank")["targetId"]
@@ -73,10 +75,11 @@ class Browser:
         return value
 
     def press(self, key: str) -> None:
-        for kind in ("keyDown", "keyUp"):
-            self._tell(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9}.get(key, 13)
-            )
+        """As a person would: what a key does by itself, such as to press a button, it does here as well."""
+        code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
+        text = {"text": "\r"} if key == "Enter" else {}
+        self._tell("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=code, **text)
+        self._tell("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
 
     def type(self, text: str) -> None:
         self._tell("Input.insertText", text=text)
@@ -125,7 +128,10 @@ class Browser:
         if heard.get("method") == "Runtime.exceptionThrown":
             self.complaints.append(str(parameters["exceptionDetails"]))
         elif heard.get("method") == "Log.entryAdded" and parameters["entry"]["level"] == "error":
-            self.complaints.append(parameters["entry"]["text"])
+            if "ERR_NETWORK_CHANGED" in parameters["entry"]["text"]:
+                self.network_changes += 1
+            else:
+                self.complaints.append(parameters["entry"]["text"])
         elif heard.get("method") == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
 

@@ -177,12 +177,12 @@ class Network:
             self._contexts[machine] = self.lan.context(machine)
         return self._contexts[machine]
 
-    def found(self, identity: str = "b1") -> Member:
+    def found(self, identity: str = "b1", *flags: str) -> Member:
         member = self.members[identity] = Member(self, identity)
         place = ("--host", member.machine.host, *port_flags(member.ports))
         env = {"FAMULUS_ADMIN_PASSWORD": PASSWORD}
         famulus("init", str(member.path), "--identity", identity, *place, env=env)
-        return member.start()
+        return member.start(*flags)
 
     def join(
         self, identity: str, at: str = "b1", secret: Path | None = None, family: str = "main", wait: bool = True

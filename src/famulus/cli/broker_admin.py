@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from famulus.cli.admin_desk import Desk, Wait, add_command, new_group
 from famulus.cli.admin_edits import send, tell_unchanged
 from famulus.errors import FamulusError, SettingsError
-
-if TYPE_CHECKING:
-    from famulus.admin.answers import Shown
 
 app = new_group("Enable, disable, drain or forget a broker of the network; trust the key of a new one.")
 
@@ -54,16 +51,12 @@ def forget(
 
     Example: famulus broker-admin forget b2
     """
-    from famulus.admin import drafts
+    from famulus.admin import wishes
 
     shown = desk.administration.show("broker")
-    facts = shown.brokers.get(identity)
-    if facts is not None and facts.alive and not force:
+    if wishes.is_alive(shown, identity) and not force:
         raise FamulusError(f"{identity} is alive: stop it first, or give --force")
-    keys = [key for key in (f"broker/{identity}", f"broker_state/{identity}") if _is_there(shown, key)]
-    if not keys:
-        raise _unknown(shown, identity)
-    send(desk, [drafts.delete(shown, key) for key in keys], wait)
+    send(desk, wishes.forget(shown, identity), wait)
 
 
 def trust(
@@ -109,29 +102,12 @@ def _check_key(key: str) -> None:
 
 
 def _set_state(desk: Desk, identity: str, state: str, force: bool, wait: float | None) -> None:
-    from famulus.admin import drafts
+    from famulus.admin import wishes
 
-    key = f"broker_state/{identity}"
-    shown = desk.administration.show("broker")
-    if not force and not _is_there(shown, f"broker/{identity}"):
-        raise _unknown(shown, identity)
-    present = shown.keys.get(key)
-    value = drafts.value_of(present)
-    # Other fields may come from a newer version.
-    wished = {**value, "state": state} if isinstance(value, dict) else {"state": state}
-    if value == wished and present is not None and not present.is_in_conflict:
+    wanted = wishes.state(desk.administration.show("broker"), identity, state, force=force)
+    if not wanted:
         return tell_unchanged(desk, f"{identity} is {state} already")
-    return send(desk, [drafts.put(shown, key, wished)], wait)
-
-
-def _is_there(shown: Shown, key: str) -> bool:
-    view = shown.keys.get(key)
-    return view is not None and (view.is_set or view.is_in_conflict)
-
-
-def _unknown(shown: Shown, identity: str) -> FamulusError:
-    known = [key.partition("/")[2] for key in shown.keys if key.startswith("broker/") and _is_there(shown, key)]
-    return FamulusError(f"there is no broker {identity!r}, but {', '.join(sorted(known)) or 'none'}")
+    return send(desk, wanted, wait)
 
 
 for _command in (enable, disable, drain, forget, trust, distrust):

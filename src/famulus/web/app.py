@@ -15,10 +15,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from famulus.core.status.board import Board
+from famulus.web.admin import Admin
 from famulus.web.desk import Desk
 from famulus.web.events import Events
 from famulus.web.guard import Guard
 from famulus.web.metrics import Metrics
+from famulus.web.office import Office
 from famulus.web.statics import Statics
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -28,7 +30,8 @@ SPARKS_MAX = 200
 NO_STORE = {"cache-control": "no-store"}
 
 
-def make_app(desk: Desk, host: str) -> ASGIApp:
+def make_app(desk: Desk, host: str, admins_at: str = "", clock: Callable[[], int] = monotonic_ns) -> ASGIApp:
+    """`admins_at`: where the steward hears admins."""
     api, statics, metrics = _Api(desk), Statics(), Metrics(desk.board)
 
     async def show_metrics(_: Request) -> Response:
@@ -50,6 +53,7 @@ def make_app(desk: Desk, host: str) -> ASGIApp:
         Route("/api/v1/errors", api.errors),
         Route("/api/v1/history", api.history),
         Route("/api/v1/events", Events(desk)),
+        *Admin(Office(desk.board, admins_at, clock)).routes(),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={404: _nothing_there, 500: _failed}), host)
 

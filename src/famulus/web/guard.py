@@ -1,10 +1,11 @@
-"""Who may ask what: only reading, and under a name that is ours. Every answer says what a browser may do with it."""
+"""Who may ask what: reading, under a name that is ours; more is for admins. Every answer says what a browser may do."""
 
 from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from famulus.broker.settings import is_loopback
+from famulus.web.admission import LOCAL_NAMES, name_of
 
 #: Nothing from elsewhere, no script or style in a page itself, in nobody's frame.
 CONTENT_POLICY = (
@@ -21,8 +22,8 @@ HEADERS = (
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
 TARGET_BYTES_MAX = 2048
-#: By which a browser may reach a port of loopback.
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+#: Where something can be changed, by those who are logged in.
+ADMIN_PATH = b"/api/v1/admin/"
 
 
 class Guard:
@@ -51,8 +52,8 @@ class Guard:
         await send_guarded({"type": "http.response.body", "body": sentence.encode() + b"\n"})
 
     def _complaint(self, scope: Scope) -> tuple[int, str] | None:
-        if scope["method"] not in ("GET", "HEAD"):
-            return 405, "this port can only be read"
+        if scope["method"] not in ("GET", "HEAD") and not _for_admins(scope):
+            return 405, "this can only be read"
         if len(scope["raw_path"]) + len(scope["query_string"]) > TARGET_BYTES_MAX:
             return 414, "this address is too long"
         if self._names is not None and _host(scope) not in self._names:
@@ -60,12 +61,11 @@ class Guard:
         return None
 
 
+def _for_admins(scope: Scope) -> bool:
+    return bool(scope["method"] == "POST" and scope["raw_path"].startswith(ADMIN_PATH))
+
+
 def _host(scope: Scope) -> str:
     """The name in the Host header, without the port."""
     given = [value for name, value in scope["headers"] if name == b"host"]
-    if len(given) != 1:
-        return ""
-    name = str(given[0], "latin-1").lower()
-    if name.startswith("["):
-        return name.partition("]")[0] + "]"
-    return name.partition(":")[0]
+    return name_of(str(given[0], "latin-1")) if len(given) == 1 else ""

@@ -1,4 +1,4 @@
-"""The herald's process: snapshots in, HTTP out. Nobody waits for it, and it asks nobody anything."""
+"""The herald's process: snapshots in, HTTP out. Nobody waits for it, and it asks nobody but the steward, for admins."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Herald:
         self._desk = Desk(self._board)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                make_app(self._desk, settings.http_host),
+                make_app(self._desk, settings.http_host, f"ipc://{ipc}/admins" if settings.folder else ""),
                 loop="asyncio",
                 http="h11",
                 ws="none",

@@ -14,18 +14,24 @@ from famulus.web.app import make_app
 from famulus.web.desk import Desk
 from famulus.wire import status
 
+HERE = "127.0.0.1"
+
 
 class Port:
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, admins_at: str = "", clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.board = Board()
         self.desk = Desk(self.board)
-        self.app = make_app(self.desk, host)
+        self.app = make_app(self.desk, host, admins_at, clock)
 
-    def ask(self, method: str, address: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    def ask(
+        self, method: str, address: str, headers: dict[str, str] | None = None, content: bytes = b"", client: str = HERE
+    ) -> httpx.Response:
+        """`client`: the address that it seems to come from."""
+
         async def answer() -> httpx.Response:
-            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7104") as client:
-                return await client.request(method, address, headers=headers)
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(client, 1234))
+            async with httpx.AsyncClient(transport=transport, base_url=f"http://{HERE}:7104") as asking:
+                return await asking.request(method, address, headers=headers, content=content)
 
         return asyncio.run(answer())
 

@@ -57,8 +57,13 @@ def test_every_address_answers_before_anybody_said_anything(port: Port, address:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-def test_nothing_can_be_changed(port: Port, method: str) -> None:
-    assert port.ask(method, "/api/v1/status").status_code == 405
+def test_nothing_can_be_changed_but_by_admins(port: Port, method: str) -> None:
+    for address in (*ADDRESSES, "/api/v1/events", "/api/v1/admin", "/api/v1/administer"):
+        answer = port.ask(method, address)
+        assert (answer.status_code, answer.text) == (405, "this can only be read\n")
+    told = port.ask(method, "/api/v1/admin/login")
+    assert told.status_code == (403 if method == "POST" else 405)
+    assert (told.text == "this can only be read\n") == (method != "POST")
 
 
 @pytest.mark.parametrize(

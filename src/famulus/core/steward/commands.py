@@ -28,6 +28,8 @@ from famulus.wire import headers, limits, reasons
 
 #: Signing and checking so many takes less than a second, in which a steward does nothing else.
 DRAFTS_MAX: Final = 1000
+#: What somebody hears whose name or password we do not know; which of the two is nobody's business.
+WRONG_PASSWORD: Final = "wrong name or password"
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -140,7 +142,7 @@ class Commands:
         ]
         if not families:
             self._failures.failed(name, self._now_ns)
-            raise _Refused(reasons.NOT_ALLOWED, "wrong name or password")
+            raise _Refused(reasons.NOT_ALLOWED, WRONG_PASSWORD)
         self._failures.succeeded(name)
         return families
 

@@ -1,5 +1,7 @@
 // The frame around the pages: which one is shown, who the broker is, and whether it is there at all.
 
+import { Account } from "./account.js";
+import { follow } from "./actions.js";
 import { h, link, morph } from "./dom.js";
 import { age, clock } from "./format.js";
 import { Live } from "./live.js";
@@ -52,7 +54,10 @@ function render() {
   morph(place("nav"), h("nav", {}, h("ul", {}, PAGES.map((each) =>
     h("li", {}, h("a", { href: `#${each.path}`, "aria-current": each.path === here.path ? "page" : null }, each.label, badge(each, status)))))));
   morph(place("alerts"), h("div", {}, troubles(live).map(([kind, ...what]) => h("p", { class: `alert ${kind}` }, what.map((each) => [each, " "])))));
+  morph(place("account"), account.view());
   if (!status) return;
+  account.follow(status, live.lost);
+  follow(status);
   const state = live.lost ? "gone" : status.state;
   document.title = `${live.lost || !status.ready ? "✕ " : ""}${here.name || here.label} · ${status.identity} · Famulus`;
   morph(place("who"), h("p", {}, h("strong", {}, status.identity), h("span", { class: "muted" }, status.family), h("span", { class: `state ${state}` }, state)));
@@ -60,7 +65,7 @@ function render() {
     h("span", {}, `clients ${status.frontend}`), h("span", {}, `workers ${status.backend}`), h("span", {}, `heard at ${clock(status.at_ms)}`)));
   const key = `${here.path}/${here.name}`;
   if (!memory.has(key)) memory.set(key, {});
-  const context = { live, status, name: here.name, memory: memory.get(key), render };
+  const context = { live, status, account, name: here.name, memory: memory.get(key), render };
   morph(place("main"), h("main", {}, (here.name ? here.one : here.page)(context)));
   drawLinks();
 }
@@ -87,4 +92,5 @@ function soon() {
   setTimeout(() => { waiting = false; render(); }, 0);
 }
 const live = new Live(soon);
+const account = new Account(soon, (said) => { place("notice").textContent = said; });
 render();

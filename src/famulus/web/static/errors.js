@@ -1,5 +1,6 @@
 // What went wrong: workers that broke the protocol, processes that died, and every counter.
 
+import { act } from "./actions.js";
 import { h, panel, table } from "./dom.js";
 import { age, count } from "./format.js";
 
@@ -12,12 +13,18 @@ const MEANINGS = {
 };
 const BAD = new Set(["unknown", "faults", "ignored", "workers_lost", "attempts_again"]);
 
-export function errors({ status }) {
+function forgive(account, identity) {
+  const onclick = () => act(account, { title: `Forgive ${identity}`, path: "errors/clear", wish: { identity }, label: "Forgive it" });
+  return h("button", { type: "button", class: "button small", "aria-label": `Forgive ${identity}`, onclick }, "Forgive");
+}
+
+export function errors({ status, account }) {
   return [
     h("h1", {}, "Errors"),
-    panel("Workers that broke the protocol", "they are ignored for a while; famulus errors clear forgives them", table("Workers that broke the protocol", [
+    panel("Workers that broke the protocol", account.admin ? "they are ignored for a while, unless they are forgiven" : "they are ignored for a while; an admin can forgive them", table("Workers that broke the protocol", [
       { label: "Worker", cell: (row) => row.identity }, { label: "Faults", num: true, cell: (row) => count(row.faults) },
       { label: "Ignored for", num: true, cell: (row) => (row.ignored_s ? `${age(row.ignored_s)} more` : "no longer") },
+      ...(account.admin ? [{ label: "Actions", cell: (row) => forgive(account, row.identity) }] : []),
     ], status.errors, { empty: "None. All workers speak as they should." })),
     panel("Processes of the broker", "", table("Processes", [
       { label: "Process", cell: (row) => row.name }, { label: "State", cell: (row) => h("span", { class: `state small ${row.state}` }, row.state) },

@@ -1,0 +1,258 @@
+"""What an admin can do from a page: the body of a request to what a broker says to it. Knows no HTTP and no sockets.
+
+Each action can be asked for with `dry_run` first. The answer is a `Plan`: what would change, and the heads that it
+would replace. Asked for again with these heads, it is refused if somebody else was faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Protocol, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from famulus.admin import drafts, wishes
+from famulus.admin.administration import Administration
+from famulus.admin.answers import Accepted, Key, Shown, is_secret
+from famulus.admin.difference import difference
+from famulus.admin.secret import Secret
+from famulus.core.config.draft import Change, Draft
+from famulus.core.config.edit import KEY_CHARS_MAX
+from famulus.core.config.effective import Notice
+from famulus.errors import FamulusError, SettingsError
+from famulus.wire import limits
+
+_Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+_Key = Annotated[str, Meta(min_length=1, max_length=KEY_CHARS_MAX)]
+#: By key: the heads that were seen; without them, those of now.
+_Heads = dict[str, tuple[str, ...]]
+
+
+class LoginBody(Struct, frozen=True, forbid_unknown_fields=True):
+    name: _Name
+    password: Secret
+
+
+class PlannedChange(Struct, frozen=True, omit_defaults=True):
+    key: str
+    op: str
+    difference: tuple[Change, ...]
+    #: How many heads it brings together, if there are several.
+    ends_conflict_of: int = 0
+
+
+class Plan(Struct, frozen=True):
+    """What would be done."""
+
+    #: False if it is so already.
+    needed: bool
+    changes: tuple[PlannedChange, ...]
+    heads: _Heads
+    warnings: tuple[Notice, ...] = ()
+    #: Keys that brokers would ignore, so that nothing can be sent.
+    ignored: tuple[str, ...] = ()
+    #: For people: what this means beyond the keys.
+    note: str = ""
+
+
+class Done(Struct, frozen=True):
+    """What became of it."""
+
+    sentence: str
+    edits: tuple[str, ...] = ()
+    version: int = 0
+    seen: int = 0
+    brokers: int = 0
+    warnings: tuple[Notice, ...] = ()
+
+
+class Action(Protocol):
+    """Read from a body, and done by whoever the admin is."""
+
+    def run(self, administration: Administration) -> Plan | Done: ...
+
+
+# -- brokers ------------------------------------------------------------------------------------------------------
+
+
+class _BrokerState(Struct, frozen=True, forbid_unknown_fields=True):
+    identity: _Name
+    heads: _Heads | None = None
+    dry_run: bool = False
+
+    def _run(self, administration: Administration, state: str, note: str) -> Plan | Done:
+        shown = administration.show("broker")
+        wanted = wishes.state(shown, self.identity, state)
+        return _sent(administration, shown, wanted, self.heads, self.dry_run, note.format(self.identity))
+
+
+class Enable(_BrokerState, frozen=True):
+    def run(self, administration: Administration) -> Plan | Done:
+        return self._run(administration, "active", "{} will serve: it takes tasks and workers.")
+
+
+class Disable(_BrokerState, frozen=True):
+    def run(self, administration: Administration) -> Plan | Done:
+        note = "{} will take no tasks and no workers. It still hears admins, so that it can be enabled."
+        return self._run(administration, "disabled", note)
+
+
+class Drain(_BrokerState, frozen=True):
+    def run(self, administration: Administration) -> Plan | Done:
+        return self._run(administration, "draining", "{} will take no new tasks, and finish those that it has.")
+
+
+class Forget(Struct, frozen=True, forbid_unknown_fields=True):
+    identity: _Name
+    heads: _Heads | None = None
+    dry_run: bool = False
+
+    def run(self, administration: Administration) -> Plan | Done:
+        shown = administration.show("broker")
+        if wishes.is_alive(shown, self.identity):
+            raise FamulusError(f"{self.identity} is alive: stop it first")
+        note = (
+            f"The others will not know {self.identity} any more, and its key is revoked: it cannot come back with it."
+        )
+        wanted = wishes.forget(shown, self.identity)
+        return _sent(administration, shown, wanted, self.heads, self.dry_run, note)
+
+
+# -- the config ---------------------------------------------------------------------------------------------------
+
+
+class SetKey(Struct, frozen=True, forbid_unknown_fields=True):
+    key: _Key
+    value: Any
+    heads: _Heads | None = None
+    dry_run: bool = False
+
+    def run(self, administration: Administration) -> Plan | Done:
+        _refuse_secrets(self.key)
+        shown = administration.show(self.key)
+        present = shown.keys.get(self.key)
+        wanted = [drafts.put(shown, self.key, self.value)]
+        moved = self.heads is not None and sorted(self.heads.get(self.key, ())) != list(wanted[0].parents)
+        in_conflict = present is not None and present.is_in_conflict
+        if not moved and not in_conflict and not difference(drafts.value_of(present), self.value):
+            wanted = []
+        return _sent(administration, shown, wanted, self.heads, self.dry_run)
+
+
+class UnsetKey(Struct, frozen=True, forbid_unknown_fields=True):
+    key: _Key
+    heads: _Heads | None = None
+    dry_run: bool = False
+
+    def run(self, administration: Administration) -> Plan | Done:
+        _refuse_secrets(self.key)
+        shown = administration.show(self.key)
+        note = "Its history stays: famulus config rollback brings it back."
+        return _sent(administration, shown, [drafts.delete(shown, self.key)], self.heads, self.dry_run, note)
+
+
+class Resolve(Struct, frozen=True, forbid_unknown_fields=True):
+    """One of the heads shall hold, or another value."""
+
+    key: _Key
+    choose: str = ""
+    value: Any | UnsetType = UNSET
+    heads: _Heads | None = None
+    dry_run: bool = False
+
+    def run(self, administration: Administration) -> Plan | Done:
+        if bool(self.choose) == (self.value is not UNSET):
+            raise SettingsError("say which head shall hold (choose), or which value")
+        shown = administration.show(self.key)
+        if self.choose:
+            history = administration.history(self.key)
+            # If the conflict is another one by now, the broker says so, and what has changed.
+            wanted = (drafts.resolve if self.heads is None else drafts.rollback)(history, self.choose)
+        else:
+            _refuse_secrets(self.key)
+            wanted = drafts.put(shown, self.key, self.value)
+        if self.heads is None and len(wanted.parents) < 2:
+            raise FamulusError(f"{self.key} is in no conflict")
+        return _sent(administration, shown, [wanted], self.heads, self.dry_run)
+
+
+# -- workers that are ignored -------------------------------------------------------------------------------------
+
+
+class ClearErrors(Struct, frozen=True, forbid_unknown_fields=True):
+    identity: _Name
+    dry_run: bool = False
+
+    def run(self, administration: Administration) -> Plan | Done:
+        found = [each for each in administration.errors().workers if each.identity == self.identity]
+        if not found:
+            raise FamulusError(f"{self.identity} is not ignored here")
+        lists = sorted({each.by for each in found if each.by})
+        if self.dry_run:
+            note = f"The faults of {self.identity} are forgotten: it may connect again at once."
+            note += f" It is taken off the list of {' and '.join(lists)}." if lists else ""
+            return Plan(True, (), {}, note=note)
+        administration.clear_errors(self.identity)
+        return Done(f"{self.identity} is forgiven")
+
+
+# -- what they share ----------------------------------------------------------------------------------------------
+
+
+def _sent(
+    administration: Administration,
+    shown: Shown,
+    wanted: Sequence[Draft],
+    heads: _Heads | None,
+    dry_run: bool,
+    note: str = "",
+) -> Plan | Done:
+    """The plan, or the broker's word that it is done. Both times the broker says whether it may be."""
+    if not wanted:
+        return Plan(False, (), {}, note="It is so already.") if dry_run else Done("it is so already; nothing was sent")
+    if heads is not None:
+        wanted = [Draft(each.key, each.op, each.value, heads.get(each.key, ())) for each in wanted]
+    ignored = tuple(each.key for each in wanted if drafts.doubts(each).ignored)
+    if ignored and not dry_run:
+        raise SettingsError(f"nothing was sent, since brokers would ignore {', '.join(ignored)}")
+    accepted = administration.edit(wanted, dry_run=dry_run)
+    if not dry_run:
+        return _done(accepted)
+    changes = tuple(_planned(each, shown.keys.get(each.key)) for each in wanted)
+    return Plan(True, changes, {each.key: each.parents for each in wanted}, accepted.warnings, ignored, note)
+
+
+def _planned(draft: Draft, present: Key | None) -> PlannedChange:
+    seen = drafts.value_of(present)
+    wished = draft.value if draft.op == "PUT" else UNSET
+    heads = len(draft.parents)
+    return PlannedChange(draft.key, draft.op, difference(seen, wished), heads if heads > 1 else 0)
+
+
+def _done(accepted: Accepted) -> Done:
+    sentence = f"accepted, seen by {accepted.seen} of {accepted.brokers} brokers"
+    return Done(sentence, accepted.edits, accepted.version, accepted.seen, accepted.brokers, accepted.warnings)
+
+
+def _refuse_secrets(key: str) -> None:
+    if is_secret(key):
+        raise SettingsError("admins and their passwords are changed by: famulus admins")
+
+
+# -- bodies -------------------------------------------------------------------------------------------------------
+
+_Body = TypeVar("_Body", bound=Struct)
+
+
+def read(kind: type[_Body], body: bytes) -> _Body:
+    try:
+        return msgspec.json.decode(body, type=kind, dec_hook=_secret)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the body cannot be understood: {str(error)[:200]}") from None
+
+
+def _secret(kind: type, value: object) -> object:
+    if kind is Secret and isinstance(value, str) and value:
+        return Secret(value)
+    raise ValueError("expected a text that is not empty")

@@ -1,0 +1,203 @@
+"""The addresses under /api/v1/admin: what a logged-in admin sees and does. All of it is in docs/http.md."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from famulus.admin.refusals import HeadsMoved, NoBroker, NotAllowed
+from famulus.errors import FamulusError
+from famulus.web import actions, admission
+from famulus.web.office import Busy, Office, SessionOver, words_of
+from famulus.web.sessions import IDLE_NS, LIFETIME_NS, Session
+
+TOKEN_HEADER = "x-famulus-token"
+#: A value of the config has at most 64 KiB, and may be escaped.
+BODY_BYTES_MAX = 512 * 1024
+BODY_S = 10.0
+NO_STORE = {"cache-control": "no-store"}
+
+ACTIONS: dict[str, type[Any]] = {
+    "enable": actions.Enable,
+    "disable": actions.Disable,
+    "drain": actions.Drain,
+    "forget": actions.Forget,
+    "set": actions.SetKey,
+    "unset": actions.UnsetKey,
+    "resolve": actions.Resolve,
+    "errors/clear": actions.ClearErrors,
+}
+
+_Answer = Callable[[Request], Awaitable[Response]]
+
+
+class _Refusal(Exception):
+    def __init__(self, code: int, sentence: str, **more: object) -> None:
+        self.code = code
+        self.content = {"error": sentence, **more}
+
+
+class Admin:
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    def routes(self) -> list[Route]:
+        root = "/api/v1/admin"
+        doing = [Route(f"{root}/{name}", _told(self._doing(kind)), methods=["POST"]) for name, kind in ACTIONS.items()]
+        return [
+            Route(f"{root}/session", _told(self.session), methods=["GET"]),
+            Route(f"{root}/config", _told(self.config), methods=["GET"]),
+            Route(f"{root}/login", _told(self.login), methods=["POST"]),
+            Route(f"{root}/logout", _told(self.logout), methods=["POST"]),
+            *doing,
+        ]
+
+    # -- who ----------------------------------------------------------------------------------------------------
+
+    async def session(self, request: Request) -> Response:
+        """Whether one can log in here, and who is. Never an error: pages ask this first of all."""
+        complaint = admission.complaint(_asked(request))
+        why = complaint[1] if complaint is not None else self._office.closed_because()
+        if why:
+            return _json({"offered": False, "why": why, "admin": None})
+        session = self._find(request, used=False)
+        if session is None:
+            return _json({"offered": True, "why": "", "admin": None})
+        return _json({"offered": True, "why": "", "admin": session.admin, "left_s": self._office.left_s(session)})
+
+    async def login(self, request: Request) -> Response:
+        _admit(request)
+        if why := self._office.closed_because():
+            raise _Refusal(409, why)
+        wish = actions.read(actions.LoginBody, await _body(request))
+        session = await self._office.log_in(wish.name, wish.password, _cookie(request))
+        left_s = self._office.left_s(session)
+        answer = _json({"admin": session.admin, "token": session.token, "left_s": left_s, **TIMES})
+        answer.set_cookie(_cookie_name(request), session.id, httponly=True, samesite="strict", path="/")
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        _admit(request)
+        self._office.log_out(self._known(request))
+        answer = _json({"admin": None})
+        answer.delete_cookie(_cookie_name(request), httponly=True, samesite="strict", path="/")
+        return answer
+
+    # -- what ---------------------------------------------------------------------------------------------------
+
+    async def config(self, request: Request) -> Response:
+        """Every key with its heads, as the steward shows it to admins."""
+        _admit(request)
+        session = self._known(request, used=False)
+        prefix = request.query_params.get("prefix", "")
+        return _json(await self._office.do(session, lambda administration: administration.show(prefix)))
+
+    def _doing(self, kind: type[Struct]) -> _Answer:
+        async def do(request: Request) -> Response:
+            _admit(request)
+            session = self._known(request)
+            action: Any = actions.read(kind, await _body(request))
+            done: actions.Plan | actions.Done = await self._office.do(session, action.run)
+            return _json({"left_s": self._office.left_s(session), **_facts(done)})
+
+        return do
+
+    def _known(self, request: Request, *, used: bool = True) -> Session:
+        """The session, by both of its secrets."""
+        if not request.headers.get(TOKEN_HEADER):
+            raise _Refusal(403, "the token of the session is missing")
+        session = self._find(request, used=used)
+        if session is None:
+            raise _Refusal(401, "you are not logged in, or not any more")
+        return session
+
+    def _find(self, request: Request, *, used: bool) -> Session | None:
+        return self._office.find(_cookie(request), request.headers.get(TOKEN_HEADER, ""), used=used)
+
+
+TIMES = {"idle_s": IDLE_NS // 10**9, "lifetime_s": LIFETIME_NS // 10**9}
+
+
+def _told(answer: _Answer) -> _Answer:
+    """Refusals become answers, each with its status and one sentence."""
+
+    async def tell(request: Request) -> Response:
+        try:
+            return await answer(request)
+        except _Refusal as refusal:
+            return _json(refusal.content, refusal.code)
+        except HeadsMoved as error:
+            return _json({"error": error.reason, "moved": error.moved}, 409)
+        except SessionOver as error:
+            return _json({"error": str(error)}, 401)
+        except NotAllowed as error:
+            return _json({"error": error.reason}, 403)
+        except NoBroker as error:
+            return _json({"error": words_of(error)}, 503)
+        except Busy:
+            return _json({"error": "too many at once; try again in a moment"}, 503, {"retry-after": "1"})
+        except FamulusError as error:
+            return _json({"error": str(error)}, 400)
+
+    return tell
+
+
+def _admit(request: Request) -> None:
+    complaint = admission.complaint(_asked(request))
+    if complaint is not None:
+        raise _Refusal(*complaint)
+
+
+def _asked(request: Request) -> admission.Asked:
+    headers = request.headers
+    return admission.Asked(
+        method=request.method,
+        server=str((request.scope.get("server") or ("",))[0]),
+        client=str((request.scope.get("client") or ("",))[0]),
+        host=headers.get("host", ""),
+        origin=headers.get("origin", ""),
+        fetch_site=headers.get("sec-fetch-site", ""),
+        content_type=headers.get("content-type", ""),
+    )
+
+
+def _cookie_name(request: Request) -> str:
+    """Of each port its own, since cookies do not tell ports apart: a machine may have several brokers."""
+    return f"famulus-{admission.port_of(request.headers.get('host', ''))}"
+
+
+def _cookie(request: Request) -> str:
+    return request.cookies.get(_cookie_name(request), "")
+
+
+async def _body(request: Request) -> bytes:
+    """All of it, if it is neither too long nor too slow."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > BODY_BYTES_MAX:
+                    raise _Refusal(413, f"a body has at most {BODY_BYTES_MAX} bytes")
+    except TimeoutError:
+        raise _Refusal(408, "the body did not come") from None
+    except ClientDisconnect:
+        raise _Refusal(400, "the body did not come") from None
+    return bytes(body)
+
+
+def _facts(done: actions.Plan | actions.Done) -> dict[str, Any]:
+    name = "plan" if isinstance(done, actions.Plan) else "done"
+    return {name: done}
+
+
+def _json(content: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
+    data = msgspec.json.encode(content)
+    return Response(data, code, headers={**NO_STORE, **(headers or {})}, media_type="application/json")

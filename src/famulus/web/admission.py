@@ -1,0 +1,75 @@
+"""Decides whether a request about admins is heard at all: by which way it came, and from which page. Pure.
+
+Cookies do not tell ports apart, and "same site" does not either: a page of another port of this machine counts as ours
+there. So it must be the same origin, to the letter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+
+#: By which a browser may reach a port of loopback.
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+NOT_LOOPBACK = (
+    "a password would be readable on its way: log in on the broker's own machine, at 127.0.0.1, "
+    "or through a tunnel (ssh -L 7104:127.0.0.1:7104)"
+)
+OTHER_NAME = "admins are heard only under the names localhost, 127.0.0.1 and [::1]"
+OTHER_ORIGIN = "this did not come from a page of this port"
+NOT_JSON = "the body has to be JSON, and the content type has to say so"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is known of a request before its body is read. Headers that are missing are empty."""
+
+    method: str
+    #: The addresses at both ends of the connection.
+    server: str
+    client: str
+    host: str
+    origin: str
+    fetch_site: str
+    content_type: str
+
+
+def complaint(asked: Asked) -> tuple[int, str] | None:
+    """The status and the sentence, or None if it may go on."""
+    if not (is_loopback_address(asked.server) and is_loopback_address(asked.client)):
+        return 403, NOT_LOOPBACK
+    if name_of(asked.host) not in LOCAL_NAMES | {asked.server, f"[{asked.server}]"}:
+        return 421, OTHER_NAME
+    if asked.method in ("GET", "HEAD"):
+        # Typed by a person, or asked by our own page; others would not get to read the answer, but need not try.
+        return None if asked.fetch_site in ("", "same-origin", "none") else (403, OTHER_ORIGIN)
+    if asked.origin.lower() != f"http://{asked.host.lower()}" or asked.fetch_site not in ("", "same-origin"):
+        return 403, OTHER_ORIGIN
+    if asked.content_type.partition(";")[0].strip().lower() != "application/json":
+        return 415, NOT_JSON
+    return None
+
+
+def name_of(host: str) -> str:
+    """The name in a Host header, without the port."""
+    name = host.lower()
+    if name.startswith("["):
+        return name.partition("]")[0] + "]"
+    return name.partition(":")[0]
+
+
+def port_of(host: str) -> str:
+    """The port in a Host header, as the browser sees it; a tunnel may begin at another one than ours."""
+    _, _, port = host.rpartition("]")[2].rpartition(":")
+    return port if port.isascii() and port.isdigit() else "80"
+
+
+def is_loopback_address(address: str) -> bool:
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    return found.is_loopback

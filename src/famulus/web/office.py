@@ -1,0 +1,150 @@
+"""Where admins are heard over HTTP: who is logged in, and the steward who is asked. Never in the way of the event loop.
+
+The herald knows no hashes. Each request goes to the steward with the name and the password of the admin, as the command
+line's do, over a socket inside the broker; the steward checks them anew each time, and takes its time on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from time import monotonic_ns
+from typing import TypeVar
+
+from famulus.admin.administration import Administration
+from famulus.admin.connection import AdminConnection
+from famulus.admin.refusals import NoBroker, NotAllowed
+from famulus.admin.secret import Secret
+from famulus.core.clock import NS_PER_S
+from famulus.core.status.board import Board
+from famulus.core.steward.commands import WRONG_PASSWORD
+from famulus.web.sessions import Session, Sessions
+from famulus.web.turnstile import Turnstile
+
+log = logging.getLogger("famulus.broker")
+
+CONNECT_S = 3.0
+ANSWER_S = 20.0
+#: Each keeps the steward busy for some 60 ms; whoever floods us with names must leave it most of its time.
+LOGINS_AT_ONCE = 2
+LOGINS_IN_A_ROW = 5
+LOGIN_DISTANCE_NS = 1 * NS_PER_S
+ACTIONS_AT_ONCE = 4
+
+_Result = TypeVar("_Result")
+
+
+class Busy(Exception):
+    """Too many at once: come back in a moment."""
+
+
+class SessionOver(Exception):
+    """The name and the password that it was opened with are not valid any more."""
+
+
+class Office:
+    def __init__(self, board: Board, admins_at: str, clock: Callable[[], int] = monotonic_ns) -> None:
+        """`admins_at`: the steward's socket for admins; empty if there is none."""
+        self._board = board
+        self._admins_at = admins_at
+        self._clock = clock
+        self.sessions = Sessions(partial(secrets.token_urlsafe, 32))
+        self._logins = Turnstile(LOGINS_AT_ONCE, in_a_row=LOGINS_IN_A_ROW, distance_ns=LOGIN_DISTANCE_NS)
+        self._actions = Turnstile(ACTIONS_AT_ONCE)
+
+    def closed_because(self) -> str:
+        """Why nobody can log in; empty if admins are heard."""
+        supervisor = self._board.supervisor
+        if supervisor is None:
+            return "the broker has not said yet whether it belongs to a network"
+        if not supervisor.network or not self._admins_at:
+            return "this broker stands alone: only a network has admins (famulus init makes one)"
+        return ""
+
+    async def log_in(self, name: str, password: Secret, instead_of: str) -> Session:
+        """A NotAllowed with the steward's own words, if it does not know them."""
+        if not self._logins.enter(self._clock()):
+            raise Busy
+        await self._in_thread(self._logins, lambda: self._ask(name, password, _knock))
+        log.info("admin %r logged in at the HTTP port", name)
+        return self.sessions.open(name, password, self._clock(), instead_of)
+
+    def find(self, session_id: str, token: str, *, used: bool) -> Session | None:
+        return self.sessions.find(session_id, token, self._clock(), used=used)
+
+    def left_s(self, session: Session) -> int:
+        return max(0, session.left_ns(self._clock()) // NS_PER_S)
+
+    def log_out(self, session: Session) -> None:
+        self.sessions.end(session.id)
+        log.info("admin %r logged out at the HTTP port", session.admin)
+
+    async def do(self, session: Session, action: Callable[[Administration], _Result]) -> _Result:
+        if not self._actions.enter(self._clock()):
+            raise Busy
+        try:
+            return await self._in_thread(self._actions, lambda: self._act(session, action))
+        except SessionOver:
+            self.sessions.end(session.id)
+            raise
+
+    # -- in threads ---------------------------------------------------------------------------------------------
+
+    def _act(self, session: Session, action: Callable[[Administration], _Result]) -> _Result:
+        try:
+            return self._ask(session.admin, session.password, action)
+        except NotAllowed as error:
+            # Either this is not for this admin to do, or the password is another one by now.
+            if WRONG_PASSWORD in error.reason:
+                raise SessionOver(error.reason) from None
+            raise
+
+    def _ask(self, name: str, password: Secret, action: Callable[[Administration], _Result]) -> _Result:
+        with AdminConnection(self._admins_at, connect_s=CONNECT_S, answer_s=ANSWER_S) as connection:
+            return action(Administration(partial(connection.ask, name, password)))
+
+    async def _in_thread(self, turnstile: Turnstile, work: Callable[[], _Result]) -> _Result:
+        """In a thread that nobody waits for when the herald ends. The place is taken until the thread is done."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_Result] = loop.create_future()
+
+        def finish(result: _Result | None, error: Exception | None) -> None:
+            turnstile.leave()
+            if future.done():
+                return  # whoever asked is gone
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)  # type: ignore[arg-type]
+
+        def run() -> None:
+            result, failure = None, None
+            try:
+                result = work()
+            except Exception as error:
+                failure = error
+            with suppress(RuntimeError):  # the herald has ended meanwhile
+                loop.call_soon_threadsafe(finish, result, failure)
+
+        try:
+            threading.Thread(target=run, name="admin", daemon=True).start()
+        except RuntimeError:  # the system gives us no more threads
+            turnstile.leave()
+            raise Busy from None
+        return await future
+
+
+def _knock(administration: Administration) -> None:
+    """The cheapest question that needs a password."""
+    administration.seen(())
+
+
+def words_of(error: NoBroker) -> str:
+    """Without the address of a socket that is nobody's business."""
+    done = "; what was asked for may have been done: look" if "may have been done" in str(error) else ""
+    return f"the steward of this broker does not answer{done}"

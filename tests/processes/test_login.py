@@ -1,0 +1,151 @@
+"""Admins at the HTTP port of a real network: logging in, doing something, and all that is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from tests.processes.conftest import BrokerProcess, wait_until
+from tests.processes.networks import PASSWORD, Network
+from tests.processes.test_herald import address_of, ask, herald_of
+
+
+class Page:
+    """A page of the dashboard, as far as admins are concerned."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.secrets: dict[str, str] = {}
+
+    def post(self, path: str, body: object, **headers: str) -> tuple[int, Any]:
+        own = {"origin": self.address, "content-type": "application/json", **self.secrets, **headers}
+        own = {name: value for name, value in own.items() if value}
+        where = f"{self.address}/api/v1/admin/{path}"
+        request = urllib.request.Request(where, json.dumps(body).encode(), own, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                told = json.loads(answer.read())
+                if path == "login":
+                    cookie = answer.headers["set-cookie"].partition(";")[0]
+                    self.secrets = {"cookie": cookie, "x-famulus-token": told["token"]}
+                return answer.status, told
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    def log_in(self, password: str = PASSWORD, name: str = "admin") -> tuple[int, Any]:
+        return self.post("login", {"name": name, "password": password})
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    with ExitStack() as closing:
+        network = Network(tmp_path_factory.mktemp("login"))
+        closing.callback(network.close)
+        network.found("b1", "--http-port", "0")
+        network.join("b2")
+        network.wait_until_in_step(20)
+        yield network
+
+
+@pytest.fixture
+def page(network: Network) -> Page:
+    address = address_of(network["b1"].broker)
+    wait_until(lambda: ask(address, "/api/v1/admin/session")[1].get("offered"), 20, "a login")
+    return Page(address)
+
+
+def state_of_b2(page: Page) -> str:
+    _, told = ask(page.address, "/api/v1/brokers")
+    return next((each["state"] for each in told.get("brokers", ()) if each["identity"] == "b2"), "")
+
+
+def test_a_broker_is_disabled_and_enabled(page: Page, network: Network) -> None:
+    wait_until(lambda: state_of_b2(page) == "active", 20, "b2")
+    code, told = page.log_in()
+    assert (code, told["admin"]) == (200, "admin")
+    code, told = page.post("disable", {"identity": "b2", "dry_run": True})
+    assert (code, state_of_b2(page)) == (200, "active")
+    code, told = page.post("disable", {"identity": "b2", "heads": told["plan"]["heads"]})
+    assert (code, told["done"]["sentence"]) == (200, "accepted, seen by 1 of 2 brokers")
+    wait_until(lambda: state_of_b2(page) == "disabled", 20, "b2 disabled")
+    assert page.post("enable", {"identity": "b2"})[0] == 200
+    wait_until(lambda: state_of_b2(page) == "active", 20, "b2 enabled")
+    assert page.post("logout", {})[0] == 200
+    assert page.post("disable", {"identity": "b2"})[0] == 401
+    lines = "\n".join(network["b1"].broker.lines)
+    assert "admin 'admin' logged in at the HTTP port" in lines
+    for secret in (PASSWORD, *page.secrets.values()):
+        assert secret not in lines
+
+
+def test_a_wrong_password_is_refused_and_has_to_wait(page: Page) -> None:
+    code, told = page.log_in("wrong", name="nobody")
+    assert (code, told) == (403, {"error": "not_allowed: wrong name or password"})
+    code, told = page.log_in("wrong", name="nobody")
+    assert (code, told["error"].partition(";")[0]) == (403, "not_allowed: too many wrong passwords")
+
+
+def test_what_does_not_come_from_our_own_page_is_refused(page: Page, network: Network) -> None:
+    wish = {"identity": "b2"}
+    assert page.post("disable", wish)[0] == 403
+    assert page.log_in()[0] == 200
+    assert page.post("disable", wish, **{"x-famulus-token": ""})[0] == 403
+    assert page.post("disable", wish, **{"x-famulus-token": "guessed"})[0] == 401
+    assert page.post("disable", wish, cookie="")[0] == 401
+    assert page.post("disable", wish, origin="http://evil.example")[0] == 403
+    assert page.post("disable", wish, origin=page.address.rpartition(":")[0] + ":1")[0] == 403
+    assert page.post("disable", wish, **{"sec-fetch-site": "same-site"})[0] == 403
+    assert page.post("disable", wish, **{"content-type": "text/plain"})[0] == 415
+    assert network["b1"].admin.value("broker_state/b2") != {"state": "disabled"}
+
+
+def test_sessions_end_with_the_herald(page: Page, network: Network) -> None:
+    """They are in its memory and nowhere else; to the page it is a session that has expired."""
+    broker = network["b1"].broker
+    assert page.log_in()[0] == 200
+    before = herald_of(broker)
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: herald_of(broker) not in (0, before), 20, "another herald")
+    wait_until(lambda: ask(page.address, "/api/v1/admin/session")[1].get("offered"), 20, "a login")
+    assert page.post("disable", {"identity": "b2"}) == (401, {"error": "you are not logged in, or not any more"})
+    assert page.log_in()[0] == 200
+
+
+def test_nobody_logs_in_from_elsewhere(network: Network) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent: the system only says by which address it would be
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        host = probe.getsockname()[0]
+    member = network["b2"]
+    member.kill()
+    member.start("--http-port", "0", "--http-host", "0.0.0.0")
+    port = address_of(member.broker).rpartition(":")[2]
+    near, far = Page(f"http://127.0.0.1:{port}"), Page(f"http://{host}:{port}")
+    wait_until(lambda: ask(near.address, "/api/v1/admin/session")[1].get("offered"), 20, "a login")
+    code, told = far.log_in()
+    assert (code, told["error"].partition(":")[0]) == (403, "a password would be readable on its way")
+    assert ask(far.address, "/api/v1/admin/session")[1]["offered"] is False
+    assert ask(far.address, "/api/v1/brokers")[0] == 200
+    assert near.log_in()[0] == 200
+
+
+def test_a_broker_that_stands_alone_offers_no_login() -> None:
+    broker = BrokerProcess("--http-port", "0", "--routers", "1")
+    try:
+        page = Page(address_of(broker))
+        said = "this broker stands alone: only a network has admins (famulus init makes one)"
+        wait_until(lambda: ask(page.address, "/api/v1/admin/session")[1].get("why") == said, 20, "the reason")
+        assert page.log_in() == (409, {"error": said})
+    finally:
+        broker.close()
