@@ -67,11 +67,17 @@ def one_round(load: Load, viewers: int) -> Figures:
 async def watch(port: int, count: int) -> None:
     """So many viewers, each with a connection of its own, who read whatever comes."""
     await _until_it_is_open(port)
-    streams = [await _viewer(port) for _ in range(count)]
-    print("all are there", flush=True)
-    await asyncio.gather(*(_read(reader) for reader, _ in streams))
-    if not streams:
-        await asyncio.Event().wait()
+    streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    try:
+        for stream in streams:
+            await _ask(*stream)
+        print("all are there", flush=True)
+        await asyncio.gather(*(_read(reader) for reader, _ in streams))
+        if not streams:
+            await asyncio.Event().wait()
+    finally:
+        for _, writer in streams:
+            writer.close()
 
 
 async def _until_it_is_open(port: int) -> None:
@@ -88,13 +94,11 @@ async def _until_it_is_open(port: int) -> None:
             return
 
 
-async def _viewer(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(ASK)
     status = await reader.readline()
     if b" 200 " not in status:
         sys.exit(f"a viewer was answered {status.decode(errors='replace').strip()}")
-    return reader, writer
 
 
 async def _read(reader: asyncio.StreamReader) -> None:

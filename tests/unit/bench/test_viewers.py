@@ -25,7 +25,8 @@ def test_all_viewers_come_and_read_to_the_end(capsys: pytest.CaptureFixture[str]
 
     async def play() -> None:
         server = await serve(b"HTTP/1.1 200 OK\r\n\r\nretry: 1000\n\n", asked)
-        await watch(server.sockets[0].getsockname()[1], 3)
+        async with server:
+            await watch(server.sockets[0].getsockname()[1], 3)
 
     asyncio.run(play())
     assert asked == [b"GET /api/v1/events HTTP/1.1\r\n"] * 3
@@ -35,7 +36,8 @@ def test_all_viewers_come_and_read_to_the_end(capsys: pytest.CaptureFixture[str]
 def test_a_viewer_that_is_turned_away_ends_it() -> None:
     async def play() -> None:
         server = await serve(b"HTTP/1.1 503 Service Unavailable\r\n\r\n", [])
-        await watch(server.sockets[0].getsockname()[1], 1)
+        async with server:
+            await watch(server.sockets[0].getsockname()[1], 1)
 
-    with pytest.raises(SystemExit, match="a viewer was answered HTTP/1.1 503"):
+    with pytest.raises(SystemExit, match=r"a viewer was answered HTTP/1\.1 503"):
         asyncio.run(play())
