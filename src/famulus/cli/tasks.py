@@ -32,6 +32,7 @@ def tasks(
     outcome: Annotated[
         list[Outcome] | None,
         typer.Option(
+            metavar="OUTCOME",
             case_sensitive=False,
             help="Only those that ended so; again for others. LATE: answers that came after the outcome. RETRY: "
             "attempts after which another one came. [default: OK, ERROR, REJECTED, UNKNOWN]",

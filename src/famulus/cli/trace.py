@@ -75,7 +75,8 @@ def trace(
 
 
 def _find(message_id: str, readings: list[Reading], span: Span) -> Story | None:
-    from famulus.journal.finding import evidence, find
+    from famulus.cli.admin_words import printable
+    from famulus.journal.finding import evidence, find, losses
     from famulus.journal.ids import wanted
     from famulus.journal.trace import tell, unsettled
 
@@ -83,9 +84,13 @@ def _find(message_id: str, readings: list[Reading], span: Span) -> Story | None:
     if not found.ids:
         return None
     if len(found.ids) > 1:
-        raise SettingsError(f"{message_id[:200]!r} begins several ids: {', '.join(found.ids)}")
+        raise SettingsError(f"{message_id[:200]!r} begins several ids: {', '.join(map(printable, found.ids))}")
     seen = unsettled(found.tasks, found.open_tasks)
-    return tell(found.tasks, found.open_tasks, evidence(readings, seen) if seen is not None else None)
+    fate = evidence(readings, seen) if seen is not None else None
+    story = tell(found.tasks, found.open_tasks, fate, losses(readings, found.tasks))
+    if found.is_cut:
+        story.notes.append("there are more rows of this id; only the newest are told")
+    return story
 
 
 def _lines(story: Story) -> Iterator[str]:

@@ -13,13 +13,14 @@ from typing import Any, Final
 #: service took.
 OVERDUE: Final = timedelta(seconds=120)
 
-#: What each fate means, and whether the journal accounts for the missing outcome with it.
+#: What each fate means.
 MEANINGS: Final = {
     "died": "the dispatcher of its broker died with the task open",
     "restarted": "its broker was gone and came back with an empty memory",
     "lost": "its broker was lost to the others",
     "stopped": "its broker stopped in good order, and should have ended it",
-    "overdue": "its broker went on for longer than such a task may take, and never ended it",
+    "overdue": "its broker went on for longer than tasks of this service take, and has not ended it: it was forgotten, "
+    "unless its time-out is that long",
     "open": "it may yet end, or has ended a moment ago: rows can be read up to a minute after they were told",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,13 +16,17 @@ from famulus.journal.fates import Evidence, Signs
 from famulus.journal.groups import Group, Span, newest_first
 from famulus.journal.ids import Wanted
 from famulus.journal.reading import Reading
+from famulus.journal.trace import Losses
+from famulus.wire import reasons
 
 #: Enough to show that a beginning is that of many.
 IDS_MAX: Final = 10
 #: Of one task. A client may give the same id to task after task; the newest of them count.
 ROWS_MAX: Final = 10_000
-#: How far from its last checkpoint a broker is looked after.
-AROUND: Final = timedelta(hours=1)
+#: Two rows that tell of the same instant may differ by what the clock was corrected in between.
+NEAR: Final = timedelta(seconds=1)
+#: What ends a life of a broker, and what hides the end of a task.
+_ENDS: Final = ["start", "stop", "process_died", "gap"]
 
 Row = dict[str, Any]
 
@@ -44,6 +49,11 @@ class Found:
     ids: list[str]
     tasks: list[Row]
     open_tasks: list[Row]
+
+    @property
+    def is_cut(self) -> bool:
+        """There are more rows than anybody would read; these are the newest ones."""
+        return max(len(self.tasks), len(self.open_tasks)) >= ROWS_MAX
 
 
 def find(readings: Sequence[Reading], wanted: Wanted, span: Span) -> Found:
@@ -97,28 +107,51 @@ def _rows(groups: Iterable[Group], table: str, message_id: str) -> list[Row]:
 
 def evidence(readings: Sequence[Reading], seen: Row) -> Evidence:
     """What journals say about a broker after it was last seen with an open task."""
-    span = Span(seen["at"], seen["at"] + AROUND)
+    since = Span(seen["at"])
+    own = pc.field("broker") == seen["broker"]
     signs = Signs()
-    for row in _where(readings, "brokers", span, pc.field("broker") == seen["broker"]):
+    for row in _where(readings, "brokers", since, own & pc.field("event").isin(_ENDS)):
         signs.of_itself(row)
-    for row in _where(readings, "peers", span, (pc.field("peer") == seen["broker"]) & (pc.field("event") == "lost")):
+    for row in _where(readings, "peers", since, (pc.field("peer") == seen["broker"]) & (pc.field("event") == "lost")):
         signs.of_a_peer(row)
-    own = (pc.field("broker") == seen["broker"]) & (pc.field("boot") == seen["boot"])
-    for group in newest_first(readings, "tasks", span):
-        rows = group.read(["broker", "boot", "service", "ended", "total_ns"])
-        if rows is None:
-            continue
-        last = pc.max(rows.filter(own)["ended"]).as_py()
-        if last is not None:
-            signs.alive(seen["boot"], last)
+    own &= pc.field("boot") == seen["boot"]
+    for table in ("brokers", "tasks"):
+        for rows in _columns(readings, table, since, ["broker", "boot", schema.TIME_COLUMN[table]]):
+            last = pc.max(rows.filter(own)[schema.TIME_COLUMN[table]]).as_py()
+            if last is not None:
+                signs.alive(seen["boot"], last)
+    for rows in _columns(readings, "tasks", since, ["service", "total_ns"]):
         longest = pc.max(rows.filter(pc.field("service") == seen["service"])["total_ns"]).as_py()
         signs.longest_ns = max(signs.longest_ns, longest or 0)
     return signs.evidence(seen)
 
 
+def losses(readings: Sequence[Reading], tasks: Sequence[Row]) -> Losses:
+    """Why the workers went that took attempts of the task with them."""
+    found: Losses = {}
+    for row in tasks:
+        if row["reason"] == reasons.WORKER_LOST and row["worker"] is not None:
+            near = Span(row["ended"] - NEAR, row["ended"] + NEAR)
+            of_it = (pc.field("broker") == row["broker"]) & (pc.field("boot") == row["boot"])
+            of_it &= (pc.field("worker") == row["worker"]) & pc.field("event").isin(["lost", "disconnected"])
+            for went in _where(readings, "workers", near, of_it):
+                found[row["broker"], row["boot"], row["ticket"]] = went["reason"] or went["event"]
+    return found
+
+
 def _where(readings: Sequence[Reading], table: str, span: Span, holds: pc.Expression) -> Iterable[Row]:
+    """Rows of this span, by their instant."""
+    for bound, wanted in ((span.since, operator.ge), (span.until, operator.le)):
+        if bound is not None:
+            holds &= wanted(pc.field("at"), bound)
     for group in newest_first(readings, table, span):
         rows = group.read()
         if rows is not None:
-            in_span = (pc.field("at") >= span.since) & (pc.field("at") <= span.until)
-            yield from rows.filter(holds & in_span).to_pylist()
+            yield from rows.filter(holds).to_pylist()
+
+
+def _columns(readings: Sequence[Reading], table: str, span: Span, names: list[str]) -> Iterable[pa.Table]:
+    for group in newest_first(readings, table, span):
+        rows = group.read(names)
+        if rows is not None:
+            yield rows

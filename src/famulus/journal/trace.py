@@ -10,7 +10,17 @@ from typing import Any, Final
 from famulus.journal.fates import Evidence
 from famulus.journal.verdict import Verdict, verdict
 from famulus.journal.visits import Row, Visit, visits
+from famulus.wire import reasons
 
+#: Why a worker went, by broker, boot and ticket: the code of the journal, or `disconnected`.
+Losses = dict[tuple[str, str, int], str]
+_WHY_LOST: Final = {
+    reasons.EXPIRED: ", silent for three heartbeats",
+    reasons.NOT_CONNECTED: ", it could not be reached",
+    reasons.NOT_ALLOWED: ", it was put on the list of error workers",
+    reasons.CONFLICT: ", another one came with its identity",
+    "disconnected": ", it said goodbye",
+}
 #: A shorter wait is none: it takes that long to read a message.
 WAITED_MS: Final = 1.0
 
@@ -78,11 +88,16 @@ def unsettled(tasks: Sequence[Row], open_tasks: Sequence[Row]) -> Row | None:
     return max((visit.last_seen for visit in own), key=lambda row: row["at"])
 
 
-def tell(tasks: Sequence[Row], open_tasks: Sequence[Row], evidence: Evidence | None = None) -> Story:
-    """`evidence`: what became of the broker that had it, if it is `unsettled`."""
+def tell(
+    tasks: Sequence[Row],
+    open_tasks: Sequence[Row],
+    evidence: Evidence | None = None,
+    losses: Losses | None = None,
+) -> Story:
+    """`evidence`: what became of the broker that had it, if it is `unsettled`. `losses`: why workers went."""
     found = visits(tasks, open_tasks)
     first = found[0].rows[0]
-    steps = [each for visit in found for each in (*_in_order(_steps(visit)), *_in_passing(visit))]
+    steps = [each for visit in found for each in (*_in_order(_steps(visit, losses or {})), *_in_passing(visit))]
     if evidence is not None:
         steps += [(step.at, step) for step in _unseen(unsettled(tasks, open_tasks), evidence)]
     # Steps of the same instant stay as they were told.
@@ -115,14 +130,14 @@ def _in_passing(visit: Visit) -> Iterator[tuple[datetime, Step]]:
         yield step.at, step
 
 
-def _steps(visit: Visit) -> Iterator[Step]:
+def _steps(visit: Visit, losses: Losses) -> Iterator[Step]:
     yield _arrival(visit)
     free_since = visit.arrived
     for row in visit.ends:
         yield from _waiting(visit, row, free_since)
         if row["assigned"] is not None:
             yield _assignment(row)
-        yield _end(row)
+        yield _end(row, losses)
         free_since = row["ended"]
 
 
@@ -158,34 +173,35 @@ def _assignment(row: Row, doubt: str = "") -> Step:
     )
 
 
-def _end(row: Row) -> Step:
+def _end(row: Row, losses: Losses) -> Step:
     outcome = row["outcome"]
     event = {"RETRY": "retry", "OK": "answered", "ERROR": "answered"}.get(outcome, "ended")
-    sentence = _END_SENTENCES[outcome](row)
+    why_lost = _WHY_LOST.get(losses.get((row["broker"], row["boot"], row["ticket"]), ""), "")
+    sentence = _END_SENTENCES[outcome](row, why_lost)
     return Step(row["ended"], event, row["broker"], sentence, row["worker"], row["delegated_to"], row["attempt"])
 
 
-def _answered(row: Row) -> str:
+def _answered(row: Row, _: str) -> str:
     after = f" after {_long(_ms(row['assigned'], row['ended']))}" if row["assigned"] is not None else ""
     reason = f" ({row['reason']})" if row["reason"] else ""
     return f"{_who(row)} answered {row['outcome']}{reason}{after}, {_bytes(row['response_bytes'])}"
 
 
-def _retried(row: Row) -> str:
+def _retried(row: Row, why_lost: str) -> str:
     if row["delegated_to"] is not None:
         return f"broker {row['delegated_to']} was lost, or does not know what became of it: another attempt follows"
-    return f"worker {row['worker']} was lost: another attempt follows"
+    return f"worker {row['worker']} was lost{why_lost}: another attempt follows"
 
 
-def _rejected(row: Row) -> str:
+def _rejected(row: Row, _: str) -> str:
     return f"ended as REJECTED ({row['reason'] or 'no reason'}): it did not run here"
 
 
-def _unknown(row: Row) -> str:
+def _unknown(row: Row, why_lost: str) -> str:
     who = _who(row)
     why = {
         "expired": f"{who} did not answer within the time-out",
-        "worker_lost": f"{who} was lost in the middle",
+        "worker_lost": f"{who} was lost in the middle{why_lost}",
         "broker_lost": f"the broker stopped before {who} answered",
         "bad_header": f"the answer of {who} could not be read",
     }.get(row["reason"] or "", "nobody knows whether it ran")

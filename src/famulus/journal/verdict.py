@@ -77,6 +77,11 @@ _RAN_MEANINGS: Final = {
 _AGAIN: Final = "Only if running it twice does no harm."
 _LOOK: Final = "Only if running it twice does no harm: what was done after the last checkpoint, nobody wrote down."
 
+_AGAIN_BY_FATE: Final = {
+    "open": "Not yet: it may still be running.",
+    "overdue": "Only if running it twice does no harm: it may still be running.",
+}
+
 
 def _unsettled(found: Sequence[Visit], evidence: Evidence | None) -> Verdict:
     ran = _ran(found)
@@ -88,9 +93,8 @@ def _unsettled(found: Sequence[Visit], evidence: Evidence | None) -> Verdict:
         return Verdict(None, None, ran, elsewhere, try_again)
     ran = min(ran, MAYBE, key=_RAN.index)
     meaning = f"No outcome is in the journal: {evidence.sentence}."
-    if evidence.fate == "open":
-        return Verdict(None, None, ran, meaning, "Not yet: it may still be running.", evidence.fate)
-    return Verdict(None, None, ran, meaning, _LOOK if ran == MAYBE else _AGAIN, evidence.fate)
+    again = _AGAIN_BY_FATE.get(evidence.fate, _LOOK if ran == MAYBE else _AGAIN)
+    return Verdict(None, None, ran, meaning, again, evidence.fate)
 
 
 def _ran(found: Sequence[Visit]) -> str:

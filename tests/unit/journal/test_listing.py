@@ -23,7 +23,7 @@ HOUR_NS = 3600 * 10**9
 @pytest.fixture
 def reading(desk: Desk) -> Reading:
     """Nine files of some hours, written in no order; number n ended n times 20 minutes after the first."""
-    for number in (7, 8, 3, 0, 4, 1, 5, 2, 6):
+    for number in (7, 8, 3, 0, 2, 1, 5, 4, 6):
         passed_ns = (desk.now_us - NOW_US) * 1000
         desk.tell(task(number, ended_ns=NOW_NS + number * HOUR_NS // 3 - passed_ns))
         desk.later(120)
@@ -61,6 +61,8 @@ def test_a_span_counts_by_the_end_of_a_task(reading: Reading) -> None:
     first, last = (NOW + timedelta(minutes=20 * number) for number in (3, 5))
     assert numbers(last_tasks([reading], Query(span=Span(first, last)), 100)) == [3, 4, 5]
     assert numbers(last_tasks([reading], Query(span=Span(None, first)), 2)) == [2, 3]
+    # Three files of one hour, the newest one of which is the last by its name.
+    assert numbers(last_tasks([reading], Query(span=Span(None, last - timedelta(minutes=1))), 1)) == [4]
 
 
 def test_filters_hold_together(desk: Desk) -> None:

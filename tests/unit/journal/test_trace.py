@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from famulus.journal.fates import MEANINGS, Evidence, Signs
+import famulus
+from famulus.journal.fates import MEANINGS, OVERDUE, Evidence, Signs
 from famulus.journal.trace import Story, tell, unsettled
 
 T0 = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
@@ -120,11 +123,21 @@ def test_whether_it_ran_and_may_be_tried_again(rows: list[dict[str, Any]], ran: 
     assert (verdict.ran, verdict.try_again) == (ran, try_again)
 
 
+def test_it_is_told_why_a_worker_went() -> None:
+    lost = ended("UNKNOWN", 5, "worker_lost")
+    story = tell([lost], [], losses={("ann", "b1", lost["ticket"]): "expired"})
+    assert story.steps[-1].sentence == (
+        "ended as UNKNOWN (worker_lost): worker w1 was lost in the middle, silent for three heartbeats"
+    )
+
+
 def test_a_late_answer_belongs_to_its_attempt() -> None:
     first = ended("UNKNOWN", 100, "expired")
     story = tell([first, ended("LATE", 300, ticket=first["ticket"])], [])
     assert events(story)[-1] == ("late", "ann", "w1")
     assert [step.event for step in story.steps].count("arrived") == 1
+    # Also if its attempt has no row: it was sent, and taken for not sent.
+    assert [step.event for step in tell([first, ended("LATE", 300)], []).steps].count("arrived") == 1
 
 
 def test_the_same_id_asked_for_again_is_another_stay() -> None:
@@ -229,6 +242,14 @@ def test_the_fate_of_a_task_that_never_ended(
     assert story.verdict.try_again.startswith("Not yet" if fate == "open" else "Only if running it twice")
 
 
+def test_the_pipeline_knows_the_same_fates() -> None:
+    """Read, not imported: it would bring Spark along."""
+    tables = Path(famulus.__file__).parent / "pipeline" / "tables"
+    source = (tables / "unsettled.py").read_text("utf-8")
+    assert set(re.findall(r"^    \| (\w+) +\| ", source, re.MULTILINE)) == {"fate", *MEANINGS}
+    assert f"OVERDUE_S: Final = {OVERDUE.total_seconds():.0f}\n" in source
+
+
 def test_what_takes_long_is_not_overdue() -> None:
     signs = Signs(longest_ns=300 * 10**9)
     signs.of_itself(event("load", 400_000))
@@ -246,6 +267,8 @@ def test_a_task_that_ended_somewhere_needs_no_fate() -> None:
     assert unsettled([ended("OK", 5000, broker="bob", boot="b2")], [seen("running", 1000)]) is None
     story = tell([ended("OK", 5000, broker="bob", boot="b2")], [seen("running", 1000)])
     assert story.verdict.outcome == "OK"
+    before = ended("OK", 400, broker="bob", boot="b2", arrived=at(-10))
+    assert unsettled([before], [seen("running", 1000)]) is None
 
 
 def test_a_task_whose_last_row_is_a_retry_is_unsettled() -> None:

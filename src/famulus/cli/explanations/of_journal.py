@@ -150,9 +150,10 @@ FATES: Final = Kind(
         ),
         entry(
             "overdue",
-            "Its broker went on for longer than such a task may take, and never ended it.",
-            why="A mistake in Famulus, unless its row is in a gap of the journal.",
-            remedy="famulus journal verify; then tell those who make Famulus.",
+            "Its broker went on for longer than tasks of this service take, and has not ended it.",
+            why="Its time-out is that long, and it runs still; or its row is in a gap of the journal; or it was "
+            "forgotten, which is a mistake in Famulus.",
+            remedy="Look again when its time-out is over; famulus journal verify finds gaps.",
             again=_TWICE,
             page=_FATES,
         ),
