@@ -62,8 +62,11 @@ def test_a_task_whose_worker_was_lost_shows_both_attempts(
         next(worker for worker in workers if worker.ledger).signal(signal.SIGKILL)
         failed = book.ask("again", b"fail")
         book.wait_for_all()
+    # Its rows can be read a second later: until then, --wait looks again.
+    waited = json.loads(famulus("trace", task, "--wait", "60", "--journal", str(journal), "--json"))
     assert broker.stop() == 0
     story = trace(task, journal)
+    assert waited["outcome"] == story["outcome"]
     attempts = [step for step in story["steps"] if step["event"] in ("assigned", "retry", "answered")]
     assert [(step["event"], step["attempt"]) for step in attempts] == [
         ("assigned", 1),

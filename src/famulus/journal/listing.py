@@ -65,8 +65,8 @@ def last_tasks(readings: Sequence[Reading], query: Query, limit: int) -> list[di
             continue
         rows = rows.filter(query.expression)
         together = rows if kept is None else pa.concat_tables([kept, rows])
-        together = together.sort_by("ended")
-        # A copy of its own: a slice would keep alive what it was cut from.
-        kept = together.take(list(range(max(0, together.num_rows - limit), together.num_rows)))
+        # Taken and not sliced: a slice would keep alive what it was cut from.
+        order = pc.sort_indices(together, sort_keys=[("ended", "ascending")])
+        kept = together.take(order.slice(max(0, len(order) - limit)))
         oldest = kept["ended"][0].as_py()
     return kept.to_pylist() if kept is not None else []
