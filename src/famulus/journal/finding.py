@@ -25,6 +25,8 @@ IDS_MAX: Final = 10
 ROWS_MAX: Final = 10_000
 #: Two rows that tell of the same instant may differ by what the clock was corrected in between.
 NEAR: Final = timedelta(seconds=1)
+#: So long before a task was seen, others of its service tell how long such tasks take.
+BEFORE: Final = timedelta(hours=1)
 #: What ends a life of a broker, and what hides the end of a task.
 _ENDS: Final = ["start", "stop", "process_died", "gap"]
 
@@ -120,7 +122,7 @@ def evidence(readings: Sequence[Reading], seen: Row) -> Evidence:
             last = pc.max(rows.filter(own)[schema.TIME_COLUMN[table]]).as_py()
             if last is not None:
                 signs.alive(seen["boot"], last)
-    for rows in _columns(readings, "tasks", since, ["service", "total_ns"]):
+    for rows in _columns(readings, "tasks", Span(seen["at"] - BEFORE), ["service", "total_ns"]):
         longest = pc.max(rows.filter(pc.field("service") == seen["service"])["total_ns"]).as_py()
         signs.longest_ns = max(signs.longest_ns, longest or 0)
     return signs.evidence(seen)

@@ -227,7 +227,9 @@ def _never_ended(visit: Visit) -> Iterator[Step]:
                 yield Step(row["at"], "queued", visit.broker, "waits in the backlog, as a checkpoint saw it")
         elif row["ticket"] not in tickets and row["assigned"] is not None:
             # What never began has no row: the worker was gone when it was sent, or the other broker refused it.
-            doubt = "; a checkpoint saw it there" if row is last else ", where it provably never began"
+            doubt = (
+                "; a checkpoint saw it there" if row is last else "; it has no end of its own, so it never began there"
+            )
             yield _assignment(row, doubt)
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from tests.unit.journal.conftest import NOW_NS, NOW_US, Desk, tail, task
 
-from famulus.journal.finding import IDS_MAX, find
+from famulus.journal.finding import IDS_MAX, evidence, find, losses
 from famulus.journal.groups import Group, Span
 from famulus.journal.ids import short, wanted
 from famulus.journal.listing import Query, last_tasks
 from famulus.journal.reading import Reading
+from famulus.journal.records import Row
 
 NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
 HOUR_NS = 3600 * 10**9
@@ -111,6 +112,17 @@ def test_a_task_is_found_by_its_beginning_its_short_form_and_itself(reading: Rea
     assert find([reading], wanted("nobody"), Span()).ids == []
 
 
+@pytest.mark.parametrize(
+    "text", ["a", "ab..", "ab..cd", "..2c", "7f3a09c1..2c", "7f3a09c1-89ab-4cde-a123-00000000002c"]
+)
+def test_a_whole_column_is_asked_the_same_as_one_id(desk: Desk, text: str) -> None:
+    ids = ["ab", "ab..cd", "abxcd", "a-00000000002c", "7f3a09c1-89ab-4cde-a123-00000000002c", "7f3a09c1-2c", "b"]
+    desk.tell(*(task(number, message_id=b'"%b"' % each.encode()) for number, each in enumerate(ids)))
+    desk.close()
+    found = find([Reading(desk.path)], wanted(text), Span()).ids
+    assert found == sorted(each for each in ids if wanted(text).matches(each)) or found == [text]
+
+
 def test_an_id_to_the_letter_wins_over_those_that_begin_with_it(desk: Desk) -> None:
     desk.tell(*(task(number, message_id=b'"task-%d"' % number) for number in range(100, 100 + 3 * IDS_MAX)))
     desk.tell(task(1, message_id=b'"task-1"'))
@@ -124,3 +136,51 @@ def test_a_journal_and_its_copy_have_each_row_once(reading: Reading, tmp_path: P
     shutil.copytree(reading.folder.path, tmp_path / "copy")
     (row,) = last_tasks([reading], Query(), 1)
     assert find([reading, Reading(tmp_path / "copy")], wanted(row["message_id"]), Span()).tasks == [row]
+
+
+# -- what became of its broker and its workers --------------------------------------------------------------------
+
+
+def broker_event(event: bytes, seconds: float, process: bytes = b"", table: bytes = b"") -> Row:
+    at_ns = NOW_NS + int(seconds * 1e9)
+    return (at_ns, event, process, b"", b"", -1, -1, -1, table, -1, b"")
+
+
+#: A task of `desk` at its last checkpoint.
+LAST_SEEN = {"broker": "ann", "boot": "b007", "at": NOW + timedelta(seconds=1), "service": "echo"}
+
+
+def test_the_fate_of_a_broker_is_read_from_its_rows(desk: Desk) -> None:
+    desk.tell(broker_event(b"load", 60), broker_event(b"process_died", 61, b"dispatcher"), table="brokers")
+    desk.close()
+    found = evidence([Reading(desk.path)], LAST_SEEN)
+    assert (found.fate, found.at) == ("died", NOW + timedelta(seconds=61))
+    assert not found.gap
+
+
+def test_a_broker_that_went_on_had_forgotten_the_task_unless_such_tasks_take_long(desk: Desk) -> None:
+    desk.tell(broker_event(b"load", 200), table="brokers")
+    desk.tell(task(1, ended_ns=NOW_NS + 2 * 10**9, arrived=NOW_NS))
+    desk.later(120)
+    readings = [Reading(desk.path)]
+    assert evidence(readings, LAST_SEEN).fate == "overdue"
+    before_ns = NOW_NS - 1200 * 10**9
+    desk.tell(task(2, ended_ns=before_ns, arrived=before_ns - 180 * 10**9))
+    desk.close()
+    assert evidence(readings, LAST_SEEN).fate == "open"
+
+
+def test_why_a_worker_went_is_read_from_its_row(desk: Desk) -> None:
+    desk.tell(task(1, tail=tail("RETRY", "worker_lost: gone")), task(2))
+    desk.tell(
+        (NOW_NS - 60 * 10**9, b"worker-1", b"disconnected", b"echo", 4, 0, b""),
+        (NOW_NS, b"worker-1", b"lost", b"echo", 4, 1, b"expired"),
+        (NOW_NS, b"worker-2", b"lost", b"echo", 4, 1, b"conflict"),
+        (NOW_NS + 60 * 10**9, b"worker-1", b"disconnected", b"echo", 4, 0, b""),
+        table="workers",
+    )
+    desk.close()
+    readings = [Reading(desk.path)]
+    rows = last_tasks(readings, Query(outcomes=("RETRY", "OK")), 10)
+    (lost,) = [row for row in rows if row["outcome"] == "RETRY"]
+    assert losses(readings, rows) == {("ann", "b007", lost["ticket"]): "expired"}

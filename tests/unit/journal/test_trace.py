@@ -148,11 +148,11 @@ def test_the_same_id_asked_for_again_is_another_stay() -> None:
     assert story.verdict.outcome == "OK"
 
 
-def test_an_attempt_without_a_row_provably_never_began() -> None:
+def test_an_attempt_without_a_row_never_began() -> None:
     handed = seen("delegated", 900, delegated_to="bob", worker=None)
     story = tell([ended("OK", 3000, assigned=at(2000))], [handed])
     (step,) = [step for step in story.steps if step.event == "delegated"]
-    assert step.sentence == "handed over to broker bob, attempt 1, where it provably never began"
+    assert step.sentence == "handed over to broker bob, attempt 1; it has no end of its own, so it never began there"
 
 
 # -- several brokers ----------------------------------------------------------------------------------------------
