@@ -110,7 +110,10 @@ def test_a_task_that_a_crash_swallowed_is_told_of_by_its_checkpoint(
         wait_until(lambda: journal.exists() and Reading(journal).last_rows("open_tasks", 1), 20, "a checkpoint with it")
         story = trace(task, journal)
         assert (story["outcome"], story["fate"]) == (None, "open")
-        os.kill(broker.dispatcher, signal.SIGKILL)
+        dispatcher = broker.dispatcher
+        os.kill(dispatcher, signal.SIGKILL)
+        # A broker that is stopped before it has seen the death would not write it down.
+        wait_until(lambda: broker.children("dispatcher") not in ([], [dispatcher]), 20, "a new dispatcher")
         book.wait_for_all()
     assert broker.stop() == 0
     story = trace(task, journal)
