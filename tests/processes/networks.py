@@ -94,6 +94,8 @@ class Member:
     def start(self, *flags: str, ulimit: str = "", wait: bool = True) -> Member:
         """On its machine; `broker.wait_until_ready()` is left to who does not wait."""
         flags = ("--folder", str(self.path), *FLAGS, *flags)
+        if self._network.journals:
+            flags = (*flags, "--journal-folder", str(self.path / "journal"))
         self.process = self._network.start(*flags, ulimit=ulimit, enter=self.machine.enter, wait=wait)
         return self
 
@@ -161,8 +163,10 @@ class Shell:
 
 
 class Network:
-    def __init__(self, path: Path, lan: Lan | None = None) -> None:
+    def __init__(self, path: Path, lan: Lan | None = None, *, journals: bool = False) -> None:
+        """`journals`: its brokers write them, where a broker of a network does."""
         self.path = path
+        self.journals = journals
         self.lan: Lan = lan or Loopback()
         self.members: dict[str, Member] = {}
         self._contexts: dict[str, Context] = {}

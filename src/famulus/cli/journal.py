@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from famulus.cli.journal_options import open_reading
 from famulus.journal import schema
 
 app = typer.Typer(help="Look at a broker's journal and keep it in order; no Spark is needed.", no_args_is_help=True)
@@ -45,7 +46,7 @@ def tail(
 
     Example: famulus journal tail workers --rows 20
     """
-    reading = _open(folder)
+    reading = open_reading(folder)
     known = set(reading.folder.files())
     for row in reading.last_rows(table.value, count):
         _show_row(row, table.value, as_json)
@@ -63,7 +64,7 @@ def stat(folder: Folder = None, as_json: AsJson = False) -> None:
     """
     import dataclasses
 
-    reading = _open(folder)
+    reading = open_reading(folder)
     figures = reading.figures()
     if as_json:
         tables = {name: dataclasses.asdict(each) for name, each in figures.items()}
@@ -89,7 +90,7 @@ def verify(folder: Folder = None, as_json: AsJson = False) -> None:
 
     Example: famulus journal verify
     """
-    reading = _open(folder)
+    reading = open_reading(folder)
     found = reading.verify()
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=2))
@@ -109,7 +110,7 @@ def compact(
 
     Example: famulus journal compact
     """
-    reading = _open(folder)
+    reading = open_reading(folder)
     now_us = time.time_ns() // 1000
     expired = reading.folder.expire(now_us, days, 0) if days else []
     before = len(reading.folder.files())
@@ -120,24 +121,6 @@ def compact(
     else:
         gone = f"{len(expired)} files were too old; " if days else ""
         typer.echo(f"{gone}{before} files are now {after}")
-
-
-def _open(folder: Path | None) -> Any:
-    from famulus.errors import SettingsError
-    from famulus.journal.places import default_folder
-
-    path = folder or default_folder()
-    if folder is not None and not _is_journal(folder) and (folder / "journal").is_dir():
-        path = folder / "journal"
-    if not path.is_dir():
-        raise SettingsError(f"{path}: there is no journal")
-    from famulus.journal.reading import Reading
-
-    return Reading(path)
-
-
-def _is_journal(folder: Path) -> bool:
-    return any((folder / table).is_dir() for table in schema.TABLES)
 
 
 def _show_row(row: dict[str, Any], table: str, as_json: bool) -> None:

@@ -1,0 +1,159 @@
+"""Finds what journals have about one task: first where its id is, then its rows, then what became of its broker."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from famulus.journal import schema
+from famulus.journal.fates import Evidence, Signs
+from famulus.journal.groups import Group, Span, newest_first
+from famulus.journal.ids import Wanted
+from famulus.journal.reading import Reading
+from famulus.journal.trace import Losses
+from famulus.wire import reasons
+
+#: Enough to show that a beginning is that of many.
+IDS_MAX: Final = 10
+#: Of one task. A client may give the same id to task after task; the newest of them count.
+ROWS_MAX: Final = 10_000
+#: Two rows that tell of the same instant may differ by what the clock was corrected in between.
+NEAR: Final = timedelta(seconds=1)
+#: So long before a task was seen, others of its service tell how long such tasks take.
+BEFORE: Final = timedelta(hours=1)
+#: What ends a life of a broker, and what hides the end of a task.
+_ENDS: Final = ["start", "stop", "process_died", "gap"]
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Spots:
+    """Where the ids are that fit: at most IDS_MAX of them, and the one that fits to the letter."""
+
+    by_id: dict[str, list[Group]] = field(default_factory=dict)
+
+    def add(self, message_id: str, group: Group, wanted: Wanted) -> None:
+        if message_id in self.by_id or len(self.by_id) < IDS_MAX or message_id == wanted.text:
+            self.by_id.setdefault(message_id, []).append(group)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Ids that fit; if it is one, its rows."""
+
+    ids: list[str]
+    tasks: list[Row]
+    open_tasks: list[Row]
+
+    @property
+    def is_cut(self) -> bool:
+        """There are more rows than anybody would read; these are the newest ones."""
+        return max(len(self.tasks), len(self.open_tasks)) >= ROWS_MAX
+
+
+def find(readings: Sequence[Reading], wanted: Wanted, span: Span) -> Found:
+    spots = {table: _spots(readings, table, wanted, span).by_id for table in ("tasks", "open_tasks")}
+    ids = sorted({*spots["tasks"], *spots["open_tasks"]})
+    if wanted.text in ids:
+        ids = [wanted.text]
+    if len(ids) != 1:
+        return Found(ids[:IDS_MAX], [], [])
+    return Found(ids, *(_rows(spots[table].get(ids[0], []), table, ids[0]) for table in ("tasks", "open_tasks")))
+
+
+def _spots(readings: Sequence[Reading], table: str, wanted: Wanted, span: Span) -> Spots:
+    """Only the ids are unpacked here, of one row group at a time."""
+    spots = Spots()
+    for group in newest_first(readings, table, span):
+        rows = group.read(["message_id"])
+        if rows is not None:
+            fitting = rows["message_id"].filter(_fits(rows["message_id"], wanted))
+            if len(fitting):
+                for message_id in pc.unique(fitting).to_pylist():
+                    spots.add(message_id, group, wanted)
+    return spots
+
+
+def _fits(ids: pa.ChunkedArray, wanted: Wanted) -> pa.ChunkedArray:
+    """As `Wanted.matches`, for a whole column."""
+    fits = pc.starts_with(ids, wanted.text)
+    if wanted.end:
+        fits = pc.or_(fits, pc.and_(pc.starts_with(ids, wanted.head), pc.ends_with(ids, wanted.end)))
+    return fits
+
+
+def _rows(groups: Iterable[Group], table: str, message_id: str) -> list[Row]:
+    """In the order of time, each once, also if a journal was given twice or is a copy of another."""
+    time = schema.TIME_COLUMN[table]
+    rows: dict[tuple[Any, ...], Row] = {}
+    for group in groups:
+        if len(rows) >= ROWS_MAX:
+            break
+        read = group.read()
+        if read is not None:
+            for row in read.filter(pc.field("message_id") == message_id).to_pylist():
+                kind = row.get("outcome") or row.get("state")
+                rows[row["broker"], row["boot"], row["ticket"], kind, row[time]] = row
+    return sorted(rows.values(), key=lambda row: (row[time], row["ticket"]))
+
+
+# -- what became of its broker --------------------------------------------------------------------------------------
+
+
+def evidence(readings: Sequence[Reading], seen: Row) -> Evidence:
+    """What journals say about a broker after it was last seen with an open task."""
+    since = Span(seen["at"])
+    own = pc.field("broker") == seen["broker"]
+    signs = Signs()
+    for row in _where(readings, "brokers", since, own & pc.field("event").isin(_ENDS)):
+        signs.of_itself(row)
+    for row in _where(readings, "peers", since, (pc.field("peer") == seen["broker"]) & (pc.field("event") == "lost")):
+        signs.of_a_peer(row)
+    own &= pc.field("boot") == seen["boot"]
+    for table in ("brokers", "tasks"):
+        for rows in _columns(readings, table, since, ["broker", "boot", schema.TIME_COLUMN[table]]):
+            last = pc.max(rows.filter(own)[schema.TIME_COLUMN[table]]).as_py()
+            if last is not None:
+                signs.alive(seen["boot"], last)
+    for rows in _columns(readings, "tasks", Span(seen["at"] - BEFORE), ["service", "total_ns"]):
+        longest = pc.max(rows.filter(pc.field("service") == seen["service"])["total_ns"]).as_py()
+        signs.longest_ns = max(signs.longest_ns, longest or 0)
+    return signs.evidence(seen)
+
+
+def losses(readings: Sequence[Reading], tasks: Sequence[Row]) -> Losses:
+    """Why the workers went that took attempts of the task with them."""
+    found: Losses = {}
+    for row in tasks:
+        if row["reason"] == reasons.WORKER_LOST and row["worker"] is not None:
+            near = Span(row["ended"] - NEAR, row["ended"] + NEAR)
+            of_it = (pc.field("broker") == row["broker"]) & (pc.field("boot") == row["boot"])
+            of_it &= (pc.field("worker") == row["worker"]) & pc.field("event").isin(["lost", "disconnected"])
+            for went in _where(readings, "workers", near, of_it):
+                found[row["broker"], row["boot"], row["ticket"]] = went["reason"] or went["event"]
+    return found
+
+
+def _where(readings: Sequence[Reading], table: str, span: Span, holds: pc.Expression) -> Iterable[Row]:
+    """Rows of this span, by their instant."""
+    for bound, wanted in ((span.since, operator.ge), (span.until, operator.le)):
+        if bound is not None:
+            holds &= wanted(pc.field("at"), bound)
+    for group in newest_first(readings, table, span):
+        rows = group.read()
+        if rows is not None:
+            yield from rows.filter(holds).to_pylist()
+
+
+def _columns(readings: Sequence[Reading], table: str, span: Span, names: list[str]) -> Iterable[pa.Table]:
+    for group in newest_first(readings, table, span):
+        rows = group.read(names)
+        if rows is not None:
+            yield rows

@@ -1,0 +1,93 @@
+"""The row groups of journals, newest first: what a reader walks through that must not hold more than one of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from famulus.journal import schema
+from famulus.journal.files import JournalFile
+from famulus.journal.reading import Reading
+
+#: Of whatever has no end.
+_EVER: Final = datetime.max.replace(tzinfo=UTC)
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From an instant to another, both included; None is no bound."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def meets(self, first: datetime, last: datetime) -> bool:
+        return (self.since is None or last >= self.since) and (self.until is None or first <= self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One row group of one file."""
+
+    path: Path
+    index: int
+    #: Instants of its rows.
+    first: datetime
+    last: datetime
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table | None:
+        """None if it cannot be read: that is a matter for `famulus journal verify`."""
+        try:
+            with pq.ParquetFile(self.path) as opened:
+                return opened.read_row_group(self.index, columns=list(columns) if columns is not None else None)
+        except (OSError, pa.ArrowException):
+            return None
+
+
+def newest_first(readings: Sequence[Reading], table: str, span: Span) -> Iterator[Group]:
+    """All that may have rows of this span. Of each hour the one with the newest row comes first."""
+    by_hour: dict[datetime, list[tuple[Reading, JournalFile]]] = defaultdict(list)
+    for reading in readings:
+        for file in reading.folder.visible():
+            if file.table == table:
+                by_hour[_hour_of(file)].append((reading, file))
+    for hour in sorted(by_hour, reverse=True):
+        if span.meets(hour, hour + timedelta(hours=1)):
+            found = [group for reading, file in by_hour[hour] for group in _groups_of(reading, file)]
+            found.sort(key=lambda group: group.last, reverse=True)
+            yield from (group for group in found if span.meets(group.first, group.last))
+
+
+def _groups_of(reading: Reading, file: JournalFile) -> list[Group]:
+    path = reading.folder.path / file.path
+    with ExitStack() as closing:
+        try:
+            opened = closing.enter_context(pq.ParquetFile(path))
+            metadata = opened.metadata
+            version = int((metadata.metadata or {}).get(schema.VERSION_KEY.encode(), b"0"))
+        except (OSError, pa.ArrowException, ValueError):
+            return []
+        if version > schema.VERSION:
+            return []
+        return [Group(path, index, *_instants(metadata, index, file.table)) for index in range(metadata.num_row_groups)]
+
+
+def _instants(metadata: pq.FileMetaData, index: int, table: str) -> tuple[datetime, datetime]:
+    """As the statistics say; a group without them may have rows of any time."""
+    place = metadata.schema.names.index(schema.TIME_COLUMN[table])
+    statistics = metadata.row_group(index).column(place).statistics
+    if statistics is None or not statistics.has_min_max:
+        return _NEVER, _EVER
+    return statistics.min, statistics.max
+
+
+def _hour_of(file: JournalFile) -> datetime:
+    return datetime.fromisoformat(f"{file.date}T{file.hour}:00:00+00:00")

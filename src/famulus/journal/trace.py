@@ -1,0 +1,294 @@
+"""The story of one task, told from what journals have of it, step by step. Pure: rows come in, a story goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from famulus.journal.fates import Evidence
+from famulus.journal.verdict import Verdict, verdict
+from famulus.journal.visits import Row, Visit, visits
+from famulus.wire import reasons
+
+#: Why a worker went, by broker, boot and ticket: the code of the journal, or `disconnected`.
+Losses = dict[tuple[str, str, int], str]
+_WHY_LOST: Final = {
+    reasons.EXPIRED: ", silent for three heartbeats",
+    reasons.NOT_CONNECTED: ", it could not be reached",
+    reasons.NOT_ALLOWED: ", it was put on the list of error workers",
+    reasons.CONFLICT: ", another one came with its identity",
+    "disconnected": ", it said goodbye",
+}
+#: A shorter wait is none: it takes that long to read a message.
+WAITED_MS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    at: datetime
+    #: arrived, queued, assigned, delegated, retry, answered, ended, late, or unseen: the end that nobody wrote down.
+    event: str
+    broker: str
+    sentence: str
+    worker: str | None = None
+    #: The broker that it was handed over to, or by.
+    peer: str | None = None
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    message_id: str
+    service: str
+    at_most_once: bool
+    priority: int
+    steps: list[Step]
+    verdict: Verdict
+    notes: list[str]
+
+    @property
+    def began(self) -> datetime:
+        return self.steps[0].at
+
+    def after_ms(self, step: Step) -> float:
+        """Since the task arrived for the first time."""
+        return _ms(self.began, step.at)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "message_id": self.message_id,
+            "service": self.service,
+            "at_most_once": self.at_most_once,
+            "priority": self.priority,
+            **self.verdict.as_dict(),
+            "notes": self.notes,
+            "steps": [
+                {
+                    "at": step.at.isoformat(),
+                    "after_ms": round(self.after_ms(step), 3),
+                    "event": step.event,
+                    "broker": step.broker,
+                    "worker": step.worker,
+                    "peer": step.peer,
+                    "attempt": step.attempt,
+                    "sentence": step.sentence,
+                }
+                for step in self.steps
+            ],
+        }
+
+
+def unsettled(tasks: Sequence[Row], open_tasks: Sequence[Row]) -> Row | None:
+    """Where the task was last, if no journal says what its client was told: so its broker's fate matters."""
+    own = [visit for visit in visits(tasks, open_tasks) if visit.came_from is None]
+    if not own or any(visit.end is not None for visit in own):
+        return None
+    return max((visit.last_seen for visit in own), key=lambda row: row["at"])
+
+
+def tell(
+    tasks: Sequence[Row],
+    open_tasks: Sequence[Row],
+    evidence: Evidence | None = None,
+    losses: Losses | None = None,
+) -> Story:
+    """`evidence`: what became of the broker that had it, if it is `unsettled`. `losses`: why workers went."""
+    found = visits(tasks, open_tasks)
+    first = found[0].rows[0]
+    steps = [each for visit in found for each in (*_in_order(_steps(visit, losses or {})), *_in_passing(visit))]
+    if evidence is not None:
+        steps += [(step.at, step) for step in _unseen(unsettled(tasks, open_tasks), evidence)]
+    # Steps of the same instant stay as they were told.
+    steps.sort(key=lambda each: each[0])
+    return Story(
+        first["message_id"],
+        first["service"],
+        first["at_most_once"],
+        first["priority"],
+        [step for _, step in steps],
+        verdict(found, evidence),
+        list(_notes(found)),
+    )
+
+
+# -- one stay -----------------------------------------------------------------------------------------------------
+
+
+def _in_order(steps: Iterator[Step]) -> Iterator[tuple[datetime, Step]]:
+    """With an instant that is never before that of the step before: two rows may differ about the same one."""
+    latest: datetime | None = None
+    for step in steps:
+        latest = step.at if latest is None else max(latest, step.at)
+        yield latest, step
+
+
+def _in_passing(visit: Visit) -> Iterator[tuple[datetime, Step]]:
+    """What stands beside the way of the task."""
+    for step in (*_never_ended(visit), *map(_late, visit.late)):
+        yield step.at, step
+
+
+def _steps(visit: Visit, losses: Losses) -> Iterator[Step]:
+    yield _arrival(visit)
+    free_since = visit.arrived
+    for row in visit.ends:
+        yield from _waiting(visit, row, free_since)
+        if row["assigned"] is not None:
+            yield _assignment(row)
+        yield _end(row, losses)
+        free_since = row["ended"]
+
+
+def _arrival(visit: Visit) -> Step:
+    row = visit.rows[0]
+    if visit.came_from is not None:
+        told = f"arrived from broker {visit.came_from}"
+    else:
+        told = f"arrived from client {row['client']}"
+    size = f", {_bytes(row['request_bytes'])}" if row.get("request_bytes") is not None else ""
+    return Step(visit.arrived, "arrived", visit.broker, f"{told}{size}", peer=visit.came_from)
+
+
+def _waiting(visit: Visit, row: Row, since: datetime) -> Iterator[Step]:
+    """Until it was given to somebody, or ended without that."""
+    until = row["assigned"] or row["ended"]
+    waited_ms = _ms(since, until)
+    checkpoint = any(seen["state"] == "queued" and since <= seen["at"] <= until for seen in visit.seen)
+    if waited_ms < WAITED_MS and not checkpoint:
+        return
+    why = "no slot is free: it waits in the backlog" if checkpoint else "waits"
+    yield Step(since, "queued", visit.broker, f"{why} for {_long(waited_ms)}")
+
+
+def _assignment(row: Row, doubt: str = "") -> Step:
+    if row["delegated_to"] is not None:
+        told, event = f"handed over to broker {row['delegated_to']}", "delegated"
+    else:
+        told, event = f"given to worker {row['worker']}", "assigned"
+    sentence = f"{told}, attempt {row['attempt']}{doubt}"
+    return Step(
+        row["assigned"], event, row["broker"], sentence, row["worker"], peer=row["delegated_to"], attempt=row["attempt"]
+    )
+
+
+def _end(row: Row, losses: Losses) -> Step:
+    outcome = row["outcome"]
+    event = {"RETRY": "retry", "OK": "answered", "ERROR": "answered"}.get(outcome, "ended")
+    why_lost = _WHY_LOST.get(losses.get((row["broker"], row["boot"], row["ticket"]), ""), "")
+    sentence = _END_SENTENCES[outcome](row, why_lost)
+    return Step(row["ended"], event, row["broker"], sentence, row["worker"], row["delegated_to"], row["attempt"])
+
+
+def _answered(row: Row, _: str) -> str:
+    after = f" after {_long(_ms(row['assigned'], row['ended']))}" if row["assigned"] is not None else ""
+    reason = f" ({row['reason']})" if row["reason"] else ""
+    return f"{_who(row)} answered {row['outcome']}{reason}{after}, {_bytes(row['response_bytes'])}"
+
+
+def _retried(row: Row, why_lost: str) -> str:
+    if row["delegated_to"] is not None:
+        return f"broker {row['delegated_to']} was lost, or does not know what became of it: another attempt follows"
+    return f"worker {row['worker']} was lost{why_lost}: another attempt follows"
+
+
+def _rejected(row: Row, _: str) -> str:
+    return f"ended as REJECTED ({row['reason'] or 'no reason'}): it did not run here"
+
+
+def _unknown(row: Row, why_lost: str) -> str:
+    who = _who(row)
+    why = {
+        "expired": f"{who} did not answer within the time-out",
+        "worker_lost": f"{who} was lost in the middle{why_lost}",
+        "broker_lost": f"the broker stopped before {who} answered",
+        "bad_header": f"the answer of {who} could not be read",
+    }.get(row["reason"] or "", "nobody knows whether it ran")
+    return f"ended as UNKNOWN ({row['reason'] or 'no reason'}): {why}"
+
+
+_END_SENTENCES: Final = {
+    "OK": _answered,
+    "ERROR": _answered,
+    "RETRY": _retried,
+    "REJECTED": _rejected,
+    "UNKNOWN": _unknown,
+}
+
+
+def _never_ended(visit: Visit) -> Iterator[Step]:
+    """Attempts that were open at a checkpoint, and have no row of their own."""
+    tickets = {row["ticket"] for row in visit.ends}
+    last = visit.last_seen
+    for row in visit.seen:
+        if row["state"] == "queued":
+            if visit.end is None:
+                yield Step(row["at"], "queued", visit.broker, "waits in the backlog, as a checkpoint saw it")
+        elif row["ticket"] not in tickets and row["assigned"] is not None:
+            # What never began has no row: the worker was gone when it was sent, or the other broker refused it.
+            doubt = (
+                "; a checkpoint saw it there" if row is last else "; it has no end of its own, so it never began there"
+            )
+            yield _assignment(row, doubt)
+
+
+def _late(row: Row) -> Step:
+    sentence = f"{_who(row)} answered after the task had its outcome: the answer was dropped"
+    return Step(row["ended"], "late", row["broker"], sentence, row["worker"], row["delegated_to"])
+
+
+def _unseen(seen: Row | None, evidence: Evidence) -> Iterator[Step]:
+    if seen is not None:
+        at = evidence.at or seen["at"]
+        yield Step(at, "unseen", seen["broker"], f"no outcome: {evidence.sentence}")
+
+
+def _who(row: Row) -> str:
+    if row["delegated_to"] is not None:
+        return f"broker {row['delegated_to']}"
+    return f"worker {row['worker']}" if row["worker"] is not None else "a worker"
+
+
+# -- all of them --------------------------------------------------------------------------------------------------
+
+
+def _notes(found: Sequence[Visit]) -> Iterator[str]:
+    """What a reader would stumble over."""
+    asked = [visit for visit in found if visit.came_from is None]
+    if len(asked) > 1:
+        yield f"its client, or somebody with the same id, asked for it {len(asked)} times"
+    present = {visit.broker for visit in found}
+    absent = {visit.came_from for visit in found if visit.came_from is not None} - present
+    absent |= {row["delegated_to"] for visit in found for row in visit.ends if row["delegated_to"]} - present
+    for broker in sorted(absent):
+        yield f"the journal of broker {broker} would tell more: give it with --journal"
+    yield from _clocks(found)
+
+
+def _clocks(found: Sequence[Visit]) -> Iterator[str]:
+    """Nobody gets a task before it was handed over, except by another clock."""
+    for one, other in {(one.broker, other.broker): None for one, other in _handings(found)}:
+        yield f"the clock of {other} is behind that of {one}: steps may be out of order"
+
+
+def _handings(found: Sequence[Visit]) -> Iterator[tuple[Visit, Visit]]:
+    for one in found:
+        for other in found:
+            if other.came_from == one.broker:
+                given = [row["assigned"] for row in one.ends if row["delegated_to"] == other.broker and row["assigned"]]
+                if len(given) == 1 and other.arrived < given[0] and one is not other:
+                    yield one, other
+
+
+def _ms(earlier: datetime, later: datetime) -> float:
+    return (later - earlier).total_seconds() * 1000
+
+
+def _long(ms: float) -> str:
+    """Nobody reads microseconds of a second."""
+    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.1f} ms"
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} byte{'s' if count != 1 else ''}"
