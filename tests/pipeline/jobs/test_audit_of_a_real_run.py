@@ -1,0 +1,115 @@
+"""A real broker under load, with kills: what a client wrote down for itself, beside what the pipeline says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.jobs.conftest import Tables
+from tests.processes.conftest import HERE as PROCESSES
+from tests.processes.conftest import BrokerProcess, Process, wait_until
+from tests.processes.ledgers import ClientLedger, Ended
+
+from famulus.pipeline import jobs
+from famulus.pipeline.place import Place
+from famulus.pipeline.tables import ALL
+
+#: A dispatcher tells the scribe what happened several times a second; what it had not told yet dies with it.
+UNTOLD_S = 2.0
+TASKS_MIN = 100
+
+
+class Run:
+    """One broker with a journal, two workers and a client that writes down what it was told."""
+
+    def __init__(self, folder: Path, closing: ExitStack) -> None:
+        self.folder, self._closing = folder, closing
+        config = folder / "broker.toml"
+        config.write_text('journal_roll_s = 1\nservices.once = {delivery = "at_most_once"}\n')
+        flags = ("--config", str(config), "--routers", "1", "--heartbeat-ms", "500", "--identity", "ann")
+        self.broker = BrokerProcess(*flags, "--journal-folder", str(self.journal))
+        closing.callback(self.broker.close)
+        wait_until(lambda: self.broker.children("scribe"), 20, "a scribe")
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal"
+
+    @property
+    def ledger(self) -> ClientLedger:
+        return ClientLedger(self.folder / "c1")
+
+    def worker(self, name: str) -> Process:
+        worker = self._python("ledger_worker.py", self.broker.backend, str(self.folder / name), "4", "once")
+        worker.wait_for_line("is ready: ")
+        return worker
+
+    def client(self) -> Process:
+        client = self._python("ledger_client.py", self.broker.frontend, str(self.folder / "c1"), "once", "8", "c1")
+        client.wait_for_line("asking")
+        return client
+
+    def ended_after(self, instant: float) -> list[Ended]:
+        return [each for each in self.ledger.read()[1] if each.at > instant and each.outcome == "OK"]
+
+    def _python(self, program: str, *words: str) -> Process:
+        process = Process(sys.executable, str(PROCESSES / program), *words)
+        self._closing.callback(process.close)
+        return process
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with ExitStack() as closing:
+        yield Run(tmp_path, closing)
+
+
+def test_every_task_of_a_clients_ledger_is_accounted_for(spark: SparkSession, run: Run, tables: Tables) -> None:
+    first, _ = run.worker("w1"), run.worker("w2")
+    client = run.client()
+    wait_until(lambda: len(run.ended_after(0)) > TASKS_MIN, 30, "a hundred tasks")
+    first.signal(signal.SIGKILL)
+    lost = time.monotonic()
+    run.worker("w3")
+    wait_until(lambda: len(run.ended_after(lost)) > TASKS_MIN, 30, "a hundred more")
+    dispatcher = run.broker.dispatcher
+    os.kill(dispatcher, signal.SIGKILL)
+    killed = time.monotonic()
+    wait_until(lambda: len(run.ended_after(killed + 0.1)) > TASKS_MIN, 60, "a hundred with a new dispatcher")
+    client.signal(signal.SIGTERM)
+    assert client.wait(30) == 0
+    assert run.broker.stop() == 0, run.broker.output
+
+    wanted = ("task_facts", "audit")
+    jobs.run(spark, Place(run.journal), tables.place, registry=[table for table in ALL if table.name in wanted])
+    facts = {row["message_id"]: row for row in tables.rows("task_facts")}
+    audit = tables.rows("audit")
+    sent, ended = run.ledger.read()
+    assert {each.message_id for each in sent} == {each.message_id for each in ended}
+
+    # What the broker told the client is what the journal says, each task once.
+    differing = [
+        (each.message_id, each.outcome, facts[each.message_id]["outcome"])
+        for each in ended
+        if each.message_id in facts and each.outcome != "UNKNOWN" and facts[each.message_id]["outcome"] != each.outcome
+    ]
+    untold = [each for each in ended if each.message_id not in facts]
+    for each in untold:
+        assert killed - UNTOLD_S < each.at < killed + 6, f"{each} is not in the journal, and nothing had died"
+    # A task that was open at a checkpoint and ended before the kill may have lost its row, but not its trace.
+    assert all(outcome is None for _, _, outcome in differing), differing
+    assert facts.keys() <= {each.message_id for each in sent}, "nobody else asked"
+    assert len(facts) > 3 * TASKS_MIN
+
+    # And the audit finds the death, and nothing that it cannot explain.
+    assert [row for row in audit if not row["explained"]] == []
+    (window,) = [row for row in audit if row["kind"] == "crash_window"]
+    assert "SIGKILL" in window["explanation"]
+    assert not [row for row in audit if row["kind"] in ("two_outcomes", "at_most_once") and row["severity"] == "error"]
