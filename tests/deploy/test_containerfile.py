@@ -51,7 +51,14 @@ def test_it_runs_as_a_user_without_privileges() -> None:
     uid, gid = last_stage()["USER"].split(":")
     assert int(uid) > 0
     assert int(gid) > 0
-    assert f"--uid {uid} " in last_stage()["RUN"]
+    assert f"--uid {uid} --gid {gid} " in last_stage()["RUN"]
+
+
+def test_what_was_made_outside_stays_outside() -> None:
+    """What is compiled here is for another Python, and .venv is larger than all the rest."""
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
+    assert {".venv", "build", "**/*.so", ".git"} <= set(ignored)
+    assert not any(copied.split()[0] in ignored for copied in of("COPY"))
 
 
 def test_what_it_starts_is_a_command_of_ours_that_gets_the_signals() -> None:
