@@ -114,7 +114,8 @@ class Member:
         """Its routers have heard from the steward, and take tasks."""
         connection = Raw(self._network.context_of(self.identity), zmq.DEALER, self.frontend)
         try:
-            connection.tell("TASK", service="nobody-offers-this")
+            # With a time-out: a broker that has just started does not know at once that nobody offers it.
+            connection.tell("TASK", service="nobody-offers-this", timeout_ms=50)
             return not connection.hear()["reason"].startswith("disabled")
         finally:
             connection.socket.close(0)

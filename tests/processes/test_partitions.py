@@ -18,7 +18,7 @@ import pytest
 import zmq
 from tests.processes.conftest import HERE, Process, Raw, wait_until
 from tests.processes.lan import Namespaces, can_have_namespaces, make_lan
-from tests.processes.ledgers import ClientLedger, compare
+from tests.processes.loads import Load
 from tests.processes.networks import Member, Network
 
 #: From the death of a broker to the next success of a client that tries again.
@@ -51,59 +51,6 @@ def quartet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         network.wait_until_active(30)
         network.wait_until_in_step(20)
         yield network
-
-
-class Load:
-    """Workers and clients with ledgers, on machines of their own."""
-
-    def __init__(self, network: Network, path: Path) -> None:
-        self._network = network
-        self._path = path
-        self.workers: dict[str, Process] = {}
-        self.clients: dict[str, Process] = {}
-
-    def worker(self, name: str, at: str, slots: int = 4) -> Process:
-        script, ledger = str(HERE / "ledger_worker.py"), str(self._path / name)
-        worker = self._network.run(name, script, self._network[at].backend, ledger, str(slots), "once")
-        self.workers[name] = worker
-        return worker
-
-    def client(self, name: str, at: str) -> Process:
-        script, ledger = str(HERE / "ledger_client.py"), str(self._path / name)
-        client = self._network.run(name, script, self._network[at].frontend, ledger, "once", "4", name)
-        self.clients[name] = client
-        return client
-
-    def wait_until_under_way(self) -> None:
-        for worker in self.workers.values():
-            worker.wait_for_line("is ready: ", 30)
-        for name in self.clients:
-            wait_until(lambda name=name: self.successes(name) > 20, 30, f"20 tasks of {name}")  # type: ignore[misc]
-
-    def successes(self, name: str) -> int:
-        return sum(each.outcome == "OK" for each in ClientLedger(self._path / name).read()[1])
-
-    def success_after(self, name: str, instant: float) -> float:
-        """How long after it a task that was sent later had gone well."""
-        ledger = ClientLedger(self._path / name)
-        wait_until(lambda: ledger.first_success_after(instant) is not None, 30, f"a success of {name}")
-        return (ledger.first_success_after(instant) or 0.0) - instant
-
-    def stop(self) -> None:
-        """And hold what clients were told against what workers did."""
-        for client in self.clients.values():
-            client.signal(signal.SIGTERM)
-        for client in self.clients.values():
-            assert client.wait(30) == 0, client.output
-        verdict = compare([self._path / name for name in self.clients], [self._path / name for name in self.workers])
-        print(f"\n{verdict}")
-        assert not verdict.broken
-        assert verdict.ok > 100
-        self.close()
-
-    def close(self) -> None:
-        for process in (*self.clients.values(), *self.workers.values()):
-            process.close()
 
 
 @pytest.fixture
@@ -323,7 +270,7 @@ def test_brokers_on_machines_that_others_reach_hear_admins_on_loopback_only(tmp_
             "ask on the broker's own machine, with --broker 127.0.0.1:7105\n"
         )
         b1.cli("config", "set", "service/echo", "max_attempts=3", "--wait", "10", "--broker", "127.0.0.1:7105")
-        network.wait_until_in_step(20)
+        wait_until(lambda: b1.logged_digest() == b2.logged_digest(), 20, "in step, by their logs")
         worker = network.run("w1", str(HERE / "echo_worker.py"), b2.backend, "4", "echo")
         worker.wait_for_line("is ready: ", 30)
         call = ("-m", "famulus", "call", "echo", "over there", "--broker", b1.frontend, "--timeout", "2")

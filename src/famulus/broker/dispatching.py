@@ -38,6 +38,8 @@ REPORT_NS: Final = 1 * NS_PER_S
 SNAPSHOT_SHARE: Final = 50
 #: Rows for the journal go to the scribe once a second, and when so many tasks have ended.
 JOURNAL_ROWS: Final = 2000
+#: A broker that has just started does not know yet what it does not know, for so long at most.
+SETTLE_NS: Final = 5 * NS_PER_S
 #: Later than planned by more than this: we were stopped or starved, and could hear nobody.
 PAUSE_NS: Final = 1 * NS_PER_S
 
@@ -61,8 +63,7 @@ class Dispatching:
         self._latencies = telling.Latencies(f"dispatcher-{os.getpid()}")
         self._snapshot_ns = 0
         declared = [name.encode() for name in settings.services]
-        # After a crash, workers come back within a heartbeat; tasks may wait for them a little longer.
-        settled_at_ns = monotonic_ns() + min(3 * settings.heartbeat_ms * NS_PER_MS, 5 * NS_PER_S) if restarted else 0
+        settled_at_ns = monotonic_ns() + _settles_ns(settings, restarted)
         chance = secrets.randbits(64)
         message_ids = MessageIds(chance)
         self._pen = Pen("dispatcher", boot, message_ids.head)
@@ -313,8 +314,9 @@ class Dispatching:
         asked_for = bool(core.managing.steward) or self._herald is not None or self._journal is not None
         work = core.work() if asked_for else {}
         if core.managing.steward:
+            told = _taken(work) if core.draining else work
             self._tell_steward(
-                [[core.managing.steward, b"", inner.WORK, inner.write_work(work, core.error_workers(now_ns))]]
+                [[core.managing.steward, b"", inner.WORK, inner.write_work(told, core.error_workers(now_ns))]]
             )
         if self._herald is not None and now_ns >= self._snapshot_ns:
             self._tell_herald(self._herald, work, now_ns)
@@ -341,3 +343,19 @@ class Dispatching:
         send_some(herald, messages)
         cost_ns = monotonic_ns() - began_ns
         self._snapshot_ns = now_ns + max(REPORT_NS // 2, SNAPSHOT_SHARE * cost_ns)
+
+
+def _settles_ns(settings: Settings, restarted: bool) -> int:
+    """How long tasks may wait for services that nobody has offered yet.
+
+    After a crash, workers come back within a heartbeat. So they do when a broker of a network is started again, which
+    also has to hear first what its peers offer.
+    """
+    if settings.folder:
+        return SETTLE_NS
+    return min(3 * settings.heartbeat_ms * NS_PER_MS, SETTLE_NS) if restarted else 0
+
+
+def _taken(work: Work) -> Work:
+    """No slot of a broker that drains is free for its peers' tasks."""
+    return {name: (0, busy, backlog) for name, (_, busy, backlog) in work.items()}

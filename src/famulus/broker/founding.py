@@ -20,13 +20,19 @@ from famulus.errors import SettingsError
 
 #: In the place of a key while there is none.
 NO_KEY = "0" * 64
+#: Whoever listens to a join can try out secrets at home, as fast as they like.
+SECRET_CHARS_MIN = 32
 #: What a broker says of itself; whatever else its config may hold is for admins to say.
 PLACE = ("family", "host", "public_key", "frontend_port", "backend_port", "config_pub_port", "peer_port", "services")
 
 
-def found(path: Path, identity: str, place: dict[str, Any], admin: str, password: str) -> tuple[str, Secret]:
+def found(
+    path: Path, identity: str, place: dict[str, Any], admin: str, password: str, secret: Secret | None = None
+) -> tuple[str, Secret]:
     """A new network with one broker, at this place; its id, and the secret that others need to join."""
     value = checked_place(identity, place)
+    if secret is not None and len(secret) < SECRET_CHARS_MIN:
+        raise SettingsError(f"a secret for joining has {SECRET_CHARS_MIN} characters at least: it must not be guessed")
     family = str(value["family"])
     if schema.subject(f"admin/{family}/{admin}") != schema.Subject("admin", admin, family) or not _is_plain(admin):
         raise SettingsError(f"admin: {admin[:80]!r} is no name for an admin: it has 1 to 255 characters and no slash")
@@ -40,7 +46,7 @@ def found(path: Path, identity: str, place: dict[str, Any], admin: str, password
             f"broker_state/{identity}": {"state": "active"},
             f"admin/{family}/{admin}": {"hash": hashed},
         }
-        network, secret = network_of(key.public), new_secret()
+        network, secret = network_of(key.public), secret or new_secret()
         fill(folder, Network(network, identity, key.public), _edits(wishes, key, identity, admin), secret)
     return network, secret
 

@@ -24,6 +24,9 @@ def broker(
     host: Annotated[
         str | None, typer.Option(help="Where to listen. [default: 127.0.0.1, or where others reach it]")
     ] = None,
+    advertised_host: Annotated[
+        str | None, typer.Option(help="How others reach it, where that is not where it listens. [default: the same]")
+    ] = None,
     frontend_port: Annotated[int | None, typer.Option(help="For clients; 0 is any free port. [default: 7100]")] = None,
     backend_port: Annotated[int | None, typer.Option(help="For workers; 0 is any free port. [default: 7101]")] = None,
     routers: Annotated[int | None, typer.Option(help="Router processes. [default: cores - 2, at least 1]")] = None,
@@ -99,6 +102,7 @@ def broker(
     flags: dict[str, object] = {
         "identity": identity,
         "host": host,
+        "advertised_host": advertised_host,
         "frontend_port": frontend_port,
         "backend_port": backend_port,
         "routers": routers,

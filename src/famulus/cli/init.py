@@ -19,6 +19,9 @@ def init(
     backend_port: Annotated[int, typer.Option(help="For workers.")] = 7101,
     config_pub_port: Annotated[int, typer.Option(help="For news of the config.")] = 7102,
     peer_port: Annotated[int, typer.Option(help="For other brokers.")] = 7103,
+    secret_file: Annotated[
+        Path | None, typer.Option(help="The secret for those who join, if they have it already. [default: a new one]")
+    ] = None,
 ) -> None:
     """Make a network: a first broker with its key, its family and an admin.
 
@@ -31,7 +34,7 @@ def init(
 
     from famulus.broker.folder import Folder
     from famulus.broker.founding import found
-    from famulus.broker.membership import secret_path
+    from famulus.broker.membership import read_secret, secret_path
 
     name = identity or socket.gethostname()
     place = {
@@ -42,7 +45,8 @@ def init(
         "config_pub_port": config_pub_port,
         "peer_port": peer_port,
     }
-    network, _ = found(folder, name, place, admin, _password(admin))
+    secret = read_secret(secret_file) if secret_file is not None else None
+    network, _ = found(folder, name, place, admin, _password(admin), secret)
     typer.echo(f"network {network[:12]} is made: broker {name} of family {family}, admin {admin}")
     typer.echo(f"start it:          famulus broker --folder {folder}")
     typer.echo(f"let others join:   famulus broker --folder OTHER --join {host}:{peer_port}")

@@ -61,6 +61,18 @@ def test_its_edits_are_all_valid_and_by_the_admin(path: Path) -> None:
         membership.close()
 
 
+def test_the_secret_may_be_there_before_the_network(path: Path) -> None:
+    given = Secret("as many characters as nobody can guess")
+    assert found(path, "b1", PLACE, "ada", "pw", given)[1] == given
+    assert secret_path(Folder(path)).read_text().strip() == given
+
+
+def test_a_secret_that_can_be_guessed_is_refused(path: Path) -> None:
+    with pytest.raises(SettingsError, match="a secret for joining has 32 characters at least"):
+        found(path, "b1", PLACE, "ada", "pw", Secret("short"))
+    assert not path.exists()
+
+
 def test_two_networks_are_two_networks(tmp_path: Path) -> None:
     first, one_secret = found(tmp_path / "a", "b1", PLACE, "ada", "pw")
     second, other_secret = found(tmp_path / "b", "b1", PLACE, "ada", "pw")

@@ -299,17 +299,74 @@ def test_a_client_may_ask_again_for_what_is_out_to_a_peer(broker: Broker, ann: C
 
 
 def test_what_comes_back_finds_the_workers_of_a_service_that_was_forgotten_meanwhile(broker: Broker) -> None:
-    broker.core = Dispatcher(Bounds(), 0, [], settled_at_ns=broker.now_ns + NS_PER_S)
+    broker.core = Dispatcher(Bounds(services_max=1), 0, [])
     broker.router()
     bee, ann = Neighbour(broker, "bee", fresh=1), broker.client("ann")
     meet(broker, bee)
     ann.asks("fresh", b"hello")
     message = bee.gets()
-    broker.later(1500)
-    assert b"fresh" not in broker.core.assignment.services
+    broker.worker("carol", "other").starts()
+    assert list(broker.core.assignment.services) == [b"other"], "there is room for one only"
+    broker.later(4000)
+    assert not broker.core.sessions.by_peer, "carol is lost"
     bob = broker.worker("bob", "fresh").starts()
     bee.answers(message, outcome="REJECTED", reason="overload: full")
     task = bob.gets_task()
     assert task.body == b"hello"
     bob.answers(task)
+    assert ann.hears_outcome() == "OK"
+
+
+# -- a broker that has just started -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh(broker: Broker) -> Broker:
+    """It knows no service yet, and does not know that there is none."""
+    broker.core = Dispatcher(Bounds(), 0, [], settled_at_ns=broker.now_ns + NS_PER_S)
+    broker.router()
+    return broker
+
+
+def test_what_came_before_the_peers_were_heard_goes_to_them_then(fresh: Broker) -> None:
+    bee, ann = Neighbour(fresh, "bee", echo=1), fresh.client("ann")
+    ann.asks("echo")
+    fresh.later(500)
+    meet(fresh, bee)
+    bee.answers(bee.gets())
+    assert ann.hears_outcome() == "OK"
+
+
+def test_what_others_offer_is_known_for_good(fresh: Broker) -> None:
+    """Also if some of it waits at the moment at which the broker stops to expect workers of its own."""
+    bee, ann = Neighbour(fresh, "bee", echo=1), fresh.client("ann")
+    ann.asks("echo")
+    ann.asks("echo")
+    meet(fresh, bee)
+    fresh.later(1500)
+    ann.asks("echo")
+    fresh.later(500)
+    assert ann.hears() == []
+    for _ in range(3):
+        bee.answers(bee.gets())
+        assert ann.hears_outcome() == "OK"
+
+
+def test_what_waits_for_nobody_does_not_hold_up_the_truth(fresh: Broker) -> None:
+    ann = fresh.client("ann")
+    fresh.now_ns += NS_PER_S - 1
+    ann.asks("echo")
+    fresh.now_ns += 2
+    ann.asks("echo", envelope=b"late")
+    assert ann.hears_outcome() == "REJECTED no_service", "at once: nobody has come"
+
+
+def test_a_service_whose_slots_are_all_busy_over_there_is_known(broker: Broker, ann: Client) -> None:
+    bee = Neighbour(broker, "bee", faraway=0)
+    meet(broker, bee)
+    ann.asks("faraway")
+    assert (ann.hears(), bee.hears()) == ([], [])
+    bee.offer = bee.offer._replace(free={"faraway": 1})
+    meet(broker, bee)
+    bee.answers(bee.gets())
     assert ann.hears_outcome() == "OK"

@@ -9,7 +9,7 @@ import pytest
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.bounds import Bounds
-from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.dispatcher import QUIET_NS, STAYS_NS, Dispatcher
 from famulus.core.dispatch.questions import OFFERS_MAX, ROUTER_SILENCE_NS
 from famulus.wire import inner
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.unit.core.conftest import Broker, Client, Worker
 
 LOST_MS = 3000
+QUIET_MS = QUIET_NS // NS_PER_MS
 
 
 @pytest.fixture
@@ -271,6 +272,7 @@ def test_a_draining_broker_finishes_what_it_has_and_takes_nothing_new(broker: Br
     bob.answers(task)
     bob.answers(bob.gets_task())
     assert [heard.fields["outcome"] for heard in ann.hears()] == ["OK", "OK"]
+    broker.later(QUIET_MS, bob)
     assert broker.core.drained(broker.now_ns)
 
 
@@ -293,7 +295,31 @@ def test_a_question_under_way_is_answered_before_the_broker_is_drained(broker: B
     assert not broker.core.drained(broker.now_ns)
     broker.decide()
     assert ann.hears_outcome() == "REJECTED disabled"
+    broker.later(QUIET_MS)
     assert broker.core.drained(broker.now_ns)
+
+
+def test_a_drained_broker_stays_until_nobody_asks_any_more(broker: Broker, ann: Client) -> None:
+    """A task that is on its way when the broker ends is UNKNOWN to its client; one that is refused goes elsewhere."""
+    broker.core.drain(broker.now_ns, 10 * NS_PER_S)
+    assert not broker.core.drained(broker.now_ns)
+    broker.later(QUIET_MS - 1)
+    ann.asks("echo")
+    assert ann.hears_outcome() == "REJECTED disabled"
+    broker.later(QUIET_MS - 1)
+    assert not broker.core.drained(broker.now_ns)
+    broker.later(1)
+    assert broker.core.drained(broker.now_ns)
+
+
+def test_who_asks_without_end_does_not_keep_a_drained_broker(broker: Broker, ann: Client) -> None:
+    broker.core.drain(broker.now_ns, 10 * NS_PER_S)
+    began_ns = broker.now_ns
+    while not broker.core.drained(broker.now_ns):
+        ann.asks("echo")
+        ann.hears()
+        broker.later(10)
+    assert broker.now_ns - began_ns == STAYS_NS
 
 
 # -- the broker was asleep ----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ class Offer(NamedTuple):
     frontend: str
     #: 0 for our own family, 1 for the first one it falls back on, and so on.
     rank: int
-    #: Free slots by service.
+    #: Free slots by service; 0 where all of them are busy.
     free: dict[str, int]
 
 
@@ -60,11 +60,11 @@ class Delegates:
             delegate = self.by_identity.get(identity) or Delegate(identity, offer.frontend)
             self.by_identity[identity] = delegate
             delegate.rank = offer.rank
-            delegate.free = {name.encode(): count for name, count in offer.free.items() if count > 0}
+            delegate.free = {name.encode(): count for name, count in offer.free.items()}
         return gone
 
     def offers(self, service: bytes) -> bool:
-        """Whether somebody has slots for it, whom we could reach."""
+        """Whether somebody has slots for it, free or not, whom we could reach."""
         return any(delegate.up and service in delegate.free for delegate in self.by_identity.values())
 
     def hold(self, known: Known) -> bool:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from famulus.core.clock import NEVER_NS
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
@@ -34,6 +34,7 @@ from famulus.core.dispatch.managing import Managing
 from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.dispatch.questions import Question, Questions
 from famulus.core.dispatch.repeats import Repeats
+from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.task import Task
@@ -45,6 +46,12 @@ from famulus.wire.headers import write_error
 TERMS_REMEMBERED: Final = 4096
 #: So many may wait for the same task; a client that asks more often has a fault.
 WAITERS_MAX: Final = 100
+
+#: A drained broker stays until nobody has asked it for so long. Who is refused goes elsewhere; but a task that is on
+#: its way when the broker ends may have run, for all that its client knows.
+QUIET_NS: Final = 250 * NS_PER_MS
+#: Some know no other broker, and ask again and again.
+STAYS_NS: Final = 2 * NS_PER_S
 
 _BAD_FRAMES: Final = write_error(
     reasons.BAD_FRAMES, "a message is [envelope][header][body], the envelope at most 255 bytes"
@@ -96,6 +103,9 @@ class Dispatcher:
         self._settled_at_ns = settled_at_ns
         self.draining = False
         self._drained_by_ns = NEVER_NS
+        #: While it drains: when somebody asked last; since when it has nothing to do.
+        self._asked_ns = 0
+        self._idle_ns = NEVER_NS
         self.held = Held()
         self.managing = Managing(self.to_clients)
         self._terms: dict[bytes, inner.Terms] = {}
@@ -119,6 +129,8 @@ class Dispatcher:
         questions = self.questions
         flows = self.flows.by_header
         body_bytes_max = self._body_bytes_max
+        if self.draining and batch:
+            self._asked_ns = now_ns
         for message in batch:
             if (
                 len(message) != 4
@@ -216,7 +228,14 @@ class Dispatcher:
         self.assignment.identity = identity.encode()
         for gone in self.delegates.update(offers):
             self.assignment.lose_delegate(gone, now_ns)
+        self._look_for_expected()
         self.assignment.relieve(now_ns)
+
+    def _look_for_expected(self) -> None:
+        """What waits for workers of our own need not: others have some."""
+        for service in self.assignment.services.values() if self._settled_at_ns else ():
+            if service.expected_by_ns < NEVER_NS and self.delegates.offers(service.name):
+                service.expected_by_ns = NEVER_NS
 
     def on_delegate_link(self, now_ns: int, identity: bytes, up: bool) -> None:
         self.assignment.now_ns = now_ns
@@ -225,6 +244,7 @@ class Dispatcher:
             return
         delegate.up = up
         if up:
+            self._look_for_expected()
             self.assignment.relieve(now_ns)
         else:
             self.assignment.lose_delegate(delegate, now_ns)
@@ -344,15 +364,20 @@ class Dispatcher:
     def drain(self, now_ns: int, within_ns: int) -> None:
         """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
         self.draining = True
+        self._asked_ns = now_ns
         self.flows.close()
         self.sessions.closed = True
         self._drained_by_ns = min(self._drained_by_ns, now_ns + within_ns)
 
     def drained(self, now_ns: int) -> bool:
-        """Everybody has been told; when the time is up, questions that nobody decides do not keep us."""
+        """Everybody has been told, and has gone; when the time is up, questions that nobody decides do not keep us."""
         if not self.draining or self.assignment.open_tasks or len(self.held):
+            self._idle_ns = NEVER_NS
             return False
-        return now_ns >= self._drained_by_ns or not len(self.questions)
+        if now_ns >= self._drained_by_ns:
+            return True
+        self._idle_ns = min(self._idle_ns, now_ns)
+        return not len(self.questions) and now_ns >= min(self._asked_ns + QUIET_NS, self._idle_ns + STAYS_NS)
 
     @property
     def reads_clients(self) -> bool:
@@ -378,11 +403,7 @@ class Dispatcher:
         key = b"" if epoch_frame else name + b"\0" + message_id
         if key and self._told_before(question, key, client_head + message_id, bool(visited), now_ns):
             return
-        service = self.assignment.services.get(name)
-        if service is None and now_ns < self._settled_at_ns:
-            service = self.assignment.expect_service(name, self.bounds.services_max, self._settled_at_ns)
-        if service is None and self.delegates.offers(name):
-            service = self.assignment.foreign_service(name, self.bounds.services_max)
+        service = self._service(name, now_ns)
         terms = self._terms.get(terms_frame)
         if terms is None:
             terms = self._remember(terms_frame)
@@ -411,6 +432,17 @@ class Dispatcher:
         self.assignment.accept(task, now_ns)
         if epoch and service.expected_by_ns == NEVER_NS:
             self.flows.install(question.header, epoch, flow)
+
+    def _service(self, name: bytes, now_ns: int) -> Service | None:
+        """That of a worker here, or of another broker's, or one whose workers may be on the way."""
+        service = self.assignment.services.get(name)
+        if service is not None and service.expected_by_ns > now_ns:
+            return service
+        if self.delegates.offers(name):
+            return self.assignment.foreign_service(name, self.bounds.services_max)
+        if now_ns < self._settled_at_ns:
+            return self.assignment.expect_service(name, self.bounds.services_max, self._settled_at_ns)
+        return None
 
     def _told_before(self, question: Question, key: bytes, head: bytes, from_broker: bool, now_ns: int) -> bool:
         """Whether this is a task that we know already: then its client hears how it ended, or will."""

@@ -48,7 +48,11 @@ def _members(config: Effective, family: str, but: str) -> tuple[BrokerAddress, .
 
 
 def offers_of(config: Effective, identity: str, alive: list[Peer]) -> list[inner.PeerOffer]:
-    """What the dispatcher is told of those who could help it: peers of its family, then of those it falls back on."""
+    """What the dispatcher is told of those who could help it: peers of its family, then of those it falls back on.
+
+    A peer that takes no tasks has nothing free, but is there: it may still owe us answers, and who is not told of any
+    more is taken for lost.
+    """
     broker = config.brokers.get(identity)
     if broker is None:
         return []
@@ -58,11 +62,18 @@ def offers_of(config: Effective, identity: str, alive: list[Peer]) -> list[inner
             peer.identity,
             _address(peer.identity, peer.broker).frontend,
             families.index(peer.broker.family),
-            {name: work.free for name, work in peer.work.items() if work.free and peer.broker.serves(name)},
+            _free_slots(peer) if _can_help(config, peer) else {},
         )
         for peer in alive
-        if peer.broker.family in families and _can_help(config, peer)
+        if peer.broker.family in families and is_host(peer.broker.host)
     ]
+
+
+def _free_slots(peer: Peer) -> dict[str, int]:
+    """Also of services all of whose slots are busy: tasks for them can wait here until one is free there."""
+    return {
+        name: work.free for name, work in peer.work.items() if (work.free or work.busy) and peer.broker.serves(name)
+    }
 
 
 def _others(config: Effective, identity: str, alive: list[Peer]) -> tuple[Other, ...]:
