@@ -44,12 +44,14 @@ def run(
     """
     from famulus.cli.pipeline_progress import facts, show_summary, shown, starting
     from famulus.pipeline import jobs, source
+    from famulus.pipeline.pace import FEW_BYTES
 
     place, target = journal_place(journal), tables_place(journal, tables)
-    source.found_in(place)  # a mistake in the name should not take the time that Spark needs to start
+    # Also because a mistake in the name should not take the time that Spark needs to start.
+    brief = sum(each.bytes for each in source.found_in(place).values()) <= FEW_BYTES
     starting(quiet=as_json)
     began = time.monotonic()
-    with spark_session(master, conf) as spark:
+    with spark_session(master, conf, brief=brief) as spark:
         started_s = time.monotonic() - began
         with shown(quiet=as_json) as tell:
             summary = jobs.run(spark, place, target, again=again, tell=tell)

@@ -54,11 +54,11 @@ def tables_place(journal: str | None, tables: str | None) -> Place:
 
 
 @contextmanager
-def spark_session(master: str | None, conf: Sequence[str] | None) -> Iterator[SparkSession]:
+def spark_session(master: str | None, conf: Sequence[str] | None, *, brief: bool = False) -> Iterator[SparkSession]:
     """A session, in which an error of Spark is one sentence."""
     from famulus.pipeline.session import session
 
-    with session(master, more=settings(conf or ())) as spark, plain_errors():
+    with session(master, more=settings(conf or ()), brief=brief) as spark, plain_errors():
         yield spark
 
 

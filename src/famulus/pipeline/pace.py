@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 FEW_ROWS: Final = 200_000
 #: So many tables are made at a time then; with many rows each one keeps all cores busy, and wants the memory.
 LANES_MAX: Final = 4
+#: A journal that is not larger than this has few of them.
+FEW_BYTES: Final = 16 * 1024 * 1024
 _FEW: Final = "spark.famulus.few"
 _FOR_FEW: Final = {
     _FEW: "true",

@@ -95,9 +95,10 @@ def session(
     heap_mib: int | None = None,
     more: Mapping[str, str] | None = None,
     archive: bool = True,
+    brief: bool = False,
 ) -> Iterator[SparkSession]:
     """A session that is closed at the end, and its JVM with it."""
-    spark = open_session(master, heap_mib=heap_mib, more=more, archive=archive)
+    spark = open_session(master, heap_mib=heap_mib, more=more, archive=archive, brief=brief)
     try:
         yield spark
     finally:
@@ -110,8 +111,12 @@ def open_session(
     heap_mib: int | None = None,
     more: Mapping[str, str] | None = None,
     archive: bool = True,
+    brief: bool = False,
 ) -> SparkSession:
-    """`more` are settings of Spark that win over ours; `archive`: make the next start faster than this one."""
+    """`more` are settings of Spark that win over ours; `archive`: make the next start faster than this one.
+
+    `brief`: there is little to do, so code is compiled quickly instead of well.
+    """
     try:
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
@@ -129,7 +134,7 @@ def open_session(
     else:
         # Other machines may have theirs elsewhere.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = settings(master, heap_mib=heap_mib) | _java_options(found, archive) | dict(more or {})
+    chosen = settings(master, heap_mib=heap_mib) | _java_options(found, archive, brief) | dict(more or {})
     # They print a stack trace for each error; we print the error.
     for noisy in ("SQLQueryContextLogger", "py4j"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
@@ -180,9 +185,12 @@ _ARCHIVE: Final = "spark.famulus.archive"
 _WRITING: Final = ".writing"
 
 
-def _java_options(found: java.Java, archive_wanted: bool) -> dict[str, str]:
+def _java_options(found: java.Java, archive_wanted: bool, brief: bool) -> dict[str, str]:
     # No warnings of the JVM about archives that do not fit.
     options = "-Xlog:disable -Xlog:all=off"
+    if brief:
+        # Within a minute, the better compiler costs more than it saves: a third of all CPU time.
+        options += " -XX:TieredStopAtLevel=1"
     import pyspark
 
     # An archive fits exactly one build of Java and one class path.

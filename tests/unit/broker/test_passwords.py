@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from famulus.broker.passwords import ACCOUNTS_MAX, Failures, check_password, has
 from famulus.core.clock import NS_PER_S
 from famulus.errors import SettingsError
 
+# Its salt is never the same. Names of tests must be, so none has a hash in it.
 HASHED = hash_password("correct horse")
 
 
@@ -71,6 +74,7 @@ def with_costs(memory_kib: object, passes: object, lanes: object = 1) -> str:
         with_costs(19_456, passwords.PASSES_MAX + 1),
         with_costs(19_456, 2, 16_777_215),
     ],
+    ids=itertools.count(),
 )
 def test_an_absurd_cost_is_not_paid(hashed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argon2id, "verify", lambda *_: pytest.fail("it is being paid"))
@@ -104,6 +108,7 @@ def test_a_dearer_hash_may_be_checked() -> None:
         "\udcff" * 98,
         "$argon2id" * 1_000_000,
     ],
+    ids=itertools.count(),
 )
 def test_a_hostile_hash_has_no_password(hashed: str) -> None:
     for password in ("correct horse", "", "a"):
