@@ -27,6 +27,7 @@ from pathlib import Path
 
 import pytest
 from tests.deploy.command_lines import parse
+from tests.longer import longer
 
 from famulus.wire import inner
 
@@ -267,7 +268,16 @@ def write_files(page: Path, folder: Path) -> None:
             (folder / block.file_name).write_text(block.text, "utf-8")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)], ids=name_of)
+#: Pages of measurements: each command takes seconds of all cores, however short it is made.
+MEASURING = {ROOT / "docs" / name for name in ("benchmarks.md", "peers.md")}
+WITH_COMMANDS = [
+    pytest.param(page, marks=[longer] if page in MEASURING else [], id=name_of(page))
+    for page in PAGES
+    if commands_of(page)
+]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, env: dict[str, str]) -> None:
     write_files(page, tmp_path)
     servers: list[tuple[Running, int]] = []

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.longer import longer
+from tests.longer import longer
 
 from famulus.journal import schema
 from famulus.pipeline import report, synth

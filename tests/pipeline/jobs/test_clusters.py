@@ -13,8 +13,8 @@ from pathlib import Path
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from tests.longer import longer
 from tests.pipeline.jobs.conftest import Journal, Tables
-from tests.pipeline.longer import longer
 
 from famulus.pipeline import java, jobs
 from famulus.pipeline.tables.table import Table

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.pipeline.longer import longer
+from tests.longer import longer
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 600

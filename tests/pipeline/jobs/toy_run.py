@@ -20,7 +20,7 @@ def tell(step: Step) -> None:
 
 
 def main(journal: str, tables: str, master: str) -> None:
-    with pytest.MonkeyPatch.context() as patch, session(master, heap_mib=512, archive=False) as spark:
+    with pytest.MonkeyPatch.context() as patch, session(master, heap_mib=512, archive=False, brief=True) as spark:
         jobs.run(spark, Place(journal), Place(tables), registry=toy_registry(patch), tell=tell)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
+from tests.longer import longer
 from tests.pipeline.tables.conftest import MS, Makes, Rows, at, found
 
 from famulus.journal import schema
@@ -108,6 +109,7 @@ def all_tables(rows: Rows, make: Makes, *, backwards: bool) -> dict[str, list[Ro
     return made
 
 
+@longer
 def test_the_order_of_rows_and_partitions_makes_no_difference(rows: Rows, make: Makes) -> None:
     forwards = all_tables(rows, make, backwards=False)
     backwards = all_tables(rows, make, backwards=True)
