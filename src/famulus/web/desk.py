@@ -13,7 +13,7 @@ from famulus.core.clock import NS_PER_MS
 from famulus.core.status import views
 from famulus.core.status.board import Board
 
-VIEWERS_MAX = 64
+VIEWERS_MAX = 256
 #: Events that may wait for one viewer; who is further behind is let go, and comes back by itself.
 WAITING_MAX = 4
 #: Of one event; the whole lists are under /api/v1.
