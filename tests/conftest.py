@@ -23,13 +23,6 @@ _STATE = TemporaryDirectory(prefix="famulus-tests-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several tests run at a time, a file stays together, and so do all that share the session of Spark."""
-    for item in items:
-        group = "spark" if "spark" in getattr(item, "fixturenames", ()) else str(item.path.relative_to(REPOSITORY))
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 def pytest_sessionstart() -> None:
     """A compiled module hides its source: tests of a stale one would say nothing about the code at hand."""
     sources = (REPOSITORY / "compiled.txt").read_text().split()
