@@ -201,7 +201,8 @@ def test_a_full_disk_stops_nobody_and_is_a_gap_when_there_is_room(
     ask(broker.frontend)
     assert broker.stop() == 0
     found = Reading(journal).verify()
-    assert found.gaps.get("tasks", 0) + len(rows_of(journal, "tasks")) == 4 * TASKS
+    accounted = found.gaps.get("tasks", 0) + len(rows_of(journal, "tasks"))
+    assert accounted == 4 * TASKS, (found, broker.output)
     assert not found.broken
 
 

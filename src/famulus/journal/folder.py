@@ -93,19 +93,16 @@ class JournalFolder:
         return max((file.last for file in used if (file.table, file.boot) == (table, boot)), default=0)
 
     def told(self, boot: str) -> dict[tuple[str, str], int]:
-        """By source and table, how many rows it had told when the last file of that life was finished."""
+        """By source and table, how many of the rows told are in a file, or in a gap that is in a file."""
         newest: dict[str, JournalFile] = {}
         for file in self.visible():
             if file.boot == boot and (file.table not in newest or file.last > newest[file.table].last):
                 newest[file.table] = file
         told: dict[tuple[str, str], int] = {}
-        for own in (False, True):
-            # A table's own last file knows best; where it has none any more, the others remember.
-            for name, file in newest.items():
-                for source, counts in self._told_in(file).items():
-                    for table, count in counts.items():
-                        if own == (table == name):
-                            told[source, table] = count if own else max(count, told.get((source, table), 0))
+        for file in newest.values():
+            for source, counts in self._told_in(file).items():
+                for table, count in counts.items():
+                    told[source, table] = max(count, told.get((source, table), 0))
         return told
 
     def _told_in(self, file: JournalFile) -> dict[str, dict[str, int]]:
@@ -228,7 +225,9 @@ class JournalFolder:
 
 def _is_whole(path: Path) -> bool:
     try:
-        return bool(pq.read_metadata(path).num_rows)
+        metadata = pq.read_metadata(path)
+        # Arrow ends a file that its program leaves behind in an exception; but only we say what it is.
+        return metadata.num_rows > 0 and schema.VERSION_KEY.encode() in (metadata.metadata or {})
     except (OSError, pa.ArrowException):
         return False
 

@@ -21,7 +21,7 @@ from famulus.journal.files import JournalFile
 from famulus.journal.schema import Kind
 
 TMP: Final = ".tmp"
-#: Key of the metadata: rows that each process had told when the file was finished (see `famulus.journal.records`).
+#: Key of the metadata: how many of the rows that each process told are in files, or in gaps that are, with this file.
 TOLD_KEY: Final = "famulus.journal.told"
 
 

@@ -8,6 +8,7 @@ table of brokers as soon as one can be written. Memory is bounded: a row group f
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -51,8 +52,12 @@ class _Sheet:
     stack: Stack
     since_us: int
     file: OpenFile | None = None
-    #: How many of the rows came, over all row groups.
-    rows: int = 0
+    #: How many rows came, by who told them, over all row groups.
+    came: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return sum(self.came.values())
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,6 +66,15 @@ class _Place:
     boot: str
     #: Hours since 1970.
     hour: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    table: str
+    boot: str
+    why: str
+    #: Who told the rows, or would have.
+    source: str
 
 
 @dataclass(slots=True)
@@ -89,8 +103,8 @@ class Writing:
         self._numbers: dict[tuple[str, str], int] = {}
         #: By life, then by source and table: the rows told so far.
         self._told: dict[str, dict[tuple[str, str], int]] = {}
-        #: By table, life and words: rows that are missing, and nobody has been told.
-        self._gaps: dict[tuple[str, str, str], int] = {}
+        #: Rows that are missing, and no file says so yet.
+        self._gaps: dict[_Gap, int] = {}
         #: Lives that are over, with what they had told, and when to see what of it came.
         self._ended: list[tuple[int, str, str, dict[str, int]]] = []
         self._blocked_until_us = 0
@@ -113,7 +127,7 @@ class Writing:
             known = count if not batch.boot else 0
             missed = count - told.get((batch.source, table), known)
             if missed > 0 and table in schema.TABLES:
-                self._miss(table, boot, missed, NOT_TOLD)
+                self._miss(_Gap(table, boot, NOT_TOLD, batch.source), missed)
             told[batch.source, table] = count
         for table, packed in batch.tables.items():
             if table not in DTYPES or len(packed) % DTYPES[table].itemsize:
@@ -143,7 +157,7 @@ class Writing:
 
     def _put(self, batch: Batch, table: str, boot: str, records: np.ndarray[Any, Any], now_us: int) -> None:
         if self._blocked:
-            self._miss(table, boot, len(records), NOT_WRITTEN)
+            self._miss(_Gap(table, boot, NOT_WRITTEN, batch.source), len(records))
             return
         hours = wall_us(records[schema.TIME_COLUMN[table]], batch) // US_PER_HOUR
         first, last = int(hours.min()), int(hours.max())
@@ -158,7 +172,7 @@ class Writing:
             stack = Stack(place.table, self._broker, place.boot, self._family)
             sheet = self._sheets[place] = _Sheet(stack, now_us)
         sheet.stack.add(batch, records, self.config_version)
-        sheet.rows += len(records)
+        sheet.came[batch.source] = sheet.came.get(batch.source, 0) + len(records)
         if sheet.stack.rows >= GROUP_ROWS:
             self._write_group(place, sheet, now_us)
 
@@ -203,18 +217,19 @@ class Writing:
         if sheet.file.bytes >= self._roll.bytes:
             self._finish(place, now_us)
 
-    def _finish(self, place: _Place, now_us: int) -> None:
-        sheet = self._sheets[place]
+    def _finish(self, place: _Place, now_us: int, *, with_gaps: bool = False) -> None:
+        """`with_gaps`: the file has a row for each gap of its life."""
+        sheet = self._sheets.get(place)
+        if sheet is None:
+            # A disk that took no more of another file has ended this one too.
+            return
         if sheet.stack.rows:
             self._write_group(place, sheet, now_us)
         if self._sheets.pop(place, None) is None or sheet.file is None:
             return
-        told: dict[str, dict[str, int]] = {}
-        for (source, table), count in self._told_by(place.boot).items():
-            told.setdefault(source, {})[table] = count
         size = sheet.file.bytes
         try:
-            sheet.file.finish({TOLD_KEY: json.dumps(told)})
+            sheet.file.finish({TOLD_KEY: json.dumps(self._settled(place.boot, with_gaps=with_gaps))})
         except OSError as error:
             self._sheets[place] = sheet
             self._block(place, error, now_us)
@@ -222,6 +237,21 @@ class Writing:
         self.counts.rows += sheet.rows
         self.counts.files += 1
         self.counts.bytes += size
+
+    def _settled(self, boot: str, *, with_gaps: bool) -> dict[str, dict[str, int]]:
+        """By source and table: how many of the rows told are in a file, or in a gap that is in a file."""
+        pending: dict[tuple[str, str], int] = defaultdict(int)
+        for place, sheet in self._sheets.items():
+            if place.boot == boot:
+                for source, rows in sheet.came.items():
+                    pending[source, place.table] += rows
+        for gap, rows in self._gaps.items():
+            if gap.boot == boot and not with_gaps:
+                pending[gap.source, gap.table] += rows
+        settled: dict[str, dict[str, int]] = defaultdict(dict)
+        for (source, table), count in self._told_by(boot).items():
+            settled[source][table] = count - pending[source, table]
+        return settled
 
     def _next_number(self, table: str, boot: str) -> int:
         key = (table, boot)
@@ -253,27 +283,30 @@ class Writing:
             for table, count in told.items():
                 missed = count - known.get((source, table), 0)
                 if missed > 0:
-                    self._miss(table, boot, missed, NOT_TOLD)
+                    self._miss(_Gap(table, boot, NOT_TOLD, source), missed)
                     known[source, table] = count
 
-    def _miss(self, table: str, boot: str, rows: int, why: str) -> None:
-        key = (table, boot, why)
-        self._gaps[key] = self._gaps.get(key, 0) + rows
+    def _miss(self, gap: _Gap, rows: int) -> None:
+        self._gaps[gap] = self._gaps.get(gap, 0) + rows
         self.counts.lost += rows
 
     def _note_gaps(self, now_us: int, monotonic_ns: int) -> None:
-        gaps, self._gaps = self._gaps, {}
-        for (table, boot, why), count in gaps.items():
-            row = (monotonic_ns, b"gap", b"", b"", b"", -1, -1, -1, table.encode(), count, why.encode())
-            self._warn(f"the journal lacks {count} rows of {table}: {why}")
-            self.note([row], now_us, monotonic_ns, boot)
-        # At once on the disk; where that fails, they stay to be told.
-        for place in [place for place in self._sheets if place.table == "brokers"]:
-            if place in self._sheets:
-                self._finish(place, now_us)
-        if self._blocked:
-            for key, count in gaps.items():
-                self._gaps[key] = self._gaps.get(key, 0) + count
+        """At once on the disk, life by life; where that fails, they stay to be told."""
+        for boot in sorted({gap.boot for gap in self._gaps}):
+            totals: dict[tuple[str, str], int] = defaultdict(int)
+            for gap, count in self._gaps.items():
+                if gap.boot == boot:
+                    totals[gap.table, gap.why] += count
+            rows: list[Row] = []
+            for (table, why), count in totals.items():
+                self._warn(f"the journal lacks {count} rows of {table}: {why}")
+                rows.append((monotonic_ns, b"gap", b"", b"", b"", -1, -1, -1, table.encode(), count, why.encode()))
+            self.note(rows, now_us, monotonic_ns, boot)
+            place = _Place("brokers", boot, now_us // US_PER_HOUR)
+            self._finish(place, now_us, with_gaps=True)
+            if self._blocked:
+                return
+            self._gaps = {gap: count for gap, count in self._gaps.items() if gap.boot != boot}
 
     def _block(self, place: _Place, error: OSError, now_us: int) -> None:
         """The disk takes no more. What can be finished is; the rest is counted."""
@@ -297,7 +330,8 @@ class Writing:
             # Its number was never seen; if it was the last one, it is free.
             if self._numbers[place.table, place.boot] == sheet.file.file.first:
                 self._numbers[place.table, place.boot] -= 1
-        self._miss(place.table, place.boot, sheet.rows, NOT_WRITTEN)
+        for source, rows in sheet.came.items():
+            self._miss(_Gap(place.table, place.boot, NOT_WRITTEN, source), rows)
 
     def _try_again(self, now_us: int) -> None:
         """Write where the next file would be written, to see whether that goes."""

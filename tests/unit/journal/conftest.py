@@ -64,9 +64,9 @@ class Desk:
     def tell(self, *rows: Row, table: str = "tasks") -> None:
         self.writing.take(frame(self.pen, {table: list(rows)}, self.now_us), self.now_us)
 
-    def lose(self, *rows: Row) -> None:
+    def lose(self, *rows: Row, table: str = "tasks") -> None:
         """The dispatcher told them, but nobody heard it."""
-        frame(self.pen, {"tasks": list(rows)})
+        frame(self.pen, {table: list(rows)})
 
     def later(self, seconds: float) -> None:
         self.now_us += int(seconds * 1e6)
