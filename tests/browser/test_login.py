@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tests.browser.conftest import Browser
 from tests.browser.test_dashboard import opened
 from tests.processes.conftest import Raw, raw
-from tests.processes.networks import PASSWORD, Network
+from tests.processes.networks import PASSWORD, Network, two_with_a_dashboard
 from tests.processes.test_herald import address_of
 
 __all__ = ["raw"]
@@ -24,12 +23,7 @@ TABS_MAX = 80
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    with ExitStack() as closing:
-        network = Network(tmp_path_factory.mktemp("login"))
-        closing.callback(network.close)
-        network.found("b1", "--http-port", "0")
-        network.join("b2")
-        network.wait_until_in_step(20)
+    with two_with_a_dashboard(tmp_path_factory.mktemp("login")) as network:
         yield network
 
 

@@ -15,7 +15,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ from pathlib import Path
 import pytest
 from tests.deploy.command_lines import parse
 from tests.longer import longer
+from tests.processes.ports import free_ports
 
 from famulus.wire import inner
 
@@ -69,15 +69,6 @@ EXEMPT = {
 
 #: Ids of edits that stand in the docs: which of the edits of their key they are.
 EDITS = {"70e801288f4c": -1, "70e801": 0, "9e7ec4": 1}
-
-
-def free_ports(count: int) -> list[int]:
-    """All at once, so that they differ."""
-    with ExitStack() as closing:
-        sockets = [closing.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 #: The default ports of a broker of a network, and those of others in the docs, may be somebody else's.

@@ -8,7 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +258,16 @@ def famulus(
     )
     assert done.returncode == code, done
     return done
+
+
+@contextmanager
+def two_with_a_dashboard(path: Path) -> Iterator[Network]:
+    """b1, which has an HTTP port, and b2."""
+    network = Network(path)
+    try:
+        network.found("b1", "--http-port", "0")
+        network.join("b2")
+        network.wait_until_in_step(20)
+        yield network
+    finally:
+        network.close()

@@ -9,12 +9,11 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from tests.processes.conftest import BrokerProcess, wait_until
-from tests.processes.networks import PASSWORD, Network
+from tests.processes.networks import PASSWORD, Network, two_with_a_dashboard
 from tests.processes.test_herald import address_of, ask, herald_of
 
 
@@ -47,12 +46,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    with ExitStack() as closing:
-        network = Network(tmp_path_factory.mktemp("login"))
-        closing.callback(network.close)
-        network.found("b1", "--http-port", "0")
-        network.join("b2")
-        network.wait_until_in_step(20)
+    with two_with_a_dashboard(tmp_path_factory.mktemp("login")) as network:
         yield network
 
 

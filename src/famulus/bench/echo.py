@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from famulus.bench import fleet
 from famulus.bench.figures import median_of
-from famulus.bench.load import WARM_UP_S
+from famulus.bench.weighed import weighed
 
 Figures = dict[str, float]
 
@@ -31,7 +30,7 @@ def famulus_round(load: Load) -> Figures:
         command = fleet.python("famulus.bench.echo_worker", backend, str(max(64, 2 * load.window)))
         members.append(fleet.Member("worker", command, "is ready"))
         command = fleet.python("famulus.bench.load", load.client, frontend, *_arguments(load))
-        return _measure(members, command, load)
+        return weighed(members, command, load.seconds)
 
 
 def proxy_round(load: Load) -> Figures:
@@ -42,7 +41,7 @@ def proxy_round(load: Load) -> Figures:
         frontend, backend = proxy.ready[1], proxy.ready[2]
         members.append(fleet.Member("worker", fleet.python("famulus.bench.plain", "worker", backend), "is ready"))
         command = fleet.python("famulus.bench.plain", "client", frontend, *_arguments(load))
-        return _measure(members, command, load)
+        return weighed(members, command, load.seconds)
 
 
 SIDES: dict[str, Callable[[Load], Figures]] = {"famulus": famulus_round, "proxy": proxy_round}
@@ -63,15 +62,3 @@ def compare(load: Load, sides: list[str], rounds: int, progress: Callable[[str, 
 
 def _arguments(load: Load) -> list[str]:
     return [str(load.window), str(load.size), str(load.seconds)]
-
-
-def _measure(members: list[fleet.Member], command: list[str], load: Load) -> Figures:
-    # The scales see the start and the warm-up too; the tasks of the warm-up are not counted, hence the correction.
-    scales = fleet.Scales(members)
-    client = fleet.Member("client", command, None)
-    members.append(client)
-    figures: Figures = json.loads(client.output(load.seconds + 60))
-    per_task = load.seconds / (load.seconds + WARM_UP_S) / max(1, figures["tasks"]) * 1e6
-    for name, cpu_s in scales.weigh().items():
-        figures[f"cpu_us_{name}"] = cpu_s * per_task
-    return figures

@@ -12,6 +12,7 @@ from pathlib import Path
 from famulus.bench import fleet
 from famulus.bench.figures import median_of
 from famulus.bench.load import WARM_UP_S
+from famulus.bench.weighed import weighed
 
 Figures = dict[str, float]
 #: A scribe loads its libraries first; what that costs is not the cost of a task.
@@ -41,13 +42,7 @@ def compare(load: Load, rounds: int, progress: Callable[[str, Figures], None]) -
 
 def one_round(load: Load, *, journal: bool) -> Figures:
     with tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder, fleet.crew() as members:
-        client = _start(members, load, folder if journal else None)
-        scales = fleet.Scales(members)
-        figures: Figures = json.loads(client().output(load.seconds + 60))
-        per_task = load.seconds / (load.seconds + WARM_UP_S) / max(1, figures["tasks"]) * 1e6
-        for name, cpu_s in scales.weigh().items():
-            figures[f"cpu_us_{name}"] = cpu_s * per_task
-        return figures
+        return weighed(members, _start(members, load, folder if journal else None), load.seconds)
 
 
 def soak(load: Load, progress: Callable[[str, Figures], None]) -> dict[str, object]:
@@ -57,7 +52,8 @@ def soak(load: Load, progress: Callable[[str, Figures], None]) -> dict[str, obje
             client = _start(members, load, folder)
             scribe = fleet.parts_of(members[0])["scribe"]
             scales = fleet.Scales(members)
-            running = client()
+            running = fleet.Member("client", client, None)
+            members.append(running)
             memory_mib = []
             until = time.monotonic() + WARM_UP_S + load.seconds
             while time.monotonic() < until:
@@ -90,21 +86,16 @@ def _written(folder: Path) -> Figures:
     }
 
 
-def _start(members: list[fleet.Member], load: Load, folder: str | None) -> Callable[[], fleet.Member]:
-    """A broker, with its scribe ready, and a worker; gives what starts the client."""
+def _start(members: list[fleet.Member], load: Load, folder: str | None) -> list[str]:
+    """A broker, with its scribe ready, and a worker; gives the client's command."""
     frontend, backend = fleet.broker(members, *(["--journal-folder", folder] if folder else ["--no-journal"]))
     command = fleet.python("famulus.bench.echo_worker", backend, str(max(64, 2 * load.window)))
     members.append(fleet.Member("worker", command, "is ready"))
     if folder is not None:
         _wait_for_the_scribe(members[0])
 
-    def start_client() -> fleet.Member:
-        arguments = (str(load.window), str(load.size), str(load.seconds))
-        client = fleet.Member("client", fleet.python("famulus.bench.load", "asyncio", frontend, *arguments), None)
-        members.append(client)
-        return client
-
-    return start_client
+    arguments = (str(load.window), str(load.size), str(load.seconds))
+    return fleet.python("famulus.bench.load", "asyncio", frontend, *arguments)
 
 
 def _wait_for_the_scribe(broker: fleet.Member) -> None:

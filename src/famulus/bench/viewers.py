@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from famulus.bench import fleet
 from famulus.bench.figures import median_of
-from famulus.bench.load import WARM_UP_S
 from famulus.bench.peers.recruit import free_port
+from famulus.bench.weighed import weighed
 
 Figures = dict[str, float]
 ASK = b"GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n"
@@ -53,15 +52,9 @@ def one_round(load: Load, viewers: int) -> Figures:
         # Also with nobody: a process more or less should not make the difference.
         watching = fleet.python("famulus.bench.viewers", str(port), str(viewers))
         members.append(fleet.Member("viewers", watching, "all are there"))
-        scales = fleet.Scales(members)
         arguments = (str(load.window), str(load.size), str(load.seconds))
-        client = fleet.Member("client", fleet.python("famulus.bench.load", "asyncio", frontend, *arguments), None)
-        members.append(client)
-        figures: Figures = json.loads(client.output(load.seconds + 60))
-        per_task = load.seconds / (load.seconds + WARM_UP_S) / max(1, figures["tasks"]) * 1e6
-        for name, cpu_s in scales.weigh().items():
-            figures[f"cpu_us_{name}"] = cpu_s * per_task
-        return figures
+        client = fleet.python("famulus.bench.load", "asyncio", frontend, *arguments)
+        return weighed(members, client, load.seconds)
 
 
 async def watch(port: int, count: int) -> None:

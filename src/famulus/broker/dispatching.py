@@ -175,7 +175,8 @@ class Dispatching:
             for message in batch:
                 self._on_steward(message, now_ns)
         for identity, link in self._links.items():
-            self._read_delegate(identity, link, now_ns)
+            if look[link.socket] or look[link.monitor]:
+                self._read_delegate(identity, link, now_ns)
         if look[self._lifeline.fd]:
             look[self._lifeline.fd] = False
             self._obey(now_ns)

@@ -111,18 +111,11 @@ def _facts(load: object) -> dict[str, object]:
 
 def _show_table(result: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(title="echo: medians of the rounds")
-    table.add_column("figure")
-    medians = result["medians"]
-    for side in medians:
-        table.add_column(side, justify="right")
-    names = dict.fromkeys(name for figures in medians.values() for name in figures)
-    for name in names:
-        table.add_row(name, *(f"{figures[name]:,.1f}" if name in figures else "" for figures in medians.values()))
+    from famulus.cli.bench_sides import beside
+
     console = Console()
-    console.print(table)
+    console.print(beside("echo: medians of the rounds", result["medians"], decimals=1))
     for side, ratio in result["ratios"].items():
         console.print(f"famulus has {ratio:.2f} times the throughput of {side}")
 

@@ -46,16 +46,11 @@ def _tell(side: str, figures: dict[str, float]) -> None:
 
 def _show(result: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(title="echo with and without a journal: medians of the rounds", title_justify="left")
-    for heading in ("figure", "off", "on"):
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
-    off, on = result["medians"]["off"], result["medians"]["on"]
-    for name in on:
-        table.add_row(name, f"{off[name]:,.2f}" if name in off else "", f"{on[name]:,.2f}")
+    from famulus.cli.bench_sides import beside
+
     console = Console()
-    console.print(table)
+    console.print(beside("echo with and without a journal: medians of the rounds", result["medians"]))
     console.print(f"with the journal: {result['ratio']:.3f} of the throughput without")
     for name, value in result.get("soak", {}).items():
         console.print(f"soak: {name} {value:,.1f}")

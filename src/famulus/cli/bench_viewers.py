@@ -45,15 +45,11 @@ def _tell(side: str, figures: dict[str, float]) -> None:
 
 def _show(result: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(title=f"echo with {result['viewers']} viewers and with nobody: medians", title_justify="left")
-    for heading in ("figure", "nobody", "viewers"):
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
-    nobody, all_of_them = result["medians"]["nobody"], result["medians"]["viewers"]
-    for name in all_of_them:
-        table.add_row(name, f"{nobody[name]:,.2f}" if name in nobody else "", f"{all_of_them[name]:,.2f}")
+    from famulus.cli.bench_sides import beside
+
     console = Console()
-    console.print(table)
+    title = f"echo with {result['viewers']} viewers and with nobody: medians"
+    console.print(beside(title, result["medians"]))
     console.print(f"with viewers a task costs the dispatcher {result['dispatcher_ratio']:.3f} of what it costs without")
     console.print(f"and the throughput is {result['ratio']:.3f} of that without")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.pace import is_paced_for_few
@@ -35,12 +35,8 @@ def among(rows: DataFrame, key: str, wanted: DataFrame) -> DataFrame:
     """The rows whose key one of `wanted` has, and perhaps a few more. Few rows are left as they are."""
     if is_paced_for_few(rows.sparkSession):
         return rows
-    known = _told(wanted.select(_hash_of(key)).distinct())
+    known = _told(wanted.select(F.xxhash64(key).alias(_HASH)).distinct())
     return rows.join(known, F.xxhash64(key) == F.col(_HASH), "left_semi")
-
-
-def _hash_of(key: str) -> Column:
-    return F.xxhash64(key).alias(_HASH)
 
 
 def _told(hashes: DataFrame) -> DataFrame:
