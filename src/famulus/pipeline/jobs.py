@@ -137,10 +137,15 @@ class _Run:
         whole = [table for table in self._registry if table.name in planned.whole]
         done = []
         try:
-            with paced(self._spark, few=self._tasks_in(_all_hours(planned)) <= FEW_ROWS) as lanes:
-                for wave in plan.waves(hourly):
-                    calls = [partial(self._make_hours, table, planned.hourly[table.name]) for table in wave]
-                    done += at_once(self._spark, calls, lanes)
+            for wave in plan.waves(hourly):
+                for few in (True, False):
+                    calls = [
+                        partial(self._make_hours, table, wanted)
+                        for table in wave
+                        if self._is_of_few(table, wanted := planned.hourly[table.name]) == few
+                    ]
+                    with paced(self._spark, few=few) as lanes:
+                        done += at_once(self._spark, calls, lanes)
         finally:
             self._shared.clear()
             let_go()
@@ -149,10 +154,11 @@ class _Run:
                 done += at_once(self._spark, [partial(self._make_whole, table) for table in wave], lanes)
         return done
 
-    def _tasks_in(self, touched: Collection[int]) -> int:
-        """How many rows of tasks these hours have."""
-        tasks = [each for each in self._sound if each.file.table == "tasks"]
-        return sum(each.rows for each in tasks if hours.number_of(*each.hour) in touched)
+    def _is_of_few(self, table: Table, wanted: frozenset[int]) -> bool:
+        """Whether the journal has few rows for it in these hours."""
+        roots, read = plan.roots(table, self._registry), _read_for(table, wanted)
+        of = [each for each in self._sound if each.file.table in roots]
+        return sum(each.rows for each in of if hours.number_of(*each.hour) in read) <= FEW_ROWS
 
     def _bytes_for(self, tables: Sequence[Table]) -> int:
         """How much the tables are made of, without what they are to each other."""
@@ -163,8 +169,8 @@ class _Run:
     def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
         began = time.monotonic()
         self._tell(Step("stage", table.name, hours=len(wanted)))
-        read = hours.with_neighbours(wanted) if table.neighbours else wanted
-        inputs = [self._hours_of(name, frozenset(read)) for name in table.inputs]
+        read = _read_for(table, wanted)
+        inputs = [self._hours_of(name, read) for name in table.inputs]
         made = self._store.stage_hours(table, table.make(*inputs), wanted, self._parts(table, wanted))
         self._tell(Step("publish", table.name, rows=made.rows, hours=len(wanted)))
         self._store.publish_hours(made, self._hours_with_files(table))
@@ -244,6 +250,10 @@ class _Run:
             seconds=seconds,
             state=after.number,
         )
+
+
+def _read_for(table: Table, wanted: frozenset[int]) -> frozenset[int]:
+    return frozenset(hours.with_neighbours(wanted)) if table.neighbours else wanted
 
 
 def _all_hours(planned: Plan) -> set[int]:
