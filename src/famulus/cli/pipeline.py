@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from datetime import datetime
 from pathlib import Path
@@ -53,8 +54,12 @@ def run(
     began = time.monotonic()
     with spark_session(master, conf, brief=brief) as spark:
         started_s = time.monotonic() - began
-        with shown(quiet=as_json) as tell:
-            summary = jobs.run(spark, place, target, again=again, tell=tell)
+        try:
+            with shown(quiet=as_json) as tell:
+                summary = jobs.run(spark, place, target, again=again, tell=tell)
+        except KeyboardInterrupt:
+            typer.echo("stopped; the tables are whole, and the next run does the rest", err=True)
+            raise
         # Spark takes a while to end; what is done should be told.
         if as_json:
             typer.echo(json.dumps(facts(summary, started_s), indent=2))
@@ -98,15 +103,23 @@ def follow(
         elif summary.tables or summary.bad:
             show_summary(summary)
 
+    def end(*_: object) -> None:
+        if stop.is_set():
+            typer.echo("stopped; the tables are whole, and the next run does the rest", err=True)
+            # Whatever Spark is at: it ends without us, and nothing that counts is half done.
+            os._exit(130)
+        stop.set()
+        typer.echo("ending after the batch at hand; once more stops at once", err=True)
+
     with spark_session(master, conf) as spark:
         started_s = time.monotonic() - began
         # Only now: Spark puts its own in place when it starts.
-        before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)}
+        before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             with shown(quiet=as_json) as tell:
                 follower = Follower(spark, place, target, tell=tell, done=done)
                 if not as_json:
-                    typer.echo(f"following {place}; Ctrl-C ends it after the batch at hand", err=True)
+                    typer.echo(f"following {place}; Ctrl-C ends it after the batch at hand, twice at once", err=True)
                 follower.follow(every_s=every, once=once, stop=stop)
         finally:
             for each, handler in before.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -44,3 +45,28 @@ def test_after_an_error_nothing_is_begun(spark: SparkSession) -> None:
     with pytest.raises(ZeroDivisionError):
         at_once(spark, calls, 2)
     assert len(begun) < 1000
+
+
+def test_after_an_error_what_is_under_way_is_given_up(spark: SparkSession) -> None:
+    def endless() -> int:
+        return counted_again_and_again(spark)
+
+    def fail() -> int:
+        wait_until_busy(spark)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        at_once(spark, [fail, endless], 2)
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+
+
+def counted_again_and_again(spark: SparkSession) -> int:
+    """Would take days."""
+    return int(spark.range(10**15).selectExpr("sum(id % 7)").collect()[0][0])
+
+
+def wait_until_busy(spark: SparkSession) -> None:
+    until = time.monotonic() + WAIT_S
+    while not spark.sparkContext.statusTracker().getActiveJobsIds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
