@@ -11,6 +11,7 @@ import { service, services } from "./services.js";
 import { worker, workers } from "./workers.js";
 import { config } from "./config.js";
 import { errors } from "./errors.js";
+import { findings } from "./findings.js";
 
 const PAGES = [
   { path: "/", label: "Overview", page: overview },
@@ -18,6 +19,7 @@ const PAGES = [
   { path: "/workers", label: "Workers", page: workers, one: worker },
   { path: "/config", label: "Config", page: config },
   { path: "/errors", label: "Errors", page: errors },
+  { path: "/findings", label: "Findings", page: findings },
 ];
 
 const place = (id) => document.getElementById(id);
