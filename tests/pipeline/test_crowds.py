@@ -36,7 +36,7 @@ def test_those_whose_key_is_wanted(frame: DataFrame, told_max: int, monkeypatch:
 
 
 def test_few_rows_are_not_parted(spark: SparkSession, frame: DataFrame) -> None:
-    with paced(spark, 4):
+    with paced(spark, few=True):
         alone, others = parted(frame, "key")
         assert alone is None
         assert keys(others) == ["a", "b", "b", "c"]

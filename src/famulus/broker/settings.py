@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.routing.book import Book, BrokerAddress
+from famulus.core.steward.books import is_host
 from famulus.errors import SettingsError
 from famulus.journal.places import default_folder, tables_beside
 from famulus.net.sockets import address
@@ -119,6 +120,8 @@ def load(path: Path | None, flags: Mapping[str, object], network: Mapping[str, o
     settings = _convert(values, Settings, source, "")
     if settings.frontend_port == settings.backend_port != 0:
         raise SettingsError(f"{source}backend_port: {settings.backend_port} is the frontend_port already")
+    if settings.advertised_host and not is_host(settings.advertised_host):
+        raise SettingsError(f"{source}advertised_host: {settings.advertised_host!r} is not a host's name or address")
     return settings
 
 

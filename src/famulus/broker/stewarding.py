@@ -30,6 +30,7 @@ from famulus.core.steward.steward import Steward
 from famulus.errors import SettingsError
 from famulus.journal.records import Pen
 from famulus.net import sockets
+from famulus.net.link import Change, Link
 from famulus.net.pump import recv_many, send_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, inner, limits, peers, reasons, status
@@ -63,7 +64,7 @@ class _Line:
     """Our connection to one peer."""
 
     address: str
-    dealer: sockets.Socket
+    link: Link
     published: str
 
 
@@ -111,7 +112,7 @@ class Stewarding:
             self._waiting.watch(source)
         # Later than any epoch of a steward before us, so that whoever heard of those follows us.
         self._epoch = me.boot
-        self._changes = -1
+        self._changes = self._meetings = -1
         self._ready = False
         self._book: Book | None = None
         self._book_ns = self._hello_ns = self._report_ns = 0
@@ -163,6 +164,7 @@ class Stewarding:
     def _pass(self) -> bool:
         now_ns, now_ms = monotonic_ns(), int(time.time() * 1000)
         busy = self._read_letters(now_ns, now_ms)
+        busy = self._read_cuts(now_ns) or busy
         busy = self._read_dispatcher(now_ns, now_ms) or busy
         busy = self._read_admins(now_ns, now_ms) or busy
         self._core.on_tick(now_ns)
@@ -184,10 +186,19 @@ class Stewarding:
             route, *frames = message
             if not self._gate.on_letter(frames, route, now_ms):
                 self._core.on_letter(frames, route, now_ns, now_ms)
-        for socket in (self._published, *(line.dealer for line in self._lines.values())):
+        for socket in (self._published, *(line.link.socket for line in self._lines.values())):
             for frames in recv_many(socket, LETTERS_MAX):
                 busy = True
                 self._core.on_letter(frames, b"", now_ns, now_ms)
+        return busy
+
+    def _read_cuts(self, now_ns: int) -> bool:
+        busy = False
+        for identity, line in self._lines.items():
+            for change in line.link.changes():
+                busy = True
+                if change is Change.DOWN:
+                    self._core.on_cut(identity, now_ns)
         return busy
 
     def _read_dispatcher(self, now_ns: int, now_ms: int) -> bool:
@@ -264,7 +275,7 @@ class Stewarding:
         for identity, frames in core.to_peers:
             line = self._lines.get(identity)
             if line is not None:
-                send_some(line.dealer, [frames])
+                send_some(line.link.socket, [frames])
         core.to_peers.clear()
         replies = [[route, *frames] for route, frames in (*core.replies, *self._gate.replies)]
         send_many(self._peers, replies)  # who is gone asks again
@@ -305,6 +316,10 @@ class Stewarding:
 
     def _follow_config(self, now_ns: int) -> None:
         core = self._core
+        if self._meetings != core.meetings:
+            # Whoever chooses among peers, and whoever watches, hears it at once.
+            self._meetings = core.meetings
+            self._book_ns = self._snapshot_ns = 0
         if self._changes != core.changes:
             self._changes = core.changes
             self._epoch += 1
@@ -336,8 +351,9 @@ class Stewarding:
         wanted = {identity: _addresses(peer.broker) for identity, peer in self._core.peers.items()}
         for identity, line in list(self._lines.items()):
             if wanted.get(identity) != (line.address, line.published):
-                self._waiting.forget(line.dealer)
-                line.dealer.close(0)
+                for socket in (line.link.socket, line.link.monitor):
+                    self._waiting.forget(socket)
+                line.link.close()
                 del self._lines[identity]
                 # Two brokers at one place are a mistake, but one that somebody will make.
                 if line.published not in [other.published for other in self._lines.values()]:
@@ -363,17 +379,19 @@ class Stewarding:
         self._more_news = wanted
 
     def _connect(self, identity: str, address: str, published: str) -> None:
-        dealer = sockets.outside_dealer(self._context, heartbeats=True)
+        link: Link | None = None
         try:
-            sockets.connect(dealer, address)
+            link = Link(self._context, address)
             sockets.connect(self._published, published)
         except SettingsError as error:
             # Any admin's edit can say anything: it must not be the end of all brokers that read it.
             log.warning("broker/%s: %s", identity, error)
-            dealer.close(0)
+            if link is not None:
+                link.close()
             return
-        self._waiting.watch(dealer)
-        self._lines[identity] = _Line(address, dealer, published)
+        for socket in (link.socket, link.monitor):
+            self._waiting.watch(socket)
+        self._lines[identity] = _Line(address, link, published)
 
     def close(self) -> None:
         self._member.close()

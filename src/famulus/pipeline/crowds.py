@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from famulus.pipeline.once import kept, once
 from famulus.pipeline.pace import is_paced_for_few
 
 #: Up to so many hashes are told to everybody, 8 bytes each; with more of them, Spark is left to choose.
@@ -21,6 +22,7 @@ TOLD_MAX: Final = 1_000_000
 _HASH: Final = "crowd_hash_"
 
 
+@once
 def parted(rows: DataFrame, key: str) -> tuple[DataFrame | None, DataFrame]:
     """Rows that are alone with their key, and all others. Few rows are not worth the question: then all are others."""
     if is_paced_for_few(rows.sparkSession):
@@ -28,7 +30,9 @@ def parted(rows: DataFrame, key: str) -> tuple[DataFrame | None, DataFrame]:
     hashed = F.xxhash64(key)
     crowds = rows.groupBy(hashed.alias(_HASH)).agg(F.count("*").alias("n")).where("n > 1").select(_HASH)
     known = _told(crowds)
-    return rows.join(known, hashed == F.col(_HASH), "left_anti"), rows.join(known, hashed == F.col(_HASH), "left_semi")
+    alone, others = (rows.join(known, hashed == F.col(_HASH), how) for how in ("left_anti", "left_semi"))
+    # They are few and wanted several times, and to find them all rows are read.
+    return alone, kept(others)
 
 
 def among(rows: DataFrame, key: str, wanted: DataFrame) -> DataFrame:

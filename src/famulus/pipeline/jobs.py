@@ -16,7 +16,8 @@ from famulus.journal import schema
 from famulus.pipeline import hours, plan, source, state
 from famulus.pipeline.lanes import at_once
 from famulus.pipeline.lock import locked
-from famulus.pipeline.pace import paced
+from famulus.pipeline.once import let_go
+from famulus.pipeline.pace import FEW_BYTES, FEW_ROWS, paced
 from famulus.pipeline.place import Place
 from famulus.pipeline.plan import Plan, Sight
 from famulus.pipeline.progress import BadFile, Step, Summary, TableDone, Tell, silent
@@ -85,6 +86,8 @@ class _Run:
         self._rows_per_file = rows_per_file
         #: The files that count; known once they were looked at.
         self._sound: tuple[Sound, ...] = ()
+        #: Rows of the journal by table and hours, while the hourly tables are made.
+        self._shared: dict[tuple[str, frozenset[int]], DataFrame] = {}
 
     def run(self, only: Collection[str] | None, *, again: bool) -> Summary:
         began = time.monotonic()
@@ -130,29 +133,44 @@ class _Run:
     # -- making ---------------------------------------------------------------------------------------------------
 
     def _make(self, planned: Plan) -> list[TableDone]:
-        hourly = [
-            partial(self._make_hours, table, wanted)
-            for table in self._registry
-            if (wanted := planned.hourly.get(table.name))
-        ]
+        hourly = [table for table in self._registry if planned.hourly.get(table.name)]
         whole = [table for table in self._registry if table.name in planned.whole]
-        with paced(self._spark, self._tasks_in(_all_hours(planned))) as lanes:
-            done = at_once(self._spark, hourly, lanes)
-        with paced(self._spark, self._tasks_in(None)) as lanes:
+        done = []
+        try:
+            for wave in plan.waves(hourly):
+                for few in (True, False):
+                    calls = [
+                        partial(self._make_hours, table, wanted)
+                        for table in wave
+                        if self._is_of_few(table, wanted := planned.hourly[table.name]) == few
+                    ]
+                    with paced(self._spark, few=few) as lanes:
+                        done += at_once(self._spark, calls, lanes)
+        finally:
+            self._shared.clear()
+            let_go()
+        with paced(self._spark, few=self._bytes_for(whole) <= FEW_BYTES) as lanes:
             for wave in plan.waves(whole):
                 done += at_once(self._spark, [partial(self._make_whole, table) for table in wave], lanes)
         return done
 
-    def _tasks_in(self, touched: Collection[int] | None) -> int:
-        """How many rows of tasks these hours have, or all of them."""
-        tasks = [each for each in self._sound if each.file.table == "tasks"]
-        return sum(each.rows for each in tasks if touched is None or hours.number_of(*each.hour) in touched)
+    def _is_of_few(self, table: Table, wanted: frozenset[int]) -> bool:
+        """Whether the journal has few rows for it in these hours."""
+        roots, read = plan.roots(table, self._registry), _read_for(table, wanted)
+        of = [each for each in self._sound if each.file.table in roots]
+        return sum(each.rows for each in of if hours.number_of(*each.hour) in read) <= FEW_ROWS
+
+    def _bytes_for(self, tables: Sequence[Table]) -> int:
+        """How much the tables are made of, without what they are to each other."""
+        names = {name for table in tables for name in table.inputs} - {table.name for table in tables}
+        journal = sum(each.bytes for each in self._sound if each.file.table in names)
+        return journal + sum(self._store.bytes_of(name) for name in names if name not in schema.TABLES)
 
     def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
         began = time.monotonic()
         self._tell(Step("stage", table.name, hours=len(wanted)))
-        read = hours.with_neighbours(wanted) if table.neighbours else wanted
-        inputs = [self._journal_rows(name, read) for name in table.inputs]
+        read = _read_for(table, wanted)
+        inputs = [self._hours_of(name, read) for name in table.inputs]
         made = self._store.stage_hours(table, table.make(*inputs), wanted, self._parts(table, wanted))
         self._tell(Step("publish", table.name, rows=made.rows, hours=len(wanted)))
         self._store.publish_hours(made, self._hours_with_files(table))
@@ -175,8 +193,18 @@ class _Run:
         """Of a table of the journal, or of one that was made."""
         if name in schema.TABLES:
             return self._journal_rows(name, None)
-        (table,) = [table for table in self._registry if table.name == name]
-        return self._store.read(table)
+        return self._store.read(self._output(name))
+
+    def _hours_of(self, name: str, wanted: frozenset[int]) -> DataFrame:
+        """The very same rows for all who want the same hours: see `famulus.pipeline.once`."""
+        if name not in schema.TABLES:
+            return self._store.read_hours(self._output(name), wanted)
+        if (name, wanted) not in self._shared:
+            self._shared[name, wanted] = self._journal_rows(name, wanted)
+        return self._shared[name, wanted]
+
+    def _output(self, name: str) -> Table:
+        return next(table for table in self._registry if table.name == name)
 
     def _journal_rows(self, name: str, wanted: Collection[int] | None) -> DataFrame:
         paths = [
@@ -201,7 +229,8 @@ class _Run:
         return {hour: count for hour, count in needed.items() if count > 1}
 
     def _hours_with_files(self, table: Table) -> set[int]:
-        return {hours.number_of(*each.hour) for each in self._sound if each.file.table in table.inputs}
+        wanted = plan.roots(table, self._registry)
+        return {hours.number_of(*each.hour) for each in self._sound if each.file.table in wanted}
 
     # -- telling --------------------------------------------------------------------------------------------------
 
@@ -221,6 +250,10 @@ class _Run:
             seconds=seconds,
             state=after.number,
         )
+
+
+def _read_for(table: Table, wanted: frozenset[int]) -> frozenset[int]:
+    return frozenset(hours.with_neighbours(wanted)) if table.neighbours else wanted
 
 
 def _all_hours(planned: Plan) -> set[int]:

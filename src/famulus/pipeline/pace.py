@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FEW_ROWS: Final = 200_000
 #: So many tables are made at a time then; with many rows each one keeps all cores busy, and wants the memory.
 LANES_MAX: Final = 4
-#: A journal that is not larger than this has few of them.
+#: Files that are not larger than this, all together, have few of them.
 FEW_BYTES: Final = 16 * 1024 * 1024
 _FEW: Final = "spark.famulus.few"
 _FOR_FEW: Final = {
@@ -30,9 +30,9 @@ def is_paced_for_few(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def paced(spark: SparkSession, rows: int) -> Iterator[int]:
-    """While this lasts, Spark is set for so many rows. Gives the number of tables to make at a time."""
-    if rows > FEW_ROWS:
+def paced(spark: SparkSession, *, few: bool) -> Iterator[int]:
+    """While this lasts, Spark is set for few rows or for many. Gives the number of tables to make at a time."""
+    if not few:
         yield 1
         return
     before = {name: spark.conf.get(name, None) for name in _FOR_FEW}

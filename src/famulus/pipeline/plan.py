@@ -93,11 +93,14 @@ def make(state: State, sight: Sight, tables: Sequence[Table], digests: Mapping[s
         if each.path not in untouched and ((done := known.get(each.path)) is None or done.bytes != each.bytes)
     ]
     late = [each for each in new if _hour(each.path) in frozen]
-    hourly = {
-        table.name: frozenset(_hours(table, state, sight, new, digests, again=again) - frozen)
-        for table in tables
-        if table.grain.value == "hourly"
-    }
+    hourly: dict[str, frozenset[int]] = {}
+    for table in tables:
+        if table.grain.value == "hourly":
+            redefined = state.tables.get(table.name) != digests[table.name]
+            touched = _hours(table, tables, sight.sound if again or redefined else new)
+            # What it is made of may be made anew for other reasons than new files.
+            touched.update(*(hourly.get(name, ()) for name in table.inputs))
+            hourly[table.name] = frozenset(touched - frozen)
     redefined = bool(sight.sound) and dict(digests) != state.tables
     changed = again or bool(new) or any(hourly.values()) or redefined
     whole = tuple(table.name for table in tables if table.grain.value == "whole") if changed else ()
@@ -136,12 +139,18 @@ def parts_of(rows: int, rows_max: int) -> int:
     return next((parts for parts in (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30) if rows <= parts * rows_max), 60)
 
 
-def _hours(
-    table: Table, state: State, sight: Sight, new: Iterable[Sound], digests: Mapping[str, str], *, again: bool
-) -> set[int]:
-    redefined = state.tables.get(table.name) != digests[table.name]
-    of = sight.sound if again or redefined else new
-    touched = {_hour(each.path) for each in of if each.file.table in table.inputs}
+def roots(table: Table, tables: Sequence[Table]) -> set[str]:
+    """The tables of the journal that it is made of, at first hand or through others."""
+    outputs = {each.name: each for each in tables}
+    found: set[str] = set()
+    for name in table.inputs:
+        found |= roots(outputs[name], tables) if name in outputs else {name}
+    return found
+
+
+def _hours(table: Table, tables: Sequence[Table], files_of: Iterable[Sound]) -> set[int]:
+    wanted = roots(table, tables)
+    touched = {_hour(each.path) for each in files_of if each.file.table in wanted}
     return hours.with_neighbours(touched) if table.neighbours else touched
 
 

@@ -70,6 +70,12 @@ class Store:
             return self._spark.createDataFrame([], wanted)
         return self._spark.read.schema(wanted).parquet(self.place.uri(table.name)).select(*wanted.fieldNames())
 
+    def read_hours(self, table: Table, wanted: Collection[int]) -> DataFrame:
+        return self.read(table).where(_number().isin(sorted(wanted)))
+
+    def bytes_of(self, name: str) -> int:
+        return sum(each.bytes for each in self.place.files(name))
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def clean(self) -> None:
@@ -78,7 +84,7 @@ class Store:
 
     def stage_hours(self, table: Table, rows: DataFrame, wanted: frozenset[int], parts: Mapping[int, int]) -> Made:
         """`parts`: hours that are to be cut, and into how many."""
-        number = F.datediff(F.col("date"), F.lit("1970-01-01").cast("date")) * 24 + F.col("hour")
+        number = _number()
         kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(table, number, parts))
         files = sum(parts.get(each, 1) for each in wanted)
         folder = f"{STAGING}/{table.name}"
@@ -141,6 +147,11 @@ class Store:
             with self.place.open(each.path) as file:
                 total += pq.read_metadata(file).num_rows
         return total
+
+
+def _number() -> Column:
+    """Of the hour, as everywhere else; of the columns that are in the path."""
+    return F.datediff(F.col("date"), F.lit("1970-01-01").cast("date")) * 24 + F.col("hour")
 
 
 def is_cut(table: Table) -> bool:

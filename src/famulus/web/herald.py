@@ -96,11 +96,14 @@ class Herald:
 
     def _read(self) -> None:
         """Until there is nothing more: the descriptor says "look again" only once."""
+        urgent = False
         while batch := recv_many(self._snapshots, BATCH_MAX):
             for frame, *_ in batch:
                 snapshot = status.read(frame)
                 if snapshot is not None:
-                    self._board.take(snapshot, monotonic_ns(), int(time.time() * 1000))
+                    urgent = self._board.take(snapshot, monotonic_ns(), int(time.time() * 1000)) or urgent
+        if urgent:
+            self._desk.tell(monotonic_ns(), int(time.time() * 1000))
 
     async def _tick(self) -> None:
         while True:

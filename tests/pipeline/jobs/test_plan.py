@@ -45,6 +45,21 @@ def test_a_new_file_touches_the_tables_that_are_made_of_it() -> None:
     assert planned.whole == ("whole",)
 
 
+def test_hours_of_a_table_of_hours_are_those_of_what_it_is_made_of() -> None:
+    further = Table("further", Grain.HOURLY, ("wide",), lambda wide: wide)
+    tables = (HOURLY, WIDE, further)
+    digests = {table.name: table.name for table in tables}
+    files = (sound(0, 1), sound(5, 1), sound(9, 1, table="workers"))
+    state = State(number=1, files=known(files[0]).files, tables=digests)
+    planned = plan.make(state, plan.Sight(files, ()), tables, digests, again=False)
+    assert relative(planned, "further") == relative(planned, "wide") == [4, 5, 6, 8, 9, 10]
+    assert plan.roots(further, tables) == {"tasks", "workers"}
+    state = State(number=1, files=known(*files).files, tables=digests | {"wide": "another"})
+    planned = plan.make(state, plan.Sight(files, ()), tables, digests, again=False)
+    assert relative(planned, "further") == relative(planned, "wide") == [-1, 0, 1, 4, 5, 6, 8, 9, 10]
+    assert relative(planned, "hourly") == []
+
+
 def test_nothing_new_is_nothing_to_do() -> None:
     assert make(known(sound(0, 1)), sound(0, 1)).is_empty
 

@@ -77,6 +77,7 @@ def test_services_and_bounds(toml: Path) -> None:
         ("routers = true", "routers: expected int, got bool"),
         ("drain_ms = -1", "drain_ms: expected int >= 0"),
         ("backend_port = 7100", "backend_port: 7100 is the frontend_port already"),
+        ("advertised_host = 'a b'", "advertised_host: 'a b' is not a host's name or address"),
     ],
 )
 def test_what_is_wrong_is_named(toml: Path, text: str, sentence: str) -> None:

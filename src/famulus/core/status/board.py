@@ -40,8 +40,10 @@ class Board:
 
     # -- snapshots come -----------------------------------------------------------------------------------------
 
-    def take(self, snapshot: snapshots.Snapshot, now_ns: int, now_ms: int) -> None:
+    def take(self, snapshot: snapshots.Snapshot, now_ns: int, now_ms: int) -> bool:
+        """Whether it is news that nobody should have to wait for: a peer was lost, or is back."""
         self._heard_ns[type(snapshot)] = now_ns
+        urgent = False
         match snapshot:
             case snapshots.Dispatcher():
                 self.dispatcher = snapshot
@@ -51,6 +53,7 @@ class Board:
             case snapshots.Supervisor():
                 self.supervisor = snapshot
             case snapshots.Steward():
+                urgent = self.steward is not None and _heard(self.steward) != _heard(snapshot)
                 self.steward = snapshot
             case snapshots.Config():
                 self.config = snapshot
@@ -58,6 +61,7 @@ class Board:
                 for name, took in snapshot.services.items():
                     if (track := self._track_of(name)) is not None and len(took.counts) == BUCKETS:
                         track.recent.take(snapshot.source, now_ns, took.sum_ns, took.counts)
+        return urgent
 
     def _track(self, told: snapshots.Dispatcher, now_ms: int) -> None:
         counters, at_ns = told.counters, told.at_ns
@@ -271,3 +275,7 @@ def _peer(told: snapshots.Peer, alive: bool, traffic: Traffic) -> views.Broker:
         silent_ms=told.silent_ms if told.silent_ms >= 0 else None,
         **traffic._asdict(),
     )
+
+
+def _heard(told: snapshots.Steward) -> set[str]:
+    return {peer.identity for peer in told.peers if peer.alive}

@@ -11,6 +11,8 @@ from famulus.wire.peers import Beat, Work
 
 BEAT_NS: Final = NS_PER_S
 SILENCE_NS: Final = HEARTBEATS_UNTIL_LOST * BEAT_NS
+#: Once our connection to it is cut: a peer that is still there is heard within a heartbeat, or makes it anew.
+DOUBT_NS: Final = 2 * BEAT_NS
 
 
 class Peer:
@@ -18,13 +20,22 @@ class Peer:
         self.identity = identity
         self.broker = broker
         self.heard_ns = 0
+        self.cut_ns = 0
         self.version = 0
         self.digest = ""
         self.state = "joining"
         self.work: dict[str, Work] = {}
 
+    @property
+    def lost_ns(self) -> int:
+        """When it counts as lost, unless it is heard before."""
+        if self.heard_ns == 0:
+            return 0
+        silence_ns = self.heard_ns + SILENCE_NS
+        return min(silence_ns, self.cut_ns + DOUBT_NS) if self.cut_ns > self.heard_ns else silence_ns
+
     def alive(self, now_ns: int) -> bool:
-        return self.heard_ns > 0 and now_ns < self.heard_ns + SILENCE_NS
+        return now_ns < self.lost_ns
 
     def hear(self, beat: Beat, now_ns: int) -> None:
         self.heard_ns = now_ns

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from famulus.core.clock import NEVER_NS
 from famulus.core.config import sync
 from famulus.core.config.clock import HybridClock
 from famulus.core.config.draft import Draft, make
@@ -44,7 +45,10 @@ class Steward:
         self._make_nonce = make_nonce
         self._unlogged: list[SignedEdit] = []
         self._work: dict[str, peers.Work] = {}
-        self._beat_ns = 0
+        #: Who is heard, and how often that changed.
+        self.heard: frozenset[str] = frozenset()
+        self.meetings = 0
+        self._beat_ns = self._loss_ns = 0
         self._now_ms = me.boot
         for signed in edits:
             self.clock.observe(signed.edit.hlc, me.boot)
@@ -57,7 +61,7 @@ class Steward:
 
     @property
     def next_due_ns(self) -> int:
-        return self._beat_ns
+        return min(self._beat_ns, self._loss_ns)
 
     def take_unlogged(self) -> list[SignedEdit]:
         unlogged, self._unlogged = self._unlogged, []
@@ -157,14 +161,27 @@ class Steward:
     def on_work(self, work: dict[str, tuple[int, int, int]]) -> None:
         self._work = {name: peers.Work(*counts) for name, counts in list(work.items())[: peers.SERVICES_MAX]}
 
+    def on_cut(self, identity: str, now_ns: int) -> None:
+        """Our connection to a peer broke. That alone says little: it may have been the network."""
+        if identity in self.peers:
+            self.peers[identity].cut_ns = now_ns
+
     def on_tick(self, now_ns: int) -> None:
         """Once a heartbeat every peer hears from us, whether it answers or not."""
+        self._see_who_is_there(now_ns)
         if now_ns < self._beat_ns:
             return
         self._beat_ns = now_ns + BEAT_NS
         beat = peers.Beat(self.edits.version, self.edits.digest, self.state, self._work)
         for identity in self.peers:
             self._send(identity, b"", beat)
+
+    def _see_who_is_there(self, now_ns: int) -> None:
+        heard = frozenset(peer.identity for peer in self.alive(now_ns))
+        if heard != self.heard:
+            self.heard = heard
+            self.meetings += 1
+        self._loss_ns = min((self.peers[identity].lost_ns for identity in heard), default=NEVER_NS)
 
     def alive(self, now_ns: int) -> list[Peer]:
         return [peer for peer in self.peers.values() if peer.alive(now_ns)]

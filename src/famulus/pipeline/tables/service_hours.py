@@ -1,8 +1,4 @@
-"""How each service did, hour by hour, over all brokers of a family.
-
-From the tasks themselves and not from the minutes: the histograms of an hour are made of few buckets, and those of all
-its minutes are not.
-"""
+"""How each service did, hour by hour, over all brokers of a family."""
 
 from __future__ import annotations
 
@@ -18,10 +14,10 @@ from famulus.pipeline.tables import service_figures
 from famulus.pipeline.tables.table import Grain, Table
 
 
-def service_hours(tasks: DataFrame) -> DataFrame:
-    rows = tasks.withColumn("at", F.date_trunc("hour", "ended"))
-    figures = service_figures.of_tasks(rows, ("at", "service", "family"))
+def service_hours(service_minutes: DataFrame) -> DataFrame:
+    rows = service_minutes.withColumn("at", F.date_trunc("hour", "minute"))
+    figures = service_figures.of_figures(rows, ("at", "service", "family"))
     return figures.select("*", *hour_of(F.col("at"))).transform(contract, schemas.SERVICE_HOURS)
 
 
-TABLE: Final = Table("service_hours", Grain.HOURLY, ("tasks",), service_hours)
+TABLE: Final = Table("service_hours", Grain.HOURLY, ("service_minutes",), service_hours)

@@ -13,7 +13,7 @@ from famulus.pipeline.schemas import Column
 
 
 class Grain(Enum):
-    #: Its rows carry `date` and `hour`, and those of an hour follow from the journal of that hour (and its neighbours).
+    #: Its rows carry `date` and `hour`, and those of an hour follow from that hour of its inputs (and its neighbours).
     HOURLY = "hourly"
     #: Made anew as a whole, from tables that are small beside the journal's tasks.
     WHOLE = "whole"
@@ -23,8 +23,8 @@ class Grain(Enum):
 class Table:
     name: str
     grain: Grain
-    #: Names of tables, in the order in which `make` wants them. Of an hourly table all are tables of the journal. Those
-    #: of a whole one are other outputs, which come before it in `ALL`, or tables of the journal, whole as well.
+    #: Names of tables, in the order in which `make` wants them: tables of the journal, or other outputs, which come
+    #: before it in `ALL`. An hourly table is made of hourly ones.
     inputs: tuple[str, ...]
     make: Callable[..., DataFrame]
     #: Hourly: `make` wants the hour before and the hour after as well. Its answer then has rows of those hours too,

@@ -13,12 +13,14 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.columns import hour_number, is_final, is_settled, seconds_between
 from famulus.pipeline.crowds import among
+from famulus.pipeline.once import kept, once
 
 #: A task is overdue when its broker goes on for this long without ending it, and for twice as long as any task of its
 #: service took.
 OVERDUE_S: Final = 120
 
 
+@once
 def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     """One row per task: its last checkpoint, its `fate`, and whether its broker `is_gone`, at whatever time after that.
 
@@ -31,15 +33,17 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
     | overdue   | its broker went on, far longer than such a task may take, and never ended it  |
     | open      | none of these: it may yet end                                                 |
     """
-    return (
+    signs = _signs(tasks)
+    rows = (
         _last_seen(open_tasks)
         .transform(_without_outcome, tasks)
         .transform(_with_end_of_boot, brokers, peers)
-        .transform(_with_life_signs, tasks, brokers)
-        .transform(_with_longest, tasks)
+        .transform(_with_life_signs, signs, brokers)
+        .transform(_with_longest, signs)
         .withColumn("is_gone", _is_gone())
         .withColumn("fate", _fate())
     )
+    return kept(rows)
 
 
 def _last_seen(open_tasks: DataFrame) -> DataFrame:
@@ -103,13 +107,18 @@ def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -
     )
 
 
-def _with_life_signs(opened: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFrame:
+def _signs(tasks: DataFrame) -> DataFrame:
+    """For each hour, life and service: when the last task ended there, and how long the longest one took."""
+    took = F.when(is_final(), F.col("total_ns"))
+    signs = tasks.groupBy("broker", "boot", "service", _hour("ended").alias("hour"))
+    return kept(signs.agg(F.max("ended").alias("at"), F.max(took).alias("total_ns")))
+
+
+def _with_life_signs(opened: DataFrame, signs: DataFrame, brokers: DataFrame) -> DataFrame:
     """`alive_at`: the last row that its boot wrote, of whatever kind."""
-    signs = tasks.select("broker", "boot", F.col("ended").alias("at")).unionByName(
-        brokers.select("broker", "boot", "at")
-    )
+    every = signs.select("broker", "boot", "at").unionByName(brokers.select("broker", "boot", "at"))
     last = (
-        signs.groupBy("broker", "boot", _hour("at").alias("hour"))
+        every.groupBy("broker", "boot", _hour("at").alias("hour"))
         .agg(F.max("at").alias("at"))
         .select("broker", "boot", "at", _hours_near("at"))
         .groupBy("broker", "boot", "open_hour")
@@ -118,13 +127,10 @@ def _with_life_signs(opened: DataFrame, tasks: DataFrame, brokers: DataFrame) ->
     return opened.join(last, on=["broker", "boot", "open_hour"], how="left")
 
 
-def _with_longest(opened: DataFrame, tasks: DataFrame) -> DataFrame:
+def _with_longest(opened: DataFrame, signs: DataFrame) -> DataFrame:
     """`longest_ns`: of any task of its service."""
     longest = (
-        tasks.where(is_final())
-        .groupBy("service", _hour("ended").alias("hour"))
-        .agg(F.max("total_ns").alias("total_ns"))
-        .select("service", "total_ns", F.explode(_around(F.col("hour"))).alias("open_hour"))
+        signs.select("service", "total_ns", F.explode(_around(F.col("hour"))).alias("open_hour"))
         .groupBy("service", "open_hour")
         .agg(F.max("total_ns").alias("longest_ns"))
     )

@@ -18,9 +18,8 @@ class Story:
     def __init__(self) -> None:
         self.board = Board()
 
-    def tell(self, at_s: float, *snapshots: status.Snapshot) -> None:
-        for snapshot in snapshots:
-            self.board.take(snapshot, int(at_s * NS_PER_S), int(at_s * 1000))
+    def tell(self, at_s: float, *snapshots: status.Snapshot) -> bool:
+        return [self.board.take(snapshot, int(at_s * NS_PER_S), int(at_s * 1000)) for snapshot in snapshots][-1]
 
     def status(self, at_s: float) -> Status:
         return self.board.status(int(at_s * NS_PER_S), int(at_s * 1000))
@@ -68,6 +67,18 @@ def test_tasks_go_on_without_a_steward_but_nobody_knows_about_its_peers() -> Non
     shown = story.status(6)
     assert shown.ready
     assert [broker.state for broker in shown.brokers] == ["active", "gone"]
+
+
+def test_a_peer_that_is_lost_or_back_is_news_that_cannot_wait() -> None:
+    story = Story()
+    told = [
+        story.tell(1, supervisor(network=True), dispatcher(1), steward(peer("b2"))),
+        story.tell(2, steward(peer("b2"))),
+        story.tell(3, steward(peer("b2", alive=False))),
+        story.tell(4, dispatcher(4)),
+        story.tell(4, steward(peer("b2"))),
+    ]
+    assert told == [False, False, True, False, True]
 
 
 def test_brokers_are_in_step_if_those_alive_have_one_digest() -> None:

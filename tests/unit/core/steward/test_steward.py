@@ -11,7 +11,7 @@ import pytest
 from famulus.core.clock import NS_PER_S
 from famulus.core.config import sync
 from famulus.core.config.draft import Draft
-from famulus.core.steward.peer import BEAT_NS, SILENCE_NS
+from famulus.core.steward.peer import BEAT_NS, DOUBT_NS, SILENCE_NS
 from famulus.errors import ProtocolError
 from famulus.sim.config.pen import Pen, broker_value
 from famulus.sim.config.signing import signer
@@ -301,6 +301,42 @@ def test_a_peer_is_alive_once_heard_and_lost_after_three_silent_seconds(network:
     network.cut.clear()
     network.later(HEARTBEAT_MS)
     assert network["b1"].alive() == ["b2", "b3"]
+
+
+def test_a_peer_whose_connection_is_cut_is_lost_sooner_unless_it_is_heard_again(network: Network) -> None:
+    network.later(HEARTBEAT_MS)
+    core, heard_ns = network["b1"].core, network["b1"].core.peers["b2"].heard_ns
+    network.cut = {frozenset({"b1", "b2"})}
+    core.on_cut("b2", heard_ns + NS_PER_S // 10)
+    core.on_cut("nobody", heard_ns)
+    core.on_tick(heard_ns)
+    lost_ns = heard_ns + NS_PER_S // 10 + DOUBT_NS
+    assert core.next_due_ns <= lost_ns < heard_ns + SILENCE_NS
+    network.now_ns = lost_ns - 1
+    assert "b2" in network["b1"].alive()
+    network.now_ns += 1
+    assert "b2" not in network["b1"].alive()
+    network.cut.clear()
+    network.later(HEARTBEAT_MS)
+    assert "b2" in network["b1"].alive()
+    network.now_ns = core.peers["b2"].heard_ns + SILENCE_NS - 1
+    assert "b2" in network["b1"].alive(), "what was before it was heard does not count"
+
+
+def test_a_steward_wakes_when_a_peer_would_be_lost_and_counts_who_comes_and_goes(network: Network) -> None:
+    network.later(HEARTBEAT_MS)
+    core = network["b1"].core
+    core.on_tick(network.now_ns)
+    before = core.meetings
+    assert core.heard == {"b2", "b3"}
+    core.on_tick(network.now_ns)
+    assert core.meetings == before
+    lost_ns = core.peers["b2"].lost_ns
+    core.on_tick(lost_ns - 1)
+    assert core.next_due_ns <= lost_ns
+    core.on_tick(lost_ns)
+    assert "b2" not in core.heard
+    assert core.meetings > before
 
 
 def test_only_beats_are_a_sign_of_life(network: Network) -> None:
