@@ -170,6 +170,8 @@ def test_tasks_between_brokers_have_rates_by_peer_and_in_all() -> None:
     assert story.status(21).brokers[1].taken_rate_s == 0.0, "a new one counts from zero"
     story.tell(22, dispatcher(2, exchanges=(status.Exchange("b2", 90, 1), status.Exchange("b3", 5, 0))))
     assert story.status(22).brokers[0].given_rate_s == story.status(22).brokers[2].given_rate_s == 5.0
+    story.tell(23, dispatcher(3, exchanges=(status.Exchange("b2", 95, 0), status.Exchange("b3", 5, 0))))
+    assert story.status(23).brokers[1].taken_rate_s == 0.0, "it was forgotten in between, and nothing goes backwards"
 
 
 def test_the_journal_is_what_the_supervisor_says() -> None:
