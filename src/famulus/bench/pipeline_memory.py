@@ -51,8 +51,18 @@ def children_kib(pid: int | str = "self") -> int:
         except OSError:
             continue  # it ended
         for child in children:
-            total += _resident_kib(child) + children_kib(child)
+            if not _is_same_program(child, pid):
+                total += _resident_kib(child) + children_kib(child)
     return total
+
+
+def _is_same_program(child: str, pid: int | str) -> bool:
+    """A JVM that is about to start a program is there twice for a moment, with one and the same memory."""
+    try:
+        commands = [Path(f"/proc/{each}/cmdline").read_bytes() for each in (child, pid)]
+    except OSError:
+        return True  # it ended
+    return commands[0] == commands[1] and b"java" in commands[0].split(b"\0")[0]
 
 
 def _resident_kib(pid: str) -> int:

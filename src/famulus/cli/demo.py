@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,10 +9,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from famulus.demo.audience import Audience
     from famulus.demo.screen import Screen
     from famulus.demo.sequel import Archive
-    from famulus.demo.story import Story
 
 
 def demo(
@@ -37,13 +32,13 @@ def demo(
     from rich.console import Console
 
     from famulus.demo import sequel
+    from famulus.demo.performance import perform
     from famulus.demo.screen import Screen, summary
 
     console = Console(highlight=False, soft_wrap=True)
     screen, archive = Screen(console), sequel.archive()
     archive.clear()
-    with tempfile.TemporaryDirectory(prefix="famulus-demo-") as folder:
-        story, audience = asyncio.run(_play(Path(folder), archive.journal, screen, keep))
+    story, audience = perform(archive.journal, screen, keep=keep)
     console.print(summary(audience))
     console.print()
     broken = story.broken_promises()
@@ -63,50 +58,11 @@ def _account(archive: Archive, screen: Screen) -> list[str]:
         screen.tell("no pipeline: pip install 'famulus[pipeline]' would have it")
         return []
     screen.tell("the pipeline makes tables of the journal, on Spark; this takes a while")
-    unexplained = asyncio.run(sequel.play(archive))
+    unexplained = sequel.play(archive)
     if not unexplained:
         screen.tell("the audit of the journal: every task is accounted for")
     screen.tell(f"the report: {archive.report}")
     return unexplained
-
-
-async def _play(folder: Path, journal: Path, screen: Screen, keep: bool) -> tuple[Story, Audience]:
-    from famulus.demo.audience import Audience
-    from famulus.demo.cast import ANN, BOB, BROKERS, SERVICES, WORKERS
-    from famulus.demo.stage import Stage
-    from famulus.demo.story import Story
-
-    stage = Stage(folder, journal)
-    try:
-        await stage.set_up()
-        screen.tell(f"{len(BROKERS)} brokers of two families are up, and {len(WORKERS)} workers")
-        screen.tell(f"the dashboard of {ANN.name}, as long as it lasts: {stage.dashboard(ANN)}")
-        audience = Audience([stage.frontend(ANN), stage.frontend(BOB)])
-        story = Story(stage, audience, screen.tell)
-        with screen.live(stage, audience):
-            asking = asyncio.create_task(audience.ask())
-            screen.tell(f"two clients ask {sum(service.per_second for service in SERVICES)} times a second")
-            await story.play()
-            if keep:
-                screen.tell(f"it goes on until Ctrl-C; clients may ask at {stage.frontend(ANN)}")
-                await _until_interrupted()
-            audience.leave()
-            await asking
-        return story, audience
-    finally:
-        await stage.tear_down()
-
-
-async def _until_interrupted() -> None:
-    import signal
-
-    interrupted = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, interrupted.set)
-    try:
-        await interrupted.wait()
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
 
 
 def _say_goodbye(console: Console) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 from typing import Annotated, Any, TypeVar
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
 import typer
@@ -48,6 +46,10 @@ def base_of(address: str | None) -> str:
 
 
 def fetch(base: str, path: str) -> bytes:
+    # It takes longer to load than all our commands together.
+    from urllib.error import HTTPError, URLError
+    from urllib.request import ProxyHandler, Request, build_opener
+
     # A proxy of the environment is for the world outside, not for a broker.
     opener = build_opener(ProxyHandler({}))
     try:

@@ -99,7 +99,7 @@ WORKERS: Final = (
     *_WHERE,
     _instant("at", "when it happened"),
     _text("worker", "identity of the worker"),
-    _text("event", "connect, ready, slots, lost, disconnected, error_listed, cleared"),
+    _text("event", "connect, ready, lost, disconnected, error_listed, cleared"),
     _text("services", "names of its services, one per line"),
     _int("slots", "its capacity"),
     _int("tasks", "tasks that it had when it went", nullable=True),

@@ -299,7 +299,7 @@ class Writing:
                     totals[gap.table, gap.why] += count
             rows: list[Row] = []
             for (table, why), count in totals.items():
-                self._warn(f"the journal lacks {count} rows of {table}: {why}")
+                self._warn(f"the journal lacks {count} {'row' if count == 1 else 'rows'} of {table}: {why}")
                 rows.append((monotonic_ns, b"gap", b"", b"", b"", -1, -1, -1, table.encode(), count, why.encode()))
             self.note(rows, now_us, monotonic_ns, boot)
             place = _Place("brokers", boot, now_us // US_PER_HOUR)

@@ -2,7 +2,7 @@
 
 A rule is a function to rows of `_FIELDS`. The rules look at the last day of data, the audit's at the last week. Values
 of edits name only the fields to change: the journal does not know what else stands under a key. A worker that does harm
-has no key of its own in the config, so there the advice is all there is.
+could only be added to a list (`error_workers`) that the journal does not know; so there the advice is all there is.
 """
 
 from __future__ import annotations

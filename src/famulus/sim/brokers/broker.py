@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
@@ -73,6 +74,9 @@ class Broker(Doors):
         self.lines.clear()
         if with_steward:
             self.steward.die()
+            for other in self.world.brokers.values():
+                if other is not self:
+                    self.world.clock.after(notice_ns, partial(other.steward.cut, self.steward.pen.broker))
         self.world.clock.after(away_ns, self._start)
 
     def _start(self) -> None:

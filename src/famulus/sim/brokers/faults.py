@@ -68,6 +68,12 @@ def cut_line(world: World) -> None:
         _cut(world, broker.lines[identity])
 
 
+def cut_peers(world: World) -> None:
+    """The connection of a steward to another one, both of which go on."""
+    one, other = world.random.sample(list(world.brokers), 2)
+    world.brokers[one].steward.cut(other)
+
+
 def kill_broker(world: World) -> None:
     """Its memory is gone. Its machine may be gone as well: then nobody is told that the connections are."""
     broker = _any_broker(world)
@@ -140,6 +146,7 @@ FAULTS: dict[Callable[[World], None], int] = {
     cut_link: 3,
     cut_client: 4,
     cut_line: 4,
+    cut_peers: 2,
     kill_broker: 3,
     kill_dispatcher: 2,
     pause_broker: 2,

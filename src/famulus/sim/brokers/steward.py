@@ -44,13 +44,14 @@ class StewardActor(Actor):
     def start(self) -> None:
         self.alive = True
         self._letters: list[tuple[bytes, Frames]] = []
+        self._cuts: list[str] = []
         edits = EditSet(self.pen.network, verify)
         edits.add(self._disk)
         self._boot = next_boot(self._boot, self.world.wall_ms(self.pen.broker))
         me = Identity(self.pen.network, self.pen.broker, self.pen.public_key, signer(self.pen.public_key), self._boot)
         self.core = Steward(me, edits, verify, lambda: f"{self.random.getrandbits(64):016x}")
         self._epoch = self._boot
-        self._changes = -1
+        self._changes = self._meetings = -1
         self._book_ns = 0
         self._wake_ns = self.world.clock.now_ns + self.random.randrange(BOOK_NS)
         self.world.clock.at(self._wake_ns, self._wake)
@@ -73,11 +74,20 @@ class StewardActor(Actor):
             self._letters.append((route, frames))
             self.wake_at(self.world.clock.now_ns + self.random.randrange(NS_PER_MS))
 
+    def cut(self, identity: str) -> None:
+        """Its connection to that peer breaks."""
+        if self.alive:
+            self._cuts.append(identity)
+            self.wake_at(self.world.clock.now_ns)
+
     def run(self, now_ns: int) -> None:
         core, now_ms = self.core, self.world.wall_ms(self.pen.broker)
         letters, self._letters = self._letters, []
         for route, frames in letters:
             core.on_letter(frames, route, now_ns, now_ms)
+        cuts, self._cuts = self._cuts, []
+        for identity in cuts:
+            core.on_cut(identity, now_ns)
         core.on_tick(now_ns)
         self._disk += core.take_unlogged()
         self._follow_config(now_ns)
@@ -86,6 +96,9 @@ class StewardActor(Actor):
 
     def _follow_config(self, now_ns: int) -> None:
         core = self.core
+        if self._meetings != core.meetings:
+            self._meetings = core.meetings
+            self._book_ns = 0
         if self._changes != core.changes:
             self._changes = core.changes
             self._epoch += 1
