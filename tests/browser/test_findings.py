@@ -154,6 +154,8 @@ def test_narrow_screens_scroll_only_downwards(
     browser.screenshot(tmp_path / f"wide-{scheme}.png")
     browser.look(360, 740, ("prefers-color-scheme", scheme))
     browser.wait_for("innerWidth === 360")
+    in_view = "document.querySelector('nav [aria-current]').getBoundingClientRect().right <= 360"
+    browser.wait_for(in_view)
     browser.screenshot(tmp_path / f"narrow-{scheme}.png")
     assert not browser.run("document.documentElement.scrollWidth > document.documentElement.clientWidth")
     browser.look()

@@ -80,11 +80,18 @@ function badge(page, status) {
 window.addEventListener("hashchange", () => {
   if (!location.hash.startsWith("#/")) return;
   render();
+  showWhere();
   window.scrollTo(0, 0);
   place("main").focus({ preventScroll: true });
 });
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); place("main").focus(); });
-window.addEventListener("resize", drawLinks);
+// On a narrow screen not all pages fit into the bar. Only the bar is moved: whoever reads further down stays there.
+function showWhere() {
+  const nav = place("nav"), here = nav.querySelector("[aria-current]");
+  const left = here.offsetLeft - nav.offsetLeft;
+  if (left < nav.scrollLeft || left + here.offsetWidth > nav.scrollLeft + nav.clientWidth) nav.scrollLeft = left - 16;
+}
+window.addEventListener("resize", () => { drawLinks(); showWhere(); });
 
 let waiting = false;
 // Many changes at once are one picture. Hidden pages are not drawn; when they are seen again they catch up.
@@ -96,3 +103,4 @@ function soon() {
 const live = new Live(soon);
 const account = new Account(soon, (said) => { place("notice").textContent = said; });
 render();
+showWhere();
