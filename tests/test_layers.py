@@ -63,7 +63,9 @@ LAYERS = {
     # A user like any other, with a fleet of processes that the bench can start.
     "demo": Layer(frozenset({"admin", "bench", "client", "journal", "worker", "wire", "errors", "__init__"}), ANY),
     # The herald, a process of a broker like its others, with a web server in it.
-    "web": Layer(frozenset({"admin", "broker", "net", "core", "wire", "errors", "__init__"}), ANY),
+    "web": Layer(frozenset({"admin", "broker", "tables", "net", "core", "wire", "errors", "__init__"}), ANY),
+    # What the pipeline made, for those who have no Spark.
+    "tables": layer("errors", "msgspec pyarrow"),
     "pipeline": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
     "spark": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
     # Names that users import; each is fetched from its home when it is first asked for.
@@ -161,6 +163,8 @@ def test_every_import_is_in_the_table() -> None:
         ("sim/world.py", "import time", "time: sim may not"),
         ("sim/world.py", "from famulus.net import pump", "famulus.net.pump: sim may not"),
         ("bench/echo.py", "from famulus.sim import world", "famulus.sim.world: bench may not"),
+        ("tables/reading.py", "import pyspark.sql", "pyspark.sql: tables may not"),
+        ("web/findings.py", "from famulus.pipeline import place", "famulus.pipeline.place: web may not"),
         ("cli/serve.py", "import zmq", "zmq: cli may not"),
         ("cli/serve.py", "import pickle", "pickle: nobody may"),
         ("bench/echo.py", "from shelve import open", "shelve.open: nobody may"),

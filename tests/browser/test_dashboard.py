@@ -64,6 +64,7 @@ def test_every_page_shows_what_it_is_for_and_asks_nobody_else(browser: Browser, 
         "workers": ["8", "ready"],
         "config": ["stands alone"],
         "errors": ["dispatcher", "herald", "accepted"],
+        "findings": ["There are no findings yet", "famulus pipeline run --journal", "keeps no journal"],
     }
     for page, words in shown.items():
         opened(browser, address, page)
@@ -86,6 +87,22 @@ def test_names_are_shown_and_never_run(
     browser.wait_for(f"document.querySelector('h1').innerText === {json.dumps(HOSTILE)}")
     assert browser.run("document.querySelectorAll('main img, main b').length") == 0
     assert "pwned" not in str(browser.run("document.title")).replace(HOSTILE, "")
+    assert browser.complaints == []
+
+
+def test_a_worker_has_its_load_of_late(browser: Browser, address: str) -> None:
+    opened(browser, address, "workers")
+    browser.wait_for("!!document.querySelector('tbody a')")
+    name = browser.run("document.querySelector('tbody a').innerText")
+    browser.run("document.querySelector('tbody a').click()")
+    drawn = f"document.querySelector('svg[aria-label^={json.dumps('busy slots of ' + name)}]')"
+    browser.wait_for(f"!!{drawn}")
+    # The worker has eight slots, and that is the height of the picture.
+    assert browser.run(f"{drawn}.previousSibling.innerText").split() == ["8", "4", "0"]
+    path = f"{drawn}.querySelector('.line').getAttribute('d')"
+    first = browser.run(path)
+    browser.wait_for(f"{path} !== {json.dumps(first)}", 10)
+    assert ask(address, f"/api/v1/workers/{name}")[1]["seconds"]
     assert browser.complaints == []
 
 
@@ -172,7 +189,7 @@ def test_both_schemes_are_readable(browser: Browser, address: str, scheme: str) 
 
 
 def test_narrow_screens_scroll_only_downwards(browser: Browser, address: str) -> None:
-    for page in ("", "services", "services/echo", "workers", "errors"):
+    for page in ("", "services", "services/echo", "workers", "errors", "findings"):
         opened(browser, address, page)
         browser.look(360, 740)
         browser.wait_for("innerWidth === 360")

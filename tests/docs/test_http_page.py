@@ -11,13 +11,14 @@ from tests.docs.test_pages import DOCS, section
 from famulus.core.status.board import Board
 from famulus.web import actions, admin, admission, office, sessions
 from famulus.web.admin import Admin
+from famulus.web.findings import Findings
 from famulus.web.office import Office
 
 PAGE = "http.md"
 
 
 def routes() -> list[Route]:
-    return Admin(Office(Board(), "")).routes()
+    return Admin(Office(Board(), ""), Findings("", "")).routes()
 
 
 @pytest.mark.parametrize("route", routes(), ids=lambda route: route.path)
@@ -28,7 +29,10 @@ def test_every_address_for_admins_is_there(route: Route) -> None:
     assert re.search(rf"^\| {method} .*`{name}`", told, re.MULTILINE)
 
 
-@pytest.mark.parametrize("kind", [*admin.ACTIONS.values(), actions.LoginBody, actions.Plan, actions.Done])
+KINDS = [*admin.ACTIONS.values(), actions.ApplyFinding, actions.LoginBody, actions.Plan, actions.Done]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_field_is_there(kind: type) -> None:
     told = section(PAGE, "Addresses for admins")
     for field in kind.__struct_fields__:  # type: ignore[attr-defined]

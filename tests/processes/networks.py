@@ -261,11 +261,11 @@ def famulus(
 
 
 @contextmanager
-def two_with_a_dashboard(path: Path) -> Iterator[Network]:
+def two_with_a_dashboard(path: Path, *flags: str) -> Iterator[Network]:
     """b1, which has an HTTP port, and b2."""
     network = Network(path)
     try:
-        network.found("b1", "--http-port", "0")
+        network.found("b1", "--http-port", "0", *flags)
         network.join("b2")
         network.wait_until_in_step(20)
         yield network

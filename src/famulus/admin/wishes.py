@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import UNSET
+
 from famulus.admin import drafts
 from famulus.admin.answers import Shown
 from famulus.core.config.draft import Draft
@@ -28,6 +32,18 @@ def forget(shown: Shown, identity: str) -> list[Draft]:
     if not keys:
         raise unknown(shown, identity)
     return [drafts.delete(shown, key) for key in keys]
+
+
+def fields(shown: Shown, key: str, wished: dict[str, Any]) -> list[Draft]:
+    """These fields of a key shall be so, and all others stay as they are; nothing if it is so already."""
+    present = shown.keys.get(key)
+    value = drafts.value_of(present)
+    if value is not UNSET and not isinstance(value, dict):
+        raise FamulusError(f"{key} has a value without fields; set it by hand: famulus config set {key} ...")
+    wanted = {**(value if value is not UNSET else {}), **wished}
+    if value == wanted and present is not None and not present.is_in_conflict:
+        return []
+    return [drafts.put(shown, key, wanted)]
 
 
 def is_alive(shown: Shown, identity: str) -> bool:

@@ -86,7 +86,7 @@ class Dispatching:
         self._links: dict[bytes, Link] = {}
         self._look_at_all()
         self._routers_expected = settings.routers
-        self._report_ns = self._checkpoint_ns = self._told_tasks = 0
+        self._report_ns = self._checkpoint_ns = self._told_tasks = self._told_routers = 0
         self._stopped = False
 
     @property
@@ -319,6 +319,10 @@ class Dispatching:
             self._tell_steward(
                 [[core.managing.steward, b"", inner.WORK, inner.write_work(told, core.error_workers(now_ns))]]
             )
+        if self._told_routers != len(core.questions.routers):
+            # Or a broker that has just said that it is ready would be shown as one without routers for a second.
+            self._told_routers = len(core.questions.routers)
+            self._snapshot_ns = now_ns
         if self._herald is not None and now_ns >= self._snapshot_ns:
             self._tell_herald(self._herald, work, now_ns)
         for senders in (self._parcel_clients, self._parcel_workers):

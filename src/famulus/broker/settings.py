@@ -19,7 +19,7 @@ from famulus.core.dispatch.bounds import Bounds
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.steward.books import is_host
 from famulus.errors import SettingsError
-from famulus.journal.places import default_folder
+from famulus.journal.places import default_folder, tables_beside
 from famulus.net.sockets import address
 from famulus.wire import limits
 
@@ -76,12 +76,18 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     #: What is older, or too much, is removed, the oldest first; 0 keeps it.
     journal_days: Annotated[int, Meta(ge=0, le=100_000)] = 30
     journal_bytes_max: Annotated[int, Meta(ge=0, le=1 << 60)] = 10 * 1024 * 1024 * 1024
+    #: Where the pipeline puts what it makes of the journal; the default is beside it. The dashboard shows its findings.
+    tables_folder: str = ""
 
     def journal_path(self) -> Path:
         """Where the journal is."""
         if self.journal_folder:
             return Path(self.journal_folder)
         return default_folder(Path(self.folder) if self.folder else None)
+
+    def tables_path(self) -> str:
+        """Where the tables are that are made of it."""
+        return self.tables_folder or tables_beside(str(self.journal_path()))
 
     def book(self) -> Book:
         host = self.advertised_host or self.host

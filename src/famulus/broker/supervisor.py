@@ -261,7 +261,14 @@ class Supervisor:
                 status.Process(child.name, child.pid, _state(child), max(0, child.starts - 1))
                 for child in self._children
             ),
+            journal=self._journal(),
         )
+
+    def _journal(self) -> status.Journal | None:
+        if self._scribe is None:
+            return None
+        told = self._scribe.facts
+        return status.Journal(*(told.get(name, 0) for name in status.Journal.__struct_fields__))
 
     # -- the journal --------------------------------------------------------------------------------------------
 

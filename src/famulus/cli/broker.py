@@ -74,6 +74,10 @@ def broker(
         Path | None,
         typer.Option(help="Where. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"),
     ] = None,
+    tables_folder: Annotated[
+        Path | None,
+        typer.Option(help="What the pipeline makes of it, for the dashboard. [default: 'tables' beside the journal]"),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check the settings, and show them.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -117,6 +121,7 @@ def broker(
         "http_port": http_port,
         "journal": journal,
         "journal_folder": str(journal_folder.resolve()) if journal_folder is not None else None,
+        "tables_folder": str(tables_folder.resolve()) if tables_folder is not None else None,
     }
     if join is not None:
         _join(folder, join, secret_file, network or "", load(config, flags))

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from famulus.cli.admin_desk import Desk, Force, Wait, add_command, confirmed, to_json
 from famulus.cli.pipeline_options import JournalOption, JsonOption, TablesOption, tables_place
-from famulus.errors import FamulusError
 
 if TYPE_CHECKING:
-    from famulus.core.config.draft import Draft
+    from famulus.tables.finding import Finding
 
 app = typer.Typer(help="What the pipeline found that an admin should do.", invoke_without_command=True)
 
 Which = Annotated[str, typer.Argument(metavar="N", help="Its number in the list, or its id.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-class NoFinding(FamulusError):
-    """There is no such finding, or nothing to do about it."""
-
-    exit_code = 2
 
 
 @app.callback()
@@ -57,17 +50,18 @@ def show(which: Which, tables: TablesOption = None, journal: JournalOption = Non
     Example: famulus findings show 1
     """
     from famulus.cli.admin_words import printable
+    from famulus.tables.finding import find
 
     finding = find(read(tables, journal), which)
     if as_json:
-        typer.echo(to_json(_facts(finding)))
+        typer.echo(to_json(finding))
         return
     for name in ("title", "subject", "severity", "evidence", "advice"):
-        typer.echo(printable(f"{name:9} {finding[name]}"))
-    typer.echo(f"{'seen':9} {finding['last_seen']:%Y-%m-%d %H:%M:%SZ}")
-    if finding["key"] is not None and finding["value"] is not None:
-        typer.echo(printable(f"{'edit':9} famulus config set {finding['key']} {_as_typed(finding)}"))
-        typer.echo(f"{'':9} or: famulus findings apply {finding['rank']}")
+        typer.echo(printable(f"{name:9} {getattr(finding, name)}"))
+    typer.echo(f"{'seen':9} {finding.last_seen:%Y-%m-%d %H:%M:%SZ}")
+    if finding.has_edit:
+        typer.echo(printable(f"{'edit':9} famulus config set {finding.key} {_as_typed(finding)}"))
+        typer.echo(f"{'':9} or: famulus findings apply {finding.rank}")
 
 
 def apply(
@@ -85,21 +79,25 @@ def apply(
 
     Example: famulus findings apply 1 --user ann
     """
+    from famulus.admin import drafts, wishes
     from famulus.cli.admin_edits import send, tell_unchanged
     from famulus.cli.admin_words import value_words
+    from famulus.tables.finding import find
 
     finding = find(read(tables, journal), which)
-    key, fields = edit_of(finding)
-    draft, present = _draft(desk, key, fields)
-    if draft.value == present:
+    key, fields = finding.edit()
+    shown = desk.administration.show(key)
+    wanted = wishes.fields(shown, key, fields)
+    if not wanted:
         tell_unchanged(desk, f"{key} is that already")
         return
-    desk.note(f"{finding['title']}: {finding['evidence']}")
-    desk.note(f"{key} is {value_words(present)}, and would be {value_words(draft.value)}")
+    present = drafts.value_of(shown.keys.get(key))
+    desk.note(f"{finding.title}: {finding.evidence}")
+    desk.note(f"{key} is {value_words(present)}, and would be {value_words(wanted[0].value)}")
     if not yes and not confirmed("Make this edit?"):
         desk.note("nothing was sent")
         raise typer.Exit(1)
-    send(desk, [draft], wait, force=force)
+    send(desk, wanted, wait, force=force)
 
 
 add_command(app, "apply", apply)
@@ -108,53 +106,20 @@ add_command(app, "apply", apply)
 # -- findings -----------------------------------------------------------------------------------------------------
 
 
-def read(tables: str | None, journal: str | None) -> list[dict[str, Any]]:
+def read(tables: str | None, journal: str | None) -> list[Finding]:
     """All of them, without Spark: there are as many as a person can read."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from famulus.pipeline.place import PlaceError
+    from famulus.tables import reading
+    from famulus.tables.finding import FILE, NotFindings
 
     place = tables_place(journal, tables)
     try:
-        with place.open("findings/part-00.parquet") as file:
-            rows = pq.read_table(file).to_pylist()
+        with place.open(FILE) as file:
+            return reading.read(file).rows
     except FileNotFoundError:
         raise PlaceError(f"there are no findings at {place}: make them with famulus pipeline run") from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, NotFindings) as error:
         raise PlaceError(f"the findings at {place} cannot be read: {error}") from None
-    return sorted(rows, key=lambda row: row["rank"])
-
-
-def find(findings: list[dict[str, Any]], which: str) -> dict[str, Any]:
-    """By number or id."""
-    wanted = [each for each in findings if which in (str(each["rank"]), each["id"])]
-    if not wanted:
-        many = f"there are {len(findings)}" if findings else "there are none"
-        raise NoFinding(f"there is no finding {which}; {many}: famulus findings")
-    return wanted[0]
-
-
-def edit_of(finding: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The key and the fields that would change."""
-    import msgspec
-
-    if finding["key"] is None or finding["value"] is None:
-        raise NoFinding(f"finding {finding['rank']} proposes no edit that could be made for you: {finding['advice']}")
-    return finding["key"], msgspec.json.decode(finding["value"], type=dict[str, Any])
-
-
-def _draft(desk: Desk, key: str, fields: dict[str, Any]) -> tuple[Draft, Any]:
-    """The edit, and what holds now."""
-    from msgspec import UNSET
-
-    from famulus.admin import drafts
-
-    shown = desk.administration.show(key)
-    present = drafts.value_of(shown.keys.get(key))
-    if present is not UNSET and not isinstance(present, dict):
-        raise NoFinding(f"{key} has a value without fields; set it by hand: famulus config set {key} ...")
-    return drafts.put(shown, key, {**(present if present is not UNSET else {}), **fields}), present
 
 
 # -- showing ------------------------------------------------------------------------------------------------------
@@ -163,38 +128,30 @@ def _draft(desk: Desk, key: str, fields: dict[str, Any]) -> tuple[Draft, Any]:
 def _show_list(tables: str | None, journal: str | None, as_json: bool) -> None:
     findings = read(tables, journal)
     if as_json:
-        typer.echo(to_json([_facts(each) for each in findings]))
+        typer.echo(to_json(findings))
     elif not findings:
         typer.echo("nothing was found that an admin should do")
     else:
         _print_list(findings)
 
 
-def _print_list(findings: list[dict[str, Any]]) -> None:
+def _print_list(findings: list[Finding]) -> None:
     from famulus.cli.admin_words import columns
 
     rows = [
-        (f"{each['rank']}", each["severity"], each["subject"], each["title"], "edit" if each["value"] else "")
-        for each in findings
+        (f"{each.rank}", each.severity, each.subject, each.title, "edit" if each.has_edit else "") for each in findings
     ]
     for line in columns(rows, indent=""):
         typer.echo(line)
     typer.echo("famulus findings show N tells more; apply N makes the edit of those that have one", err=True)
 
 
-def _facts(finding: dict[str, Any]) -> dict[str, Any]:
-    import msgspec
-
-    value = finding["value"]
-    return {**finding, "value": msgspec.json.decode(value) if value is not None else None}
-
-
-def _as_typed(finding: dict[str, Any]) -> str:
+def _as_typed(finding: Finding) -> str:
     """The fields as one would type them."""
     import json
     import shlex
 
-    _, fields = edit_of(finding)
+    _, fields = finding.edit()
     return " ".join(
         shlex.quote(f"{name}={each if isinstance(each, str) else json.dumps(each)}") for name, each in fields.items()
     )

@@ -43,14 +43,12 @@ def journal_place(journal: str | None) -> Place:
 
 
 def tables_place(journal: str | None, tables: str | None) -> Place:
-    from famulus.journal.places import default_folder
+    from famulus.journal.places import default_folder, tables_beside
     from famulus.pipeline.place import Place
 
     if tables is not None:
         return Place(tables)
-    where = (journal if journal is not None else str(default_folder())).rstrip("/")
-    above, slash, _ = where.rpartition("/")
-    return Place(f"{above}{slash}tables")
+    return Place(tables_beside(journal if journal is not None else str(default_folder())))
 
 
 @contextmanager

@@ -41,6 +41,14 @@ def duration(seconds: int) -> str:
     return f"{seconds // 3600} h" if seconds < 172_800 else f"{seconds // 86_400} d"
 
 
+def size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{amount(count)} {unit}"
+        count /= 1024
+    return f"{amount(count)} GiB"
+
+
 def state(word: str) -> Text:
     return Text(word, style=COLOURS.get(word, "bold red"))
 
@@ -89,7 +97,8 @@ def of_workers(workers: Iterable[Worker]) -> Table:
 
 
 def of_brokers(brokers: Iterable[Broker]) -> Table:
-    made = table("broker", "family", "state", ">busy", ">slots", ">waiting", ">config", "digest")
+    figures = (">busy", ">slots", ">waiting", ">given/s", ">taken/s", ">config")
+    made = table("broker", "family", "state", *figures, "digest")
     for each in brokers:
         made.add_row(
             Text(printable(each.identity) + (" (here)" if each.here else "")),
@@ -98,6 +107,8 @@ def of_brokers(brokers: Iterable[Broker]) -> Table:
             amount(each.busy),
             amount(each.busy + each.free),
             amount(each.backlog),
+            amount(each.given_rate_s),
+            amount(each.taken_rate_s),
             str(each.version or "-"),
             Text(each.digest[:12]),
         )
@@ -155,9 +166,20 @@ def _config(status: Status) -> Text:
     )
 
 
+def _journal(status: Status) -> Text:
+    journal = status.journal
+    if not journal.on:
+        return Text("journal  off", style="dim")
+    return Text.assemble(
+        ("journal  ", "dim"),
+        f"{journal.rows:,} rows in {journal.files:,} files, {size(journal.bytes)}; {journal.open_rows:,} in the making",
+        (f"; {journal.lost:,} rows lost" if journal.lost else "", "bold red"),
+    )
+
+
 def screen(status: Status) -> RenderableType:
     """Everything on one screen."""
-    parts: list[RenderableType] = [*headline(status)]
+    parts: list[RenderableType] = [*headline(status), _journal(status)]
     restarted = [each for each in status.processes if each.restarts or each.state != "ready"]
     if restarted:
         told = ", ".join(f"{each.name} {each.state}, {each.restarts} restarts" for each in restarted)

@@ -13,6 +13,12 @@ def default_folder(broker_folder: Path | None = None) -> Path:
     return state_folder() / "journal"
 
 
+def tables_beside(journal: str) -> str:
+    """Where the pipeline puts what it makes of a journal; both may also be URIs."""
+    above, slash, _ = journal.rstrip("/").rpartition("/")
+    return f"{above}{slash}tables"
+
+
 def state_folder() -> Path:
     """Where programs of this user keep what they are to find again, and ours among them."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

@@ -21,6 +21,7 @@ from famulus.core.config.draft import Change, Draft
 from famulus.core.config.edit import KEY_CHARS_MAX
 from famulus.core.config.effective import Notice
 from famulus.errors import FamulusError, SettingsError
+from famulus.tables.finding import Finding
 from famulus.wire import limits
 
 _Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
@@ -175,6 +176,26 @@ class Resolve(Struct, frozen=True, forbid_unknown_fields=True):
         if self.heads is None and len(wanted.parents) < 2:
             raise FamulusError(f"{self.key} is in no conflict")
         return _sent(administration, shown, [wanted], self.heads, self.dry_run)
+
+
+# -- what the pipeline found -------------------------------------------------------------------------------------
+
+
+class ApplyFinding(Struct, frozen=True, forbid_unknown_fields=True):
+    """The edit that a finding proposes. A page only says which one; what it is, the herald reads itself."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=200)]
+    #: That of the edit which was seen, so that none is made that nobody saw.
+    digest: str = ""
+    heads: _Heads | None = None
+    dry_run: bool = False
+
+    def run(self, finding: Finding, administration: Administration) -> Plan | Done:
+        key, fields = finding.edit()
+        _refuse_secrets(key)
+        shown = administration.show(key)
+        wanted = wishes.fields(shown, key, fields)
+        return _sent(administration, shown, wanted, self.heads, self.dry_run, finding.evidence)
 
 
 # -- workers that are ignored -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,9 +13,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from famulus.admin.administration import Administration
 from famulus.admin.refusals import HeadsMoved, NoBroker, NotAllowed
 from famulus.errors import FamulusError
 from famulus.web import actions, admission
+from famulus.web.findings import Findings, NoAnswer
 from famulus.web.office import Busy, Office, SessionOver, words_of
 from famulus.web.sessions import IDLE_NS, LIFETIME_NS, Session
 
@@ -45,8 +48,9 @@ class _Refusal(Exception):
 
 
 class Admin:
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: Office, findings: Findings) -> None:
         self._office = office
+        self._findings = findings
 
     def routes(self) -> list[Route]:
         root = "/api/v1/admin"
@@ -56,6 +60,7 @@ class Admin:
             Route(f"{root}/config", _told(self.config), methods=["GET"]),
             Route(f"{root}/login", _told(self.login), methods=["POST"]),
             Route(f"{root}/logout", _told(self.logout), methods=["POST"]),
+            Route(f"{root}/findings/apply", _told(self.apply_finding), methods=["POST"]),
             *doing,
         ]
 
@@ -104,10 +109,22 @@ class Admin:
             _admit(request)
             session = self._known(request)
             action: Any = actions.read(kind, await _body(request))
-            done: actions.Plan | actions.Done = await self._office.do(session, action.run)
-            return _json({"left_s": self._office.left_s(session), **_facts(done)})
+            return await self._do(session, action.run)
 
         return do
+
+    async def apply_finding(self, request: Request) -> Response:
+        _admit(request)
+        session = self._known(request)
+        wish = actions.read(actions.ApplyFinding, await _body(request))
+        finding = await self._findings.find(wish.id)
+        if wish.digest and wish.digest != finding.digest:
+            raise _Refusal(409, "the pipeline found something else since you looked: look at it again")
+        return await self._do(session, partial(wish.run, finding))
+
+    async def _do(self, session: Session, run: Callable[[Administration], actions.Plan | actions.Done]) -> Response:
+        done = await self._office.do(session, run)
+        return _json({"left_s": self._office.left_s(session), **_facts(done)})
 
     def _known(self, request: Request, *, used: bool = True) -> Session:
         """The session, by both of its secrets."""
@@ -141,6 +158,8 @@ def _told(answer: _Answer) -> _Answer:
             return _json({"error": error.reason}, 403)
         except NoBroker as error:
             return _json({"error": words_of(error)}, 503)
+        except NoAnswer as error:
+            return _json({"error": str(error)}, 503)
         except Busy:
             return _json({"error": "too many at once; try again in a moment"}, 503, {"retry-after": "1"})
         except FamulusError as error:

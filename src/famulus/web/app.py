@@ -18,6 +18,7 @@ from famulus.core.status.board import Board
 from famulus.web.admin import Admin
 from famulus.web.desk import Desk
 from famulus.web.events import Events
+from famulus.web.findings import Findings, NoAnswer
 from famulus.web.guard import Guard
 from famulus.web.metrics import Metrics
 from famulus.web.office import Office
@@ -30,9 +31,11 @@ SPARKS_MAX = 200
 NO_STORE = {"cache-control": "no-store"}
 
 
-def make_app(desk: Desk, host: str, admins_at: str = "", clock: Callable[[], int] = monotonic_ns) -> ASGIApp:
+def make_app(
+    desk: Desk, host: str, findings: Findings, admins_at: str = "", clock: Callable[[], int] = monotonic_ns
+) -> ASGIApp:
     """`admins_at`: where the steward hears admins."""
-    api, statics, metrics = _Api(desk), Statics(), Metrics(desk.board)
+    api, statics, metrics = _Api(desk, findings), Statics(), Metrics(desk.board)
 
     async def show_metrics(_: Request) -> Response:
         return Response(desk.answer("metrics", metrics.text), headers={**NO_STORE, "content-type": METRICS_TYPE})
@@ -47,23 +50,26 @@ def make_app(desk: Desk, host: str, admins_at: str = "", clock: Callable[[], int
         Route("/api/v1/services", api.services),
         Route("/api/v1/services/{name:path}", api.service),
         Route("/api/v1/workers", api.workers),
+        Route("/api/v1/workers/{identity:path}", api.worker),
         Route("/api/v1/brokers", api.brokers),
         Route("/api/v1/config", api.config),
         Route("/api/v1/conflicts", api.conflicts),
         Route("/api/v1/errors", api.errors),
         Route("/api/v1/history", api.history),
+        Route("/api/v1/findings", api.findings),
         Route("/api/v1/events", Events(desk)),
-        *Admin(Office(desk.board, admins_at, clock)).routes(),
+        *Admin(Office(desk.board, admins_at, clock), findings).routes(),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={404: _nothing_there, 500: _failed}), host)
 
 
 class _Api:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, findings: Findings) -> None:
         self._desk = desk
+        self._findings = findings
         self._board: Board = desk.board
 
-    # Coroutines, though none of them waits: Starlette would run plain functions in threads.
+    # Coroutines, though hardly one of them waits: Starlette would run plain functions in threads.
 
     async def healthz(self, _: Request) -> Response:
         return _json({"up": True})
@@ -106,6 +112,15 @@ class _Api:
 
         return self._kept("workers", make)
 
+    async def worker(self, request: Request) -> Response:
+        identity = request.path_params["identity"]
+        status = self._desk.status()
+        found = next((worker for worker in status.workers if worker.identity == identity), None)
+        past = self._board.workers.of(identity, status.at_ms)
+        if found is None and not past:
+            return _json({"error": "there is no such worker here"}, 404)
+        return _json({"worker": found, "seconds": past})
+
     async def brokers(self, _: Request) -> Response:
         def make() -> object:
             status = self._desk.status()
@@ -147,6 +162,13 @@ class _Api:
             }
 
         return self._kept("history", make)
+
+    async def findings(self, _: Request) -> Response:
+        try:
+            told = await self._findings.answer()
+        except NoAnswer as error:
+            return _json({"error": str(error)}, 503)
+        return Response(told, headers=NO_STORE, media_type="application/json")
 
     def _policy(self, name: str) -> object:
         """What the network's config says about a service; nothing if it does not name it."""

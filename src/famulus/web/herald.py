@@ -22,6 +22,7 @@ from famulus.net import sockets
 from famulus.net.pump import recv_many
 from famulus.web.app import make_app
 from famulus.web.desk import Desk
+from famulus.web.findings import Findings, made_by
 from famulus.wire import status
 
 log = logging.getLogger("famulus.broker")
@@ -49,7 +50,12 @@ class Herald:
         self._desk = Desk(self._board)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                make_app(self._desk, settings.http_host, f"ipc://{ipc}/admins" if settings.folder else ""),
+                make_app(
+                    self._desk,
+                    settings.http_host,
+                    Findings(settings.tables_path(), made_by(settings)),
+                    f"ipc://{ipc}/admins" if settings.folder else "",
+                ),
                 loop="asyncio",
                 http="h11",
                 ws="none",

@@ -67,6 +67,8 @@ class Metrics(Collector):
             yield from self._of_services(told)
         if (steward := board.steward) is not None:
             yield from _of_steward(steward, board.fresh(status.Steward, now_ns))
+            if told is not None and board.fresh(status.Dispatcher, now_ns):
+                yield _of_exchanges(told, steward)
         conflicts = board.config.conflicts if board.config is not None else 0
         yield _gauge("famulus_config_conflicts", "Keys of the config that an admin has to decide about.", conflicts)
 
@@ -133,6 +135,15 @@ def _of_supervisor(told: status.Supervisor) -> Iterator[Metric]:
         restarts.add_metric([process.name], process.restarts)
         up.add_metric([process.name], int(process.state == "ready"))
     yield from (restarts, up)
+    if (journal := told.journal) is not None:
+        for name, meaning, value in (
+            ("rows", "Rows of the journal in finished files.", journal.rows),
+            ("files", "Files of the journal that were finished.", journal.files),
+            ("bytes", "Bytes of these files.", journal.bytes),
+            ("rows_lost", "Rows that the journal lacks.", journal.lost),
+        ):
+            yield CounterMetricFamily(f"famulus_journal_{name}", f"{meaning} Since the scribe started.", value=value)
+        yield _gauge("famulus_journal_open_rows", "Rows that are in no finished file yet.", journal.open_rows)
 
 
 def _of_dispatcher(told: status.Dispatcher) -> Iterator[Metric]:
@@ -150,9 +161,26 @@ def _of_dispatcher(told: status.Dispatcher) -> Iterator[Metric]:
 def _of_steward(told: status.Steward, fresh: bool) -> Iterator[Metric]:
     yield _gauge("famulus_config_version", "Edits of the config that this broker has.", told.version)
     up = GaugeMetricFamily("famulus_peer_up", "1 while the peer's heartbeats come.", labels=["peer", "family"])
-    for peer in sorted(told.peers, key=lambda peer: peer.identity)[:PEERS_MAX]:
+    for peer in _named(told):
         up.add_metric([peer.identity, peer.family], int(peer.alive and fresh))
     yield up
+
+
+def _of_exchanges(told: status.Dispatcher, steward: status.Steward) -> Metric:
+    """Only with brokers that the network knows: a client may call itself anything."""
+    tasks = CounterMetricFamily(
+        "famulus_peer_tasks", "Tasks given to another broker, and taken from it.", labels=["peer", "direction"]
+    )
+    exchanges = {each.identity: each for each in told.exchanges}
+    for peer in _named(steward):
+        exchange = exchanges.get(peer.identity)
+        tasks.add_metric([peer.identity, "given"], exchange.given if exchange is not None else 0)
+        tasks.add_metric([peer.identity, "taken"], exchange.taken if exchange is not None else 0)
+    return tasks
+
+
+def _named(told: status.Steward) -> list[status.Peer]:
+    return sorted(told.peers, key=lambda peer: peer.identity)[:PEERS_MAX]
 
 
 def _gauge(name: str, meaning: str, value: float) -> Metric:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from time import monotonic_ns
 from typing import TypeVar
@@ -23,6 +21,7 @@ from famulus.admin.secret import Secret
 from famulus.core.clock import NS_PER_S
 from famulus.core.status.board import Board
 from famulus.core.steward.commands import WRONG_PASSWORD
+from famulus.web import threads
 from famulus.web.sessions import Session, Sessions
 from famulus.web.turnstile import Turnstile
 
@@ -109,34 +108,14 @@ class Office:
             return action(Administration(partial(connection.ask, name, password)))
 
     async def _in_thread(self, turnstile: Turnstile, work: Callable[[], _Result]) -> _Result:
-        """In a thread that nobody waits for when the herald ends. The place is taken until the thread is done."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[_Result] = loop.create_future()
-
-        def finish(result: _Result | None, error: Exception | None) -> None:
-            turnstile.leave()
-            if future.done():
-                return  # whoever asked is gone
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)  # type: ignore[arg-type]
-
-        def run() -> None:
-            result, failure = None, None
-            try:
-                result = work()
-            except Exception as error:
-                failure = error
-            with suppress(RuntimeError):  # the herald has ended meanwhile
-                loop.call_soon_threadsafe(finish, result, failure)
-
+        """The place is taken until the thread is done, also if whoever asked is gone before."""
         try:
-            threading.Thread(target=run, name="admin", daemon=True).start()
+            working = threads.start(work, "admin")
         except RuntimeError:  # the system gives us no more threads
             turnstile.leave()
             raise Busy from None
-        return await future
+        working.add_done_callback(lambda _: turnstile.leave())
+        return await asyncio.shield(working)
 
 
 def _knock(administration: Administration) -> None:

@@ -17,7 +17,7 @@ SERVICES_MAX: Final = 1000
 WORKERS_MAX: Final = 1000
 #: Services of one worker that are named.
 NAMES_MAX: Final = 20
-#: Of a steward's snapshot.
+#: Of a steward's snapshot, and of the exchanges in a dispatcher's.
 PEERS_MAX: Final = 1000
 EDITS_MAX: Final = 100
 #: What the herald reads at most; a larger one is dropped.
@@ -57,6 +57,14 @@ class ErrorWorker(Struct, frozen=True, array_like=True):
     ignored_s: int
 
 
+class Exchange(Struct, frozen=True, array_like=True):
+    """Tasks that went to another broker, and that came from it, since the dispatcher started."""
+
+    identity: str
+    given: int
+    taken: int
+
+
 class Dispatcher(Struct, frozen=True, tag="dispatcher"):
     pid: int
     #: On the sender's own clock, for rates.
@@ -76,6 +84,7 @@ class Dispatcher(Struct, frozen=True, tag="dispatcher"):
     workers: tuple[Worker, ...]
     workers_total: int
     errors: tuple[ErrorWorker, ...]
+    exchanges: tuple[Exchange, ...] = ()
 
 
 class Took(Struct, frozen=True, array_like=True):
@@ -101,6 +110,17 @@ class Process(Struct, frozen=True, array_like=True):
     restarts: int
 
 
+class Journal(Struct, frozen=True, array_like=True):
+    """What the scribe has counted since it started: finished files, and what is in none of them yet."""
+
+    rows: int
+    files: int
+    bytes: int
+    #: Rows that the journal lacks.
+    lost: int
+    open_rows: int
+
+
 class Supervisor(Struct, frozen=True, tag="supervisor"):
     identity: str
     family: str
@@ -112,6 +132,8 @@ class Supervisor(Struct, frozen=True, tag="supervisor"):
     uptime_s: int
     routers_expected: int
     processes: tuple[Process, ...]
+    #: None if the broker keeps none.
+    journal: Journal | None = None
 
 
 class Peer(Struct, frozen=True, array_like=True):

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.unit.cli.conftest import Command, PlayedBroker
+from tests.unit.tables.conftest import ECHO, finding, write
 
-from famulus.pipeline import schemas
-from famulus.pipeline.arrow_types import arrow_schema
-
-ECHO = "service/echo"
-
-
-def finding(rank: int, **more: Any) -> dict[str, Any]:
-    return {
-        "id": f"id{rank}",
-        "rank": rank,
-        "severity": "warning",
-        "kind": "backlog_full",
-        "subject": "echo",
-        "title": "the backlog of echo is too short",
-        "evidence": "12 % were rejected",
-        "advice": "Let more tasks wait.",
-        "key": ECHO,
-        "value": '{"backlog_tasks_max":5000}',
-        "last_seen": datetime(2026, 11, 15, 8, tzinfo=UTC),
-    } | more
+from famulus.tables.finding import FILE
 
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
-    folder = tmp_path / "tables" / "findings"
-    folder.mkdir(parents=True)
-    rows = [finding(2, key=None, value=None, subject="w1", title="w1 is \x1bslow"), finding(1)]
-    pq.write_table(pa.Table.from_pylist(rows, arrow_schema(schemas.FINDINGS)), folder / "part-00.parquet")
-    return folder.parent
+    write(tmp_path / "tables", finding(2, key=None, value=None, subject="w1", title="w1 is \x1bslow"), finding(1))
+    return tmp_path / "tables"
 
 
 def test_the_list_begins_with_the_most_urgent(famulus: Command, tables: Path) -> None:
@@ -102,3 +77,11 @@ def test_no_tables_no_findings(famulus: Command, tmp_path: Path) -> None:
         2,
         f"famulus: there are no findings at {tmp_path}: make them with famulus pipeline run\n",
     )
+
+
+def test_what_is_no_file_of_findings_is_one_sentence(famulus: Command, tables: Path) -> None:
+    (tables / FILE).write_bytes(b"rubbish" * 100)
+    ended = famulus("findings", "--tables", str(tables))
+    assert ended.code == 2
+    assert ended.err.startswith(f"famulus: the findings at {tables} cannot be read: ")
+    assert ended.err.count("\n") == 1

@@ -45,6 +45,13 @@ def test_a_screen_says_who_how_and_how_much() -> None:
         assert words in text
 
 
+def test_the_journal_is_on_the_screen() -> None:
+    journal = snapshots.Journal(rows=12345, files=3, bytes=5_000_000, lost=7, open_rows=20)
+    text = shown(status_words.screen(told(supervisor(journal=journal))))
+    assert "journal  12,345 rows in 3 files, 4.8 MiB; 20 in the making; 7 rows lost" in text
+    assert "journal  off" in shown(status_words.screen(told(supervisor())))
+
+
 def test_a_broker_that_is_not_ready_says_why() -> None:
     assert "not ready: the dispatcher says nothing" in shown(status_words.screen(told(supervisor())))
 

@@ -11,9 +11,10 @@ import pytest
 from famulus.core.clock import NS_PER_S
 from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
-from famulus.core.dispatch.delegates import HOPS_MAX, Delegates, Offer
+from famulus.core.dispatch.delegates import EXCHANGES_MAX, HOPS_MAX, Delegates, Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
-from famulus.wire import headers
+from famulus.core.status import telling
+from famulus.wire import headers, status
 
 if TYPE_CHECKING:
     from tests.unit.core.conftest import Broker, Client
@@ -207,6 +208,28 @@ def test_a_worker_does_not_see_whom_a_task_came_through(broker: Broker, ann: Cli
     bob = broker.worker("bob").starts()
     ann.asks("echo", via=["bee"])
     assert "via" not in bob.gets_task().fields
+
+
+def test_it_is_known_how_many_tasks_went_to_a_peer_and_came_from_it(
+    broker: Broker, ann: Client, bee: Neighbour
+) -> None:
+    ann.asks("echo")
+    ann.asks("echo")
+    broker.core.on_peers(broker.now_ns, "here", [])
+    meet(broker, bee)
+    broker.worker("bob", slots=3).starts()
+    ann.asks("echo", via=["cat", "bee"])
+    ann.asks("echo")
+    told = telling.of_dispatcher(broker.core, broker.core.work(), 7, broker.now_ns).exchanges
+    assert told == (status.Exchange("bee", 2, 1),), "also when the connection was lost in between"
+
+
+def test_only_so_many_can_call_themselves_brokers() -> None:
+    delegates = Delegates()
+    for number in range(EXCHANGES_MAX + 5):
+        delegates.exchange(b"b%d" % number).taken += 1
+    assert len(delegates.exchanges) == EXCHANGES_MAX
+    assert delegates.exchange(b"b%d" % (EXCHANGES_MAX + 4)).taken == 1
 
 
 def test_the_way_is_not_longer_than_the_limit() -> None:

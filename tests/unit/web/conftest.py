@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,16 +13,23 @@ import pytest
 from famulus.core.status.board import Board
 from famulus.web.app import make_app
 from famulus.web.desk import Desk
+from famulus.web.findings import Findings
 from famulus.wire import status
 
 HERE = "127.0.0.1"
 
 
 class Port:
-    def __init__(self, host: str, admins_at: str = "", clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        host: str,
+        admins_at: str = "",
+        clock: Callable[[], int] = time.monotonic_ns,
+        tables: Path = Path("/nowhere"),
+    ) -> None:
         self.board = Board()
         self.desk = Desk(self.board)
-        self.app = make_app(self.desk, host, admins_at, clock)
+        self.app = make_app(self.desk, host, Findings(tables, "famulus pipeline run", clock), admins_at, clock)
 
     def ask(
         self, method: str, address: str, headers: dict[str, str] | None = None, content: bytes = b"", client: str = HERE
@@ -49,5 +57,11 @@ def port_at() -> Callable[[str], Port]:
 
 
 @pytest.fixture
-def port() -> Port:
-    return Port("127.0.0.1")
+def tables(tmp_path: Path) -> Path:
+    """Where the port looks for findings."""
+    return tmp_path / "tables"
+
+
+@pytest.fixture
+def port(tables: Path) -> Port:
+    return Port("127.0.0.1", tables=tables)

@@ -17,6 +17,7 @@ import zmq
 from tests.unit.core.status.conftest import supervisor
 from tests.unit.core.steward.conftest import PASSWORD, Network, hashed, networks
 from tests.unit.core.steward.test_commands import Desk
+from tests.unit.tables.conftest import finding, write
 from tests.unit.web.conftest import HERE, Port
 
 from famulus.core.clock import NS_PER_S
@@ -132,8 +133,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def port(steward: StewardSocket, clock: Clock) -> Port:
-    opened = Port(HERE, steward.address, clock)
+def port(steward: StewardSocket, clock: Clock, tables: Path) -> Port:
+    opened = Port(HERE, steward.address, clock, tables)
     opened.tell(supervisor(network=True))
     return opened
 
@@ -228,7 +229,7 @@ def test_who_stands_alone_has_no_admins(steward: StewardSocket) -> None:
 
 
 def paths() -> list[str]:
-    return ["login", "logout", *ACTIONS]
+    return ["login", "logout", "findings/apply", *ACTIONS]
 
 
 @pytest.mark.parametrize("path", paths())
@@ -550,6 +551,90 @@ def test_a_worker_is_forgiven(ann: Visitor, desk: Desk) -> None:
     assert note.endswith("it may connect again at once. It is taken off the list of family/a.")
     assert ann.done("errors/clear", identity="w1")["sentence"] == "w1 is forgiven"
     assert desk.member.core.config.families["a"].error_workers == ("w2",)
+
+
+# -- findings -------------------------------------------------------------------------------------------------------
+
+
+def shown_finding(port: Port, number: int = 0) -> dict[str, Any]:
+    """As a page sees it, and what it sends of it."""
+    found: dict[str, Any] = port.get("/api/v1/findings").json()["findings"][number]
+    return {"id": found["id"], "digest": found["digest"]}
+
+
+def test_a_finding_is_applied_to_the_fields_that_it_names(ann: Visitor, port: Port, desk: Desk, tables: Path) -> None:
+    write(tables, finding(1))
+    desk.member.edits("service/echo", {"timeout_ms": 1000, "backlog_tasks_max": 10})
+    wish = shown_finding(port)
+    version = desk.member.core.edits.version
+    plan = ann.plan("findings/apply", **wish)
+    assert plan["changes"] == [
+        {
+            "key": "service/echo",
+            "op": "PUT",
+            "difference": [{"field": "backlog_tasks_max", "seen": 10, "now": 5000}],
+        }
+    ]
+    assert plan["note"] == "12 % were rejected"
+    assert desk.member.core.edits.version == version, "nothing was done"
+    assert ann.done("findings/apply", **wish, heads=plan["heads"])["seen"] == 1
+    service = desk.member.core.config.services["echo"]
+    assert (service.timeout_ms, service.backlog_tasks_max) == (1000, 5000)
+    assert ann.plan("findings/apply", **wish)["needed"] is False
+
+
+def test_a_finding_is_not_applied_to_what_nobody_saw(
+    ann: Visitor, port: Port, desk: Desk, tables: Path, clock: Clock
+) -> None:
+    write(tables, finding(1))
+    wish = shown_finding(port)
+    plan = ann.plan("findings/apply", **wish)
+    desk.member.edits("service/echo", {"timeout_ms": 7})
+    answer = ann.post("findings/apply", {**wish, "heads": plan["heads"]})
+    assert (answer.status_code, [each["key"] for each in answer.json()["moved"]]) == (409, ["service/echo"])
+    write(tables, finding(1, value='{"backlog_tasks_max":1}'))
+    clock.now_ns += 2 * NS_PER_S
+    answer = ann.post("findings/apply", wish)
+    assert (answer.status_code, "something else since you looked" in answer.json()["error"]) == (409, True)
+    write(tables)
+    clock.now_ns += 2 * NS_PER_S
+    answer = ann.post("findings/apply", wish)
+    assert (answer.status_code, "no such finding any more" in answer.json()["error"]) == (400, True)
+    assert desk.member.core.config.services["echo"].backlog_tasks_max == 10_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"id": "id1", "key": "service/echo"},
+        {"id": "id1", "value": {"backlog_tasks_max": 1}},
+        {"id": ""},
+        {"id": "x" * 300},
+        {"id": "nobody"},
+        {"id": "1"},
+        {"id": "id2"},
+        {"id": "id3"},
+        {},
+    ],
+)
+def test_a_page_says_only_which_finding_it_means(ann: Visitor, desk: Desk, tables: Path, body: dict[str, Any]) -> None:
+    secret = finding(3, key="admin/a/ann", value='{"hash":"x"}')
+    write(tables, finding(1), finding(2, value=None), secret)
+    version = desk.member.core.edits.version
+    assert ann.post("findings/apply", body).status_code == 400
+    assert desk.member.core.edits.version == version
+
+
+def test_what_is_another_familys_cannot_be_applied(ann: Visitor, tables: Path) -> None:
+    write(tables, finding(1, key="broker_state/b3", value='{"state":"draining"}'))
+    answer = ann.post("findings/apply", {"id": "id1", "dry_run": True})
+    assert (answer.status_code, "of which you are no admin" in answer.json()["error"]) == (403, True)
+
+
+def test_who_is_not_logged_in_applies_nothing(stranger: Visitor, tables: Path) -> None:
+    write(tables, finding(1))
+    assert stranger.post("findings/apply", {"id": "id1"}).status_code == 403
+    assert stranger.post("findings/apply", {"id": "id1"}, x_famulus_token="x").status_code == 401
 
 
 def test_names_with_anything_in_them(ann: Visitor) -> None:

@@ -31,6 +31,8 @@ ADDRESSES = [
     "/api/v1/conflicts",
     "/api/v1/errors",
     "/api/v1/history",
+    "/api/v1/findings",
+    "/api/v1/workers/w1",
 ]
 HOSTILE = '"><img src=x onerror=alert(1)>\u2028</script>'
 
@@ -112,6 +114,17 @@ def test_a_service_has_its_workers_and_its_past(port: Port) -> None:
     assert port.get("/api/v1/services/nobody").status_code == 404
 
 
+def test_a_worker_has_its_past_also_when_it_is_gone(port: Port) -> None:
+    port.tell(dispatcher(0, workers=(worker(slots=4, free=1),)))
+    told = filled(port).get("/api/v1/workers/w1").json()
+    assert (told["worker"]["identity"], told["worker"]["slots"]) == ("w1", 4)
+    assert [busy for _, busy in told["seconds"]] == [3, 0]
+    port.tell(dispatcher(2))
+    told = port.get("/api/v1/workers/w1").json()
+    assert (told["worker"], len(told["seconds"])) == (None, 2)
+    assert port.get("/api/v1/workers/nobody").status_code == 404
+
+
 @pytest.mark.parametrize("name", [HOSTILE, "a/b", "a b", "ü☕", "..", "%2e%2e/x", "?a=b#c"])
 def test_whatever_a_service_is_called_it_can_be_asked_for(port: Port, name: str) -> None:
     from urllib.parse import quote
@@ -121,6 +134,8 @@ def test_whatever_a_service_is_called_it_can_be_asked_for(port: Port, name: str)
     assert told.status_code == 200
     assert told.headers["content-type"] == "application/json"
     assert told.json()["service"]["name"] == name
+    told = port.get("/api/v1/workers/" + quote(HOSTILE, safe=""))
+    assert told.json()["worker"]["identity"] == HOSTILE
 
 
 def test_the_config_shows_no_admin_and_no_hash(port: Port) -> None:

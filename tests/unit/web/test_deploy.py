@@ -20,7 +20,8 @@ FILES = ["deploy/prometheus/famulus.rules.yml", "deploy/grafana/famulus.json"]
 
 def exported(port: Port) -> set[str]:
     """The name of every sample that a busy broker of a network exports."""
-    port.tell(supervisor(network=True), dispatcher(1, services=(service(),)), steward(peer()))
+    journal = status.Journal(rows=1, files=1, bytes=1, lost=1, open_rows=1)
+    port.tell(supervisor(network=True, journal=journal), dispatcher(1, services=(service(),)), steward(peer()))
     port.tell(status.Latency("dispatcher-7", 1, {"echo": status.Took(5, [1] * BUCKETS)}))
     families = text_string_to_metric_families(port.get("/metrics").text)
     return {sample.name for family in families for sample in family.samples}

@@ -93,3 +93,23 @@ def test_a_dispatcher_that_is_gone_has_no_figures(port: Port) -> None:
     found = samples(port)
     assert value(found, "famulus_ready") == 0
     assert not any(name == "famulus_workers" for name, _ in found)
+
+
+def test_the_journal_is_counted_where_there_is_one(port: Port) -> None:
+    port.tell(supervisor(journal=status.Journal(rows=100, files=2, bytes=3000, lost=7, open_rows=20)))
+    found = samples(port)
+    for name, count in (("rows_total", 100), ("files_total", 2), ("bytes_total", 3000), ("rows_lost_total", 7)):
+        assert value(found, f"famulus_journal_{name}") == count
+    assert value(found, "famulus_journal_open_rows") == 20
+    port.tell(supervisor())
+    assert not any(name.startswith("famulus_journal") for name, _ in samples(port))
+
+
+def test_tasks_between_brokers_are_counted_by_peers_that_the_network_knows(port: Port) -> None:
+    exchanges = (status.Exchange("b2", 5, 3), status.Exchange("anybody", 9, 9))
+    port.tell(supervisor(network=True), dispatcher(1, exchanges=exchanges), steward(peer("b2"), peer("b3")))
+    found = samples(port)
+    assert value(found, "famulus_peer_tasks_total", peer="b2", direction="given") == 5
+    assert value(found, "famulus_peer_tasks_total", peer="b2", direction="taken") == 3
+    assert value(found, "famulus_peer_tasks_total", peer="b3", direction="given") == 0
+    assert not any(("peer", "anybody") in labels for _, labels in found)

@@ -211,6 +211,7 @@ class Assignment:
             self.open_bytes += len(task.body)
         task.stage = RUNNING
         self._counters.delegated += 1
+        self._delegates.exchange(delegate.identity).given += 1
         self._facts.gave(delegate.identity, task.service.name)
         return True
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: A task passes so many brokers at most, the first one included.
 HOPS_MAX: Final = 4
+#: Of so many peers it is known what went there and what came from there.
+EXCHANGES_MAX: Final = 1000
 
 
 class Offer(NamedTuple):
@@ -42,9 +44,21 @@ class Delegate:
         self.running: dict[bytes, Task] = {}
 
 
+class Exchange:
+    """Tasks that went to a peer, and those that came from it, since the dispatcher started."""
+
+    __slots__ = ("given", "taken")
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.taken = 0
+
+
 class Delegates:
     def __init__(self) -> None:
         self.by_identity: dict[bytes, Delegate] = {}
+        #: By the names of peers. They outlive delegates, which come and go with their connections.
+        self.exchanges: dict[bytes, Exchange] = {}
 
     def update(self, offers: list[Offer]) -> list[Delegate]:
         """What peers offer now; those that are lost, with what is out to them."""
@@ -103,3 +117,12 @@ class Delegates:
     def refused(self, delegate: Delegate, service: bytes) -> None:
         """It had no slot after all: it is not asked again before its next heartbeat."""
         delegate.free.pop(service, None)
+
+    def exchange(self, identity: bytes) -> Exchange:
+        """With the peer of this name. Any client can say that it is a broker, so there are only so many."""
+        found = self.exchanges.get(identity)
+        if found is None:
+            if len(self.exchanges) >= EXCHANGES_MAX:
+                del self.exchanges[next(iter(self.exchanges))]
+            found = self.exchanges[identity] = Exchange()
+        return found

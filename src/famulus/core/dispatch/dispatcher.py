@@ -427,6 +427,8 @@ class Dispatcher:
             return
         flow = Flow(service, terms, worker_head, client_head, tuple(inner.read_names(visited)) if visited else ())
         task = Task(question.asker, question.envelope, question.body, question.seen_ns, flow, message_id)
+        if visited:
+            self.delegates.exchange(flow.came_from).taken += 1
         if key:
             task.known = self.repeats.begin(key)
         self.assignment.accept(task, now_ns)

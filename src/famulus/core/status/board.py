@@ -10,7 +10,9 @@ from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.latency import BUCKETS
 from famulus.core.status import views
 from famulus.core.status.durations import quantile_ms
+from famulus.core.status.exchanges import Exchanges, Traffic
 from famulus.core.status.history import MINUTES_MAX, SECONDS_MAX
+from famulus.core.status.pasts import Pasts
 from famulus.core.status.tracks import Track
 from famulus.wire import status as snapshots
 
@@ -33,6 +35,8 @@ class Board:
         self.total = Track(SECONDS_MAX, MINUTES_MAX)
         #: By service.
         self.tracks: dict[str, Track] = {}
+        self.workers = Pasts()
+        self._exchanges = Exchanges()
 
     # -- snapshots come -----------------------------------------------------------------------------------------
 
@@ -44,6 +48,8 @@ class Board:
             case snapshots.Dispatcher():
                 self.dispatcher = snapshot
                 self._track(snapshot, now_ms)
+                self._exchanges.take(snapshot)
+                self.workers.take(snapshot.workers, now_ms)
             case snapshots.Supervisor():
                 self.supervisor = snapshot
             case snapshots.Steward():
@@ -143,7 +149,16 @@ class Board:
                 views.ErrorWorker(each.identity, each.faults, each.ignored_s) for each in (told.errors if told else ())
             ),
             counters=told.counters if told else {},
+            journal=self._journal(),
         )
+
+    def _journal(self) -> views.Journal:
+        told = self.supervisor.journal if self.supervisor else None
+        if self.supervisor is None or told is None:
+            return views.Journal()
+        states = {process.name: process.state for process in self.supervisor.processes}
+        state = states.get("scribe", "dead")
+        return views.Journal(True, state, told.rows, told.files, told.bytes, told.lost, told.open_rows)
 
     def _family(self) -> str:
         if self.steward is not None and self.steward.family:
@@ -196,11 +211,12 @@ class Board:
 
     def _brokers(self, now_ns: int) -> tuple[views.Broker, ...]:
         told, supervisor, steward = self.dispatcher, self.supervisor, self.steward
+        alive = self.fresh(snapshots.Dispatcher, now_ns)
         here = views.Broker(
             identity=supervisor.identity if supervisor else "",
             family=self._family(),
             state=self.state(now_ns),
-            alive=self.fresh(snapshots.Dispatcher, now_ns),
+            alive=alive,
             here=True,
             free=told.free if told else 0,
             busy=told.busy if told else 0,
@@ -208,11 +224,16 @@ class Board:
             services=told.services_total if told else 0,
             version=steward.version if steward else 0,
             digest=steward.digest if steward else "",
+            **self._exchanges.with_all(alive)._asdict(),
         )
         # When our own steward is gone, nobody here knows whether its peers are alive.
         knows = self.fresh(snapshots.Steward, now_ns)
         peers = sorted(steward.peers, key=lambda peer: (peer.family, peer.identity)) if steward else []
-        return (here, *(_peer(peer, peer.alive and knows) for peer in peers))
+        exchanges = self._exchanges
+        return (
+            here,
+            *(_peer(peer, peer.alive and knows, exchanges.with_peer(peer.identity, alive)) for peer in peers),
+        )
 
     def _config(self, brokers: tuple[views.Broker, ...]) -> views.Config:
         steward = self.steward
@@ -238,7 +259,7 @@ def _worker(told: snapshots.Worker) -> views.Worker:
     )
 
 
-def _peer(told: snapshots.Peer, alive: bool) -> views.Broker:
+def _peer(told: snapshots.Peer, alive: bool, traffic: Traffic) -> views.Broker:
     return views.Broker(
         identity=told.identity,
         family=told.family,
@@ -252,6 +273,7 @@ def _peer(told: snapshots.Peer, alive: bool) -> views.Broker:
         version=told.version,
         digest=told.digest,
         silent_ms=told.silent_ms if told.silent_ms >= 0 else None,
+        **traffic._asdict(),
     )
 
 

@@ -17,13 +17,13 @@ RECENT_STEP_NS = 10 * NS_PER_S
 
 
 class Rates:
-    """How fast two counters grow: tasks that ended, and those of them that did not end well."""
+    """How fast two counters grow: tasks that ended, and those of them that did not end well; or any other two."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, int, int]] = deque()
 
     def count(self, at_ns: int, ended: int, failed: int) -> None:
-        if self._seen and (ended < self._seen[-1][1] or at_ns < self._seen[-1][0]):
+        if self._seen and (at_ns < (last := self._seen[-1])[0] or ended < last[1] or failed < last[2]):
             self._seen.clear()  # a new dispatcher counts from zero
         self._seen.append((at_ns, ended, failed))
         # The last one that is old enough stays, to compare with.

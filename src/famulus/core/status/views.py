@@ -22,6 +22,12 @@ class Broker(Struct, frozen=True):
     digest: str
     #: Since its last heartbeat; null if there was none, or if it is the broker itself.
     silent_ms: int | None = None
+    #: Tasks that this broker handed over to it, and those that came from it, with their rates; of the broker itself,
+    #: to and from all others.
+    given: int = 0
+    taken: int = 0
+    given_rate_s: float = 0.0
+    taken_rate_s: float = 0.0
 
 
 class Family(Struct, frozen=True):
@@ -101,6 +107,21 @@ class Config(Struct, frozen=True):
     in_step: bool
 
 
+class Journal(Struct, frozen=True):
+    """What the scribe has written since it started; all zero if there is none."""
+
+    on: bool = False
+    #: Of the scribe, as that of a process; off without one.
+    state: str = "off"
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    #: Rows that the journal lacks.
+    lost: int = 0
+    #: Rows that are in no finished file yet.
+    open_rows: int = 0
+
+
 class Status(Struct, frozen=True):
     #: When this was put together, in milliseconds of the wall clock.
     at_ms: int
@@ -127,6 +148,14 @@ class Status(Struct, frozen=True):
     workers: tuple[Worker, ...]
     errors: tuple[ErrorWorker, ...]
     counters: dict[str, int]
+    journal: Journal = Journal()
+
+
+class WorkerPoint(Struct, frozen=True, array_like=True):
+    """One second of a worker's past."""
+
+    at_ms: int
+    busy: int
 
 
 class Point(Struct, frozen=True, array_like=True):

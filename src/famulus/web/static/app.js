@@ -11,6 +11,7 @@ import { service, services } from "./services.js";
 import { worker, workers } from "./workers.js";
 import { config } from "./config.js";
 import { errors } from "./errors.js";
+import { findings } from "./findings.js";
 
 const PAGES = [
   { path: "/", label: "Overview", page: overview },
@@ -18,6 +19,7 @@ const PAGES = [
   { path: "/workers", label: "Workers", page: workers, one: worker },
   { path: "/config", label: "Config", page: config },
   { path: "/errors", label: "Errors", page: errors },
+  { path: "/findings", label: "Findings", page: findings },
 ];
 
 const place = (id) => document.getElementById(id);
@@ -78,11 +80,18 @@ function badge(page, status) {
 window.addEventListener("hashchange", () => {
   if (!location.hash.startsWith("#/")) return;
   render();
+  showWhere();
   window.scrollTo(0, 0);
   place("main").focus({ preventScroll: true });
 });
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); place("main").focus(); });
-window.addEventListener("resize", drawLinks);
+// On a narrow screen not all pages fit into the bar. Only the bar is moved: whoever reads further down stays there.
+function showWhere() {
+  const nav = place("nav"), here = nav.querySelector("[aria-current]");
+  const left = here.offsetLeft - nav.offsetLeft;
+  if (left < nav.scrollLeft || left + here.offsetWidth > nav.scrollLeft + nav.clientWidth) nav.scrollLeft = left - 16;
+}
+window.addEventListener("resize", () => { drawLinks(); showWhere(); });
 
 let waiting = false;
 // Many changes at once are one picture. Hidden pages are not drawn; when they are seen again they catch up.
@@ -94,3 +103,4 @@ function soon() {
 const live = new Live(soon);
 const account = new Account(soon, (said) => { place("notice").textContent = said; });
 render();
+showWhere();

@@ -1,4 +1,4 @@
-// Charts as SVG. A point is [at_ms, rate, failed rate, backlog, busy].
+// Charts as SVG. A point is [at_ms, rate, failed rate, backlog, busy]; that of a worker is [at_ms, busy].
 
 import { h, s } from "./dom.js";
 import { clock, count, rate } from "./format.js";
@@ -13,7 +13,7 @@ function ceiling(values) {
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((each) => each * step).find((each) => each >= highest * 1.02) ?? highest;
 }
 
-const tick = (value) => (value >= 10 ? count(value) : rate(value));
+const tick = (value) => (value >= 10 || Number.isInteger(value) ? count(value) : rate(value));
 
 function line(values, top, height, width = WIDTH) {
   const step = values.length > 1 ? width / (values.length - 1) : 0;
@@ -30,11 +30,11 @@ export function sparkline(values, label, kind = "ok") {
     s("path", { class: "area", d: area(path, height - 1, width) }), s("path", { class: "line", d: path }));
 }
 
-// series: [{label, kind, of(point)}], drawn one over the other.
-export function chart(points, series, label, height = 170) {
+// series: [{label, kind, of(point)}], drawn one over the other. `most`: what is full, where something can be.
+export function chart(points, series, label, height = 170, most = 0) {
   if (points.length < 2) return h("p", { class: "empty tall" }, "There is nothing to draw yet; it takes a few seconds.");
   const all = series.flatMap((each) => points.map(each.of));
-  const top = ceiling(all);
+  const top = most > 0 ? Math.max(most, ...all) : ceiling(all);
   const from = points[0][0], to = points.at(-1)[0];
   const now = series.map((each) => `${each.label} ${rate(each.of(points.at(-1)))}`).join(", ");
   return h("figure", { class: "chart" },

@@ -15,7 +15,7 @@ export function map(status, lost) {
     h("div", { class: "column" },
       h("h3", {}, "Clients"),
       h("div", { class: "node clients", "data-node": "clients", "data-rate": flows }, h("strong", {}, rate(status.tasks.rate_s)), h("span", { class: "muted" }, "tasks/s"))),
-    h("div", { class: "column families" }, h("h3", {}, "Families and brokers"), families(status).map((family) => familyBox(family, status))),
+    h("div", { class: "column families" }, h("h3", {}, "Families and brokers"), families(status).map((family) => familyBox(family, status, lost))),
     h("div", { class: "column" },
       h("h3", {}, `Services of ${status.identity}`),
       busiest.length ? h("ul", { class: "plain" }, busiest.map((service) => serviceNode(service, lost))) : h("p", { class: "empty" }, "no service yet: start a worker"),
@@ -32,22 +32,31 @@ function families(status) {
   return [...names.values()].sort((a, b) => (b.name === status.family) - (a.name === status.family) || a.name.localeCompare(b.name));
 }
 
-function familyBox(family, status) {
+function familyBox(family, status, lost) {
   const falls = family.fallback_families.length ? `falls back on ${family.fallback_families.join(", ")}` : "";
   return h("section", { class: "family", "aria-label": `family ${family.name}` },
     h("h4", {}, family.name, falls && h("span", { class: "note" }, falls)),
-    family.brokers.length ? h("ul", { class: "plain" }, family.brokers.map((broker) => brokerNode(broker, status))) : h("p", { class: "empty" }, "no broker"));
+    family.brokers.length ? h("ul", { class: "plain" }, family.brokers.map((broker) => brokerNode(broker, status, lost))) : h("p", { class: "empty" }, "no broker"));
 }
 
-function brokerNode(broker, status) {
+function brokerNode(broker, status, lost) {
   const slots = broker.busy + broker.free;
   const behind = broker.alive && status.config.network && broker.digest !== status.config.digest;
-  return h("li", { class: `node broker ${broker.state} ${broker.here ? "here" : ""}`, "data-node": broker.here ? "here" : "peer", "data-alive": broker.alive ? 1 : 0 },
+  return h("li", { class: `node broker ${broker.state} ${broker.here ? "here" : ""}`, "data-node": broker.here ? "here" : "peer", "data-alive": broker.alive ? 1 : 0,
+    "data-given": lost ? 0 : broker.given_rate_s, "data-taken": lost ? 0 : broker.taken_rate_s },
     ring(broker.busy, slots, `${broker.busy} of ${slots} slots busy`, broker.state),
     h("div", {},
       h("strong", {}, broker.identity), broker.here && h("span", { class: "tag" }, "here"),
       h("p", { class: "note" }, h("span", { class: `state small ${broker.state}` }, broker.state),
-        ` · ${count(slots)} slots`, broker.backlog > 0 && `, ${count(broker.backlog)} waiting`, broker.here && `, ${count(status.workers_total)} workers`, behind && ", config not in step")));
+        ` · ${count(slots)} slots`, broker.backlog > 0 && `, ${count(broker.backlog)} waiting`, broker.here && `, ${count(status.workers_total)} workers`, behind && ", config not in step"),
+      exchange(broker)));
+}
+
+// Tasks between this broker and another one; of this broker, those of all others.
+function exchange(broker) {
+  const [given, taken] = broker.here ? ["delegated", "taken over"] : ["from here", "to here"];
+  const told = [[broker.given_rate_s, given], [broker.taken_rate_s, taken]].filter(([speed]) => speed > 0);
+  return told.length > 0 && h("p", { class: "note exchange" }, told.map(([speed, word], index) => [index > 0 && ", ", h("strong", {}, `${rate(speed)}/s`), ` ${word}`]));
 }
 
 function serviceNode(service, lost) {
@@ -85,8 +94,16 @@ function flow(frame, from, to, given, failing) {
   const a = from.getBoundingClientRect(), b = to.getBoundingClientRect();
   const x1 = a.right - frame.left, y1 = a.top + a.height / 2 - frame.top, x2 = b.left - frame.left, y2 = b.top + b.height / 2 - frame.top;
   const bend = (x2 - x1) / 2;
-  const d = `M${x1.toFixed(1)} ${y1.toFixed(1)}C${(x1 + bend).toFixed(1)} ${y1.toFixed(1)} ${(x2 - bend).toFixed(1)} ${y2.toFixed(1)} ${x2.toFixed(1)} ${y2.toFixed(1)}`;
-  const speed = Number(given);
+  return moving(curve(x1, y1, x1 + bend, x2 - bend, x2, y2), Number(given), failing);
+}
+
+const curve = (x1, y1, bend1, bend2, x2, y2) => {
+  const at = (x, y) => `${x.toFixed(1)} ${y.toFixed(1)}`;
+  return `M${at(x1, y1)}C${at(bend1, y1)} ${at(bend2, y2)} ${at(x2, y2)}`;
+};
+
+// Tasks on their way along a line.
+function moving(d, speed, failing) {
   const width = speed > 0 ? Math.min(7, 1.5 + Math.log10(1 + speed) * 1.6) : 1.5;
   // Modest at any load: the busiest line is only some times as quick as the laziest.
   const pace = speed > 0 ? `${Math.max(0.5, 3 - Math.log10(1 + speed) * 0.8).toFixed(1)}s` : "0s";
@@ -96,11 +113,19 @@ function flow(frame, from, to, given, failing) {
   ];
 }
 
-// Brokers that hear each other, along the left edge of their boxes.
+// Brokers that hear each other, along the left edge of their boxes; and tasks that go from one to the other.
 function bond(frame, from, to) {
   const a = from.getBoundingClientRect(), b = to.getBoundingClientRect();
-  const x = a.left - frame.left, y1 = a.top + a.height / 2 - frame.top, y2 = b.top + b.height / 2 - frame.top;
+  const x1 = a.left - frame.left, x2 = b.left - frame.left, y1 = a.top + a.height / 2 - frame.top, y2 = b.top + b.height / 2 - frame.top;
   const out = Math.min(34, 12 + Math.abs(y2 - y1) / 12);
-  const d = `M${x.toFixed(1)} ${(y1 + 8).toFixed(1)}C${(x - out).toFixed(1)} ${(y1 + 8).toFixed(1)} ${(x - out).toFixed(1)} ${y2.toFixed(1)} ${(b.left - frame.left).toFixed(1)} ${y2.toFixed(1)}`;
-  return [{ attributes: { class: `bond ${to.dataset.alive === "1" ? "" : "cut"}`, d, "stroke-width": "1.5" } }];
+  // Above or below where tasks of clients arrive.
+  const away = y2 > y1 ? 1 : -1;
+  const line = (start, end, wide) => curve(x1, y1 + away * start, x1 - wide, x2 - wide, x2, y2 + away * end);
+  const back = (start, end, wide) => curve(x2, y2 + away * end, x2 - wide, x1 - wide, x1, y1 + away * start);
+  const given = Number(to.dataset.given), taken = Number(to.dataset.taken);
+  return [
+    { attributes: { class: `bond ${to.dataset.alive === "1" ? "" : "cut"}`, d: line(8, 0, out), "stroke-width": "1.5" } },
+    ...(given > 0 ? moving(line(14, -8, out + 16), given, false) : []),
+    ...(taken > 0 ? moving(back(24, 8, out + 34), taken, false) : []),
+  ];
 }

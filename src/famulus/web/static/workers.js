@@ -1,7 +1,7 @@
 // All workers, and one of them.
 
 import { h, link, panel, table, toService, toWorker } from "./dom.js";
-import { meter } from "./charts.js";
+import { chart, meter } from "./charts.js";
 import { count, ms } from "./format.js";
 import { fact, search } from "./services.js";
 
@@ -31,12 +31,23 @@ function names(row) {
   return h("span", { class: "names" }, row.services.map((name, index) => [index ? " " : "", toService(name)]), more > 0 && ` and ${count(more)} more`);
 }
 
-export function worker({ status, name }) {
-  const found = status.workers.find((each) => each.identity === name);
+const AGAIN_MS = 5000;
+const POINTS = 300;
+
+export function worker({ status, name, memory, render }) {
+  if (!memory.asked || performance.now() - memory.asked > AGAIN_MS) {
+    memory.asked = performance.now();
+    fetchOne(name, memory, render);
+  }
+  const listed = status.workers.find((each) => each.identity === name);
+  const found = listed ?? memory.told?.worker;
+  const points = past(status, listed, memory);
   const back = h("p", { class: "crumb" }, link("/workers", "Workers"), " / ", name);
   if (!found) {
     const hidden = status.workers_total > status.workers.length;
-    return [back, h("h1", {}, name), h("p", { class: "empty" }, hidden ? "It is not among the workers that are listed here; it may be connected all the same." : "It is not connected to this broker now.")];
+    return [back, h("h1", {}, name),
+      h("p", { class: "empty" }, hidden ? "It is not among the workers that are listed here; it may be connected all the same." : "It is not connected to this broker now."),
+      points.length > 1 && load(points, name, 0)];
   }
   const faults = status.errors.find((each) => each.identity === name);
   return [
@@ -47,6 +58,7 @@ export function worker({ status, name }) {
       fact("Busy slots", h("span", { class: "pair" }, meter(found.busy, found.slots, ""), `${count(found.busy)} of ${count(found.slots)}`)),
       fact("Silent for", silence(found)), fact("Heartbeat", ms(found.heartbeat_ms)), fact("Lost after", ms(3 * found.heartbeat_ms)),
       faults && fact("Faults", count(faults.faults), "bad")),
+    load(points, name, found.slots),
     panel("Its services", "", table(`Services of ${name}`, [
       { label: "Service", cell: (row) => toService(row.name) },
       { label: "All its slots here", num: true, cell: (row) => (row.slots === null ? "–" : count(row.slots)) },
@@ -56,4 +68,23 @@ export function worker({ status, name }) {
       return { name: each, slots: known ? known.busy + known.free : null, backlog: known ? known.backlog : null };
     }))),
   ];
+}
+
+const load = (points, name, slots) => panel("Load", "busy slots, the last five minutes",
+  chart(points, [{ label: "busy slots", kind: "busy", of: (point) => point[1] }], `busy slots of ${name}`, 110, slots));
+
+// What the herald remembers, and the seconds since it was asked.
+function past(status, listed, memory) {
+  memory.fresh ??= [];
+  if (listed && memory.fresh.at(-1)?.[0] !== status.at_ms) memory.fresh = [...memory.fresh, [status.at_ms, listed.busy]].slice(-POINTS);
+  const told = memory.told?.seconds ?? [];
+  return [...told, ...memory.fresh.filter((point) => !told.length || point[0] > told.at(-1)[0])].slice(-POINTS);
+}
+
+async function fetchOne(name, memory, render) {
+  try {
+    const answer = await fetch(`/api/v1/workers/${encodeURIComponent(name)}`);
+    memory.told = answer.ok ? await answer.json() : null;
+    render();
+  } catch { /* the page says that the broker is gone */ }
 }

@@ -7,7 +7,8 @@ from tests.unit.core.status.conftest import NS_PER_S, dispatcher, peer, service,
 from famulus.core.dispatch.latency import BUCKETS
 from famulus.core.status.board import TRACKS_MAX, Board
 from famulus.core.status.history import History
-from famulus.core.status.views import Point, Status
+from famulus.core.status.pasts import WORKERS_MAX, Pasts
+from famulus.core.status.views import Journal, Point, Status, WorkerPoint
 from famulus.wire import status
 
 
@@ -152,6 +153,59 @@ def test_workers_and_services_are_shown_as_they_are_told() -> None:
     assert (shown.workers[0].busy, shown.workers_total) == (1, 5000)
     assert (shown.services[0].free, shown.services[0].busy) == (3, 1)
     assert shown.errors[0].identity == "<script>"
+
+
+def test_tasks_between_brokers_have_rates_by_peer_and_in_all() -> None:
+    story = Story()
+    for second in range(10):
+        exchanges = (status.Exchange("b2", 10 * second, 4 * second), status.Exchange("b3", second, 0))
+        story.tell(second, dispatcher(second, exchanges=exchanges))
+    story.tell(9, supervisor(network=True), steward(peer("b2"), peer("b3"), peer("b4")))
+    here, b2, b3, b4 = story.status(9).brokers
+    assert (here.given, here.taken, here.given_rate_s, here.taken_rate_s) == (99, 36, 11.0, 4.0)
+    assert (b2.given, b2.taken, b2.given_rate_s, b2.taken_rate_s) == (90, 36, 10.0, 4.0)
+    assert (b3.given_rate_s, b4.given, b4.given_rate_s) == (1.0, 0, 0.0)
+    assert story.status(20).brokers[1].given_rate_s == 0.0, "a dispatcher that is gone hands nothing over"
+    story.tell(21, dispatcher(1, exchanges=(status.Exchange("b2", 90, 1),)))
+    assert story.status(21).brokers[1].taken_rate_s == 0.0, "a new one counts from zero"
+    story.tell(22, dispatcher(2, exchanges=(status.Exchange("b2", 90, 1), status.Exchange("b3", 5, 0))))
+    assert story.status(22).brokers[0].given_rate_s == story.status(22).brokers[2].given_rate_s == 5.0
+    story.tell(23, dispatcher(3, exchanges=(status.Exchange("b2", 95, 0), status.Exchange("b3", 5, 0))))
+    assert story.status(23).brokers[1].taken_rate_s == 0.0, "it was forgotten in between, and nothing goes backwards"
+
+
+def test_the_journal_is_what_the_supervisor_says() -> None:
+    story = Story()
+    assert not story.status(0).journal.on
+    processes = (status.Process("scribe", 9, "ready", 0),)
+    story.tell(1, supervisor(journal=status.Journal(100, 2, 3000, 7, 20), processes=processes))
+    assert story.status(1).journal == Journal(True, "ready", rows=100, files=2, bytes=3000, lost=7, open_rows=20)
+    story.tell(2, supervisor())
+    assert story.status(2).journal.state == "off"
+
+
+def test_a_worker_has_a_past_of_five_minutes() -> None:
+    story = Story()
+    for second in range(400):
+        story.tell(second, dispatcher(second, workers=(worker("w1", slots=500, free=500 - second),)))
+    past = story.board.workers.of("w1", 399_000)
+    assert (len(past), past[0], past[-1]) == (300, WorkerPoint(100_000, 100), WorkerPoint(399_000, 399))
+    assert story.board.workers.of("w2", 399_000) == []
+    story.tell(401, dispatcher(401))
+    assert len(story.board.workers.of("w1", 401_000)) == 299, "it may come back"
+    story.tell(500, dispatcher(500, workers=(worker("w1"),)))
+    story.tell(499, dispatcher(501, workers=(worker("w1"),)))
+    assert story.board.workers.of("w1", 499_000) == [WorkerPoint(499_000, 0)], "the clock was set back"
+    story.tell(900, dispatcher(900))
+    assert len(story.board.workers) == 0
+
+
+def test_the_past_of_workers_is_bounded() -> None:
+    pasts = Pasts()
+    for second in range(3):
+        pasts.take([worker(f"w{second}-{number}") for number in range(900)], second * 1000)
+        assert len(pasts) <= WORKERS_MAX
+    assert len(pasts.of("w2-899", 3000)) == 1, "those that are there make the others go"
 
 
 def test_the_past_is_bounded() -> None:
