@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.longer import longer
-from tests.pipeline.jobs.conftest import EIGHT, Journal, Tables
+from tests.pipeline.jobs.conftest import Journal, Tables
 
 BEGUN = "making task_facts"
 LIMIT_S = 120
@@ -18,7 +18,7 @@ LIMIT_S = 120
 
 @contextmanager
 def command(name: str, journal: Journal, tables: Tables) -> Iterator[subprocess.Popen[str]]:
-    journal.add("tasks", EIGHT, 10)
+    journal.write(journal.tasks(0, 1), 1)
     places = ("--journal", str(journal.folder), "--tables", str(tables.folder), "--master", "local[1]")
     process = subprocess.Popen(
         [sys.executable, "-m", "famulus", "pipeline", name, *places],
