@@ -103,6 +103,7 @@ def _slow_worker(told: Told, planted: dict[str, Any]) -> None:
     slowness = {row["worker"]: row["slowness"] for row in told["worker_health"]}
     assert slowness.pop(planted["worker"]) == pytest.approx(planted["factor"], rel=0.25)
     assert max(slowness.values()) < 1.5
+    assert f"{planted['worker']} {planted['service']}" in told.findings("bad_worker")
 
 
 def _flapping_worker(told: Told, planted: dict[str, Any]) -> None:
@@ -111,7 +112,8 @@ def _flapping_worker(told: Told, planted: dict[str, Any]) -> None:
     lost = [row for row in told["failovers"] if row["kind"] == "worker_lost"]
     assert sorted(row["seen"].isoformat() for row in lost) == planted["lost"]
     assert sum(row["retries"] for row in lost) == planted["retries"]
-    assert told.findings("bad_worker") == {f"{planted['worker']} {planted['service']}"}
+    slow = told.truths["slow_worker"]
+    assert told.findings("bad_worker") == {f"{each['worker']} {each['service']}" for each in (planted, slow)}
 
 
 def _crashed_dispatcher(told: Told, planted: dict[str, Any]) -> None:

@@ -141,6 +141,7 @@ def open_session(
     # They print a stack trace for each error; we print the error.
     for noisy in ("SQLQueryContextLogger", "py4j"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     # Java and Spark greet whoever starts them, on standard error. It is kept in case they fail.
     with tempfile.TemporaryFile() as said:
@@ -230,6 +231,11 @@ def _keep_archive(written: Path) -> None:
 
 
 # -- small things -----------------------------------------------------------------------------------------------------
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """A part of it complains to the root of all loggers, such as of Ctrl-C."""
+    return "py4j" not in record.pathname
 
 
 def _heap_mib() -> int:

@@ -38,6 +38,9 @@ class Watcher:
             way = ways.get((peer, message[0])) if message else None
             if way is not None:
                 self._check_way(way, _decode(message[1])["via"])
+            elif len(message) > 1 and b'"via"' in message[1]:
+                # It was given up while it lay in an outbox, and left all the same: so nobody saw which way it went.
+                ways[peer, message[0]] = msgspec.convert(_decode(message[1])["via"], list[str])
 
     def _check_way(self, way: list[str], via: object) -> None:
         name = self._broker.name
