@@ -16,8 +16,8 @@ STEPS = (
     ("ruff", "check", "--quiet"),
     ("ruff", "format", "--check", "--quiet"),
     ("mypy", "--no-error-summary"),
-    # Most tests wait for processes, so four are run at once; a file stays together, as what it sets up is costly.
-    ("pytest", "--quiet", "--numprocesses", "4", "--dist", "loadfile", "--no-loadscope-reorder"),
+    # Most tests wait for processes, so three are run at once; a file stays together, as what it sets up is costly.
+    ("pytest", "--quiet", "--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
 )
 
 

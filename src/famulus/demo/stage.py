@@ -22,7 +22,8 @@ PORTS = ("frontend", "backend", "config_pub", "peer")
 #: What brokers tell each other goes over these.
 BETWEEN_BROKERS = ("config_pub", "peer")
 #: A worker or broker that is silent for three of them is lost.
-HEARTBEAT_MS = 300
+#: Long enough for a machine with two cores on which nine workers start at once.
+HEARTBEAT_MS = 500
 
 
 class Stage:

@@ -112,7 +112,13 @@ def _ask(executable: Path) -> _Answer | None:
         if said is not None:
             properties = dict(re.findall(r"^\s+(java\.[\w.]+) = (.*)$", said, re.MULTILINE))
             home, build = properties.get("java.home"), properties.get("java.runtime.version")
-            return _Answer(Path(home), build, bool(options)) if home and build else None
+            if not home or not build:
+                return None
+            own = Path(home) / "bin" / "java"
+            # A script, such as ours below, may know more than the Java that it starts. Then that one is asked.
+            if options and own.resolve() != executable.resolve() and own.exists():
+                return _ask(own)
+            return _Answer(Path(home), build, bool(options))
     return None
 
 
