@@ -7,6 +7,9 @@ const short = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 export const count = (value) => (value >= 1e6 ? short.format(value) : whole.format(value));
 export const rate = (value) => (value === 0 ? "0" : value >= 100 ? count(value) : tenth.format(value));
 
+// "1 worker", "2 workers".
+export const many = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
+
 export function ms(value) {
   if (value === null || value === undefined) return "–";
   if (value >= 60000) return `${tenth.format(value / 60000)} min`;

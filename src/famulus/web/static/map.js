@@ -2,7 +2,7 @@
 
 import { h, s, toService } from "./dom.js";
 import { meter, ring } from "./charts.js";
-import { count, rate } from "./format.js";
+import { count, many, rate } from "./format.js";
 
 const SERVICES = 7;
 
@@ -48,7 +48,7 @@ function brokerNode(broker, status, lost) {
     h("div", {},
       h("strong", {}, broker.identity), broker.here && h("span", { class: "tag" }, "here"),
       h("p", { class: "note" }, h("span", { class: `state small ${broker.state}` }, broker.state),
-        ` · ${count(slots)} slots`, broker.backlog > 0 && `, ${count(broker.backlog)} waiting`, broker.here && `, ${count(status.workers_total)} workers`, behind && ", config not in step"),
+        ` · ${many(slots, "slot")}`, broker.backlog > 0 && `, ${count(broker.backlog)} waiting`, broker.here && `, ${many(status.workers_total, "worker")}`, behind && ", config not in step"),
       exchange(broker)));
 }
 
@@ -64,7 +64,7 @@ function serviceNode(service, lost) {
   return h("li", { class: `node service ${service.workers ? "" : "idle"}`, "data-node": "service", "data-rate": lost ? 0 : service.rate_s, "data-failed": service.failed_rate_s > 0 ? 1 : 0 },
     h("div", { class: "row" }, toService(service.name), h("span", { class: "muted" }, `${rate(service.rate_s)}/s`)),
     meter(service.busy, slots, `${service.busy} of ${slots} slots busy`),
-    h("p", { class: "note" }, service.workers ? `${count(service.busy)} of ${count(slots)} slots, ${count(service.workers)} ${service.workers === 1 ? "worker" : "workers"}` : "no worker",
+    h("p", { class: "note" }, service.workers ? `${count(service.busy)} of ${count(slots)} slots, ${many(service.workers, "worker")}` : "no worker",
       service.backlog > 0 && h("span", { class: "wait" }, ` · ${count(service.backlog)} waiting`)));
 }
 

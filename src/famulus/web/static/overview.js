@@ -2,7 +2,7 @@
 
 import { h, panel } from "./dom.js";
 import { chart, sparkline } from "./charts.js";
-import { count, ms, rate } from "./format.js";
+import { count, many, ms, rate } from "./format.js";
 import { map } from "./map.js";
 
 export function overview({ live, status }) {
@@ -18,8 +18,8 @@ export function overview({ live, status }) {
         sparkline(last.map((point) => point[2]), "failures per second, of late", "error"), tasks.failed_rate_s > 0 ? "bad" : ""),
       figure("Open tasks", count(tasks.open), `${count(tasks.backlog)} wait for a slot`, sparkline(last.map((point) => point[3]), "waiting tasks, of late", "wait"), tasks.backlog > 0 ? "warn" : ""),
       figure("Half are done within", ms(tasks.p50_ms), `99 of 100 within ${ms(tasks.p99_ms)}`),
-      figure("Busy slots", `${count(here.busy)} / ${count(slots)}`, `${count(status.workers_total)} workers, ${count(status.services_total)} services`, sparkline(last.map((point) => point[4]), "busy slots, of late", "busy"))),
-    panel("The network", status.config.network ? `${count(status.brokers_total)} brokers, as ${status.identity} sees them` : "a broker that stands alone", map(status, live.lost)),
+      figure("Busy slots", `${count(here.busy)} / ${count(slots)}`, `${many(status.workers_total, "worker")}, ${many(status.services_total, "service")}`, sparkline(last.map((point) => point[4]), "busy slots, of late", "busy"))),
+    panel("The network", status.config.network ? `${many(status.brokers_total, "broker")}, as ${status.identity} sees them` : "a broker that stands alone", map(status, live.lost)),
     panel("Throughput", "tasks that ended, each second", chart(live.points, [
       { label: "all tasks", kind: "ok", of: (point) => point[1] },
       { label: "failed", kind: "error", of: (point) => point[2] },
