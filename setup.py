@@ -34,7 +34,7 @@ def sources_digest() -> str:
 def pump() -> Extension:
     return Extension(
         "famulus.net._pump",
-        ["src/famulus/net/_pump.c"],
+        ["src/famulus/net/_pump.c", "src/famulus/net/_waiting.c"],
         libraries=["dl"],  # dlopen lives there before glibc 2.34
         extra_compile_args=["-O2", "-std=c11", "-Wall", "-Wextra"],
     )
@@ -55,7 +55,7 @@ def hot_modules() -> list[Extension]:
     except ImportError:
         return []
     return mypycify(
-        ["--no-warn-unused-ignores", *COMPILED], opt_level="2", debug_level="0", group_name="famulus", verbose=False
+        ["--no-warn-unused-ignores", *COMPILED], opt_level="3", debug_level="0", group_name="famulus", verbose=False
     )
 
 

@@ -267,8 +267,9 @@ def test_a_hundred_thousand_cancelled_items_leave_nothing_behind(at_once: int) -
     assert len(timers._ticks) <= 10 * NS_PER_S // TICK_NS + 1
     assert held_bytes < 200_000
     assert timers.next_due_ns == NEVER_NS
-    assert not timers._buckets
-    assert not timers._ticks
+    # One bucket may be kept for the next item, empty.
+    assert list(timers._buckets.values()) in ([], [{}])
+    assert len(timers._ticks) == len(timers._buckets)
 
 
 # -- liveness -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import secrets
 import shutil
 from errno import EHOSTUNREACH
 from time import monotonic_ns, time_ns
-from typing import Final
+from typing import Any, Final
 
 from famulus.broker.lifeline import Lifeline
 from famulus.broker.settings import Settings
@@ -44,19 +44,46 @@ SETTLE_NS: Final = 5 * NS_PER_S
 PAUSE_NS: Final = 1 * NS_PER_S
 
 
+class Inlet:
+    """A socket or a descriptor to read from, and whether to look: it has news, or was sent to (see `Waiting`)."""
+
+    def __init__(self, source: Any, waiting: Waiting) -> None:
+        self.source = source
+        # What happened before it was watched was not told.
+        self.look = True
+        waiting.watch(source, self)
+
+
+class DelegateLink:
+    """The way to another broker that helps, and both of its inlets."""
+
+    def __init__(self, link: Link, waiting: Waiting) -> None:
+        self.link = link
+        self.messages = Inlet(link.socket, waiting)
+        self.changes = Inlet(link.monitor, waiting)
+
+    @property
+    def look(self) -> bool:
+        return self.messages.look or self.changes.look
+
+
 class Dispatching:
     def __init__(self, settings: Settings, ipc: str, restarted: bool, boot: str, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
         self._ipc = ipc
         self._context = context = sockets.new_context()
         body_bytes_max = settings.bounds.body_bytes_max
-        self._clients = sockets.outside_router(context, body_bytes_max, sockets.CLIENT_PIPE_MAX)
-        self._workers = sockets.outside_router(context, body_bytes_max, sockets.WORKER_PIPE_MAX)
-        self.frontend_port = sockets.bind(self._clients, settings.host, settings.frontend_port, "frontend_port")
-        self.backend_port = sockets.bind(self._workers, settings.host, settings.backend_port, "backend_port")
-        self._routers = sockets.inside_router(context, f"ipc://{ipc}/task")
-        self._announcements = sockets.inside_sub(context, f"ipc://{ipc}/announcements")
-        self._steward = sockets.inside_router(context, f"ipc://{ipc}/steward")
+        clients = sockets.outside_router(context, body_bytes_max, sockets.CLIENT_PIPE_MAX)
+        workers = sockets.outside_router(context, body_bytes_max, sockets.WORKER_PIPE_MAX)
+        self.frontend_port = sockets.bind(clients, settings.host, settings.frontend_port, "frontend_port")
+        self.backend_port = sockets.bind(workers, settings.host, settings.backend_port, "backend_port")
+        self._waiting = waiting = Waiting(once=True)
+        self._clients = Inlet(clients, waiting)
+        self._workers = Inlet(workers, waiting)
+        self._routers = Inlet(sockets.inside_router(context, f"ipc://{ipc}/task"), waiting)
+        self._announcements = Inlet(sockets.inside_sub(context, f"ipc://{ipc}/announcements"), waiting)
+        self._steward = Inlet(sockets.inside_router(context, f"ipc://{ipc}/steward"), waiting)
+        self._commands = Inlet(lifeline.fd, waiting)
         self._herald = (
             sockets.inside_push(context, f"ipc://{ipc}/herald", sockets.SNAPSHOTS_MAX) if settings.http else None
         )
@@ -74,31 +101,16 @@ class Dispatching:
         self._journal = (
             sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
         )
-        self._waiting = Waiting(once=True)
-        for source in self._sources:
-            self._waiting.watch(source)
+        # Compiled code finds an attribute of its own faster than a name of another module.
+        self._recv = recv_parcels
         # Who sends parcels, and may be sent some.
         self._parcel_clients: set[bytes] = set()
         self._parcel_workers: set[bytes] = set()
-        # Which sockets may have something for us: all that have news, and all that were sent to (see `Waiting`).
-        self._look: dict[sockets.Socket | int, bool] = {}
         #: To other brokers, by their names.
-        self._links: dict[bytes, Link] = {}
-        self._look_at_all()
+        self._links: dict[bytes, DelegateLink] = {}
         self._routers_expected = settings.routers
         self._report_ns = self._checkpoint_ns = self._told_tasks = self._told_routers = 0
         self._stopped = False
-
-    @property
-    def _sources(self) -> list[sockets.Socket | int]:
-        return [
-            self._clients,
-            self._workers,
-            self._routers,
-            self._announcements,
-            self._steward,
-            self._lifeline.fd,
-        ]
 
     def run(self) -> None:
         core = self._core
@@ -122,75 +134,76 @@ class Dispatching:
             if not self._something_to_read():
                 # Only who sleeps asks the core when to wake; who is busy looks at the clock anyway.
                 planned_ns = tick_ns = min(core.next_due_ns, self._report_ns)
-                for source in self._waiting.wait(planned_ns):
-                    self._look[source] = True
+                for inlet in self._waiting.wait(planned_ns):
+                    assert isinstance(inlet, Inlet)
+                    inlet.look = True
         self._tell_scribe()
         self._lifeline.report(told=self._pen.told)
         # The last outcomes are still on their way to clients.
         self._context.destroy(linger=LINGER_MS if core.draining else 0)
 
     def _look_at_all(self) -> None:
-        self._look = dict.fromkeys(self._sources, True)
-        for link in self._links.values():
-            self._look[link.socket] = self._look[link.monitor] = True
+        for inlet in (
+            self._clients,
+            self._workers,
+            self._routers,
+            self._announcements,
+            self._steward,
+            self._commands,
+        ):
+            inlet.look = True
+        for delegate in self._links.values():
+            delegate.messages.look = delegate.changes.look = True
 
     def _something_to_read(self) -> bool:
-        look, core = self._look, self._core
+        core = self._core
         return (
-            look[self._routers]
-            or (look[self._workers] and core.reads_workers)
-            or (look[self._clients] and core.reads_clients)
-            or look[self._announcements]
-            or look[self._steward]
-            or (bool(self._links) and self._delegates_have_news())
-            or look[self._lifeline.fd]
+            self._routers.look
+            or (self._workers.look and core.reads_workers)
+            or (self._clients.look and core.reads_clients)
+            or self._announcements.look
+            or self._steward.look
+            or self._commands.look
+            or (bool(self._links) and any(delegate.look for delegate in self._links.values()))
         )
 
-    def _delegates_have_news(self) -> bool:
-        look = self._look
-        return any(look[link.socket] or look[link.monitor] for link in self._links.values())
-
     def _read(self, now_ns: int) -> None:
-        look, core = self._look, self._core
-        if look[self._routers]:
-            batch = recv_many(self._routers, BATCH_MAX)
-            look[self._routers] = len(batch) == BATCH_MAX
-            for message in batch:
+        core = self._core
+        if self._routers.look:
+            for message in _take(self._routers):
                 self._on_router(message, now_ns)
-        if look[self._workers] and core.reads_workers:
-            batch = recv_parcels(self._workers, BATCH_MAX, self._parcel_workers)
-            look[self._workers] = len(batch) >= BATCH_MAX
+        # A task that is alone need not wait until we have looked for company: that is done after it has left.
+        limit = BATCH_MAX if core.assignment.open_tasks > 1 else 1
+        if self._workers.look and core.reads_workers:
+            batch = self._recv(self._workers.source, limit, self._parcel_workers)
+            self._workers.look = len(batch) >= limit
             core.on_workers(now_ns, batch)
-        if look[self._clients] and core.reads_clients:
-            batch = recv_parcels(self._clients, BATCH_MAX, self._parcel_clients)
-            look[self._clients] = len(batch) >= BATCH_MAX
+        if self._clients.look and core.reads_clients:
+            batch = self._recv(self._clients.source, limit, self._parcel_clients)
+            self._clients.look = len(batch) >= limit
             core.on_clients(now_ns, batch)
-        if look[self._announcements]:
-            batch = recv_many(self._announcements, BATCH_MAX)
-            look[self._announcements] = len(batch) == BATCH_MAX
-            core.on_announcements(now_ns, batch)
-        if look[self._steward]:
-            batch = recv_many(self._steward, BATCH_MAX)
-            look[self._steward] = len(batch) == BATCH_MAX
-            for message in batch:
+        if self._announcements.look:
+            core.on_announcements(now_ns, _take(self._announcements))
+        if self._steward.look:
+            for message in _take(self._steward):
                 self._on_steward(message, now_ns)
-        for identity, link in self._links.items():
-            if look[link.socket] or look[link.monitor]:
-                self._read_delegate(identity, link, now_ns)
-        if look[self._lifeline.fd]:
-            look[self._lifeline.fd] = False
+        for identity, delegate in self._links.items():
+            if delegate.look:
+                self._read_delegate(identity, delegate, now_ns)
+        if self._commands.look:
+            self._commands.look = False
             self._obey(now_ns)
 
-    def _read_delegate(self, identity: bytes, link: Link, now_ns: int) -> None:
-        look, core = self._look, self._core
-        changes = link.changes() if look[link.monitor] else []
-        look[link.monitor] = False
-        if look[link.socket] or changes:
+    def _read_delegate(self, identity: bytes, delegate: DelegateLink, now_ns: int) -> None:
+        core, link = self._core, delegate.link
+        changes = link.changes() if delegate.changes.look else []
+        delegate.changes.look = False
+        if delegate.messages.look or changes:
             batch = link.recv()
             # What a connection brought before it was lost still counts, so nobody hears of the loss before.
             while Change.DOWN in changes and (more := link.recv()):
                 batch += more
-            look[link.socket] = len(batch) >= BATCH_MAX
+            delegate.messages.look = len(batch) >= BATCH_MAX
             core.on_delegate(now_ns, identity, batch)
         for change in changes:
             core.on_delegate_link(now_ns, identity, change is Change.UP)
@@ -219,34 +232,30 @@ class Dispatching:
     def _meet_delegates(self, now_ns: int) -> None:
         """A link to every peer that may help, and to no other."""
         wanted = {identity: delegate.frontend for identity, delegate in self._core.delegates.by_identity.items()}
-        for identity, link in list(self._links.items()):
+        for identity, delegate in list(self._links.items()):
+            link = delegate.link
             if wanted.get(identity) != link.address:
-                for socket in (link.socket, link.monitor):
-                    self._waiting.forget(socket)
-                    self._look.pop(socket, None)
+                self._waiting.forget(link.socket)
+                self._waiting.forget(link.monitor)
                 link.close()
                 del self._links[identity]
         for identity, address in wanted.items():
             if identity not in self._links:
-                link = self._links[identity] = Link(self._context, address)
-                for socket in (link.socket, link.monitor):
-                    self._waiting.watch(socket)
-                    # What happened before we watched was not told.
-                    self._look[socket] = True
+                self._links[identity] = DelegateLink(Link(self._context, address), self._waiting)
 
     def _tell_delegates(self, now_ns: int) -> None:
         core = self._core
         tasks, core.assignment.to_delegates[:] = core.assignment.to_delegates[:], []
         for identity, message in tasks:
-            link = self._links.get(identity)
-            if link is None or not link.up or not link.send([message]):
+            delegate = self._links.get(identity)
+            if delegate is None or not delegate.link.up or not delegate.link.send([message]):
                 core.on_refused_delegate(now_ns, identity, [message])
-            if link is not None:
-                self._look[link.socket] = True
+            if delegate is not None:
+                delegate.messages.look = True
 
     def _tell_steward(self, messages: list[list[bytes]]) -> None:
-        self._look[self._steward] = True
-        if send_many(self._steward, messages):
+        self._steward.look = True
+        if send_many(self._steward.source, messages):
             self._core.managing.on_steward_gone()  # what it was asked is answered when the time is up
 
     def _flush(self, now_ns: int) -> None:
@@ -261,8 +270,8 @@ class Dispatching:
         while core.to_workers or core.to_clients or batches:
             packed = [[router, inner.write_batch(parts)] for router, parts in batches]
             if packed:
-                self._look[self._routers] = True
-                for index, _ in send_many(self._routers, packed):
+                self._routers.look = True
+                for index, _ in send_many(self._routers.source, packed):
                     core.on_refused_router(packed[index][0], inner.read_batch(packed[index][1]))
             if refused := self._send(self._workers, core.to_workers, self._parcel_workers):
                 core.on_refused_workers(now_ns, [message for message, _ in refused])
@@ -271,14 +280,12 @@ class Dispatching:
                 core.on_full_clients(now_ns, [message for message, code in refused if code != EHOSTUNREACH])
             batches = core.questions.take_batches()
 
-    def _send(
-        self, socket: sockets.Socket, messages: list[list[bytes]], receivers: set[bytes]
-    ) -> list[tuple[list[bytes], int]]:
+    def _send(self, inlet: Inlet, messages: list[list[bytes]], receivers: set[bytes]) -> list[tuple[list[bytes], int]]:
         """Send all; give those that were refused, and why."""
         if not messages:
             return []
-        self._look[socket] = True
-        refused = [(messages[index], code) for index, code in send_parcels(socket, messages, receivers)]
+        inlet.look = True
+        refused = [(messages[index], code) for index, code in send_parcels(inlet.source, messages, receivers)]
         messages.clear()
         return refused
 
@@ -348,6 +355,12 @@ class Dispatching:
         send_some(herald, messages)
         cost_ns = monotonic_ns() - began_ns
         self._snapshot_ns = now_ns + max(REPORT_NS // 2, SNAPSHOT_SHARE * cost_ns)
+
+
+def _take(inlet: Inlet) -> list[list[bytes]]:
+    batch = recv_many(inlet.source, BATCH_MAX)
+    inlet.look = len(batch) == BATCH_MAX
+    return batch
 
 
 def _settles_ns(settings: Settings, restarted: bool) -> int:

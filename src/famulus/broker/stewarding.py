@@ -31,7 +31,7 @@ from famulus.errors import SettingsError
 from famulus.journal.records import Pen
 from famulus.net import sockets
 from famulus.net.link import Change, Link
-from famulus.net.pump import recv_many, send_many, send_some
+from famulus.net.pump import recv_many, recv_parcels, send_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, inner, limits, peers, reasons, status
 
@@ -218,7 +218,7 @@ class Stewarding:
         return bool(batch)
 
     def _read_admins(self, now_ns: int, now_ms: int) -> bool:
-        batch = recv_many(self._admins, REQUESTS_MAX)
+        batch = recv_parcels(self._admins, REQUESTS_MAX, set())
         for message in batch:
             if len(message) == 4:
                 route, envelope, header, body = message

@@ -86,6 +86,8 @@ class Timers(Generic[T]):
             tick = self._ticks[0]
             if self._buckets[tick]:
                 return tick * TICK_NS
+            if len(self._ticks) == 1:
+                break  # who has one task at a time mostly needs it again for the next
             del self._buckets[tick]
             heappop(self._ticks)
             self._last_tick_ns = -TICK_NS

@@ -19,15 +19,21 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "_parcel.h"
+#include "_waiting.h"
 
 enum { FRAMES_MAX = 16 };   /* as in pump_python.py */
 enum { FRAMES_STACK = 32 }; /* messages of more frames are prepared on the heap */
 enum { LEND_MIN = 32 * 1024 };
+enum { LARGE_MIN = 128 * 1024 };      /* from where on glibc gives memory back at once */
+enum { KEPT_MAX = 64 * 1024 * 1024 }; /* half of it is the largest object that glibc lets us keep */
 
 /* libzmq promises this size and this alignment in its ABI since 4.1. */
 typedef union {
@@ -51,8 +57,7 @@ typedef struct {
 
     PyObject *socket_type; /* NULL until bind() */
     PyObject *error_for;   /* errno -> zmq.ZMQError */
-    PyObject *closed;      /* how socket_type looks these two up; faster than by name, since it has a __getattr__ */
-    PyObject *underlying;
+    PyObject *underlying;  /* how socket_type looks it up; faster than by name, since it has a __getattr__ */
 } Pump;
 
 static Pump *pump_of(PyObject *module) { return (Pump *)PyModule_GetState(module); }
@@ -77,27 +82,11 @@ static void *handle_of(const Pump *pump, PyObject *socket) {
         PyErr_SetString(PyExc_RuntimeError, "bind() first");
         return NULL;
     }
-    int is_socket = PyObject_IsInstance(socket, pump->socket_type);
-    if (is_socket < 0) {
-        return NULL;
-    }
-    if (!is_socket) {
+    if (!PyObject_TypeCheck(socket, (PyTypeObject *)pump->socket_type)) {
         PyErr_Format(PyExc_TypeError, "a zmq.Socket is needed, not %.100s", Py_TYPE(socket)->tp_name);
         return NULL;
     }
-    /* A closed socket's handle dangles: libzmq would read freed memory. */
-    PyObject *closed = get(pump->closed, socket);
-    if (closed == NULL) {
-        return NULL;
-    }
-    int is_closed = PyObject_IsTrue(closed);
-    Py_DECREF(closed);
-    if (is_closed != 0) {
-        if (is_closed > 0) {
-            raise_zmq_error(pump, ENOTSOCK);
-        }
-        return NULL;
-    }
+    /* pyzmq forgets the handle of a socket when it closes it. */
     PyObject *underlying = get(pump->underlying, socket);
     if (underlying == NULL) {
         return NULL;
@@ -116,6 +105,21 @@ static int arguments_are(Py_ssize_t given, Py_ssize_t wanted, const char *functi
     }
     PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments, %zd given", function, wanted, given);
     return 0;
+}
+
+/* ---- large frames ---- */
+
+/* glibc gives the memory of a large object back to the kernel as soon as it is freed, and asks for the same pages again
+ * for the next one: with bodies of 1 MiB that was a third of a broker's time. Who moves large frames keeps some memory. */
+static void keep_memory(void) {
+#ifdef M_TRIM_THRESHOLD
+    static int kept = 0;
+    if (!kept) {
+        kept = 1;
+        mallopt(M_TRIM_THRESHOLD, KEPT_MAX);
+        mallopt(M_MMAP_THRESHOLD, KEPT_MAX / 2);
+    }
+#endif
 }
 
 /* ---- lending ---- */
@@ -183,34 +187,6 @@ static void skip_rest(const Pump *pump, void *handle, zmq_msg_t *msg) {
     }
 }
 
-/* One whole message as a list. NULL with *code set: libzmq's errno; NULL with *code 0: a Python exception. */
-static PyObject *recv_message(const Pump *pump, void *handle, zmq_msg_t *msg, int *code) {
-    if ((*code = recv_frame(pump, handle, msg)) != 0) {
-        return NULL;
-    }
-    PyObject *frames = PyList_New(0);
-    while (frames != NULL) {
-        if (PyList_GET_SIZE(frames) <= FRAMES_MAX) {
-            PyObject *frame = PyBytes_FromStringAndSize(pump->msg_data(msg), (Py_ssize_t)pump->msg_size(msg));
-            if (frame == NULL || PyList_Append(frames, frame) < 0) {
-                Py_XDECREF(frame);
-                Py_CLEAR(frames);
-                break;
-            }
-            Py_DECREF(frame);
-        }
-        if (!pump->msg_more(msg)) {
-            return frames;
-        }
-        if ((*code = recv_frame(pump, handle, msg)) != 0) {
-            Py_DECREF(frames);
-            return NULL;
-        }
-    }
-    skip_rest(pump, handle, msg);
-    return NULL;
-}
-
 /* Appends the messages of a parcel, each with `peer` (which may be NULL) before it. 0, or -1 with an exception set. */
 static int append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size) {
     const unsigned char *at = data + 1, *end = data + size;
@@ -241,23 +217,69 @@ static int append_parcel(PyObject *messages, PyObject *peer, const unsigned char
     return 0;
 }
 
-/* If this message is a parcel, appends what is in it and gives 1; 0 if it is none; -1 with an exception set. `senders`
- * is the set of those who send parcels (on a ROUTER, where a message begins with its sender), or None. */
-static int unwrap(PyObject *messages, PyObject *frames, PyObject *senders) {
-    Py_ssize_t before = senders != Py_None;
-    if (PyList_GET_SIZE(frames) != before + 1) {
+/* If the last frame of a message is a parcel, and nothing but its sender is before it, appends what is in it and gives
+ * 1; 0 if it is none; -1 with an exception set. `senders` is the set of those who send parcels (on a ROUTER, where a
+ * message begins with its sender), or None; NULL leaves parcels closed. */
+static int unwrap(const Pump *pump, zmq_msg_t *msg, PyObject *messages, PyObject *frames, PyObject *senders) {
+    if (senders == NULL || PyList_GET_SIZE(frames) != (senders != Py_None)) {
         return 0;
     }
-    PyObject *frame = PyList_GET_ITEM(frames, before), *peer = before ? PyList_GET_ITEM(frames, 0) : NULL;
-    const unsigned char *data = (const unsigned char *)PyBytes_AS_STRING(frame);
-    size_t size = (size_t)PyBytes_GET_SIZE(frame);
+    const unsigned char *data = pump->msg_data(msg);
+    size_t size = pump->msg_size(msg);
     if (!parcel_count(data, size)) {
         return 0;
     }
+    PyObject *peer = senders != Py_None ? PyList_GET_ITEM(frames, 0) : NULL;
     if (append_parcel(messages, peer, data, size) < 0 || (peer != NULL && PySet_Add(senders, peer) < 0)) {
         return -1;
     }
     return 1;
+}
+
+static int append_frame(const Pump *pump, zmq_msg_t *msg, PyObject *frames) {
+    size_t size = pump->msg_size(msg);
+    if (size >= LARGE_MIN) {
+        keep_memory();
+    }
+    PyObject *frame = PyBytes_FromStringAndSize(pump->msg_data(msg), (Py_ssize_t)size);
+    if (frame == NULL) {
+        return -1;
+    }
+    int failed = PyList_Append(frames, frame);
+    Py_DECREF(frame);
+    return failed;
+}
+
+/* Appends one whole message, or what is in it if it is a parcel: 0, libzmq's errno, or -1 with an exception set. */
+static int recv_message(const Pump *pump, void *handle, zmq_msg_t *msg, PyObject *messages, PyObject *senders) {
+    int code = recv_frame(pump, handle, msg);
+    if (code != 0) {
+        return code;
+    }
+    PyObject *frames = PyList_New(0);
+    if (frames == NULL) {
+        code = -1;
+    }
+    while (code == 0 && pump->msg_more(msg)) {
+        if (PyList_GET_SIZE(frames) <= FRAMES_MAX && append_frame(pump, msg, frames) < 0) {
+            code = -1;
+        } else {
+            code = recv_frame(pump, handle, msg);
+        }
+    }
+    if (code == 0) {
+        int unwrapped = unwrap(pump, msg, messages, frames, senders);
+        if (unwrapped == 0 && PyList_GET_SIZE(frames) <= FRAMES_MAX) {
+            unwrapped = append_frame(pump, msg, frames);
+        }
+        if (unwrapped < 0 || (unwrapped == 0 && PyList_Append(messages, frames) < 0)) {
+            code = -1;
+        }
+    } else if (code < 0) {
+        skip_rest(pump, handle, msg);
+    }
+    Py_XDECREF(frames);
+    return code;
 }
 
 /* Up to `limit` messages, or a few more where the last one was a parcel; with `senders` NULL parcels stay closed. */
@@ -278,25 +300,16 @@ static PyObject *recv_messages(const Pump *pump, PyObject *socket, PyObject *lim
     zmq_msg_t msg;
     int code = 0;
     pump->msg_init(&msg);
-    while (PyList_GET_SIZE(messages) < limit) {
-        PyObject *frames = recv_message(pump, handle, &msg, &code);
-        if (frames == NULL) {
-            if (code == 0) {
-                Py_CLEAR(messages); /* out of memory */
-            }
-            break;
-        }
-        int unwrapped = senders != NULL ? unwrap(messages, frames, senders) : 0;
-        int failed = unwrapped < 0 || (unwrapped == 0 && PyList_Append(messages, frames) < 0);
-        Py_DECREF(frames);
-        if (failed) {
-            Py_CLEAR(messages);
-            break;
-        }
+    while (code == 0 && PyList_GET_SIZE(messages) < limit) {
+        code = recv_message(pump, handle, &msg, messages, senders);
     }
     pump->msg_close(&msg);
+    if (code < 0) {
+        Py_DECREF(messages);
+        return NULL;
+    }
     /* What has been read must reach the caller; a lasting error meets him at the next call. */
-    if (messages != NULL && PyList_GET_SIZE(messages) == 0 && code != 0 && code != EAGAIN) {
+    if (PyList_GET_SIZE(messages) == 0 && code != 0 && code != EAGAIN) {
         Py_DECREF(messages);
         raise_zmq_error(pump, code);
         return NULL;
@@ -467,6 +480,7 @@ typedef struct {
 } Group;
 
 enum { GROUPS = 64 };
+enum { FEW = 16 };
 
 typedef struct {
     const Pump *pump;
@@ -476,6 +490,17 @@ typedef struct {
     Refusal *refusals; /* room for the worst case, but only once something is refused */
     Py_ssize_t refused;
 } Sending;
+
+/* Room for a chain of so many: `few`, if that is enough. NULL when out of memory. */
+static Py_ssize_t *chain_of(Py_ssize_t count, Py_ssize_t few[FEW]) {
+    return count <= FEW ? few : malloc((size_t)count * sizeof(Py_ssize_t));
+}
+
+static void end_chain(Py_ssize_t *chain, const Py_ssize_t few[FEW]) {
+    if (chain != few) {
+        free(chain);
+    }
+}
 
 static PyObject *message_at(const Sending *sending, Py_ssize_t index) {
     return PySequence_Fast_GET_ITEM(sending->messages, index);
@@ -544,8 +569,7 @@ static int send_group(Sending *sending, Group *group) {
     if (group->count == 0) {
         return 0;
     }
-    int code = group->count == 1 ? send_message(sending->pump, sending->handle, message_at(sending, group->first))
-                                 : send_parcel(sending, group);
+    int code = send_parcel(sending, group);
     Py_ssize_t index = group->first, count = group->count;
     group->count = 0;
     group->size = 1;
@@ -590,18 +614,33 @@ static Group *group_of(Group groups[GROUPS], PyObject *peer) {
     return &groups[hash % GROUPS];
 }
 
+/* What a message for a peer takes in a parcel; 0 if it does not fit into any. */
+static size_t size_in_parcel(PyObject *frames) {
+    Part parts[PARCEL_PARTS];
+    if (PySequence_Fast_GET_SIZE(frames) != 1 + PARCEL_PARTS) {
+        return 0;
+    }
+    parts_of(frames, parts);
+    return parcel_fits(parts) ? parcel_size(parts) : 0;
+}
+
+/* A subclass could bring a hash of its own: Python code, which may not run here (see check_messages). */
+static int takes_parcels(PyObject *receivers, PyObject *peer) {
+    return receivers != NULL && PyBytes_CheckExact(peer) && PySet_Contains(receivers, peer) == 1;
+}
+
+/* Sends one message as it is: 0, or the code of an error that is no refusal. */
+static int send_plainly(Sending *sending, Py_ssize_t index) {
+    int code = send_message(sending->pump, sending->handle, message_at(sending, index));
+    return is_refusal(code) ? note_refusal(sending, index, code) : code;
+}
+
 /* Puts one message on its way: 0, or the code of an error. `receivers` may be NULL: nobody gets parcels. */
 static int forward(Sending *sending, Group groups[GROUPS], PyObject *receivers, Py_ssize_t index) {
     PyObject *frames = message_at(sending, index), *peer = PySequence_Fast_GET_ITEM(frames, 0);
     Group *group = group_of(groups, peer);
-    Part parts[PARCEL_PARTS];
-    int fits = PySequence_Fast_GET_SIZE(frames) == 1 + PARCEL_PARTS;
-    if (fits) {
-        parts_of(frames, parts);
-        fits = parcel_fits(parts);
-    }
-    size_t size = fits ? parcel_size(parts) : 0;
-    if (fits && joins(group, peer, size)) {
+    size_t size = size_in_parcel(frames);
+    if (size && joins(group, peer, size)) {
         join(sending, group, peer, index, size);
         return 0;
     }
@@ -609,13 +648,38 @@ static int forward(Sending *sending, Group groups[GROUPS], PyObject *receivers, 
     if (code != 0) {
         return code;
     }
-    /* A subclass could bring a hash of its own: Python code, which may not run here (see check_messages). */
-    if (fits && receivers != NULL && PyBytes_CheckExact(peer) && PySet_Contains(receivers, peer) == 1) {
+    if (size && takes_parcels(receivers, peer)) {
         join(sending, group, peer, index, size);
         return 0;
     }
-    code = send_message(sending->pump, sending->handle, frames);
-    return is_refusal(code) ? note_refusal(sending, index, code) : code;
+    return send_plainly(sending, index);
+}
+
+/* All messages: 0, or the code of an error. */
+static int forward_all(Sending *sending, PyObject *receivers) {
+    Group groups[GROUPS];
+    for (int i = 0; i < GROUPS; i++) {
+        groups[i] = (Group){.peer = NULL, .count = 0, .size = 1};
+    }
+    int code = 0;
+    for (Py_ssize_t i = 0; code == 0 && i < PySequence_Fast_GET_SIZE(sending->messages); i++) {
+        code = forward(sending, groups, receivers, i);
+    }
+    for (int i = 0; code == 0 && i < GROUPS; i++) {
+        code = send_group(sending, &groups[i]);
+    }
+    return code;
+}
+
+/* The same for a single message, which needs no groups: who has but one wants to be quick. */
+static int forward_one(Sending *sending, PyObject *receivers) {
+    PyObject *frames = message_at(sending, 0), *peer = PySequence_Fast_GET_ITEM(frames, 0);
+    size_t size = size_in_parcel(frames);
+    if (size && takes_parcels(receivers, peer)) {
+        Group group = {.peer = peer, .count = 1, .size = 1 + size};
+        return send_group(sending, &group);
+    }
+    return send_plainly(sending, 0);
 }
 
 static PyObject *send_routed(const Pump *pump, PyObject *socket, PyObject *messages, PyObject *receivers) {
@@ -624,21 +688,11 @@ static PyObject *send_routed(const Pump *pump, PyObject *socket, PyObject *messa
     if (handle == NULL || check_messages(messages) < 0) {
         return NULL;
     }
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(messages);
-    Group groups[GROUPS];
-    for (int i = 0; i < GROUPS; i++) {
-        groups[i] = (Group){.peer = NULL, .count = 0, .size = 1};
-    }
-    Sending sending = {pump, handle, messages, malloc((size_t)(count + 1) * sizeof(Py_ssize_t)), NULL, 0};
-    int code = sending.next == NULL ? -1 : 0;
-    for (Py_ssize_t i = 0; code == 0 && i < count; i++) {
-        code = forward(&sending, groups, receivers, i);
-    }
-    for (int i = 0; code == 0 && i < GROUPS; i++) {
-        code = send_group(&sending, &groups[i]);
-    }
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(messages), few[FEW];
+    Sending sending = {pump, handle, messages, chain_of(count, few), NULL, 0};
+    int code = sending.next == NULL ? -1 : count == 1 ? forward_one(&sending, receivers) : forward_all(&sending, receivers);
     PyObject *list = code == 0 ? list_of_refusals(sending.refusals, sending.refused) : raise_from_send(pump, code);
-    free(sending.next);
+    end_chain(sending.next, few);
     free(sending.refusals);
     return list;
 }
@@ -689,17 +743,17 @@ static PyObject *send_in_order(const Pump *pump, PyObject *socket, PyObject *mes
     if (handle == NULL || check_messages(messages) < 0) {
         return NULL;
     }
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(messages), taken = 0;
-    Sending sending = {pump, handle, messages, malloc((size_t)(count + 1) * sizeof(Py_ssize_t)), NULL, 0};
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(messages), taken = 0, few[FEW];
+    Sending sending = {pump, handle, messages, chain_of(count, few), NULL, 0};
     int code = sending.next == NULL ? -1 : 0;
     while (code == 0 && taken < count) {
         Group group = wrap ? run_from(&sending, taken) : (Group){.count = 0};
-        code = group.count > 1 ? send_parcel(&sending, &group) : send_message(pump, handle, message_at(&sending, taken));
+        code = group.count ? send_parcel(&sending, &group) : send_message(pump, handle, message_at(&sending, taken));
         if (code == 0) {
-            taken += group.count > 1 ? group.count : 1;
+            taken += group.count ? group.count : 1;
         }
     }
-    free(sending.next);
+    end_chain(sending.next, few);
     return code == 0 || is_refusal(code) ? PyLong_FromSsize_t(taken) : raise_from_send(pump, code);
 }
 
@@ -767,10 +821,8 @@ static PyObject *bind(PyObject *module, PyObject *args) {
         /* ISO C knows no cast from object to function pointer; POSIX promises that the bytes are the same. */
         memcpy(wanted[i].target, &symbol, sizeof(symbol));
     }
-    found.closed = descriptor_of(socket_type, "closed");
-    found.underlying = found.closed ? descriptor_of(socket_type, "underlying") : NULL;
+    found.underlying = descriptor_of(socket_type, "underlying");
     if (found.underlying == NULL) {
-        Py_XDECREF(found.closed);
         return NULL;
     }
     found.socket_type = Py_NewRef(socket_type);
@@ -779,7 +831,6 @@ static PyObject *bind(PyObject *module, PyObject *args) {
     *pump = found;
     Py_XDECREF(old.socket_type);
     Py_XDECREF(old.error_for);
-    Py_XDECREF(old.closed);
     Py_XDECREF(old.underlying);
     Py_RETURN_NONE;
 }
@@ -794,7 +845,6 @@ static int pump_traverse(PyObject *module, visitproc visit, void *arg) {
     Pump *pump = pump_of(module);
     Py_VISIT(pump->socket_type);
     Py_VISIT(pump->error_for);
-    Py_VISIT(pump->closed);
     Py_VISIT(pump->underlying);
     return 0;
 }
@@ -803,7 +853,6 @@ static int pump_clear(PyObject *module) {
     Pump *pump = pump_of(module);
     Py_CLEAR(pump->socket_type);
     Py_CLEAR(pump->error_for);
-    Py_CLEAR(pump->closed);
     Py_CLEAR(pump->underlying);
     return 0;
 }
@@ -821,6 +870,7 @@ static PyMethodDef methods[] = {
     {"send_parcels", FASTCALL(send_parcels), METH_FASTCALL, "The same, in parcels for those who take them."},
     {"send_some", FASTCALL(send_some), METH_FASTCALL, "Send in order until one does not fit; give how many did."},
     {"send_some_parcels", FASTCALL(send_some_parcels), METH_FASTCALL, "The same, in parcels."},
+    {"wait", FASTCALL(waiting_wait), METH_FASTCALL, "Those of `sources` that have news by `until_ns`."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -51,9 +51,9 @@ class Link:
                 changes.append(Change.UP if up else Change.DOWN)
         return changes
 
-    def recv(self) -> list[list[bytes]]:
-        """What came: up to BATCH_MAX messages, or a few more where the last ones came in a parcel."""
-        return recv_parcels(self.socket, BATCH_MAX, None)
+    def recv(self, limit: int = BATCH_MAX) -> list[list[bytes]]:
+        """What came: up to `limit` messages, or a few more where the last ones came in a parcel."""
+        return recv_parcels(self.socket, limit, None)
 
     def send(self, messages: list[list[bytes]]) -> int:
         """How many were taken, from the first on."""

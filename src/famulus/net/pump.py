@@ -31,6 +31,8 @@ FAMULUS_PUMP=native or FAMULUS_PUMP=python in the environment forces the choice.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import zmq
 
@@ -49,6 +51,7 @@ __all__ = [
     "send_parcels",
     "send_some",
     "send_some_parcels",
+    "wait",
 ]
 
 
@@ -88,8 +91,12 @@ NATIVE = not WHY_NOT_NATIVE
 
 if NATIVE:
     from famulus.net._pump import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
+    from famulus.net._pump import wait as _wait
 else:
     from famulus.net.pump_python import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
+
+#: Of `famulus.net.waiting`, which does it in Python where there is none.
+wait: Callable[[int, int, int, dict[int, Any]], list[Any]] | None = _wait if NATIVE else None
 
 
 def libzmq() -> tuple[str, bool]:

@@ -92,7 +92,7 @@ def send_parcels(
             together = numbers[at : at + max(1, count)]
             at += len(together)
             frames = messages[together[0]]
-            if len(together) > 1:
+            if count:
                 frames = [peer, parcels.write([messages[number][1:] for number in together])]
             if code := _send_message(socket, frames):
                 refused += [(number, code) for number in together]
@@ -114,7 +114,7 @@ def send_some_parcels(socket: zmq.Socket[bytes], messages: Sequence[Sequence[byt
     taken = 0
     while taken < len(messages):
         count = parcels.run_of(messages[i] for i in range(taken, len(messages)))
-        frames = [parcels.write(messages[taken : taken + count])] if count > 1 else messages[taken]
+        frames = [parcels.write(messages[taken : taken + count])] if count else messages[taken]
         if _send_message(socket, frames):
             break
         taken += max(1, count)

@@ -11,13 +11,14 @@ import os
 import select
 from contextlib import suppress
 from time import monotonic_ns
-from typing import Final
+from typing import Any, Final
 
-from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.net.pump import wait as wait_natively
 from famulus.net.sockets import Socket, descriptor
 
 #: A wait never lasts longer than this, so that a clock that jumped or a lost wake-up is mended by itself.
-LONGEST_S: Final = 10.0
+LONGEST_MS: Final = 10_000
 
 
 class Waiting:
@@ -25,31 +26,37 @@ class Waiting:
         """With `once` news is told once, and not again and again until it is looked at."""
         self._events = select.EPOLLIN | select.EPOLLET if once else select.EPOLLIN
         self._epoll = select.epoll()
-        self._sources: dict[int, Socket | int] = {}
+        self._descriptor = self._epoll.fileno()
+        self._names: dict[int, Any] = {}
 
-    def watch(self, source: Socket | int) -> None:
-        fd = source if isinstance(source, int) else descriptor(source)
-        self._sources[fd] = source
+    def watch(self, source: Socket | int, name: object = None) -> None:
+        """`name` is what a wait calls it; the source itself, if there is none."""
+        fd = _descriptor_of(source)
+        self._names[fd] = source if name is None else name
         self._epoll.register(fd, self._events)
 
     def forget(self, source: Socket | int) -> None:
         """To be called before the source is closed."""
-        fd = next(fd for fd, watched in self._sources.items() if watched is source)
-        del self._sources[fd]
+        fd = _descriptor_of(source)
+        del self._names[fd]
         self._epoll.unregister(fd)
 
-    def wait(self, until_ns: int) -> list[Socket | int]:
+    def wait(self, until_ns: int) -> list[Any]:
         """What has news by `until_ns`; nothing if nothing has."""
-        timeout_s: float = LONGEST_S
+        if wait_natively is not None:
+            return wait_natively(self._descriptor, until_ns, LONGEST_MS, self._names)
+        timeout_ms = float(LONGEST_MS)
         if until_ns < NEVER_NS:
-            left_ns = until_ns - monotonic_ns() if until_ns > 0 else 0
-            timeout_s = min(left_ns / NS_PER_S, LONGEST_S) if left_ns > 0 else 0.0
-        sources = self._sources
-        news: list[tuple[int, int]] = self._epoll.poll(timeout_s)
-        return [sources[fd] for fd, _ in news if fd in sources]
+            timeout_ms = min(max(0, until_ns - monotonic_ns()) / NS_PER_MS, LONGEST_MS)
+        names = self._names
+        return [names[fd] for fd, _ in self._epoll.poll(timeout_ms / 1000) if fd in names]
 
     def close(self) -> None:
         self._epoll.close()
+
+
+def _descriptor_of(source: Socket | int) -> int:
+    return source if isinstance(source, int) else descriptor(source)
 
 
 class Bell:

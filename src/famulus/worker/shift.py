@@ -57,7 +57,7 @@ class Shift:
     ) -> None:
         """`runners` are the one for plain functions and, where there are any, the one for async functions."""
         self._settings = settings
-        self._services = services
+        self._services = {service.name: service for service in services}
         self._bell = bell
         self._ending = ending
         self._runners = runners
@@ -148,8 +148,12 @@ class Shift:
 
     def _take_in(self, place: Place, now_ns: int, turn: int) -> bool:
         """Messages of this broker. False as for `_pass`."""
-        while batch := place.link.recv():
-            place.look_again = whole = len(batch) >= BATCH_MAX
+        # The first one, or the first parcel, is answered before we look whether there is more.
+        limit = 1
+        while batch := place.link.recv(limit):
+            whole = len(batch) >= BATCH_MAX
+            place.look_again = len(batch) >= limit
+            limit = BATCH_MAX
             given = place.session.on_messages(now_ns, batch)
             if given:
                 self._start(given, now_ns)
@@ -193,10 +197,14 @@ class Shift:
                 self._here.append(call)
             else:
                 sync_calls.append(call)
-        for runner, calls in zip(self._runners, (sync_calls, async_calls), strict=False):
-            if calls:
-                self.running += len(calls)
-                runner.start(calls)
+        if sync_calls:
+            self._hand_over(self._runners[0], sync_calls)
+        if async_calls:
+            self._hand_over(self._runners[1], async_calls)
+
+    def _hand_over(self, runner: Runner, calls: list[Call]) -> None:
+        self.running += len(calls)
+        runner.start(calls)
 
     def _run_here(self, turn: int) -> bool:
         """Call quick functions. False if one was not, and another thread has the baton now."""
@@ -220,18 +228,21 @@ class Shift:
         return True
 
     def _answer(self, now_ns: int) -> None:
-        for runner in self._runners:
-            answers = runner.take(now_ns)
-            if answers:
-                self.running -= len(answers)
-                for answer in answers:
-                    self._hand_in(answer)
-            if runner.failure:
-                raise FamulusError(runner.failure)
+        if self.running:
+            self._take_answers(now_ns)
         if self._refusals:
             for answer in self._refusals:
                 self._hand_in(answer)
             self._refusals.clear()
+
+    def _take_answers(self, now_ns: int) -> None:
+        for runner in self._runners:
+            answers = runner.take(now_ns)
+            self.running -= len(answers)
+            for answer in answers:
+                self._hand_in(answer)
+            if runner.failure:
+                raise FamulusError(runner.failure)
 
     def _hand_in(self, answer: Answer) -> None:
         given, reason = answer.given, answer.reason

@@ -19,6 +19,21 @@ from famulus.wire import status
 HERE = "127.0.0.1"
 
 
+class Clock:
+    """Goes only when a test says so."""
+
+    def __init__(self) -> None:
+        self.now_ns = time.monotonic_ns()
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
 class Port:
     def __init__(
         self,

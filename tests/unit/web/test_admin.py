@@ -18,9 +18,10 @@ from tests.unit.core.status.conftest import supervisor
 from tests.unit.core.steward.conftest import PASSWORD, Network, hashed, networks
 from tests.unit.core.steward.test_commands import Desk
 from tests.unit.tables.conftest import finding, write
-from tests.unit.web.conftest import HERE, Port
+from tests.unit.web.conftest import HERE, Clock, Port
 
 from famulus.core.clock import NS_PER_S
+from famulus.net.pump import recv_parcels
 from famulus.web import admission, office
 from famulus.web.admin import ACTIONS, BODY_BYTES_MAX
 from famulus.web.sessions import IDLE_NS
@@ -53,12 +54,12 @@ class StewardSocket:
                 if not self._socket.poll(10) or self.deaf.is_set():
                     self._stop.wait(0.01)
                     continue
-                route, envelope, header, body = self._socket.recv_multipart()
-                self.asked.append(header)
-                answer = self.desk.says(header, body)
-                if answer.edits:
-                    self.desk.member.core.add(answer.edits, logged=True)
-                self._socket.send_multipart([route, envelope, answer.header, answer.body])
+                for route, envelope, header, body in recv_parcels(self._socket, 1, set()):
+                    self.asked.append(header)
+                    answer = self.desk.says(header, body)
+                    if answer.edits:
+                        self.desk.member.core.add(answer.edits, logged=True)
+                    self._socket.send_multipart([route, envelope, answer.header, answer.body])
 
     def close(self) -> None:
         self._stop.set()
@@ -117,19 +118,6 @@ def steward(desk: Desk, tmp_path: Path) -> Iterator[StewardSocket]:
     socket = StewardSocket(desk, f"ipc://{tmp_path}/admins")
     yield socket
     socket.close()
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ns = time.monotonic_ns()
-
-    def __call__(self) -> int:
-        return self.now_ns
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

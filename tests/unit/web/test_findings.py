@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.unit.tables.conftest import finding, write
-from tests.unit.web.conftest import Port
+from tests.unit.web.conftest import Clock, Port
 
 from famulus.broker.settings import Settings
 from famulus.tables import reading
@@ -22,19 +22,6 @@ from famulus.web import findings
 from famulus.web.findings import ANSWER_BYTES_MAX, LOOK_NS, SHOWN_MAX, Findings, NoAnswer, look, made_by
 
 COMMAND = "famulus pipeline run"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ns = 0
-
-    def __call__(self) -> int:
-        return self.now_ns
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -31,15 +31,16 @@ class LRU:
         """Take one slot of the least recently used session, or None if no slot is free."""
         line = self._line
         while line:
-            session = line.popitem(last=False)[0]
-            if session.free:
-                session.free -= 1
-                if session.free:
-                    line[session] = None
-                else:
-                    session.unlisted.append(self)
-                return session
-            session.unlisted.append(self)
+            session = next(iter(line))
+            if not session.free:
+                self.withdraw(session)
+                continue
+            session.free -= 1
+            if not session.free:
+                self.withdraw(session)
+            elif len(line) > 1:
+                line.move_to_end(session)
+            return session
         return None
 
     def withdraw(self, session: Session) -> None:

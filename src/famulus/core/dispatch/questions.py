@@ -124,7 +124,9 @@ class Questions:
 
     def take_batches(self) -> list[tuple[bytes, list[list[bytes]]]]:
         """What is to be sent now: for each router that has something to answer, all of it."""
-        batches = []
+        batches: list[tuple[bytes, list[list[bytes]]]] = []
+        if not self._open:
+            return batches
         for router in self._routers.values():
             if router.outbox:
                 batches.append((router.id, router.outbox))
@@ -154,6 +156,8 @@ class Questions:
     @property
     def next_due_ns(self) -> int:
         due_ns = NEVER_NS
+        if not self._open:
+            return due_ns
         for router in self._routers.values():
             # A silent router matters only while it owes an answer.
             if router.asked and router.seen_ns + ROUTER_SILENCE_NS < due_ns:
