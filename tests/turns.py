@@ -11,8 +11,10 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 if TYPE_CHECKING:
     import pytest
 
-#: Their files wait for others most of the time; nearly all the rest computes.
+#: Their files wait for processes most of the time,
 WAITING = ("browser", "deploy", "docs", "processes")
+#: those of these keep a core busy, and the rest is short.
+COMPUTING = ("property", "simulation")
 #: All of its files share one Spark session, which takes seconds to start and a minute to become quick.
 TOGETHER = "tests/pipeline/"
 
@@ -25,23 +27,17 @@ class Turns(LoadFileScheduling):  # type: ignore[misc]
 
 
 def in_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """What takes longest first; then those that wait and those that compute in turn, so that no core is ever idle."""
+    """The order in which they are begun: such that there is always somebody who computes while the others wait."""
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    kinds: dict[int, list[str]] = {}
-    for name in files:
-        kinds.setdefault(_kind(name), []).append(name)
-    # Each at its share of the way through its own kind; the one that is to begin at once is before them all.
-    places = {
-        name: (kind != 0, (number + 0.5) / len(names))
-        for kind, names in kinds.items()
-        for number, name in enumerate(names)
-    }
+    waiting, computing = ([name for name in files if PurePath(name).parts[1] in kind] for kind in (WAITING, COMPUTING))
+    # The pipeline, which computes as well, takes a third of the time; the short ones make all end at once.
+    places = dict.fromkeys(files, 2.0) | _spread(waiting, 0.0) | _spread(computing, 0.35)
+    places |= {name: -1.0 for name in files if name.startswith(TOGETHER)}
     return [item for name in sorted(files, key=places.__getitem__) for item in files[name]]
 
 
-def _kind(file: str) -> int:
-    if file.startswith(TOGETHER):
-        return 0
-    return 1 if PurePath(file).parts[1] in WAITING else 2
+def _spread(names: list[str], first: float) -> dict[str, float]:
+    """Evenly, from there to 1."""
+    return {name: first + (1 - first) * number / len(names) for number, name in enumerate(names)}

@@ -1,7 +1,7 @@
 """A run of the toy tables as a process of its own, which tells each step, so that a test can kill it at one of them.
 
-With the port and the secret of a JVM in its environment (PYSPARK_GATEWAY_PORT, PYSPARK_GATEWAY_SECRET) it works with
-the session that is open there, instead of one of its own.
+With the port and the secret of a JVM in its environment (PYSPARK_GATEWAY_PORT, PYSPARK_GATEWAY_SECRET) it works in
+that one, instead of one of its own.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def open_elsewhere() -> Iterator[SparkSession]:
     java = gateway.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(
         gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
     )
-    # It is not closed at the end, as it is another's.
-    yield SparkSession(SparkContext(conf=SparkConf(_jconf=java.getConf()), jsc=java, gateway=gateway))
+    context = SparkContext(conf=SparkConf(_jconf=java.getConf()), jsc=java, gateway=gateway)
+    # With settings of its own, which die with it. It is not closed at the end, as the JVM is another's.
+    yield SparkSession(context).newSession()
 
 
 def main(journal: str, tables: str) -> None:
