@@ -6,9 +6,11 @@ import os
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests.turns import Turns, in_turn
 
 from famulus._plain import is_compiled
 
@@ -30,3 +32,14 @@ def pytest_sessionstart() -> None:
     built_from = REPOSITORY / "compiled.sha256"
     if is_compiled() and built_from.exists() and built_from.read_text() != digest:
         pytest.exit("a source in compiled.txt was changed after it was compiled: run ./famulus doctor first", 3)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Turns | None:
+    return Turns(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Only in a process that is one of several: else the order is the one in which they are written down."""
+    if hasattr(config, "workerinput"):
+        items[:] = in_turn(items)

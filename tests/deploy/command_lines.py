@@ -6,15 +6,16 @@ from typing import Any
 
 import typer
 
-from famulus.cli.main import app
+from famulus.cli.main import new_app
+
+FAMULUS: Any = typer.main.get_command(new_app())
 
 
 def parse(words: list[str]) -> tuple[str, dict[str, Any]]:
     """The command's name and its parameters; `typer.TyperException` if the words make no sense."""
     if words[0].rpartition("/")[2] != "famulus":
         raise ValueError(f"{words[0]!r} is not famulus")
-    command: Any = typer.main.get_command(app)
-    context = None
+    command, context = FAMULUS, None
     name, rest = "famulus", words[1:]
     while True:
         context = command.make_context(name, list(rest), parent=context)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
 from famulus.broker.settings import Settings
-from famulus.cli.main import app
+from famulus.cli.main import new_app
 from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
 from famulus.sim.brokers.faults import FAULTS as FAULTS_OF_BROKERS
@@ -168,7 +168,7 @@ def options() -> list[tuple[str, str]]:
         for parameter in getattr(command, "params", []) if below is None else []:
             found.extend((name, option) for option in parameter.opts if option.startswith("--"))
 
-    visit("./famulus", typer.main.get_command(app))
+    visit("./famulus", typer.main.get_command(new_app()))
     return found
 
 

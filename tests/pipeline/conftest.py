@@ -11,6 +11,15 @@ from pyspark.sql import SparkSession
 from famulus.pipeline.session import close_session, open_session
 
 HERE = Path(__file__).parent
+#: As the commands have it, save for what is quicker with few rows.
+QUICK = {
+    "spark.sql.shuffle.partitions": "1",
+    # A few rows are computed long before code for them would be compiled.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,15 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    # As the commands have it, save for what is quicker with few rows.
-    settings = {
-        "spark.sql.shuffle.partitions": "1",
-        # A few rows are computed long before code for them would be compiled.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    }
-    spark = open_session("local[2]", heap_mib=1024, more=settings, archive=False)
+    spark = open_session("local[2]", heap_mib=1024, more=QUICK, archive=False)
     yield spark
     close_session(spark)

@@ -9,15 +9,17 @@ and `stderr`. To start Python and load everything takes ten times as long as mos
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import pkgutil
 import sys
 import tempfile
+from contextlib import redirect_stdout
 from typing import Any, BinaryIO
 
 import famulus.admin
-from famulus.cli.main import run
+from famulus.cli.main import new_app, run
 
 
 def obey(order: dict[str, Any]) -> dict[str, Any]:
@@ -52,10 +54,17 @@ def _all(file: BinaryIO) -> str:
     return file.read().decode()
 
 
-def main() -> None:
+def load() -> None:
+    """Whatever commands may import, also Typer's own when it reads a command line."""
     for module in pkgutil.iter_modules(famulus.admin.__path__):
         importlib.import_module(f"famulus.admin.{module.name}")
     importlib.import_module("famulus.cli.admin_words")
+    with redirect_stdout(io.StringIO()):
+        new_app()(["explain", "--help"], standalone_mode=False)
+
+
+def main() -> None:
+    load()
     for line in sys.stdin:
         print(json.dumps(obey(json.loads(line))), flush=True)
 

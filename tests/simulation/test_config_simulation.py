@@ -15,7 +15,7 @@ from famulus.sim.config.faults import FAULTS
 from famulus.sim.config.rules import MUTANTS
 from famulus.sim.config.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
 
-SEEDS = 300
+SEEDS = 240
 
 
 @cache

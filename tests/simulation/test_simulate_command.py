@@ -20,7 +20,7 @@ MUTANT = "late-answer-keeps-slot"
 
 
 def run(*args: str) -> Result:
-    return CliRunner().invoke(main.app, ["simulate", *args])
+    return CliRunner().invoke(main.app_for(["simulate"]), ["simulate", *args])
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The `famulus` command: gathers the commands and decides how they end. Knows nothing of what they do.
 
 To add a command: write `famulus/cli/<name>.py` with a function that has Typer annotations and a docstring
-(its help), import it below and add it to COMMANDS. Keep the imports at the top of that file light, and put
-those of zmq and other heavy modules into the function: every start of every command pays for what is imported
-here.
+(its help), and name it in COMMANDS. Only the command that was asked for is imported and made ready, as those of all
+take longer than most commands themselves. Keep the imports at the top of that file light all the same, and put those
+of zmq and other heavy modules into the function: the help pays for all of them.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted; others as `exit_code` of the error says.
 """
@@ -12,79 +12,79 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Collection
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from famulus import __version__
 from famulus._plain import check_choice
-from famulus.cli import (
-    admins,
-    bench,
-    broker,
-    broker_admin,
-    call,
-    config,
-    demo,
-    doctor,
-    errors_list,
-    explain,
-    findings,
-    init,
-    journal,
-    pipeline,
-    simulate,
-    status,
-    tasks,
-    test,
-    top,
-    trace,
-    worker,
-)
 from famulus.errors import FamulusError
 
-#: In the order of the help.
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "broker": broker.broker,
-    "brokers": status.brokers,
-    "call": call.call,
-    "demo": demo.demo,
-    "doctor": doctor.doctor,
-    "explain": explain.explain,
-    "init": init.init,
-    "services": status.services,
-    "simulate": simulate.simulate,
-    "status": status.status,
-    "tasks": tasks.tasks,
-    "test": test.run_tests,
-    "top": top.top,
-    "trace": trace.trace,
-    "worker": worker.worker,
-    "workers": status.workers,
+#: In the order of the help: each with its module in `famulus.cli` and its function there.
+COMMANDS = {
+    "broker": "broker:broker",
+    "brokers": "status:brokers",
+    "call": "call:call",
+    "demo": "demo:demo",
+    "doctor": "doctor:doctor",
+    "explain": "explain:explain",
+    "init": "init:init",
+    "services": "status:services",
+    "simulate": "simulate:simulate",
+    "status": "status:status",
+    "tasks": "tasks:tasks",
+    "test": "test:run_tests",
+    "top": "top:top",
+    "trace": "trace:trace",
+    "worker": "worker:worker",
+    "workers": "status:workers",
 }
 #: Commands that have commands of their own.
-GROUPS: dict[str, typer.Typer] = {
-    "admins": admins.app,
-    "bench": bench.app,
-    "broker-admin": broker_admin.app,
-    "config": config.app,
-    "errors": errors_list.app,
-    "findings": findings.app,
-    "pipeline": pipeline.app,
-    "journal": journal.app,
+GROUPS = {
+    "admins": "admins:app",
+    "bench": "bench:app",
+    "broker-admin": "broker_admin:app",
+    "config": "config:app",
+    "errors": "errors_list:app",
+    "findings": "findings:app",
+    "pipeline": "pipeline:app",
+    "journal": "journal:app",
 }
 #: Those that hand options they do not know, and -h, to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}
 
-app = typer.Typer(
-    name="famulus",
-    help="A network of brokers that carries tasks from clients to workers by service name.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+
+def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS)) -> typer.Typer:
+    """With these commands, or with all."""
+    app = typer.Typer(
+        name="famulus",
+        help="A network of brokers that carries tasks from clients to workers by service name.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_famulus)
+    for name, where in COMMANDS.items():
+        if name in wanted:
+            app.command(name, context_settings=SETTINGS.get(name))(_load(where))
+    for name, where in GROUPS.items():
+        if name in wanted:
+            app.add_typer(_load(where), name=name)
+    return app
+
+
+def app_for(words: list[str]) -> typer.Typer:
+    """What is enough for this command line: one command, or all of them to say what there is."""
+    asked = words[0] if words else ""
+    return new_app([asked]) if asked in COMMANDS or asked in GROUPS else new_app()
+
+
+def _load(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(f"famulus.cli.{module}"), name)
 
 
 def _show_version(wanted: bool) -> None:
@@ -93,7 +93,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def _famulus(
     context: typer.Context,
     version: Annotated[
@@ -105,17 +104,11 @@ def _famulus(
         typer.echo(context.get_help())
 
 
-for _name, _command in COMMANDS.items():
-    app.command(_name, context_settings=SETTINGS.get(_name))(_command)
-for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
-
-
 def run() -> None:
     """The entry point: whatever happens, a person gets one clear line and a script an exit code."""
     try:
         check_choice()
-        code = app(prog_name="famulus", standalone_mode=False)
+        code = app_for(sys.argv[1:])(prog_name="famulus", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
         code = _complain(error.format_message(), error.exit_code)

@@ -16,7 +16,7 @@ STEPS = (
     ("ruff", "check", "--quiet"),
     ("ruff", "format", "--check", "--quiet"),
     ("mypy", "--no-error-summary"),
-    # Most tests wait for processes, so three are run at once; a file stays together, as what it sets up is costly.
+    # Most tests wait for processes, so three are run at once; tests/turns.py says which and when.
     ("pytest", "--quiet", "--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
 )
 

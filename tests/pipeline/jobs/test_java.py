@@ -77,7 +77,7 @@ def test_spark_runs_on_a_machine_without_java(tmp_path: Path) -> None:
     code = """
 import os
 from famulus.pipeline.session import session
-with session("local[1]", heap_mib=512, archive=False) as spark:
+with session("local[1]", heap_mib=512, archive=False, brief=True) as spark:
     print(spark.range(10).mapInArrow(lambda batches: batches, "id long").count(), os.environ["JAVA_HOME"])
 """
     keep = {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "HOME")}

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from tests.pipeline.jobs.conftest import EIGHT, Journal, Tables
 
@@ -25,14 +26,15 @@ LIMIT_S = 540
 
 
 @contextmanager
-def running(journal: Journal, tables: Tables, master: str = "local[1]") -> Iterator[subprocess.Popen[str]]:
+def running(journal: Journal, tables: Tables, *, own_jvm: bool) -> Iterator[subprocess.Popen[str]]:
+    """A run in a process of its own. Its JVM may be ours: to start one takes longer than all the rest."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     started = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(journal.folder), str(tables.folder), master],
+        [sys.executable, str(SCRIPT), str(journal.folder), str(tables.folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, **({} if own_jvm else our_jvm())},
         start_new_session=True,
     )
     with started as process:
@@ -43,6 +45,12 @@ def running(journal: Journal, tables: Tables, master: str = "local[1]") -> Itera
         finally:
             alarm.cancel()
             process.kill()
+
+
+def our_jvm() -> dict[str, str]:
+    assert SparkContext._gateway is not None
+    reached = SparkContext._gateway.gateway_parameters
+    return {"PYSPARK_GATEWAY_PORT": str(reached.port), "PYSPARK_GATEWAY_SECRET": reached.auth_token}
 
 
 def steps(process: subprocess.Popen[str]) -> Iterator[str]:
@@ -67,9 +75,11 @@ def kill_at(process: subprocess.Popen[str], step: str) -> None:
 
 
 @pytest.mark.timeout(LIMIT_S + 60)
-@pytest.mark.parametrize("step", ["publish toy_tasks", "stage toy_services", "remember"])
+@pytest.mark.parametrize(
+    ("step", "own_jvm"), [("publish toy_tasks", False), ("stage toy_services", True), ("remember", False)]
+)
 def test_killed_at_any_step_and_done_again(
-    step: str, spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table], tmp_path: Path
+    step: str, own_jvm: bool, spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table], tmp_path: Path
 ) -> None:
     for hour in range(2):
         journal.write(journal.tasks(hour, 100 * hour), 1)
@@ -77,7 +87,7 @@ def test_killed_at_any_step_and_done_again(
     # Attempts of tasks that were done before: hours are made again, and have other rows than before.
     journal.write([journal.task(n, EIGHT + 1_800_000_000 + n) for n in range(20)], 2)
     journal.write(journal.tasks(2, 200), 1)
-    with running(journal, tables) as process:
+    with running(journal, tables, own_jvm=own_jvm) as process:
         kill_at(process, step)
     jobs.run(spark, journal.place, tables.place, registry=toys)
     undisturbed = Tables(tmp_path / "undisturbed")
@@ -94,7 +104,7 @@ def test_a_second_run_is_refused_while_the_first_is_at_it(
     from famulus.pipeline.lock import Busy
 
     journal.write(journal.tasks(0, 0), 1)
-    with running(journal, tables) as process:
+    with running(journal, tables, own_jvm=False) as process:
         next(steps(process))
         with pytest.raises(Busy, match=f"process {process.pid} on "):
             jobs.run(spark, journal.place, tables.place, registry=toys)

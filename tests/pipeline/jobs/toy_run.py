@@ -1,10 +1,21 @@
-"""A run of the toy tables as a process of its own, which tells each step, so that a test can kill it at one of them."""
+"""A run of the toy tables as a process of its own, which tells each step, so that a test can kill it at one of them.
+
+With the port and the secret of a JVM in its environment (PYSPARK_GATEWAY_PORT, PYSPARK_GATEWAY_SECRET) it works in
+that one, instead of one of its own.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+from tests.pipeline.conftest import QUICK
 from tests.pipeline.jobs.conftest import toy_registry
 
 from famulus.pipeline import jobs
@@ -19,8 +30,21 @@ def tell(step: Step) -> None:
     sys.stdin.readline()
 
 
-def main(journal: str, tables: str, master: str) -> None:
-    with pytest.MonkeyPatch.context() as patch, session(master, heap_mib=512, archive=False, brief=True) as spark:
+@contextmanager
+def open_elsewhere() -> Iterator[SparkSession]:
+    gateway = launch_gateway()  # type: ignore[no-untyped-call]
+    java = gateway.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(
+        gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    )
+    context = SparkContext(conf=SparkConf(_jconf=java.getConf()), jsc=java, gateway=gateway)
+    # With settings of its own, which die with it. It is not closed at the end, as the JVM is another's.
+    yield SparkSession(context).newSession()
+
+
+def main(journal: str, tables: str) -> None:
+    own = session("local[1]", heap_mib=512, more=QUICK, archive=False)
+    found = open_elsewhere() if "PYSPARK_GATEWAY_PORT" in os.environ else own
+    with pytest.MonkeyPatch.context() as patch, found as spark:
         jobs.run(spark, Place(journal), Place(tables), registry=toy_registry(patch), tell=tell)
 
 

@@ -18,8 +18,10 @@ import pytest
 import zmq
 from tests.unit.cli.conftest import NEW_PASSWORD, PASSWORD, Command, PlayedBroker
 
-from famulus.cli.main import app
+from famulus.cli.main import new_app
 from famulus.wire import headers
+
+app = new_app()
 
 COMMANDS = [
     ("config", "show"),

@@ -10,7 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from famulus.cli.doctor import Facts, judge
-from famulus.cli.main import app
+from famulus.cli.main import new_app
+
+app = new_app()
 
 GOOD = Facts(
     famulus="0.1.0",

@@ -12,11 +12,13 @@ from typer.testing import CliRunner
 import famulus
 from famulus.cli.explanations import KINDS, close_to, find
 from famulus.cli.explanations.page import page
-from famulus.cli.main import app
+from famulus.cli.main import new_app
 from famulus.errors import FamulusError
 from famulus.journal import schema
 from famulus.journal.fates import MEANINGS
 from famulus.wire import reasons
+
+app = new_app()
 
 ROOT = Path(__file__).parents[3]
 SOURCE = Path(famulus.__file__).parent

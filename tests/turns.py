@@ -1,0 +1,43 @@
+"""Who runs which files of tests, and when, where several processes run them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    import pytest
+
+#: Their files wait for processes most of the time,
+WAITING = ("browser", "deploy", "docs", "processes")
+#: those of these keep a core busy, and the rest is short.
+COMPUTING = ("property", "simulation")
+#: All of its files share one Spark session, which takes seconds to start and a minute to become quick.
+TOGETHER = "tests/pipeline/"
+
+
+class Turns(LoadFileScheduling):  # type: ignore[misc]
+    """Files stay together, as what they set up is costly; those of the pipeline are one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER if nodeid.startswith(TOGETHER) else str(super()._split_scope(nodeid))
+
+
+def in_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The order in which they are begun: such that there is always somebody who computes while the others wait."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    waiting, computing = ([name for name in files if PurePath(name).parts[1] in kind] for kind in (WAITING, COMPUTING))
+    # The pipeline, which computes as well, takes a third of the time; the short ones make all end at once.
+    places = dict.fromkeys(files, 2.0) | _spread(waiting, 0.0) | _spread(computing, 0.35)
+    places |= {name: -1.0 for name in files if name.startswith(TOGETHER)}
+    return [item for name in sorted(files, key=places.__getitem__) for item in files[name]]
+
+
+def _spread(names: list[str], first: float) -> dict[str, float]:
+    """Evenly, from there to 1."""
+    return {name: first + (1 - first) * number / len(names) for number, name in enumerate(names)}
