@@ -54,9 +54,7 @@ def hot_modules() -> list[Extension]:
         from mypyc.build import mypycify
     except ImportError:
         return []
-    return mypycify(
-        ["--no-warn-unused-ignores", *COMPILED], opt_level="3", debug_level="0", group_name="famulus", verbose=False
-    )
+    return mypycify(["--no-warn-unused-ignores", *COMPILED], debug_level="0", group_name="famulus", verbose=False)
 
 
 compiled_modules = hot_modules()
