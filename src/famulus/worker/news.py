@@ -24,6 +24,7 @@ class News:
         self._session = session
         self._homes = session.homes
         self._former = State.OFFLINE
+        self._begun = 0
         self._ever_ready = False
         self._ready_by_ns = now_ns + int(settings.connect_timeout_s * NS_PER_S)
         self._overdue = False
@@ -47,8 +48,13 @@ class News:
         state, address, identity = self._session.state, link.address, self._settings.identity
         if state is State.GONE and not stops:
             raise IdentityTaken(f"another worker connected to {address} as {identity!r}")
-        if state is not self._former:
-            self._tell_of_change(self._former, state, address)
+        former = self._former
+        if self._session.begun != self._begun:
+            self._begun = self._session.begun
+            if _serves(former):
+                former = State.OFFLINE  # it was lost and is back, between two looks
+        if state is not former:
+            self._tell_of_change(former, state, address)
             self._former = state
         refusal = self._session.refusal
         if refusal and refusal != self._refusals.get(address):

@@ -8,9 +8,10 @@ import pytest
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.homes import Homes
-from famulus.core.session.worker import WorkerSession
+from famulus.core.session.worker import State, WorkerSession
 from famulus.net.link import Link
 from famulus.net.sockets import new_context
+from famulus.wire import headers, reasons
 from famulus.worker.news import News
 from famulus.worker.settings import Settings
 
@@ -27,9 +28,9 @@ def link() -> Iterator[Link]:
     context.term()
 
 
-def news_of(*homes: str) -> tuple[News, Homes]:
+def news_of(*homes: str, session: WorkerSession | None = None) -> tuple[News, Homes]:
     known = Homes(homes, lambda: 1.0)
-    session = WorkerSession("w1", ["echo"], 1, None, lambda: 1.0, known)
+    session = session or WorkerSession("w1", ["echo"], 1, None, lambda: 1.0, known)
     return News(Settings("w1", homes, connect_timeout_s=2.0), session, START_NS), known
 
 
@@ -61,3 +62,31 @@ def test_the_problem_is_told_once(link: Link) -> None:
 def test_who_stops_does_not_complain(link: Link) -> None:
     news, _ = news_of(DEAD)
     assert news.tell(START_NS + 60 * NS_PER_S, link, True) == ""
+
+
+def get_ready(session: WorkerSession) -> None:
+    config = headers.write("CONFIG", "RESPONSE", identity="w1", heartbeat_ms=500, version=1, digest="d")
+    pong = headers.write("PONG", "RESPONSE", digest="d")
+    assert session.on_messages(START_NS, [[b"", config, b"{}"], [b"", pong, b""]]) == []
+    assert session.state is State.READY
+
+
+def test_a_broker_that_forgot_us_and_took_us_again_between_two_looks_is_told_of(
+    link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All within one pass, after which it is as ready as it was before."""
+    session = WorkerSession("w1", ["echo"], 1, None, lambda: 1.0)
+    news, _ = news_of(DEAD, session=session)
+    caplog.set_level("INFO")
+    session.on_link(START_NS)
+    get_ready(session)
+    news.tell(START_NS, link, False)
+    forgot = headers.write("ERROR", "RESPONSE", reason=reasons.reason(reasons.NOT_CONNECTED, "connect again"))
+    session.on_messages(START_NS, [[b"", forgot, b""]])
+    get_ready(session)
+    news.tell(START_NS, link, False)
+    news.tell(START_NS, link, False)
+    assert [record.message for record in caplog.records] == [
+        f"worker w1 is ready: echo at {DEAD} (1 slot)",
+        f"worker w1 is ready again: echo at {DEAD} (1 slot)",
+    ]

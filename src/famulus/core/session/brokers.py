@@ -3,7 +3,7 @@
 A client is with one broker at a time, and has two reasons to leave it: it is not there, or it takes no more tasks.
 
 down    for longer than a moment; a restart, or a connection that is only slow, deserves that much
-rests   said `disabled`, or cannot be connected to at all: not tried for some seconds
+rests   said `disabled`, or cannot be connected to at all: not tried for a second or so
 
 The next one is the first of those it knows that was not tried since a broker was last there: those that were given,
 then those that a broker told of, best first. When all were tried, the next round begins, in which each gets more time;
@@ -24,7 +24,8 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 PATIENCE_NS = (250 * NS_PER_MS, 350 * NS_PER_MS)
 #: What each gets on top of that when a round ended without a broker: doubling, bounded, with chance.
 SLACK_NS = (300 * NS_PER_MS, 2 * NS_PER_S)
-REST_NS = (4 * NS_PER_S, 6 * NS_PER_S)
+#: Short: brokers that are restarted in turn are there again within seconds, and then the next one says `disabled`.
+REST_NS = (1000 * NS_PER_MS, 1500 * NS_PER_MS)
 ASK_EVERY_NS = (9 * NS_PER_S, 11 * NS_PER_S)
 
 #: Brokers that are remembered besides those that were given.

@@ -79,6 +79,8 @@ class WorkerSession:
         self.services = services
         self.slots = slots
         self.state = State.OFFLINE
+        #: How often it became ready.
+        self.begun = 0
         #: Why this broker will not have us, where it said so.
         self.refusal = ""
         self.outbox: list[Frames] = []
@@ -200,6 +202,7 @@ class WorkerSession:
     def _on_pong(self, told: headers.PongResponse, now_ns: int) -> None:
         if self.state is State.GREETING:
             self.state = State.READY
+            self.begun += 1
             self.refusal = ""
             self.homes.on_ready(now_ns)
             # Now, while there is somebody to ask: later it may be too late.
