@@ -41,8 +41,9 @@ def _faults(account: Account, worker_killed_s: float, broker_killed_s: float) ->
         faults.append(f"{missing} tasks have no outcome")
     if account.wrong_answers:
         faults.append(f"{account.wrong_answers} answers were wrong")
-    after_worker = [each for each in account.trouble if _is_after(each, worker_killed_s)]
     after_broker = [each for each in account.trouble if _is_after(each, broker_killed_s)]
+    # The broker is killed soon after the worker: what goes wrong from then on is not the worker's.
+    after_worker = [each for each in account.trouble if _is_after(each, worker_killed_s) and each not in after_broker]
     elsewhere = [each for each in account.trouble if each not in after_worker and each not in after_broker]
     if elsewhere:
         faults.append(f"{len(elsewhere)} tasks failed while nothing was lost ({_codes(elsewhere)})")

@@ -160,10 +160,11 @@ def test_where_all_take_no_more_tasks_it_stays_until_one_has_rested() -> None:
     known.on_up(START_NS)
     known.on_refused(START_NS)
     move(known, START_NS)
-    known.on_up(START_NS + NS_PER_S)
-    known.asks(START_NS + NS_PER_S)
-    known.on_refused(START_NS + NS_PER_S)
-    assert known.next(START_NS + NS_PER_S) == ""
+    soon_ns = START_NS + REST_NS[0] // 2
+    known.on_up(soon_ns)
+    known.asks(soon_ns)
+    known.on_refused(soon_ns)
+    assert known.next(soon_ns) == ""
     assert known.next_due_ns == START_NS + REST_NS[0]
     assert move(known, START_NS + REST_NS[0]) == A
 
@@ -180,14 +181,14 @@ def test_one_that_no_socket_can_be_made_for_is_passed_over() -> None:
 
 def test_one_that_comes_back_needs_no_rest() -> None:
     known = brokers(A, B)
-    known.on_unusable(START_NS - 2 * NS_PER_S, B)
+    known.on_unusable(START_NS - REST_NS[0] // 2, B)
     known.on_up(START_NS)
     known.on_refused(START_NS)
     assert known.next(START_NS) == "", "so it is still here when A has been started anew"
     known.on_down(START_NS)
-    known.on_up(START_NS + PATIENT_NS)
-    known.on_down(START_NS + 2 * NS_PER_S)
-    later_ns = START_NS + 2 * NS_PER_S + PATIENT_NS
+    known.on_up(START_NS + PATIENT_NS // 2)
+    known.on_down(START_NS + REST_NS[0] // 2)
+    later_ns = START_NS + REST_NS[0] // 2 + PATIENT_NS
     assert move(known, later_ns) == B
     known.on_refused(later_ns)
     assert later_ns < START_NS + REST_NS[0]

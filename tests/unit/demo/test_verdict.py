@@ -33,6 +33,15 @@ def test_what_was_lost_with_a_worker_or_a_broker_breaks_no_promise() -> None:
     assert verdict(shout) == []
 
 
+def test_a_broker_that_is_killed_soon_after_the_worker_has_losses_of_its_own() -> None:
+    shout = account("shout")
+    for _ in range(SLOTS):
+        ask(shout, WORKER_S + 0.5, "UNKNOWN")
+    broker_s = WORKER_S + AFTERMATH_S / 2
+    ask(shout, broker_s + 0.5, "UNKNOWN")
+    assert broken({"shout": shout}, (), WORKER_S, broker_s) == []
+
+
 def test_a_service_that_is_to_fail_and_does_keeps_its_promise() -> None:
     moody = account("moody")
     ask(moody, 50.0, "ERROR", expected="ERROR")
