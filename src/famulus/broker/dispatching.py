@@ -101,8 +101,6 @@ class Dispatching:
         self._journal = (
             sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
         )
-        # Compiled code finds an attribute of its own faster than a name of another module.
-        self._recv = recv_parcels
         # Who sends parcels, and may be sent some.
         self._parcel_clients: set[bytes] = set()
         self._parcel_workers: set[bytes] = set()
@@ -175,11 +173,11 @@ class Dispatching:
         # A task that is alone need not wait until we have looked for company: that is done after it has left.
         limit = BATCH_MAX if core.assignment.open_tasks > 1 else 1
         if self._workers.look and core.reads_workers:
-            batch = self._recv(self._workers.source, limit, self._parcel_workers)
+            batch = recv_parcels(self._workers.source, limit, self._parcel_workers)
             self._workers.look = len(batch) >= limit
             core.on_workers(now_ns, batch)
         if self._clients.look and core.reads_clients:
-            batch = self._recv(self._clients.source, limit, self._parcel_clients)
+            batch = recv_parcels(self._clients.source, limit, self._parcel_clients)
             self._clients.look = len(batch) >= limit
             core.on_clients(now_ns, batch)
         if self._announcements.look:

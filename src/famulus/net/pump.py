@@ -17,7 +17,10 @@
         set `senders`, and only those in `receivers` are sent any; a DEALER (`senders` is None) always may. The
         limit may be exceeded by what is in the last parcel.
 
-None of them ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
+    wait(epoll, until_ns, longest_ms, names) -> those that have news by then
+        The wait of `famulus.net.waiting`; None where the Python twin serves.
+
+None of the others ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
 TypeError, and a message without frames ValueError, before anything leaves. Other errors of libzmq (a
 terminated context, a closed socket) raise zmq.ZMQError.
 
@@ -95,7 +98,6 @@ if NATIVE:
 else:
     from famulus.net.pump_python import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
 
-#: Of `famulus.net.waiting`, which does it in Python where there is none.
 wait: Callable[[int, int, int, dict[int, Any]], list[Any]] | None = _wait if NATIVE else None
 
 
