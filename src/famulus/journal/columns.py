@@ -1,7 +1,7 @@
 """Records to columns: whole batches at a time, by numpy and Arrow, and never row by row.
 
-What waits for a row group is a list of pieces, each a dict of arrays: numbers as they are, texts as codes into a
-dictionary that the pieces of a `Stack` share.
+What waits for a row group is a list of pieces, one for each batch: its fields as arrays, as they came. What they mean
+is worked out for all of them at once, since an array of many rows costs hardly more than one of few.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ DTYPES: Final = {
 _MONOTONIC: Final = frozenset({"at", "arrived", "assigned", "ended"})
 #: A reason is a word of ours or of a worker; longer ones are cut.
 REASON_CHARS_MAX: Final = 100
-_HEX: Final = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint8).reshape(256, 2)
+#: Four hexadecimal digits of each number of two bytes.
+_HEX: Final = np.frombuffer(b"".join(b"%04x" % number for number in range(1 << 16)), np.uint32)
 
-Piece = dict[str, np.ndarray[Any, Any]]
+Array = np.ndarray[Any, Any]
+Columns = dict[str, Array]
 
 
 class Stack:
@@ -42,101 +44,100 @@ class Stack:
         self.rows = 0
         self._constants = {"broker": broker, "boot": boot, "family": family}
         self._salt = f"{broker} {boot}".encode()
-        self._pieces: list[Piece] = []
-        #: By column, its texts with their codes from 1 on.
-        self._texts: dict[str, dict[bytes, int]] = {}
         self._head = b""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.rows = 0
+        self._pieces: list[Columns] = []
+        #: Of each piece: what to add to its instants to have nanoseconds on the wall's clock, and its config.
+        self._shifts_ns: list[int] = []
+        self._config_versions: list[int] = []
+        #: Those of all batches, one after the other, an empty one before each batch's.
+        self._texts: list[bytes] = []
         self._ids: list[bytes] = []
 
-    def add(self, batch: Batch, records: np.ndarray[Any, Any], config_version: int) -> None:
+    def add(self, batch: Batch, records: Array, config_version: int) -> None:
         """Take records of a batch."""
-        piece: Piece = {}
+        piece: Columns = {}
         for name, letter in LAYOUTS[self.table]:
             values = records[name]
             if letter == "s":
-                self._add_texts(piece, name, values, batch.texts)
-            elif letter == "m":
-                piece[name] = self._add_ids(values, batch)
-            elif name in _MONOTONIC:
-                piece[name] = np.where(values > 0, wall_us(values, batch), 0)
+                piece[name] = values + np.int32(len(self._texts))
+            elif letter == "m" and batch.ids:
+                piece[name] = np.where(values < 0, values - len(self._ids), values)
             else:
-                piece[name] = values
-        if self.table == "tasks":
-            self._derive(piece, records)
-            piece["config_version"] = np.full(len(records), config_version, np.int64)
-        if "at_least_once" in piece:
-            piece["at_most_once"] = piece.pop("at_least_once") == 0
+                piece[name] = values.copy()
         self._pieces.append(piece)
-        self.rows += len(records)
-
-    def _add_texts(self, piece: Piece, name: str, codes: np.ndarray[Any, Any], texts: list[bytes]) -> None:
-        """Codes of the batch become codes of ours: of each text that comes up at all, once."""
-        present = [int(code) for code in np.flatnonzero(np.bincount(codes, minlength=1)) if code]
-        for column, text_of in _TEXTS.get(name, {name: _as_it_is}).items():
-            known = self._texts.setdefault(column, {})
-            ours = np.zeros(len(texts) + 1, np.int32)
-            for code in present:
-                text = self._hashed(texts[code - 1]) if column == "client" else text_of(texts[code - 1])
-                if text:
-                    ours[code] = known.setdefault(text, len(known) + 1)
-            piece[column] = ours[codes]
-
-    def _hashed(self, client: bytes) -> bytes:
-        """A client's connection without telling which: nobody can find it by trying, unless he knows this boot."""
-        return hashlib.blake2b(client, digest_size=8, key=self._salt[:64]).hexdigest().encode()
-
-    def _add_ids(self, numbers: np.ndarray[Any, Any], batch: Batch) -> np.ndarray[Any, Any]:
-        self._head = batch.head or self._head
-        if not batch.ids:
-            return numbers
-        ours = np.where(numbers < 0, numbers - len(self._ids), numbers)
+        self._shifts_ns.append(batch.wall_us * 1000 - batch.monotonic_ns)
+        self._config_versions.append(config_version)
+        self._texts += (b"", *batch.texts)
         self._ids += batch.ids
-        return ours
-
-    def _derive(self, piece: Piece, records: np.ndarray[Any, Any]) -> None:
-        arrived, assigned, ended = records["arrived"], records["assigned"], records["ended"]
-        given = assigned > 0
-        piece["queue_ns"] = np.maximum(np.where(given, assigned, ended) - arrived, 0)
-        piece["service_ns"] = np.where(given, np.maximum(ended - assigned, 0), -1)
-        piece["total_ns"] = np.maximum(ended - arrived, 0)
+        self._head = batch.head or self._head
+        self.rows += len(records)
 
     def take(self) -> pa.Table:
         """All rows, as columns in the order of the schema; texts are dictionaries still. It is empty then."""
-        arrays = [self._array(column) for column in schema.TABLES[self.table]]
+        columns = {name: np.concatenate([piece[name] for piece in self._pieces]) for name, _ in LAYOUTS[self.table]}
+        counts = [len(next(iter(piece.values()))) for piece in self._pieces]
+        if self.table == "tasks":
+            _derive(columns)
+            columns["config_version"] = np.repeat(np.array(self._config_versions, np.int64), counts)
+        shifts_ns = np.repeat(np.array(self._shifts_ns, np.int64), counts)
+        for name in _MONOTONIC & columns.keys():
+            columns[name] = np.where(columns[name] > 0, (columns[name] + shifts_ns) // 1000, 0)
+        arrays = [self._array(column, columns) for column in schema.TABLES[self.table]]
         fields = [
             pa.field(column.name, array.type, column.nullable)
             for column, array in zip(schema.TABLES[self.table], arrays, strict=True)
         ]
-        self._pieces.clear()
-        self._texts.clear()
-        self._ids = []
-        self.rows = 0
+        self._clear()
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _array(self, column: Column) -> pa.Array:
+    def _array(self, column: Column, columns: Columns) -> pa.Array:
         name = column.name
         if name in self._constants:
             return _dictionary(np.zeros(self.rows, np.int32), [self._constants[name]])
-        values = np.concatenate([piece[name] for piece in self._pieces])
         if name == "message_id":
-            return self._message_ids(values)
+            return self._message_ids(columns[name])
+        if name == "at_most_once":
+            return pa.array(columns["at_least_once"] == 0)
         if column.kind is Kind.TEXT:
-            texts = [text.decode("utf-8", "replace") for text in self._texts[name]]
-            missing = values == 0
-            if missing.any() and column.nullable:
-                return _dictionary(values - 1, texts, missing)
-            if missing.any():
-                # A text that must be there and is not is an empty one.
-                return _dictionary(np.where(missing, len(texts), values - 1), [*texts, ""])
-            return _dictionary(values - 1, texts)
-        if column.kind is Kind.BOOL:
-            return pa.array(values)
+            return self._text_array(column, columns)
+        values = columns[name]
         missing = (values == 0 if column.kind is Kind.INSTANT else values < 0) if column.nullable else None
         if column.kind is Kind.INSTANT:
             return pa.array(values.view("datetime64[us]"), pa.timestamp("us", tz="UTC"), mask=missing)
         return pa.array(values, TYPES[column.kind], mask=missing)
 
-    def _message_ids(self, numbers: np.ndarray[Any, Any]) -> pa.Array:
+    def _text_array(self, column: Column, columns: Columns) -> pa.Array:
+        """Codes of all batches become codes of one dictionary: each text that comes up at all is looked at once."""
+        field, text_of = (column.name, _as_it_is) if column.name in columns else _TEXTS[column.name]
+        codes = columns[field]
+        known: dict[bytes, int] = {}
+        code_of: dict[bytes, int] = {b"": -1}
+        ours = np.empty(len(self._texts), np.int32)
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
+            told = self._texts[code]
+            if told not in code_of:
+                text = self._hashed(told) if field == "client" else text_of(told)
+                code_of[told] = known.setdefault(text, len(known)) if text else -1
+            ours[code] = code_of[told]
+        values = ours.take(codes)
+        texts = [text.decode("utf-8", "replace") for text in known]
+        missing = values < 0
+        if not missing.any():
+            return _dictionary(values, texts)
+        if column.nullable:
+            return _dictionary(values, texts, missing)
+        # A text that must be there and is not is an empty one.
+        return _dictionary(np.where(missing, np.int32(len(texts)), values), [*texts, ""])
+
+    def _hashed(self, client: bytes) -> bytes:
+        """A client's connection without telling which: nobody can find it by trying, unless he knows this boot."""
+        return hashlib.blake2b(client, digest_size=8, key=self._salt[:64]).hexdigest().encode()
+
+    def _message_ids(self, numbers: Array) -> pa.Array:
         own = numbers >= 0
         if own.all():
             return _own_ids(numbers, self._head)
@@ -153,18 +154,28 @@ def warm_up() -> None:
     pa.array(np.zeros(1), mask=np.zeros(1, bool))
 
 
-def wall_us(monotonic_ns: np.ndarray[Any, Any], batch: Batch) -> np.ndarray[Any, Any]:
+def wall_us(monotonic_ns: Array, batch: Batch) -> Array:
     return (monotonic_ns - batch.monotonic_ns) // 1000 + batch.wall_us
 
 
-def _own_ids(numbers: np.ndarray[Any, Any], head: bytes) -> pa.Array:
+def _derive(columns: Columns) -> None:
+    """Durations, while instants are on the monotonic clock still."""
+    arrived, assigned, ended = columns["arrived"], columns["assigned"], columns["ended"]
+    given = assigned > 0
+    columns["queue_ns"] = np.maximum(np.where(given, assigned, ended) - arrived, 0)
+    columns["service_ns"] = np.where(given, np.maximum(ended - assigned, 0), -1)
+    columns["total_ns"] = np.maximum(ended - arrived, 0)
+
+
+def _own_ids(numbers: Array, head: bytes) -> pa.Array:
     """`head` without its quote, and twelve hexadecimal digits of the number."""
-    beginning = np.frombuffer(head[1:], np.uint8)
-    letters = np.empty((len(numbers), len(beginning) + 12), np.uint8)
-    letters[:, : len(beginning)] = beginning
-    octets = np.ascontiguousarray(numbers).astype(">i8").view(np.uint8).reshape(-1, 8)[:, 2:]
-    letters[:, len(beginning) :] = _HEX[octets].reshape(-1, 12)
-    offsets = np.arange(len(numbers) + 1, dtype=np.int32) * letters.shape[1]
+    beginning = head[1:]
+    whole = np.dtype([("beginning", f"V{len(beginning)}"), ("high", "<u4"), ("middle", "<u4"), ("low", "<u4")])
+    letters = np.empty(len(numbers), whole)
+    letters["beginning"] = np.void(beginning)
+    for name, bits in (("high", 32), ("middle", 16), ("low", 0)):
+        letters[name] = _HEX.take(numbers >> bits & 0xFFFF)
+    offsets = np.arange(len(numbers) + 1, dtype=np.int32) * whole.itemsize
     return pa.Array.from_buffers(pa.string(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
 
 
@@ -175,7 +186,7 @@ def _plain_texts(texts: list[bytes]) -> pa.Array:
     return pc.utf8_trim(pa.array(texts, pa.binary()).cast(pa.string()), '"')
 
 
-def _dictionary(codes: np.ndarray[Any, Any], texts: list[str], missing: np.ndarray[Any, Any] | None = None) -> pa.Array:
+def _dictionary(codes: Array, texts: list[str], missing: Array | None = None) -> pa.Array:
     indices = pa.array(codes.astype(np.int32), mask=missing)
     return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
 
@@ -200,9 +211,10 @@ def _read_tail(tail: bytes) -> dict[str, Any]:
     return fields
 
 
-#: Fields whose texts become others.
-_TEXTS: Final[dict[str, dict[str, Callable[[bytes], bytes]]]] = {
-    "tail": {"outcome": _outcome, "reason": _reason},
+#: Columns that are no field of a record: the field that they are made of, and how.
+_TEXTS: Final[dict[str, tuple[str, Callable[[bytes], bytes]]]] = {
+    "outcome": ("tail", _outcome),
+    "reason": ("tail", _reason),
 }
 
 assert set(DTYPES) == set(schema.TABLES)
