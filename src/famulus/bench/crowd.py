@@ -83,7 +83,7 @@ class Hand:
             batch = recv_many(socket, BATCH_MAX)
             if batch:
                 for given in session.on_messages(now_ns, batch):
-                    session.answer(given.ticket, given.task, "OK", "", given.body)
+                    session.answer(given, "OK", "", given.body)
             sent = send_some(socket, session.outbox) if session.outbox else 0
             del session.outbox[:sent]
             if not sent and len(batch) < BATCH_MAX:

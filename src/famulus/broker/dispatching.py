@@ -77,7 +77,7 @@ class Dispatching:
         workers = sockets.outside_router(context, body_bytes_max, sockets.WORKER_PIPE_MAX)
         self.frontend_port = sockets.bind(clients, settings.host, settings.frontend_port, "frontend_port")
         self.backend_port = sockets.bind(workers, settings.host, settings.backend_port, "backend_port")
-        self._waiting = waiting = Waiting(once=True)
+        self._waiting = waiting = Waiting(once=True, alone=True)
         self._clients = Inlet(clients, waiting)
         self._workers = Inlet(workers, waiting)
         self._routers = Inlet(sockets.inside_router(context, f"ipc://{ipc}/task"), waiting)

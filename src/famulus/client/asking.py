@@ -15,7 +15,7 @@ from famulus.client.settling import settle
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.errors import Closed
-from famulus.net.link import Link
+from famulus.net.link import BATCH_MAX, Link
 from famulus.net.sockets import descriptor
 from famulus.wire.limits import BODY_BYTES_MAX
 
@@ -69,11 +69,12 @@ class Asking:
         session.submit(
             monotonic_ns(), future, service, content, timeout_ms, priority, message_id or "", 0, at_least_once
         )
-        if not self._step_planned:
-            if len(session) == 1:
-                self._step()  # nobody else is on the way whom it could wait for
-            else:
-                self.plan_step()
+        if len(session) > 1:
+            self.plan_step()
+        elif self._step_planned:
+            self.connection.send()
+        else:
+            self._step()  # nobody else is on the way whom it could wait for
         return future
 
     def submit_for(
@@ -151,10 +152,14 @@ class Asking:
         self._step_planned = False
         if self._closed:
             return
-        done = self.connection.step()
+        connection = self.connection
+        # Who has one task open hears of its end before we look whether there is more: he may have another one.
+        done = connection.step(1 if len(connection.session) == 1 else BATCH_MAX)
         if done:
             settle(done)
-        due_ns = self.connection.next_due_ns
+        if connection.look_again:
+            self.plan_step()
+        due_ns = connection.next_due_ns
         # One timer for all deadlines: the loop is asked only when the next one comes earlier than planned.
         if due_ns < self._timer_ns:
             self._plan_timer(due_ns)

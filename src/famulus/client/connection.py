@@ -53,6 +53,8 @@ class Connection:
         self.forget: Callable[[Link], None] = _nobody_minds
         self._former: list[Former] = []
         self._tend_at_ns = 0
+        #: `step` took in what it was to, and did not see whether there is more: it is to be called again.
+        self.look_again = False
         # Nobody has looked at the link's monitor since it is watched, and what happened before that is not told.
         self._fresh = True
         self._context = new_context()
@@ -94,8 +96,11 @@ class Connection:
         self._plan()
         return done
 
-    def step(self) -> list[Done]:
-        """Send whatever can leave, take in whatever came; the tasks that ended by this."""
+    def step(self, limit: int = BATCH_MAX) -> list[Done]:
+        """Send whatever can leave, take in whatever came; the tasks that ended by this.
+
+        With a lower limit it gives the first of them sooner (see `look_again`).
+        """
         session = self.session
         now_ns = monotonic_ns()
         done: list[Done] = []
@@ -105,10 +110,11 @@ class Connection:
         self._send(now_ns)
         while True:
             # After each send, since sending may have swallowed the news that something came.
-            batch = link.recv()
+            batch = link.recv(limit)
             if batch:
                 done += session.on_messages(batch)
-            if len(batch) < BATCH_MAX and not (session.unsent and self._send(now_ns)):
+            self.look_again = len(batch) >= limit < BATCH_MAX
+            if self.look_again or (len(batch) < BATCH_MAX and not (session.unsent and self._send(now_ns))):
                 break
         if session.unsent:
             done += session.on_messages(link.recv())  # also after a send that was refused
@@ -117,6 +123,10 @@ class Connection:
         if session.next_due_ns <= now_ns:
             done += session.on_tick(now_ns)
         return done
+
+    def send(self) -> None:
+        """Send whatever can leave; `step` must follow."""
+        self._send(monotonic_ns())
 
     def _send(self, now_ns: int) -> int:
         session = self.session

@@ -1,4 +1,6 @@
-/* wait(epoll, until_ns, longest_ms, sources) -> those of `sources`, by descriptor, that have news by `until_ns`.
+/* wait(epoll, until_ns, longest_ms, sources, alone) -> those of `sources`, by descriptor, that have news by `until_ns`.
+ *
+ * `alone`: no other thread of this process runs Python, and so nobody wants the interpreter's lock while we sleep.
  *
  * As select.epoll.poll() and a look into a dict for each event, without the floats, tuples and integers in between:
  * who serves one task at a time waits once for each message.
@@ -25,12 +27,14 @@ static int timeout_ms(long long until_ns, int longest_ms) {
 }
 
 /* The number of events, or -1 with an exception set. */
-static int wait_for(int epoll, long long until_ns, int longest_ms, struct epoll_event *events) {
+static int wait_for(int epoll, long long until_ns, int longest_ms, int alone, struct epoll_event *events) {
     while (1) {
         int timeout = timeout_ms(until_ns, longest_ms), count;
-        Py_BEGIN_ALLOW_THREADS
+        PyThreadState *released = alone ? NULL : PyEval_SaveThread();
         count = epoll_wait(epoll, events, EVENTS_MAX, timeout);
-        Py_END_ALLOW_THREADS
+        if (released != NULL) {
+            PyEval_RestoreThread(released);
+        }
         if (count >= 0) {
             return count;
         }
@@ -46,18 +50,19 @@ static int wait_for(int epoll, long long until_ns, int longest_ms, struct epoll_
 
 PyObject *waiting_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
-    if (nargs != 4 || !PyDict_CheckExact(args[3])) {
-        PyErr_SetString(PyExc_TypeError, "wait() takes an epoll descriptor, an instant, milliseconds and a dict");
+    if (nargs != 5 || !PyDict_CheckExact(args[3])) {
+        PyErr_SetString(PyExc_TypeError, "wait() takes an epoll descriptor, an instant, milliseconds, a dict and a bool");
         return NULL;
     }
     int epoll = (int)PyLong_AsLong(args[0]);
     long long until_ns = PyLong_AsLongLong(args[1]);
     int longest_ms = (int)PyLong_AsLong(args[2]);
+    int alone = args[4] == Py_True;
     if (PyErr_Occurred()) {
         return NULL;
     }
     struct epoll_event events[EVENTS_MAX];
-    int count = wait_for(epoll, until_ns, longest_ms, events);
+    int count = wait_for(epoll, until_ns, longest_ms, alone, events);
     PyObject *news = count < 0 ? NULL : PyList_New(0);
     for (int i = 0; news != NULL && i < count; i++) {
         PyObject *descriptor = PyLong_FromLong(events[i].data.fd);

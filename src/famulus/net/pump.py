@@ -17,7 +17,7 @@
         set `senders`, and only those in `receivers` are sent any; a DEALER (`senders` is None) always may. The
         limit may be exceeded by what is in the last parcel.
 
-    wait(epoll, until_ns, longest_ms, names) -> those that have news by then
+    wait(epoll, until_ns, longest_ms, names, alone) -> those that have news by then
         The wait of `famulus.net.waiting`; None where the Python twin serves.
 
 None of the others ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
@@ -98,7 +98,7 @@ if NATIVE:
 else:
     from famulus.net.pump_python import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
 
-wait: Callable[[int, int, int, dict[int, Any]], list[Any]] | None = _wait if NATIVE else None
+wait: Callable[[int, int, int, dict[int, Any], bool], list[Any]] | None = _wait if NATIVE else None
 
 
 def libzmq() -> tuple[str, bool]:

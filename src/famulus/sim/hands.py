@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
-from famulus.core.session.worker import Given, WorkerSession
+from famulus.core.session.kinds import Given
+from famulus.core.session.worker import WorkerSession
 
 if TYPE_CHECKING:
     from famulus.sim.actors import Actor
@@ -53,7 +54,7 @@ class Hands:
             session.outbox.append([given.ticket, b"{rubbish", b""])
         else:
             outcome, reason = ("OK", "") if chance < 0.9 else ("ERROR", "ValueError: no")
-            session.answer(given.ticket, given.task, outcome, reason, given.body)
+            session.answer(given, outcome, reason, given.body)
             if chance < 0.05 and session.outbox:
                 session.outbox.append(session.outbox[-1])  # and one that answers twice
         self._flush()

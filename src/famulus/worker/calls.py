@@ -11,7 +11,7 @@ import traceback
 from time import monotonic_ns
 from typing import Final
 
-from famulus.core.session.worker import Given
+from famulus.core.session.kinds import Given
 from famulus.wire import limits, reasons
 from famulus.worker.service import Service
 from famulus.worker.task import read_task
@@ -73,8 +73,7 @@ def failed(given: Given, error: BaseException) -> tuple[Answer, str]:
 
 
 def log_failure(call: Call, trace: str) -> None:
-    request = call.given.task
-    log.error("%s failed for task %s\n%s", request.service, request.message_id, trace.rstrip())
+    log.error("%s failed for task %s\n%s", call.service.name, call.given.message_id, trace.rstrip())
 
 
 def reason_of(error: BaseException) -> str:

@@ -10,8 +10,7 @@ import struct
 from contextlib import suppress
 from socket import SOCK_STREAM, socket
 
-from famulus.core.session.worker import Given
-from famulus.wire import headers
+from famulus.core.session.kinds import Given, Kind
 from famulus.worker import lifelines
 from famulus.worker.calls import Answer, Call, attempt, log_failure
 from famulus.worker.nursery import Nursery
@@ -69,10 +68,10 @@ def serve(line: socket, services: Services) -> None:
             *lengths, deadline_ns = _CALL.unpack(_read(line, _CALL.size))
             name, header, body = _read_parts(line, lengths)
             service = services.get(name.decode())
-            request = headers.read(header)
             assert service is not None
-            assert isinstance(request, headers.TaskRequest)
-            answer, trace = attempt(Call(Given(b"", request, header, body), service, deadline_ns))
+            # Who it is from and what it is called is the parent's to know.
+            given = Given(b"", Kind(service.name, None), b"", header, body)
+            answer, trace = attempt(Call(given, service, deadline_ns))
             parts = answer.reason.encode(), trace.encode("utf-8", "replace"), answer.body
             line.sendall(_ANSWER.pack(*map(len, parts)) + parts[0] + parts[1])
             line.sendall(parts[2])

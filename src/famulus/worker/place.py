@@ -49,6 +49,8 @@ class Place:
         # We sent, or did not read to the end: there may be something that no descriptor tells of (see `Waiting`).
         self.look_again = True
         self._stuck = False
+        #: Set by whoever waits, when this place has news: its link was made, or lost.
+        self.link_changed = False
         self._probe: Probe | None = None
         self.link = self._link_to(homes.next())
         self.session.on_linking(now_ns)
@@ -59,6 +61,7 @@ class Place:
         return min(min(self.session.next_due_ns, self._homes.next_due_ns), self.news.due_ns)
 
     def follow_link(self, now_ns: int) -> None:
+        self.link_changed = False
         for change in self.link.changes():
             if change is Change.UP:
                 self.session.on_link(now_ns)
@@ -117,7 +120,7 @@ class Place:
                 address = self._homes.next()
             else:
                 self._waiting.watch(link.socket)
-                self._waiting.watch(link.monitor)
+                self._waiting.watch(link.monitor, self)
                 return link
 
     def _look_home(self, now_ns: int) -> None:

@@ -63,6 +63,5 @@ class Processes:
             except NurseryDied as error:
                 self.failure = str(error)
                 return "the worker's processes are gone"
-        request = call.given.task
-        log.error("%s: the process of task %s died (%s)", request.service, request.message_id, how)
+        log.error("%s: the process of task %s died (%s)", call.service.name, call.given.message_id, how)
         return f"the process that ran it died ({how})"

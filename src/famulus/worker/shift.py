@@ -17,7 +17,8 @@ from time import monotonic_ns
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.core.session.worker import Given, State
+from famulus.core.session.kinds import Given
+from famulus.core.session.worker import State
 from famulus.errors import BrokerUnreachable, FamulusError
 from famulus.net.link import BATCH_MAX
 from famulus.net.sockets import new_context
@@ -75,7 +76,7 @@ class Shift:
         self._drained_by_ns = NEVER_NS
         self._context = new_context()
         self._waiting = Waiting()
-        self._waiting.watch(bell.fd)
+        self._waiting.watch(bell.fd, bell)
         #: Which of our places had no broker in time, and why.
         self._problems: list[str] = []
         try:
@@ -107,12 +108,14 @@ class Shift:
             if turn > 1:
                 self._take_over()
             while not self._over():
-                ready = self._waiting.wait(self._next_due_ns())
-                if self._bell.fd in ready:
-                    self._bell.answer()
+                for news in self._waiting.wait(self._next_due_ns()):
+                    if news is self._bell:
+                        self._bell.answer()
+                    elif isinstance(news, Place):
+                        news.link_changed = True
                 now_ns = monotonic_ns()
                 for place in self._places:
-                    if place.link.monitor in ready or not place.link.up:
+                    if place.link_changed or not place.link.up:
                         place.follow_link(now_ns)
                 if not self._pass(now_ns, turn):
                     return
@@ -183,13 +186,13 @@ class Shift:
         sync_calls: list[Call] = []
         async_calls: list[Call] = []
         for each in given:
-            request = each.task
-            service = find(request.service)
+            kind = each.kind
+            service = find(kind.service)
             if service is None:
-                reason = reasons.reason(reasons.NO_SERVICE, f"this worker does not do {request.service!r}"[:200])
+                reason = reasons.reason(reasons.NO_SERVICE, f"this worker does not do {kind.service!r}"[:200])
                 self._refusals.append(Answer(each, reason, b""))
                 continue
-            left_ms = request.timeout_ms
+            left_ms = kind.timeout_ms
             call = Call(each, service, NEVER_NS if left_ms is None else now_ns + left_ms * NS_PER_MS)
             if service.asynchronous:
                 async_calls.append(call)
@@ -247,8 +250,8 @@ class Shift:
     def _hand_in(self, answer: Answer) -> None:
         given, reason = answer.given, answer.reason
         session = self._places[given.place].session
-        if not session.answer(given.ticket, given.task, "ERROR" if reason else "OK", reason, answer.body):
-            log.debug("the answer to task %s comes after its broker was lost", given.task.message_id)
+        if not session.answer(given, "ERROR" if reason else "OK", reason, answer.body):
+            log.debug("the answer to task %s comes after its broker was lost", given.message_id)
 
     def _send(self) -> None:
         for place in self._places:

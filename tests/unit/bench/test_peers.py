@@ -177,6 +177,17 @@ def test_only_the_stretch_between_the_instants_counts(monkeypatch: pytest.Monkey
     assert report["cpu_us_all"] == pytest.approx(90e6 / 3)
 
 
+def test_a_stretch_may_end_with_no_answer_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0
+    monkeypatch.setattr(meter, "monotonic_ns", lambda: now_s * NS_PER_S)
+    clocked = Meter(10 * NS_PER_S, 20 * NS_PER_S, STAMP_BYTES, {})
+    for now_s in (9, 12, 13, 19):
+        clocked.note((now_s * NS_PER_S).to_bytes(STAMP_BYTES, "big"))
+    now_s = 20
+    report = clocked.report()
+    assert (report["tasks"], report["seconds"]) == (3, 8.0)
+
+
 def test_an_answer_of_another_size_is_no_echo() -> None:
     with pytest.raises(BenchFailed, match="no echo"):
         Meter(0, 1, 100, {}).note(bytes(99))

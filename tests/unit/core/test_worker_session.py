@@ -9,7 +9,8 @@ import pytest
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.homes import LINK_NS, Homes
-from famulus.core.session.worker import Given, State, WorkerSession
+from famulus.core.session.kinds import Given
+from famulus.core.session.worker import State, WorkerSession
 from famulus.wire import headers
 
 START_NS = 1000 * NS_PER_S
@@ -221,9 +222,9 @@ def test_each_lost_link_waits_longer_until_one_holds(talk: Talk) -> None:
 def test_a_task_is_given_and_answered_with_its_ticket(talk: Talk) -> None:
     (given,) = gives_task(talk.becomes(State.READY))
     assert (given.ticket, given.body) == (b"t-1", b"body")
-    assert (given.task.service, given.task.message_id, given.task.timeout_ms) == ("echo", "m-1", 500)
+    assert (given.kind.service, given.message_id, given.kind.timeout_ms) == ("echo", "m-1", 500)
     assert json.loads(given.header)["message_id"] == "m-1"
-    assert talk.session.answer(given.ticket, given.task, "OK", "", b"done")
+    assert talk.session.answer(given, "OK", "", b"done")
     ((envelope, header, body),) = talk.session.outbox
     assert (envelope, body) == (b"t-1", b"done")
     assert headers.read(header) == headers.TaskResponse("m-1", "echo")
@@ -231,15 +232,15 @@ def test_a_task_is_given_and_answered_with_its_ticket(talk: Talk) -> None:
 
 def test_an_error_carries_its_reason(talk: Talk) -> None:
     (given,) = gives_task(talk.becomes(State.READY))
-    talk.session.answer(given.ticket, given.task, "ERROR", "ValueError: no", b"")
+    talk.session.answer(given, "ERROR", "ValueError: no", b"")
     (said,) = talk.says()
     assert (said["outcome"], said["reason"]) == ("ERROR", "ValueError: no")
 
 
 def test_a_task_is_answered_once(talk: Talk) -> None:
     (given,) = gives_task(talk.becomes(State.READY))
-    assert talk.session.answer(given.ticket, given.task, "OK", "", b"")
-    assert not talk.session.answer(given.ticket, given.task, "OK", "", b"")
+    assert talk.session.answer(given, "OK", "", b"")
+    assert not talk.session.answer(given, "OK", "", b"")
     assert len(talk.session.outbox) == 1
 
 
@@ -247,7 +248,7 @@ def test_tickets_are_void_once_the_link_is_lost(talk: Talk) -> None:
     (given,) = gives_task(talk.becomes(State.READY))
     talk.session.on_link_lost(talk.now_ns)
     talk.becomes(State.READY)
-    assert not talk.session.answer(given.ticket, given.task, "OK", "", b"")
+    assert not talk.session.answer(given, "OK", "", b"")
     assert talk.says() == []
 
 
@@ -271,7 +272,7 @@ def test_not_connected_many_times_means_one_connect(talk: Talk) -> None:
     for _ in range(5):
         refuses(talk, "not_connected")
     assert talk.requests() == ["CONNECT"]
-    assert not talk.session.answer(given.ticket, given.task, "OK", "", b"")
+    assert not talk.session.answer(given, "OK", "", b"")
 
 
 @pytest.mark.parametrize("state", [State.CONNECTING, State.GREETING, State.READY, State.DRAINING])
@@ -308,8 +309,8 @@ def test_draining_answers_what_it_holds_and_goes_when_let_go(talk: Talk) -> None
     assert talk.state() is State.DRAINING
     assert talk.requests() == ["DISCONNECT"]
     (crossing,) = gives_task(talk, b"t-2")
-    assert talk.session.answer(given.ticket, given.task, "OK", "", b"")
-    assert talk.session.answer(crossing.ticket, crossing.task, "OK", "", b"")
+    assert talk.session.answer(given, "OK", "", b"")
+    assert talk.session.answer(crossing, "OK", "", b"")
     talk.hears("DISCONNECT")
     assert talk.state() is State.GONE
     talk.session.drain(talk.now_ns)
@@ -519,8 +520,8 @@ def test_moving_answers_what_it_holds_and_goes_when_let_go(roaming: Talk) -> Non
     (crossing,) = gives_task(roaming, b"t-2")
     roaming.later(HEARTBEAT_NS)
     assert roaming.requests() == ["PING"]
-    assert roaming.session.answer(given.ticket, given.task, "OK", "", b"")
-    assert roaming.session.answer(crossing.ticket, crossing.task, "OK", "", b"")
+    assert roaming.session.answer(given, "OK", "", b"")
+    assert roaming.session.answer(crossing, "OK", "", b"")
     assert len(roaming.says()) == 2
     roaming.hears("DISCONNECT")
     assert roaming.session.relink_at_ns == roaming.now_ns
@@ -573,7 +574,7 @@ def test_a_broker_that_is_disabled_while_it_has_us_is_left_in_order(roaming: Tal
     assert roaming.requests() == ["DISCONNECT"]
     refuses(roaming, "disabled")
     assert roaming.says() == []
-    assert roaming.session.answer(given.ticket, given.task, "OK", "", b"")
+    assert roaming.session.answer(given, "OK", "", b"")
     roaming.hears("DISCONNECT")
     assert goes_to(roaming) == "b"
 

@@ -159,13 +159,13 @@ def test_the_native_wait_checks_what_it_is_given() -> None:
     from famulus.net import _pump
 
     with pytest.raises(TypeError):
-        _pump.wait(0, 0, 0, [])  # type: ignore[arg-type]
+        _pump.wait(0, 0, 0, [], False)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        _pump.wait("0", 0, 0, {})  # type: ignore[arg-type]
+        _pump.wait("0", 0, 0, {}, False)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="descriptor"):
-        _pump.wait(-1, 0, 0, {})
+        _pump.wait(-1, 0, 0, {}, False)
     read, write = os.pipe()
     with pytest.raises(OSError, match="argument"):
-        _pump.wait(read, 0, 0, {})  # no epoll
+        _pump.wait(read, 0, 0, {}, False)  # no epoll
     os.close(read)
     os.close(write)

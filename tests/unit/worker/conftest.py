@@ -14,7 +14,7 @@ import pytest
 import zmq
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
-from famulus.core.session.worker import Given
+from famulus.core.session.kinds import Given, Kind
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import headers, parcels
 from famulus.worker.calls import Answer, Call
@@ -41,12 +41,15 @@ def make_call() -> MakeCall:
 
     def make(function: Function, body: bytes = b"", left_ms: int | None = None, name: str = "test") -> Call:
         number = next(_serial)
-        request = headers.TaskRequest(service=name, message_id=f"id-{number}", timeout_ms=left_ms)
         header = headers.write(
             "TASK", "REQUEST", service=name, message_id=f"id-{number}", traceparent="00-ab", attempt=2
         )
         deadline_ns = NEVER_NS if left_ms is None else monotonic_ns() + left_ms * NS_PER_MS
-        return Call(Given(b"%d" % number, request, header, body), Service(name, function), deadline_ns)
+        return Call(
+            Given(b"%d" % number, Kind(name, None), b'"id-%d"' % number, header, body),
+            Service(name, function),
+            deadline_ns,
+        )
 
     return make
 

@@ -63,7 +63,7 @@ def test_an_exception_goes_to_the_client_in_one_line_and_to_the_log_in_full(
     (record,) = caplog.records
     assert record.name == "famulus.worker"
     assert "Traceback" in record.getMessage()
-    assert answer.given.task.message_id in record.getMessage()
+    assert answer.given.message_id in record.getMessage()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])

@@ -43,6 +43,9 @@ class Meter:
 
     def report(self) -> dict[str, float]:
         """Rate, latencies and CPU time per task: of each part, and of all together."""
+        if len(self._turns) == 1:
+            # The last answer came a moment before the end, and the next one was not asked for: so the end is now.
+            self._turns.append((monotonic_ns(), self._weigh()))
         if len(self._turns) != 2:
             raise BenchFailed("nothing came back for so long that no stretch of time could be measured")
         (from_ns, before), (until_ns, after) = self._turns

@@ -18,10 +18,12 @@ class LRU:
     when it is met (and noted in its `unlisted`), since finding it in every LRU at every use would cost each task.
     """
 
-    __slots__ = ("_line",)
+    __slots__ = ("_first", "_line")
 
     def __init__(self) -> None:
         self._line: OrderedDict[Session, None] = OrderedDict()
+        #: The first one in line, if that is known: who is alone there need not be looked for each time.
+        self._first: Session | None = None
 
     def offer(self, session: Session) -> None:
         assert session.free
@@ -31,7 +33,9 @@ class LRU:
         """Take one slot of the least recently used session, or None if no slot is free."""
         line = self._line
         while line:
-            session = next(iter(line))
+            session = self._first
+            if session is None:
+                session = self._first = next(iter(line))
             if not session.free:
                 self.withdraw(session)
                 continue
@@ -40,12 +44,14 @@ class LRU:
                 self.withdraw(session)
             elif len(line) > 1:
                 line.move_to_end(session)
+                self._first = None
             return session
         return None
 
     def withdraw(self, session: Session) -> None:
         if session in self._line:
             del self._line[session]
+            self._first = None
             session.unlisted.append(self)
 
     def __contains__(self, session: Session) -> bool:

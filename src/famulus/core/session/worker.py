@@ -25,6 +25,7 @@ from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.homes import Homes
+from famulus.core.session.kinds import Given, Kinds
 from famulus.core.session.worker_config import read_brokers, read_config
 from famulus.errors import ProtocolError
 from famulus.wire import headers, limits, reasons
@@ -48,18 +49,10 @@ class State(Enum):
     GONE = "gone"
 
 
-class Given:
-    """A task that the broker gave us."""
-
-    __slots__ = ("body", "header", "place", "task", "ticket")
-
-    def __init__(self, ticket: bytes, task: headers.TaskRequest, header: bytes, body: bytes, place: int = 0) -> None:
-        self.ticket = ticket
-        self.task = task
-        self.header = header
-        self.body = body
-        #: The number of the session that got it, where a worker has several: tickets are unique at one broker only.
-        self.place = place
+#: States in which it may be given tasks.
+_READY: Final = State.READY
+_MOVING: Final = State.MOVING
+_DRAINING: Final = State.DRAINING
 
 
 class WorkerSession:
@@ -95,7 +88,7 @@ class WorkerSession:
         self._heard_ns = 0
         self._ping_at_ns = NEVER_NS
         self._tickets: dict[bytes, None] = {}
-        self._answer_tails: dict[str, bytes] = {}
+        self._kinds = Kinds()
         self._moves = homes is not None and not homes.stays
         self.homes = homes or Homes([""], chance)
         self._link_by_ns = NEVER_NS
@@ -143,26 +136,24 @@ class WorkerSession:
     def on_messages(self, now_ns: int, batch: list[Frames]) -> list[Given]:
         given: list[Given] = []
         self._heard_ns = now_ns
-        tickets = self._tickets
-        read_task_request = headers.read_task_request
+        tickets, kinds = self._tickets, self._kinds
         works = self._works()
         place = self._place
         for message in batch:
             if len(message) != 3:
                 continue
-            header = message[1]
-            task = read_task_request(header)
+            task = kinds.given(message[0], message[1], message[2], place)
             if task is None:
-                self._on_header(header, message[2], now_ns)
+                self._on_header(message[1], message[2], now_ns)
                 works = self._works()
             elif works:
-                ticket = message[0]
-                tickets[ticket] = None
-                given.append(Given(ticket, task, header, message[2], place))
+                tickets[message[0]] = None
+                given.append(task)
         return given
 
     def _works(self) -> bool:
-        return self.state in (State.READY, State.DRAINING, State.MOVING)
+        state = self.state
+        return state is _READY or state is _MOVING or state is _DRAINING
 
     def _on_header(self, header: bytes, body: bytes, now_ns: int) -> None:
         try:
@@ -249,15 +240,16 @@ class WorkerSession:
         if self._moves:
             self._send("NEEDBROKER", services=self.services, identity=self.identity, role="worker")
 
-    def answer(self, ticket: bytes, task: headers.TaskRequest, outcome: str, reason: str, body: bytes) -> bool:
+    def answer(self, given: Given, outcome: str, reason: str, body: bytes) -> bool:
         """Answer a task; False if its ticket is void, because the broker was lost meanwhile."""
+        ticket = given.ticket
         if ticket not in self._tickets:
             return False
         del self._tickets[ticket]
         if outcome == "OK":
-            header = headers.ANSWER_HEAD + headers.write_text(task.message_id) + self._answer_tail(task.service)
+            header = headers.ANSWER_HEAD + given.id_text + given.kind.answer_tail
         else:
-            header = headers.write_task_response(task.message_id, task.service, outcome, reason)
+            header = headers.write_task_response(given.message_id, given.kind.service, outcome, reason)
         self.outbox.append([ticket, header, body])
         return True
 
@@ -316,15 +308,6 @@ class WorkerSession:
     @property
     def _silence_ns(self) -> int:
         return self._heartbeat_ns * limits.HEARTBEATS_UNTIL_LOST
-
-    def _answer_tail(self, service: str) -> bytes:
-        # One per service, which are few: the broker only gives what we offered, and others cannot grow it for long.
-        tail = self._answer_tails.get(service)
-        if tail is None:
-            if len(self._answer_tails) >= limits.SERVICES_PER_WORKER_MAX:
-                self._answer_tails.clear()
-            tail = self._answer_tails[service] = headers.answer_tail(service)
-        return tail
 
     # -- inside -------------------------------------------------------------------------------------------------
 

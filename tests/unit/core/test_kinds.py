@@ -1,0 +1,129 @@
+"""What is remembered of a header says exactly what reading it says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from famulus.core.session import kinds
+from famulus.core.session.kinds import Kinds
+from famulus.wire import headers, limits
+
+PLAIN_ID = "0f3a-4c5d"
+
+
+def header_of(message_id: Any, **fields: Any) -> bytes:
+    told = {"request": "TASK", "type": "REQUEST", "service": "echo", "message_id": message_id, **fields}
+    return json.dumps(told, separators=(",", ":")).encode()
+
+
+def said(reader: Kinds, header: bytes) -> object:
+    task = reader.given(b"ticket", header, b"body", 0)
+    return task and (task.kind.service, task.kind.timeout_ms, task.message_id, task.kind.answer_tail)
+
+
+def read(header: bytes) -> object:
+    task = headers.read_task_request(header)
+    return task and (task.service, task.timeout_ms, task.message_id, headers.answer_tail(task.service))
+
+
+def knows(reader: Kinds, header: bytes, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether it needs nobody to read it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(headers, "read_task_request", lambda _: None)
+        return said(reader, header) is not None
+
+
+@pytest.fixture
+def reader() -> Kinds:
+    reader = Kinds()
+    for _ in range(2):
+        said(reader, header_of(PLAIN_ID, attempt=1, timeout_ms=500))
+    return reader
+
+
+def test_the_third_of_a_kind_is_not_read(reader: Kinds, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert knows(reader, header_of("another-1", attempt=1, timeout_ms=500), monkeypatch)
+    assert not knows(reader, header_of("another-1", attempt=1, timeout_ms=499), monkeypatch)
+    assert not knows(reader, header_of("another-1", attempt=1, timeout_ms=500, service="other"), monkeypatch)
+
+
+def test_the_task_has_its_own_id_and_frames(reader: Kinds) -> None:
+    header = header_of("id-7", attempt=1, timeout_ms=500)
+    task = reader.given(b"t7", header, b"body 7", 3)
+    assert task is not None
+    assert (task.ticket, task.message_id, task.id_text) == (b"t7", "id-7", b'"id-7"')
+    assert (task.header, task.body, task.place) == (header, b"body 7", 3)
+    assert (task.kind.service, task.kind.timeout_ms) == ("echo", 500)
+
+
+def test_what_comes_once_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Kinds()
+    for left_ms in range(1, 100):
+        said(reader, header_of("a", timeout_ms=left_ms))
+    assert not any(knows(reader, header_of("a", timeout_ms=left_ms), monkeypatch) for left_ms in range(1, 100))
+
+
+def test_no_more_kinds_are_remembered_than_there_is_room_for() -> None:
+    reader = Kinds()
+    for left_ms in range(1, 2 * kinds.KINDS_MAX):
+        for _ in range(2):
+            said(reader, header_of("a", timeout_ms=left_ms))
+    assert len(reader._known) <= kinds.KINDS_MAX
+
+
+TWO_IDS = b'{"request":"TASK","type":"REQUEST","service":"echo","x":{"message_id":"%b"},"message_id":"%b"}'
+
+
+@pytest.mark.parametrize(
+    ("known", "header"),
+    [
+        (TWO_IDS % (b"a", b"a"), TWO_IDS % (b"b", b"a")),
+        (TWO_IDS % (b"", b""), TWO_IDS % (b"b", b"")),
+        (
+            rb'{"message_id":"a","message\u005fid":"a","request":"TASK","type":"REQUEST","service":"s"}',
+            rb'{"message_id":"b","message\u005fid":"a","request":"TASK","type":"REQUEST","service":"s"}',
+        ),
+        (header_of("a"), header_of("a" * (limits.MESSAGE_ID_CHARS_MAX + 1))),
+        (header_of("a"), header_of("a").replace(b'"a"', b'"\\"')),
+        (header_of("a"), header_of("a").replace(b'"a"', b'"\n"')),
+        (header_of("a"), header_of("a").replace(b'"a"', b'"\xff"')),
+        (header_of("a"), header_of("a").replace(b'"a"', b"7")),
+        (header_of("a"), header_of("a").replace(b'"a"', b"")),
+        (header_of("a"), header_of("ä")),
+        (header_of("a"), header_of("")),
+        (header_of("a"), header_of("a").replace(b'"message_id":"a"', b'"message_id":\0"a"')),
+        (header_of("a"), b""),
+        (header_of("a"), b'"message_id":'),
+    ],
+)
+def test_a_header_that_only_looks_like_one_that_is_known_is_read(known: bytes, header: bytes) -> None:
+    reader = Kinds()
+    for _ in range(3):
+        assert said(reader, known) == read(known)
+    assert said(reader, header) == read(header)
+
+
+texts = st.text(st.sampled_from('ab-"\\:,{}\0é'), max_size=6) | st.sampled_from(["message_id", "", PLAIN_ID])
+values = st.recursive(texts | st.integers(0, 3), lambda inner: st.dictionaries(texts, inner, max_size=2), max_leaves=3)
+proper = st.builds(header_of, texts | st.integers(0, 1), x=values, timeout_ms=st.sampled_from([5, 6, None, "no"]))
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> bytes:
+    """A header of which some bytes are others."""
+    header = draw(proper)
+    start = draw(st.integers(0, len(header)))
+    return header[:start] + draw(st.binary(max_size=3)) + header[start + draw(st.integers(0, 3)) :]
+
+
+@given(st.lists(proper | broken(), max_size=8), st.integers(0, 7))
+@example([header_of("a")] * 3, 0)
+def test_it_says_what_reading_says(seen: list[bytes], again: int) -> None:
+    reader = Kinds()
+    for header in [*seen, *seen[again:], *seen]:
+        assert said(reader, header) == read(header)
