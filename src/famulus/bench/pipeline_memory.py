@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -45,15 +47,20 @@ class MemoryWatch:
 
 def children_kib(pid: int | str = "self") -> int:
     total = 0
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = task.read_text().split()
-        except OSError:
-            continue  # it ended
-        for child in children:
-            if not _is_same_program(child, pid):
-                total += _resident_kib(child) + children_kib(child)
+    for child in _children_of(pid):
+        if not _is_same_program(child, pid):
+            total += _resident_kib(child) + children_kib(child)
     return total
+
+
+def _children_of(pid: int | str) -> list[str]:
+    """Of all its threads; a process or a thread may end while it is looked at."""
+    children: list[str] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                children += Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
+    return children
 
 
 def _is_same_program(child: str, pid: int | str) -> bool:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Up to so many rows of tasks, code for them is not worth compiling.
-FEW_ROWS: Final = 200_000
+FEW_ROWS: Final = 50_000
 #: So many tables are made at a time then; with many rows each one keeps all cores busy, and wants the memory.
 LANES_MAX: Final = 4
 #: Files that are not larger than this, all together, have few of them.
