@@ -25,6 +25,11 @@ from famulus.net.pump import recv_many, recv_parcels, send_many, send_parcels, s
 from famulus.net.waiting import Waiting
 from famulus.wire import inner, status
 
+# Final, so that compiled code has them at hand instead of looking for them each time.
+clock_ns: Final = monotonic_ns
+_recv_parcels: Final = recv_parcels
+_send_parcels: Final = send_parcels
+
 #: Large enough to share the cost of a turn, small enough that clients, workers and we work at the same time instead of
 #: each waiting for the others' whole batch: of 32 to 1000, the best throughput, and a tail that is a quarter shorter.
 BATCH_MAX: Final = 128
@@ -90,7 +95,7 @@ class Dispatching:
         self._latencies = telling.Latencies(f"dispatcher-{os.getpid()}")
         self._snapshot_ns = 0
         declared = [name.encode() for name in settings.services]
-        settled_at_ns = monotonic_ns() + _settles_ns(settings, restarted)
+        settled_at_ns = clock_ns() + _settles_ns(settings, restarted)
         chance = secrets.randbits(64)
         message_ids = MessageIds(chance)
         self._pen = Pen("dispatcher", boot, message_ids.head)
@@ -112,9 +117,9 @@ class Dispatching:
 
     def run(self) -> None:
         core = self._core
-        planned_ns = tick_ns = monotonic_ns()
+        planned_ns = tick_ns = clock_ns()
         while not self._stopped:
-            now_ns = monotonic_ns()
+            now_ns = clock_ns()
             if now_ns - planned_ns > PAUSE_NS:
                 core.on_pause(now_ns - planned_ns)
                 self._look_at_all()
@@ -173,11 +178,11 @@ class Dispatching:
         # A task that is alone need not wait until we have looked for company: that is done after it has left.
         limit = BATCH_MAX if core.assignment.open_tasks > 1 else 1
         if self._workers.look and core.reads_workers:
-            batch = recv_parcels(self._workers.source, limit, self._parcel_workers)
+            batch = _recv_parcels(self._workers.source, limit, self._parcel_workers)
             self._workers.look = len(batch) >= limit
             core.on_workers(now_ns, batch)
         if self._clients.look and core.reads_clients:
-            batch = recv_parcels(self._clients.source, limit, self._parcel_clients)
+            batch = _recv_parcels(self._clients.source, limit, self._parcel_clients)
             self._clients.look = len(batch) >= limit
             core.on_clients(now_ns, batch)
         if self._announcements.look:
@@ -283,7 +288,7 @@ class Dispatching:
         if not messages:
             return []
         inlet.look = True
-        refused = [(messages[index], code) for index, code in send_parcels(inlet.source, messages, receivers)]
+        refused = [(messages[index], code) for index, code in _send_parcels(inlet.source, messages, receivers)]
         messages.clear()
         return refused
 
@@ -291,7 +296,7 @@ class Dispatching:
         """What it has no room for is lost; the next batch tells it how much that was."""
         self._told_tasks = self._core.counters.finished
         if self._journal is not None and self._pen.rows:
-            send_some(self._journal, [[self._pen.write(time_ns() // 1000, monotonic_ns())]])
+            send_some(self._journal, [[self._pen.write(time_ns() // 1000, clock_ns())]])
 
     def _obey(self, now_ns: int) -> None:
         commands = self._lifeline.commands()
@@ -346,12 +351,12 @@ class Dispatching:
 
     def _tell_herald(self, herald: sockets.Socket, work: Work, now_ns: int) -> None:
         """Whether it is there or not: what it does not take is gone."""
-        began_ns = monotonic_ns()
+        began_ns = clock_ns()
         messages = [[status.write(telling.of_dispatcher(self._core, work, os.getpid(), now_ns))]]
         if (latency := self._latencies.news(self._core, now_ns)) is not None:
             messages.append([status.write(latency)])
         send_some(herald, messages)
-        cost_ns = monotonic_ns() - began_ns
+        cost_ns = clock_ns() - began_ns
         self._snapshot_ns = now_ns + max(REPORT_NS // 2, SNAPSHOT_SHARE * cost_ns)
 
 

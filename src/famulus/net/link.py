@@ -16,6 +16,10 @@ from famulus.errors import SettingsError
 from famulus.net import sockets
 from famulus.net.pump import recv_many, recv_parcels, send_some_parcels
 
+# Final, so that compiled code has them at hand instead of looking for them each time.
+_recv_parcels: Final = recv_parcels
+_send_some_parcels: Final = send_some_parcels
+
 _EVENT: Final = struct.Struct("=HI")
 #: As in the dispatcher: while we work through a batch, whoever gets the results waits.
 BATCH_MAX: Final = 128
@@ -53,11 +57,11 @@ class Link:
 
     def recv(self, limit: int = BATCH_MAX) -> list[list[bytes]]:
         """What came: up to `limit` messages, or a few more where the last ones came in a parcel."""
-        return recv_parcels(self.socket, limit, None)
+        return _recv_parcels(self.socket, limit, None)
 
     def send(self, messages: list[list[bytes]]) -> int:
         """How many were taken, from the first on."""
-        return send_some_parcels(self.socket, messages)
+        return _send_some_parcels(self.socket, messages)
 
     def close(self) -> None:
         if not self.socket.closed:

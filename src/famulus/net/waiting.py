@@ -28,6 +28,7 @@ class Waiting:
         `alone`: this process has no other thread that runs Python; if it had, that one would wait as well.
         """
         self._alone = alone
+        self._wait = wait_natively
         self._events = select.EPOLLIN | select.EPOLLET if once else select.EPOLLIN
         self._epoll = select.epoll()
         self._descriptor = self._epoll.fileno()
@@ -47,8 +48,8 @@ class Waiting:
 
     def wait(self, until_ns: int) -> list[Any]:
         """What has news by `until_ns`; nothing if nothing has."""
-        if wait_natively is not None:
-            return wait_natively(self._descriptor, until_ns, LONGEST_MS, self._names, self._alone)
+        if self._wait is not None:
+            return self._wait(self._descriptor, until_ns, LONGEST_MS, self._names, self._alone)
         timeout_ms = float(LONGEST_MS)
         if until_ns < NEVER_NS:
             timeout_ms = min(max(0, until_ns - monotonic_ns()) / NS_PER_MS, LONGEST_MS)

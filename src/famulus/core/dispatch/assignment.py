@@ -8,6 +8,7 @@ Knows no routers and no headers: what it sends are prefixes and tails that other
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.dispatch.counters import Counters
@@ -22,6 +23,10 @@ from famulus.wire import inner
 from famulus.wire.headers import ANSWER_HEAD
 
 Frames = list[bytes]
+
+
+# Final, so that compiled code has it at hand instead of looking for it each time.
+_ANSWER_HEAD: Final = ANSWER_HEAD
 
 
 class Assignment:
@@ -98,7 +103,7 @@ class Assignment:
     def plain_answer(self, session: Session, ticket: bytes, header: bytes, body: bytes, now_ns: int) -> bool:
         """If this is, to the letter, a plain OK to a task that waits for it, end the task. By far the most are."""
         task = session.running[ticket]
-        if task.stage != RUNNING or header != ANSWER_HEAD + task.message_id + task.service.answer_tail:
+        if task.stage != RUNNING or header != _ANSWER_HEAD + task.message_id + task.service.answer_tail:
             return False
         del session.running[ticket]
         self._answered(task, now_ns)

@@ -49,6 +49,8 @@ class State(Enum):
     GONE = "gone"
 
 
+# Final, so that compiled code has them at hand instead of looking for them each time.
+_ANSWER_HEAD: Final = headers.ANSWER_HEAD
 #: States in which it may be given tasks.
 _READY: Final = State.READY
 _MOVING: Final = State.MOVING
@@ -247,7 +249,7 @@ class WorkerSession:
             return False
         del self._tickets[ticket]
         if outcome == "OK":
-            header = headers.ANSWER_HEAD + given.id_text + given.kind.answer_tail
+            header = _ANSWER_HEAD + given.id_text + given.kind.answer_tail
         else:
             header = headers.write_task_response(given.message_id, given.kind.service, outcome, reason)
         self.outbox.append([ticket, header, body])
