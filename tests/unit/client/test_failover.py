@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import socket
 import threading
 import time
@@ -671,3 +672,52 @@ def test_close_in_every_state(clients: Clients, brokers: Brokers) -> None:
         first.die()
         second.die()
     wait_until(lambda: descriptors() <= before, "all descriptors are closed")
+
+
+def test_what_comes_along_with_the_only_answer_is_taken_in_without_another_task(brokers: Brokers) -> None:
+    broker = brokers()
+    client = Loop(broker.address)
+    try:
+        future = client.submit("echo", b"x")
+        asked = broker.hear()
+        blocked, go_on = threading.Event(), threading.Event()
+        client._loop.call_soon_threadsafe(lambda: (blocked.set(), go_on.wait(SOON_S)))
+        assert blocked.wait(SOON_S)
+        for _ in range(3):
+            broker.answer(asked, b"x", outcome="OK")
+        # Until at least the first of them is there: the client is to find several at once.
+        assert select.select([client.connection.link.socket], [], [], SOON_S)[0]
+        go_on.set()
+        assert future.result(SOON_S) == b"x"
+        deadline = time.monotonic() + SOON_S
+        while client.connection.session.late < 2:
+            assert time.monotonic() < deadline, "they were left lying there"
+            time.sleep(0.005)
+    finally:
+        client.close()
+
+
+def test_who_wants_the_first_answer_only_is_told_to_look_again(brokers: Brokers) -> None:
+    broker = brokers()
+    connection = Connection(broker.address)
+    try:
+        connection.session.submit(time.monotonic_ns(), None, "echo", b"x", 20_000)
+        deadline = time.monotonic() + SOON_S
+        while connection.session.unsent:
+            assert time.monotonic() < deadline
+            connection.follow_link()
+            connection.step(1)
+        asked = broker.hear()
+        for _ in range(2):
+            broker.answer(asked, b"x", outcome="OK")
+        while not (done := connection.step(1)):
+            assert time.monotonic() < deadline
+        assert [each.body for each in done] == [b"x"]
+        assert connection.look_again
+        while not connection.session.late:
+            assert time.monotonic() < deadline
+            assert connection.step(1) == []
+        assert connection.step(1) == []
+        assert not connection.look_again
+    finally:
+        connection.close()

@@ -169,3 +169,26 @@ def test_the_native_wait_checks_what_it_is_given() -> None:
         _pump.wait(read, 0, 0, {}, False)  # no epoll
     os.close(read)
     os.close(write)
+
+
+def test_who_is_alone_hears_the_same(bell: Bell) -> None:
+    watching = Waiting(once=True, alone=True)
+    watching.watch(bell.fd)
+    assert watching.wait(monotonic_ns() + NS_PER_MS) == []
+    bell.ring()
+    assert watching.wait(monotonic_ns() + SOON_NS) == [bell.fd]
+    watching.close()
+
+
+def test_a_signal_is_obeyed_by_who_is_alone_too(bell: Bell) -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: (heard.append(number), bell.ring()))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        watching = Waiting(alone=True)
+        watching.watch(bell.fd)
+        assert watching.wait(monotonic_ns() + SOON_NS) == [bell.fd]
+        watching.close()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert heard == [signal.SIGALRM]
