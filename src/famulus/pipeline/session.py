@@ -193,8 +193,9 @@ _WRITING: Final = ".writing"
 
 
 def _java_options(found: java.Java, archive_wanted: bool, brief: bool) -> dict[str, str]:
-    # No warnings of the JVM about archives that do not fit.
-    options = "-Xlog:disable -Xlog:all=off"
+    # No warnings of the JVM about archives that do not fit. And room for all the code that Spark makes and keeps: a JVM
+    # whose room for code is full may die, and with the quick compiler alone it would be 48 MiB.
+    options = "-Xlog:disable -Xlog:all=off -XX:ReservedCodeCacheSize=512m"
     if brief:
         # Within a minute, the better compiler costs more than it saves: a third of all CPU time.
         options += " -XX:TieredStopAtLevel=1"

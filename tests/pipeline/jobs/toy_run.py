@@ -41,8 +41,8 @@ def open_elsewhere() -> Iterator[SparkSession]:
     yield SparkSession(context).newSession()
 
 
-def main(journal: str, tables: str) -> None:
-    own = session("local[1]", heap_mib=512, more=QUICK, archive=False)
+def main(journal: str, tables: str, master: str = "local[1]") -> None:
+    own = session(master, heap_mib=512, more=QUICK, archive=False)
     found = open_elsewhere() if "PYSPARK_GATEWAY_PORT" in os.environ else own
     with pytest.MonkeyPatch.context() as patch, found as spark:
         jobs.run(spark, Place(journal), Place(tables), registry=toy_registry(patch), tell=tell)
