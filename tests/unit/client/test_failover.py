@@ -681,7 +681,12 @@ def test_what_comes_along_with_the_only_answer_is_taken_in_without_another_task(
         future = client.submit("echo", b"x")
         asked = broker.hear()
         blocked, go_on = threading.Event(), threading.Event()
-        client._loop.call_soon_threadsafe(lambda: (blocked.set(), go_on.wait(SOON_S)))
+
+        def block() -> None:
+            blocked.set()
+            go_on.wait(SOON_S)
+
+        client._loop.call_soon_threadsafe(block)
         assert blocked.wait(SOON_S)
         for _ in range(3):
             broker.answer(asked, b"x", outcome="OK")

@@ -182,7 +182,12 @@ def test_who_is_alone_hears_the_same(bell: Bell) -> None:
 
 def test_a_signal_is_obeyed_by_who_is_alone_too(bell: Bell) -> None:
     heard: list[int] = []
-    before = signal.signal(signal.SIGALRM, lambda number, _: (heard.append(number), bell.ring()))
+
+    def hear(number: int, _: FrameType | None) -> None:
+        heard.append(number)
+        bell.ring()
+
+    before = signal.signal(signal.SIGALRM, hear)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.01)
         watching = Waiting(alone=True)
