@@ -41,7 +41,6 @@ class Stack:
 
     def __init__(self, table: str, broker: str, boot: str, family: str) -> None:
         self.table = table
-        self.rows = 0
         self._constants = {"broker": broker, "boot": boot, "family": family}
         self._salt = f"{broker} {boot}".encode()
         self._head = b""
@@ -50,7 +49,7 @@ class Stack:
     def _clear(self) -> None:
         self.rows = 0
         self._pieces: list[Columns] = []
-        #: Of each piece: what to add to its instants to have nanoseconds on the wall's clock, and its config.
+        #: Of each piece: what to add to its instants to have them on the wall's clock, and its config.
         self._shifts_ns: list[int] = []
         self._config_versions: list[int] = []
         #: Those of all batches, one after the other, an empty one before each batch's.
@@ -69,7 +68,7 @@ class Stack:
             else:
                 piece[name] = values.copy()
         self._pieces.append(piece)
-        self._shifts_ns.append(batch.wall_us * 1000 - batch.monotonic_ns)
+        self._shifts_ns.append(_shift_ns(batch))
         self._config_versions.append(config_version)
         self._texts += (b"", *batch.texts)
         self._ids += batch.ids
@@ -155,7 +154,12 @@ def warm_up() -> None:
 
 
 def wall_us(monotonic_ns: Array, batch: Batch) -> Array:
-    return (monotonic_ns - batch.monotonic_ns) // 1000 + batch.wall_us
+    return (monotonic_ns + _shift_ns(batch)) // 1000
+
+
+def _shift_ns(batch: Batch) -> int:
+    """From the monotonic clock to the wall's."""
+    return batch.wall_us * 1000 - batch.monotonic_ns
 
 
 def _derive(columns: Columns) -> None:
