@@ -14,8 +14,11 @@ import msgspec
 from famulus.wire import headers, limits
 
 KINDS_MAX: Final = 1024
+UNLIKE: Final = 15
 ID_TEXT_MAX: Final = limits.MESSAGE_ID_CHARS_MAX + 2
 _ID: Final = b'"message_id":'
+_read_task_request: Final = headers.read_task_request
+_write_text: Final = headers.write_text
 #: Of these every text is its own JSON.
 _PLAIN: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_."
 
@@ -25,10 +28,10 @@ class Kind:
 
     __slots__ = ("answer_tail", "service", "timeout_ms")
 
-    def __init__(self, service: str, timeout_ms: int | None) -> None:
+    def __init__(self, service: str, timeout_ms: int | None, answer_tail: bytes = b"") -> None:
         self.service = service
         self.timeout_ms = timeout_ms
-        self.answer_tail = headers.answer_tail(service)
+        self.answer_tail = answer_tail
 
 
 class Given:
@@ -55,35 +58,56 @@ class Kinds:
     def __init__(self) -> None:
         self._known: dict[bytes, Kind] = {}
         self._missed = b""
+        #: So many headers are read without a look at what is known.
+        self._unlike = 0
+        self._answer_tails: dict[str, bytes] = {}
 
     def given(self, ticket: bytes, header: bytes, body: bytes, place: int) -> Given | None:
         """None if the header is not that of a task."""
+        if self._unlike:
+            self._unlike -= 1
+            return self._read(ticket, header, body, place)
         start = header.find(_ID) + len(_ID)
         end = header.find(b'"', start + 1) + 1
-        if end > start:
-            id_text = header[start:end]
-            # Nothing that could be a part of a header stands where the id was cut out.
-            rest = header[:start] + b"\0" + header[end:]
-            known = self._known.get(rest)
-            if known is not None and _is_plain(id_text):
-                return Given(ticket, known, id_text, header, body, place)
-        else:
-            id_text, rest = b"", header
-        request = headers.read_task_request(header)
+        if end <= start:
+            return self._read(ticket, header, body, place)
+        id_text = header[start:end]
+        # Nothing that could be a part of a header stands where the id was cut out.
+        rest = header[:start] + b"\0" + header[end:]
+        known = self._known.get(rest)
+        if known is not None and _is_plain(id_text):
+            return Given(ticket, known, id_text, header, body, place)
+        given = self._read(ticket, header, body, place)
+        if given is not None:
+            self._learn(rest, id_text, given)
+        return given
+
+    def _read(self, ticket: bytes, header: bytes, body: bytes, place: int) -> Given | None:
+        request = _read_task_request(header)
         if request is None:
             return None
-        kind = Kind(request.service, request.timeout_ms)
-        if rest != self._missed:
-            # What comes once may never come again: a time that is left is different for each task that had to wait.
-            self._missed = rest
-        elif _is_the_id(id_text, request.message_id, rest):
-            self._remember(rest, kind)
-        return Given(ticket, kind, headers.write_text(request.message_id), header, body, place)
+        kind = Kind(request.service, request.timeout_ms, self._answer_tail(request.service))
+        return Given(ticket, kind, _write_text(request.message_id), header, body, place)
 
-    def _remember(self, rest: bytes, kind: Kind) -> None:
-        if len(self._known) >= KINDS_MAX:
-            self._known.clear()
-        self._known[rest] = kind
+    def _answer_tail(self, service: str) -> bytes:
+        # One per service, which are few: the broker only gives what we offered, and others cannot grow it for long.
+        tail = self._answer_tails.get(service)
+        if tail is None:
+            if len(self._answer_tails) >= limits.SERVICES_PER_WORKER_MAX:
+                self._answer_tails.clear()
+            tail = self._answer_tails[service] = headers.answer_tail(service)
+        return tail
+
+    def _learn(self, rest: bytes, id_text: bytes, given: Given) -> None:
+        if rest != self._missed:
+            # What comes once may never come again: the time that is left is different for each task that had to wait.
+            # While such tasks come, looking for what is known costs more than it saves.
+            self._missed = rest
+            self._unlike = UNLIKE
+        elif _is_the_id(id_text, given.id_text, rest):
+            if len(self._known) >= KINDS_MAX:
+                self._known.clear()
+            self._known[rest] = given.kind
 
 
 def _is_plain(text: bytes) -> bool:
@@ -91,8 +115,6 @@ def _is_plain(text: bytes) -> bool:
     return text.startswith(b'"') and len(text) <= ID_TEXT_MAX and not text[1:-1].translate(None, _PLAIN)
 
 
-def _is_the_id(text: bytes, message_id: str, rest: bytes) -> bool:
+def _is_the_id(text: bytes, id_text: bytes, rest: bytes) -> bool:
     """Whether what was cut out of a header is its message_id: no other field has that name, however it is spelled."""
-    return (
-        bool(message_id) and text == b'"%b"' % message_id.encode() and rest.count(_ID[:-1]) == 1 and b"\\" not in rest
-    )
+    return text == id_text and len(text) > 2 and _is_plain(text) and rest.count(_ID[:-1]) == 1 and b"\\" not in rest
