@@ -33,6 +33,8 @@ TIMEOUT_MS = 30_000
 
 class Call(msgspec.Struct, frozen=True):
     connections: int
+    #: Over how many of them it asks.
+    asking: int
     services: int
     window: int
     size: int
@@ -92,10 +94,9 @@ class Tally:
     def _weighed(self) -> float:
         return sum(map(cpu_s, self._weigh))
 
-    def note(self, done: Done, now_ns: int) -> None:
-        assert isinstance(done.token, int)
-        self._outcomes[done.outcome] += 1
-        self._latencies.add(now_ns - done.token)
+    def note(self, outcome: str, since_ns: int, now_ns: int) -> None:
+        self._outcomes[outcome] += 1
+        self._latencies.add(now_ns - since_ns)
 
     def answers(self) -> Answers:
         cpu_s = self._weighed() - self._cpu_s
@@ -112,7 +113,7 @@ class Callers:
         self._waiting = Waiting()
         for caller in self._callers:
             self._waiting.watch(caller.fd)
-        self._turn = cycle(self._callers)
+        self._turn = cycle(self._callers[: call.asking])
         self._services = cycle([service_name(number) for number in range(call.services)])
         self._body = bytes(call.size)
         self._window = call.window
@@ -172,7 +173,8 @@ class Callers:
             for done in caller.step(now_ns):
                 self._open -= 1
                 if self._tally is not None:
-                    self._tally.note(done, now_ns)
+                    assert isinstance(done.token, int)
+                    self._tally.note(done.outcome, done.token, now_ns)
 
 
 def main(address: str, text: str) -> None:

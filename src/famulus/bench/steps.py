@@ -2,10 +2,11 @@
 
 Every axis grows by one thing and keeps the others, so its figures can be compared with those of its first step:
 
-workers       all services are asked in turn: all workers work
-connected     only the first service is asked: ten work, and the others are merely there
-connections   the same tasks over more connections of clients
-bytes         the same tasks with longer bodies
+workers           all services are asked in turn: all workers work
+connected         only the first service is asked: ten work, and the others are merely there
+connections       the same tasks over more connections of clients, in turn
+connections_idle  the same tasks over one connection, and the others are merely there
+bytes             the same tasks with longer bodies
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Axis = Literal["workers", "connected", "connections", "bytes"]
+Axis = Literal["workers", "connected", "connections", "connections_idle", "bytes"]
 
 WORKERS_PER_SERVICE = 10
 SIZES = (100, 1024, 64 * 1024, 1024 * 1024, 16 * 1024 * 1024)
@@ -48,6 +49,8 @@ class Step:
     #: How many of the services are asked.
     asked: int
     connections: int
+    #: Over how many of the connections.
+    asking: int
     size: int
     window: int
 
@@ -68,10 +71,11 @@ def gatherings(limits: Limits) -> list[Gathering]:
 
 def plan(limits: Limits) -> list[Step]:
     crowds = gatherings(limits)
-    few = Step("workers", crowds[0], 1, 1, limits.size_first, limits.window)
+    few = Step("workers", crowds[0], 1, 1, 1, limits.size_first, limits.window)
     steps = [replace(few, gathering=crowd, asked=crowd.services) for crowd in crowds]
     steps += [replace(few, axis="connected", gathering=crowd) for crowd in crowds]
-    steps += [replace(few, axis="connections", connections=count) for count in tens(limits.connections)]
+    steps += [replace(few, axis="connections", connections=each, asking=each) for each in tens(limits.connections)]
+    steps += [replace(few, axis="connections_idle", connections=each) for each in tens(limits.connections)]
     sizes = [size for size in SIZES if size <= limits.size]
     steps += [replace(few, axis="bytes", size=size, window=window_for(size, limits.window)) for size in sizes]
     return steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -24,23 +25,27 @@ def scale(
     idle: Annotated[float, typer.Option(min=0.2, help="Seconds in which nobody asks anything.")] = 12.0,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds through all steps; the medians are shown.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="One short round, at most 1,000 workers and 1 MiB.")] = False,
+    nats: Annotated[bool, typer.Option(help="A nats-server goes through the same steps, where there is one.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with everything.")] = False,
 ) -> None:
     """What a task costs the broker as the crowd grows: CPU time per task, throughput, and the cost of idle workers.
 
-    Four things grow, each by itself: the workers and services that are asked in turn (from 10 workers with 1 service,
-    tenfold each time); the workers that are merely connected while ten others work; the connections of clients; and
-    the bodies, from 100 bytes to 16 MiB. Every crowd has its own broker, and the steps are measured in turn, round by
-    round, so that whatever else this machine does hits all of them alike.
+    Five things grow, each by itself: the workers and services that are asked in turn (from 10 workers with 1 service,
+    tenfold each time); the workers that are merely connected while ten others work; the connections of clients that
+    ask in turn; those that are merely there while one asks; and the bodies, from 100 bytes to 16 MiB. Every crowd has
+    its own broker, and the steps are measured in turn, round by round, so that whatever else this machine does hits
+    all of them alike.
 
-    `growth` is the CPU time per task with the largest crowd over that with the smallest; the aim is at most 1.3.
-    What the crowd costs while nobody asks is in it. So is this: ten busy workers get several tasks in one write, and
-    of thousands each gets its own. `growth_connected` is without that, since there the same ten workers work.
+    `growth_connected` is the CPU time per task with the most workers over that with the fewest, where ten are asked;
+    the aim is at most 1.3. `growth` is the same where all are asked in turn, and is larger: ten busy workers get
+    several tasks in one write, and of thousands each gets its own. `growth_connections` and `growth_connections_idle`
+    are the same for connections of clients. A nats-server beside it, where there is one, shows what of this is the
+    price of so many connections.
 
     Example: famulus bench scale --quick
     """
     from famulus.bench import machine
-    from famulus.bench.scale import Plan, measure
+    from famulus.bench.scale import OURS, Plan, measure
     from famulus.bench.steps import Limits
 
     if quick:
@@ -48,6 +53,8 @@ def scale(
         size, rounds = min(size, QUICK_SIZE), 1
         seconds, idle = min(seconds, QUICK_SECONDS), min(idle, QUICK_IDLE_S)
     plan = Plan(Limits(workers, connections, size, window), seconds=seconds, idle_s=idle, rounds=rounds)
+    if not nats:
+        plan = replace(plan, servers=(OURS,))
     result = measure(plan, _tell)
     if as_json:
         typer.echo(json.dumps({"command": "scale", **machine.facts(), **result}, indent=2))
@@ -63,29 +70,34 @@ def _show(result: dict[str, Any]) -> None:
     from rich.console import Console
 
     console = Console()
+    steps = [*result["steps"], *(step for beside in result["beside"].values() for step in beside["steps"])]
     for title, axis in (
         ("workers, all services asked in turn", "workers"),
         ("connected workers, ten of them asked", "connected"),
-        ("connections of clients", "connections"),
+        ("connections of clients, all asking in turn", "connections"),
+        ("connections of clients, one of them asking", "connections_idle"),
         ("bytes of a body", "bytes"),
     ):
-        console.print(_steps_table(title, [step for step in result["steps"] if step["axis"] == axis]))
+        console.print(_steps_table(title, [step for step in steps if step["axis"] == axis]))
     console.print(_crowds_table(result["crowds"]))
-    console.print(
-        f"growth {result['growth']:.2f} (at most {result['growth_max']}); "
-        f"where the others are merely connected, {result['growth_connected']:.2f}"
-    )
+    for server, growths in ({"famulus": result} | result["beside"]).items():
+        console.print(
+            f"growth of {server}: workers {growths['growth']:.2f}, merely connected {growths['growth_connected']:.2f}; "
+            f"connections {growths['growth_connections']:.2f}, merely there {growths['growth_connections_idle']:.2f}"
+        )
+    console.print(f"the aim is at most {result['growth_max']} for workers that are merely connected")
 
 
 def _steps_table(title: str, steps: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    for name in ("amount", "tasks/s", "broker us", "ratio", "p50 ms", "p99 ms", "not OK"):
+    for name in ("server", "amount", "tasks/s", "CPU us", "ratio", "p50 ms", "p99 ms", "not OK"):
         table.add_column(name, justify="right")
     for step in steps:
         table.add_row(
-            str(step["amount"]),
+            step["server"],
+            f"{step['amount']:,}",
             f"{step['rate']:,.0f}",
             f"{step['broker_cpu_us']:.1f}",
             f"{step['ratio']:.2f}",
@@ -99,11 +111,12 @@ def _steps_table(title: str, steps: list[dict[str, Any]]) -> Any:
 def _crowds_table(crowds: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
-    table = Table(title="brokers with their crowds, idle", title_justify="left")
-    for name in ("workers", "services", "connected", "at the end", "came back", "CPU %", "peak %", "MiB"):
+    table = Table(title="servers with their crowds, idle", title_justify="left")
+    for name in ("server", "workers", "services", "connected", "at the end", "came back", "CPU %", "peak %", "MiB"):
         table.add_column(name, justify="right")
     for crowd in crowds:
         table.add_row(
+            crowd["server"],
             f"{crowd['workers']:,}",
             f"{crowd['services']:,}",
             f"{crowd['connected']:,}",

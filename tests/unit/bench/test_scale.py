@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from famulus.bench.descriptors import connections_that_fit, sockets_that_fit
-from famulus.bench.scale import Plan, amount, fitting, idle_percents, measure, shares, summary
+from famulus.bench.scale import NATS, OURS, Plan, amount, fitting, idle_percents, measure, summary
+from famulus.bench.sides import nats_absence, shares
 from famulus.bench.steps import SIZES, WINDOW_BYTES_MAX, Gathering, Limits, gatherings, plan, tens, window_for
 
 
@@ -30,8 +31,12 @@ def test_the_wish_is_always_the_last(most: int, expected: list[int]) -> None:
 
 def test_each_axis_grows_by_one_thing_only() -> None:
     steps = plan(Limits())
-    grown = {axis: [amount(step) for step in steps if step.axis == axis] for axis in ("connections", "bytes")}
-    assert grown == {"connections": [1, 10, 100, 1000], "bytes": list(SIZES)}
+    axes = ("connections", "connections_idle", "bytes")
+    grown = {axis: [amount(step) for step in steps if step.axis == axis] for axis in axes}
+    tens = [1, 10, 100, 1000]
+    assert grown == {"connections": tens, "connections_idle": tens, "bytes": list(SIZES)}
+    assert [step.asking for step in steps if step.axis == "connections"] == tens
+    assert {step.asking for step in steps if step.axis != "connections"} == {1}
     for axis in ("workers", "connected"):
         of_axis = [step for step in steps if step.axis == axis]
         assert [amount(step) for step in of_axis] == [10, 100, 1000, 10_000]
@@ -78,9 +83,19 @@ def test_growth_is_the_last_step_over_the_first() -> None:
         step("workers", 24),
         step("connected", 20),
         step("connected", 21),
+        step("connections", 10),
+        step("connections", 25),
+        step("connections_idle", 0),
+        step("connections_idle", 8),
     ]
-    assert summary(steps) == {"growth": pytest.approx(1.2), "growth_connected": pytest.approx(1.05)}
-    assert [each["ratio"] for each in steps] == pytest.approx([1.0, 1.5, 1.2, 1.0, 1.05])
+    assert summary(steps) == {
+        "growth": pytest.approx(1.2),
+        "growth_connected": pytest.approx(1.05),
+        "growth_connections": pytest.approx(2.5),
+        "growth_connections_idle": 0.0,
+        "steps": steps,
+    }
+    assert [each["ratio"] for each in steps[:5]] == pytest.approx([1.0, 1.5, 1.2, 1.0, 1.05])
 
 
 def test_a_burst_is_seen_beside_the_mean() -> None:
@@ -93,12 +108,22 @@ def test_a_small_crowd_is_measured() -> None:
     limits = Limits(workers=30, connections=3, size=1024, window=10)
     told: list[str] = []
     result = measure(Plan(limits, seconds=0.3, warm_up_s=0.1, idle_s=0.3, rounds=1), told.append)
-    assert [(crowd["connected"], crowd["connected_at_the_end"]) for crowd in result["crowds"]] == [(10, 10), (30, 30)]
     assert result["warning"] == ""
-    for each in result["steps"]:
+    assert len(result["steps"]) == 2 + 2 + 2 + 2 + 2
+    _check(OURS, result, result, told)
+    if why_not := nats_absence():
+        assert result["absent"] == {NATS: why_not}
+    else:
+        assert len(result["beside"][NATS]["steps"]) == 2 + 2 + 2 + 2
+        _check(NATS, result["beside"][NATS], result, told)
+
+
+def _check(server: str, figures: dict[str, Any], result: dict[str, Any], told: list[str]) -> None:
+    crowds = [crowd for crowd in result["crowds"] if crowd["server"] == server]
+    assert [(crowd["connected"], crowd["connected_at_the_end"]) for crowd in crowds] == [(10, 10), (30, 30)]
+    for each in figures["steps"]:
         assert each["rate"] > 0, each
         assert each["outcomes"].keys() == {"OK"}, each
-    assert len(result["steps"]) == 2 + 2 + 2 + 2
     # CPU time is told in ticks of 10 ms: so short a run may have seen none at all.
-    assert result["growth"] >= 0
-    assert any("30 workers connected" in sentence for sentence in told)
+    assert figures["growth"] >= 0
+    assert any(f"{server}: 30 workers connected" in sentence for sentence in told)
