@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from famulus.pipeline import crowds
 from famulus.pipeline.crowds import among, parted
-from famulus.pipeline.pace import paced
+from famulus.pipeline.pace import Pace, paced
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_those_whose_key_is_wanted(frame: DataFrame, told_max: int, monkeypatch:
 
 
 def test_few_rows_are_not_parted(spark: SparkSession, frame: DataFrame) -> None:
-    with paced(spark, few=True):
+    with paced(spark, Pace.FEW):
         alone, others = parted(frame, "key")
         assert alone is None
         assert keys(others) == ["a", "b", "b", "c"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 from pyspark.sql import DataFrame, SparkSession
 
 from famulus.pipeline.once import kept, let_go, once
-from famulus.pipeline.pace import paced
+from famulus.pipeline.pace import Pace, paced
 
 
 def test_the_same_rows_are_asked_once_and_others_again(spark: SparkSession) -> None:
@@ -25,11 +27,27 @@ def test_the_same_rows_are_asked_once_and_others_again(spark: SparkSession) -> N
     assert make(spark.range(1), more) == 4
 
 
+def test_two_that_ask_at_the_same_time_get_the_same(spark: SparkSession) -> None:
+    # Of the one who makes it, and of us: were both of them there, nobody would be left for us.
+    met = Barrier(2, timeout=10)
+
+    @once
+    def make(rows: DataFrame) -> object:
+        met.wait()
+        return object()
+
+    rows = spark.range(1)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = (pool.submit(make, rows) for _ in range(2))
+        met.wait()
+        assert first.result() is second.result()
+
+
 def test_rows_are_kept_until_they_are_let_go_unless_they_are_few(spark: SparkSession) -> None:
     many = kept(spark.range(3))
     states = [many.is_cached]
     let_go()
     states.append(many.is_cached)
     assert states == [True, False]
-    with paced(spark, few=True):
+    with paced(spark, Pace.FEW):
         assert not kept(spark.range(3)).is_cached

@@ -17,7 +17,7 @@ from famulus.pipeline import hours, plan, source, state
 from famulus.pipeline.lanes import at_once
 from famulus.pipeline.lock import locked
 from famulus.pipeline.once import let_go
-from famulus.pipeline.pace import FEW_BYTES, FEW_ROWS, paced
+from famulus.pipeline.pace import FEW_BYTES, Pace, pace_for, paced
 from famulus.pipeline.place import Place
 from famulus.pipeline.plan import Plan, Sight
 from famulus.pipeline.progress import BadFile, Step, Summary, TableDone, Tell, silent
@@ -138,27 +138,27 @@ class _Run:
         done = []
         try:
             for wave in plan.waves(hourly):
-                for few in (True, False):
+                for pace in Pace:
                     calls = [
                         partial(self._make_hours, table, wanted)
                         for table in wave
-                        if self._is_of_few(table, wanted := planned.hourly[table.name]) == few
+                        if self._pace_for(table, wanted := planned.hourly[table.name]) is pace
                     ]
-                    with paced(self._spark, few=few) as lanes:
+                    with paced(self._spark, pace) as lanes:
                         done += at_once(self._spark, calls, lanes)
         finally:
             self._shared.clear()
             let_go()
-        with paced(self._spark, few=self._bytes_for(whole) <= FEW_BYTES) as lanes:
+        with paced(self._spark, Pace.FEW if self._bytes_for(whole) <= FEW_BYTES else Pace.MANY) as lanes:
             for wave in plan.waves(whole):
                 done += at_once(self._spark, [partial(self._make_whole, table) for table in wave], lanes)
         return done
 
-    def _is_of_few(self, table: Table, wanted: frozenset[int]) -> bool:
-        """Whether the journal has few rows for it in these hours."""
+    def _pace_for(self, table: Table, wanted: frozenset[int]) -> Pace:
+        """By the rows that the journal has for it in these hours."""
         roots, read = plan.roots(table, self._registry), _read_for(table, wanted)
         of = [each for each in self._sound if each.file.table in roots]
-        return sum(each.rows for each in of if hours.number_of(*each.hour) in read) <= FEW_ROWS
+        return pace_for(sum(each.rows for each in of if hours.number_of(*each.hour) in read))
 
     def _bytes_for(self, tables: Sequence[Table]) -> int:
         """How much the tables are made of, without what they are to each other."""
@@ -200,7 +200,8 @@ class _Run:
         if name not in schema.TABLES:
             return self._store.read_hours(self._output(name), wanted)
         if (name, wanted) not in self._shared:
-            self._shared[name, wanted] = self._journal_rows(name, wanted)
+            # Somebody else may be quicker.
+            self._shared.setdefault((name, wanted), self._journal_rows(name, wanted))
         return self._shared[name, wanted]
 
     def _output(self, name: str) -> Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from threading import Lock
 from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -25,16 +26,19 @@ Made = TypeVar("Made")
 def once(make: Callable[Concatenate[DataFrame, More], Made]) -> Callable[Concatenate[DataFrame, More], Made]:
     """Remembers what was made of some rows for as long as these are in use."""
     known: WeakKeyDictionary[DataFrame, dict[tuple[int, ...], tuple[object, Made]]] = WeakKeyDictionary()
+    # Two tables may be made at the same time: then the second one waits for what the first one makes.
+    one_at_a_time = Lock()
 
     @wraps(make)
     def made_once(rows: DataFrame, /, *more: More.args, **named: More.kwargs) -> Made:
         assert not named, "all that matters must be among the others"
-        before = known.setdefault(rows, {})
-        identity = tuple(map(id, more))
-        if identity not in before:
-            # With the others, so that nobody gets the identity of one that is gone.
-            before[identity] = (more, make(rows, *more, **named))
-        return before[identity][1]
+        with one_at_a_time:
+            before = known.setdefault(rows, {})
+            identity = tuple(map(id, more))
+            if identity not in before:
+                # With the others, so that nobody gets the identity of one that is gone.
+                before[identity] = (more, make(rows, *more, **named))
+            return before[identity][1]
 
     return made_once
 

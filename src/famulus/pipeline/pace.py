@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -11,38 +12,60 @@ if TYPE_CHECKING:
 
 #: Up to so many rows of tasks, code for them is not worth compiling.
 FEW_ROWS: Final = 50_000
-#: So many tables are made at a time then; with many rows each one keeps all cores busy, and wants the memory.
-LANES_MAX: Final = 4
+#: Up to so many, it is not worth planning anew after each stage.
+SOME_ROWS: Final = 2_000_000
 #: Files that are not larger than this, all together, have few of them.
 FEW_BYTES: Final = 16 * 1024 * 1024
-_FEW: Final = "spark.famulus.few"
-_FOR_FEW: Final = {
-    _FEW: "true",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
+#: So many tables are made at a time; with many rows each one keeps all cores busy, and wants the memory.
+LANES_MAX: Final = 4
+
+
+class Pace(Enum):
+    FEW = "few"
+    SOME = "some"
+    MANY = "many"
+
+
+_PACE: Final = "spark.famulus.pace"
+
+
+def pace_for(rows: int) -> Pace:
+    if rows <= FEW_ROWS:
+        return Pace.FEW
+    return Pace.SOME if rows <= SOME_ROWS else Pace.MANY
 
 
 def is_paced_for_few(spark: SparkSession) -> bool:
-    return spark.conf.get(_FEW, "false") == "true"
+    return spark.conf.get(_PACE, "") == Pace.FEW.value
 
 
 @contextmanager
-def paced(spark: SparkSession, *, few: bool) -> Iterator[int]:
-    """While this lasts, Spark is set for few rows or for many. Gives the number of tables to make at a time."""
-    if not few:
-        yield 1
-        return
-    before = {name: spark.conf.get(name, None) for name in _FOR_FEW}
-    for name, value in _FOR_FEW.items():
+def paced(spark: SparkSession, pace: Pace) -> Iterator[int]:
+    """While this lasts, Spark is set for so many rows. Gives the number of tables to make at a time."""
+    cores = spark.sparkContext.defaultParallelism
+    settings = _settings(pace, cores)
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
-        yield min(LANES_MAX, spark.sparkContext.defaultParallelism)
+        yield 1 if pace is Pace.MANY else min(LANES_MAX, cores)
     finally:
         for name, former in before.items():
             if former is None:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, former)
+
+
+def _settings(pace: Pace, cores: int) -> dict[str, str]:
+    if pace is Pace.MANY:
+        return {}
+    settings = {_PACE: pace.value, "spark.sql.adaptive.enabled": "false"}
+    if pace is Pace.SOME:
+        return settings | {"spark.sql.shuffle.partitions": str(min(LANES_MAX, cores))}
+    return settings | {
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.files.minPartitionNum": "1",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }

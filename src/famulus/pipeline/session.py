@@ -20,6 +20,7 @@ from famulus.errors import FamulusError
 from famulus.pipeline import java
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER: Final = "local[*]"
@@ -155,9 +156,29 @@ def open_session(
             said.seek(0)
             raise SparkFailed(f"Spark did not start: {_last_line(said.read()) or _first_line(error)}") from error
     spark = SparkSession(context)
+    _remember_helpers(context)
     if not is_here(master):
         context.addPyFile(_package_zip())
     return spark
+
+
+class _Remembered:
+    """A class of the JVM that is asked for each of its functions once."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._found, name)
+        setattr(self, name, member)
+        return member
+
+
+def _remember_helpers(context: SparkContext) -> None:
+    """PySpark asks the JVM for these by name whenever it makes a column, and the JVM looks through all its jars."""
+    functions, window = "org.apache.spark.sql.functions", "org.apache.spark.sql.expressions.Window"
+    for name in ("functions", functions, window, "PythonUtils", "PythonSQLUtils"):
+        setattr(context._jvm, name, _Remembered(getattr(context._jvm, name)))
 
 
 def close_session(spark: SparkSession) -> None:

@@ -19,6 +19,7 @@ from tests.processes.ledgers import ClientLedger, Ended
 
 from famulus.journal.reading import Reading
 from famulus.pipeline import jobs
+from famulus.pipeline.pace import Pace
 from famulus.pipeline.place import Place
 from famulus.pipeline.tables import ALL
 
@@ -78,7 +79,9 @@ def run(tmp_path: Path) -> Iterator[Run]:
         yield Run(tmp_path, closing)
 
 
-def test_every_task_of_a_clients_ledger_is_accounted_for(spark: SparkSession, run: Run, tables: Tables) -> None:
+def test_every_task_of_a_clients_ledger_is_accounted_for(
+    spark: SparkSession, run: Run, tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, _ = run.worker("w1"), run.worker("w2")
     client = run.client()
     wait_until(lambda: run.rows() > TASKS_MIN, 60, "a hundred tasks in the journal")
@@ -94,8 +97,8 @@ def test_every_task_of_a_clients_ledger_is_accounted_for(spark: SparkSession, ru
     assert client.wait(30) == 0
     assert run.broker.stop() == 0, run.broker.output
 
-    wanted = ("task_facts", "audit")
-    jobs.run(spark, Place(run.journal), tables.place, registry=[table for table in ALL if table.name in wanted])
+    registry = [table for table in ALL if table.name in ("task_facts", "audit")]
+    jobs.run(spark, Place(run.journal), tables.place, registry=registry)
     facts = {row["message_id"]: row for row in tables.rows("task_facts")}
     audit = tables.rows("audit")
     sent, ended = run.ledger.read()
@@ -121,3 +124,11 @@ def test_every_task_of_a_clients_ledger_is_accounted_for(spark: SparkSession, ru
     (window,) = [row for row in audit if row["kind"] == "crash_window"]
     assert "SIGKILL" in window["explanation"]
     assert not [row for row in audit if row["kind"] in ("two_outcomes", "at_most_once") and row["severity"] == "error"]
+
+    # However many rows Spark is set for, the tables are the same.
+    for pace in (Pace.SOME, Pace.MANY):
+        monkeypatch.setattr(jobs, "pace_for", lambda _, pace=pace: pace)
+        others = Tables(tmp_path / f"tables-{pace.value}")
+        jobs.run(spark, Place(run.journal), others.place, registry=registry)
+        for table in registry:
+            assert sorted(map(str, others.rows(table.name))) == sorted(map(str, tables.rows(table.name)))

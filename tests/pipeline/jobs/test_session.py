@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
 
 from famulus.pipeline.session import cores_of, is_here, settings
 
@@ -27,3 +29,13 @@ def test_what_must_not_be_forgotten() -> None:
     assert chosen["spark.sql.session.timeZone"] == "UTC"
     assert chosen["spark.sql.files.ignoreCorruptFiles"] == "false"
     assert chosen["spark.driver.memory"] == "700m"
+
+
+def test_a_helper_of_the_jvm_is_looked_for_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    F.sum(F.col("a") + 1).over(Window.partitionBy("b"))
+
+    def look(_: object, name: str) -> None:
+        raise AssertionError(f"it looks for {name} again")
+
+    monkeypatch.setattr(type(spark.sparkContext._jvm), "__getattr__", look)
+    F.sum(F.col("a") + 1).over(Window.partitionBy("b"))
