@@ -21,9 +21,6 @@ START_S = 30.0
 PORTS = ("frontend", "backend", "config_pub", "peer")
 #: What brokers tell each other goes over these.
 BETWEEN_BROKERS = ("config_pub", "peer")
-#: A worker or broker that is silent for three of them is lost.
-#: Long enough for a machine with two cores on which nine workers start at once.
-HEARTBEAT_MS = 500
 
 
 class Stage:
@@ -94,13 +91,7 @@ class Stage:
         await self.start(broker, "--join", where, "--secret-file", secret, *name, *ports)
 
     async def _configure(self) -> None:
-        await self.admin(
-            ANN,
-            "config",
-            "set",
-            "family/main",
-            json.dumps({"fallback_families": ["reserve"], "heartbeat_ms": HEARTBEAT_MS}),
-        )
+        await self.admin(ANN, "config", "set", "family/main", json.dumps({"fallback_families": ["reserve"]}))
         for service in SERVICES:
             await self.admin(ANN, "config", "set", f"service/{service.name}", f"delivery={service.delivery}")
 
