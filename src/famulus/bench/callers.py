@@ -105,31 +105,13 @@ class Tally:
         return Answers(sum(self._outcomes.values()), seconds, cpu_s, p50_us, p99_us, dict(self._outcomes))
 
 
-class Callers:
-    def __init__(self, address: str, call: Call) -> None:
-        self._context = new_crowd_context(call.connections)
-        self._callers = [Caller(self._context, address) for _ in range(call.connections)]
-        self._by_fd: dict[object, Caller] = {caller.fd: caller for caller in self._callers}
-        self._waiting = Waiting()
-        for caller in self._callers:
-            self._waiting.watch(caller.fd)
-        self._turn = cycle(self._callers[: call.asking])
-        self._services = cycle([service_name(number) for number in range(call.services)])
-        self._body = bytes(call.size)
-        self._window = call.window
-        self._open = 0
-        #: Those that have something to send.
-        self._eager: set[Caller] = set()
-        self._tally: Tally | None = None
+class ClosedLoop:
+    """So many tasks are open at once: each one that ends is followed by another."""
 
-    def connect(self) -> None:
-        until_ns = monotonic_ns() + CONNECT_WITHIN_S * NS_PER_S
-        down = set(self._callers)
-        while down:
-            if monotonic_ns() > until_ns:
-                raise BenchFailed(f"{len(down)} of {len(self._callers)} connections were not made in time")
-            self._waiting.wait(monotonic_ns() + 100 * NS_PER_MS)
-            down = {caller for caller in down if not is_up(caller.socket)}
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._open = 0
+        self._tally: Tally | None = None
 
     def run(self, call: Call) -> Answers:
         from_ns = monotonic_ns() + int(call.warm_up_s * NS_PER_S)
@@ -148,6 +130,35 @@ class Callers:
     def _turn_over(self, until_ns: int) -> None:
         while monotonic_ns() < until_ns:
             self._step(until_ns)
+
+    def _step(self, until_ns: int) -> None:
+        """Ask for as many as there is room for, and take what comes, waiting for it until then."""
+        raise NotImplementedError
+
+
+class Callers(ClosedLoop):
+    def __init__(self, address: str, call: Call) -> None:
+        super().__init__(call.window)
+        self._context = new_crowd_context(call.connections)
+        self._callers = [Caller(self._context, address) for _ in range(call.connections)]
+        self._by_fd: dict[object, Caller] = {caller.fd: caller for caller in self._callers}
+        self._waiting = Waiting()
+        for caller in self._callers:
+            self._waiting.watch(caller.fd)
+        self._turn = cycle(self._callers[: call.asking])
+        self._services = cycle([service_name(number) for number in range(call.services)])
+        self._body = bytes(call.size)
+        #: Those that have something to send.
+        self._eager: set[Caller] = set()
+
+    def connect(self) -> None:
+        until_ns = monotonic_ns() + CONNECT_WITHIN_S * NS_PER_S
+        down = set(self._callers)
+        while down:
+            if monotonic_ns() > until_ns:
+                raise BenchFailed(f"{len(down)} of {len(self._callers)} connections were not made in time")
+            self._waiting.wait(monotonic_ns() + 100 * NS_PER_MS)
+            down = {caller for caller in down if not is_up(caller.socket)}
 
     def _step(self, until_ns: int) -> None:
         now_ns = monotonic_ns()

@@ -20,7 +20,7 @@ from time import monotonic_ns
 import msgspec
 
 from famulus.bench import descriptors
-from famulus.bench.callers import CONNECT_WITHIN_S, Answers, Call, Tally
+from famulus.bench.callers import Call, ClosedLoop
 from famulus.bench.crowd import service_name
 from famulus.bench.nats_line import NatsLine
 from famulus.core.clock import NS_PER_S
@@ -41,33 +41,14 @@ class Lines:
         return [self._by_fd[fd] for fd, _ in self._poll.poll(within_ns / NS_PER_S)]
 
 
-class Callers:
+class Callers(ClosedLoop):
     def __init__(self, address: str, call: Call) -> None:
+        super().__init__(call.window)
         self._callers = [_caller(address, number) for number in range(call.connections)]
         self._lines = Lines(line for line, _ in self._callers)
         self._turn = cycle(self._callers[: call.asking])
         self._services = cycle([service_name(number).encode() for number in range(call.services)])
         self._rest = bytes(call.size - _STAMP_BYTES)
-        self._window = call.window
-        self._open = 0
-        self._tally: Tally | None = None
-
-    def run(self, call: Call) -> Answers:
-        from_ns = monotonic_ns() + int(call.warm_up_s * NS_PER_S)
-        self._turn_over(from_ns)
-        self._tally = tally = Tally(call.weigh)
-        self._turn_over(from_ns + int(call.seconds * NS_PER_S))
-        answers = tally.answers()
-        self._tally = None
-        self._window = 0
-        until_ns = monotonic_ns() + CONNECT_WITHIN_S * NS_PER_S
-        while self._open and monotonic_ns() < until_ns:
-            self._step(until_ns)
-        return answers
-
-    def _turn_over(self, until_ns: int) -> None:
-        while monotonic_ns() < until_ns:
-            self._step(until_ns)
 
     def _step(self, until_ns: int) -> None:
         now_ns = monotonic_ns()

@@ -23,7 +23,7 @@ from famulus.bench.callers import Answers
 from famulus.bench.sides import Open, Side, famulus_side, nats_absence, nats_side
 from famulus.bench.steps import Gathering, Limits, Step, gatherings, plan
 
-#: The aim is not to exceed this from the smallest to the largest crowd.
+#: The aim is not to exceed this from the fewest to the most workers that are merely connected.
 GROWTH_MAX = 1.3
 #: The smallest crowd has room for the whole window, and no worker of it more than a fair part.
 SLOTS = 10
@@ -43,7 +43,7 @@ GROWTHS = {
 
 Tell = Callable[[str], None]
 #: Which server has which crowd.
-Place = tuple[str, Gathering]
+Camp = tuple[str, Gathering]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
     with sides(servers, limits, slots, tell) as open_sides:
         idle = _idle(open_sides, run, tell)
         seen = _rounds(servers, open_sides, run, tell)
-        ends = {place: side.end() for place, side in open_sides.items()}
-    crowds = [figures | _at_the_end(ends[place]) for place, figures in idle.items()]
+        ends = {camp: side.end() for camp, side in open_sides.items()}
+    crowds = [figures | _at_the_end(ends[camp]) for camp, figures in idle.items()]
     steps = {server: [_figures(server, *each) for each in seen[server].items()] for server in servers}
     return {
         **summary(steps.pop(OURS)),
@@ -97,7 +97,7 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
 
 
 @contextmanager
-def sides(servers: Sequence[str], limits: Limits, slots: int, tell: Tell) -> Iterator[dict[Place, Side]]:
+def sides(servers: Sequence[str], limits: Limits, slots: int, tell: Tell) -> Iterator[dict[Camp, Side]]:
     with fleet.crew() as members:
         open_sides = {}
         for server in servers:
@@ -108,15 +108,15 @@ def sides(servers: Sequence[str], limits: Limits, slots: int, tell: Tell) -> Ite
         yield open_sides
 
 
-def _idle(open_sides: dict[Place, Side], run: Plan, tell: Tell) -> dict[Place, dict[str, Any]]:
+def _idle(open_sides: dict[Camp, Side], run: Plan, tell: Tell) -> dict[Camp, dict[str, Any]]:
     """Nobody asks anything: what so many connected workers cost by themselves."""
     tell(f"idle for {run.idle_s:g} s")
     looks = max(1, round(run.idle_s / LOOK_S))
-    spent_s = {place: [side.cpu_s()] for place, side in open_sides.items()}
+    spent_s = {camp: [side.cpu_s()] for camp, side in open_sides.items()}
     for _ in range(looks):
         time.sleep(run.idle_s / looks)
-        for place, side in open_sides.items():
-            spent_s[place].append(side.cpu_s())
+        for camp, side in open_sides.items():
+            spent_s[camp].append(side.cpu_s())
     return {
         (server, gathering): {
             "server": server,
@@ -144,7 +144,7 @@ def _at_the_end(end: dict[str, int]) -> dict[str, int]:
 
 
 def _rounds(
-    servers: Sequence[str], open_sides: dict[Place, Side], run: Plan, tell: Tell
+    servers: Sequence[str], open_sides: dict[Camp, Side], run: Plan, tell: Tell
 ) -> dict[str, dict[Step, list[Answers]]]:
     seen: dict[str, dict[Step, list[Answers]]] = {server: {} for server in servers}
     for number in range(run.rounds):

@@ -10,11 +10,11 @@ import msgspec
 
 from famulus.bench import descriptors, fleet
 from famulus.bench.callers import Answers, Call
-from famulus.bench.peers.peer import Needs, absence, program
+from famulus.bench.peers import nats
+from famulus.bench.peers.peer import Needs, absence
 from famulus.bench.steps import Gathering, Step
 
 END_WITHIN_S = 30.0
-NATS_NEEDS = Needs(programs={"nats-server": "nats-server"})
 
 
 class Side:
@@ -71,8 +71,7 @@ def famulus_side(members: list[fleet.Member], gathering: Gathering, slots: int) 
 
 def nats_side(members: list[fleet.Member], gathering: Gathering, slots: int) -> Side:
     """It has no slots: a worker of a queue group gets whatever comes."""
-    command = [program("nats-server"), "--addr", "127.0.0.1", "--port", "-1"]  # -1: a free one
-    server = fleet.Member("server", command, r"Listening for client connections on (\S+)", stderr=True)
+    server = fleet.Member("server", nats.server_command(), nats.LISTENING, stderr=True)
     members.append(server)
     assert server.ready is not None
     address = server.ready[1]
@@ -82,7 +81,7 @@ def nats_side(members: list[fleet.Member], gathering: Gathering, slots: int) -> 
 
 def nats_absence() -> str | None:
     """Why nats-server cannot be measured beside us, or None."""
-    return absence(NATS_NEEDS)
+    return absence(Needs(nats.PROGRAMS))
 
 
 def _crowds(

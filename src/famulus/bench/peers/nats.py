@@ -22,9 +22,17 @@ from famulus.bench.peers.peer import Needs, Peer, program
 TIMEOUT_S = 30.0
 
 
+#: What the server says when it is ready, with its address.
+LISTENING = r"Listening for client connections on (\S+)"
+PROGRAMS = {"nats-server": "nats-server"}
+
+
+def server_command() -> list[str]:
+    return [program("nats-server"), "--addr", "127.0.0.1", "--port", "-1"]  # -1: a free one
+
+
 def start(crew: recruit.Crew, window: int) -> str:
-    command = [program("nats-server"), "--addr", "127.0.0.1", "--port", "-1"]  # -1: a free one
-    ready = recruit.server(crew, command, r"Listening for client connections on (\S+)", stderr=True)
+    ready = recruit.server(crew, server_command(), LISTENING, stderr=True)
     address = f"nats://{ready[1]}"
     recruit.worker(crew, fleet.python("famulus.bench.peers.nats", "worker", address))
     return address
@@ -101,7 +109,7 @@ def _quick_options() -> dict[str, bool]:
     return {name: True for name in ("skip_subject_validation",) if name in known}
 
 
-PEER = Peer("nats", start, "famulus.bench.peers.nats", Needs({"nats-server": "nats-server"}, {"nats": "nats-py"}))
+PEER = Peer("nats", start, "famulus.bench.peers.nats", Needs(PROGRAMS, {"nats": "nats-py"}))
 
 if __name__ == "__main__":
     if sys.argv[1] == "worker":
