@@ -19,16 +19,18 @@ def test_the_pace_is_chosen_by_the_rows() -> None:
 @pytest.mark.parametrize(("pace", "partitions"), [(Pace.FEW, "1"), (Pace.SOME, "cores"), (Pace.MANY, "77")])
 def test_few_rows_need_no_partitions_and_many_do(spark: SparkSession, pace: Pace, partitions: str) -> None:
     cores = min(LANES_MAX, spark.sparkContext.defaultParallelism)
-    before = spark.conf.get(ADAPTIVE)
     spark.conf.set(NAME, "77")
+    # Not as the other tests have it, or nobody could tell whether it was changed.
+    spark.conf.set(ADAPTIVE, "true")
     try:
         with paced(spark, pace) as lanes:
             assert spark.conf.get(NAME) == partitions.replace("cores", str(cores))
             assert lanes == (1 if pace is Pace.MANY else cores)
-            assert spark.conf.get(ADAPTIVE) == (before if pace is Pace.MANY else "false")
-        assert (spark.conf.get(NAME), spark.conf.get(ADAPTIVE)) == ("77", before)
+            assert spark.conf.get(ADAPTIVE) == ("true" if pace is Pace.MANY else "false")
+        assert (spark.conf.get(NAME), spark.conf.get(ADAPTIVE)) == ("77", "true")
     finally:
         spark.conf.set(NAME, "1")
+        spark.conf.set(ADAPTIVE, "false")
 
 
 def test_it_is_as_before_even_if_it_failed(spark: SparkSession) -> None:
