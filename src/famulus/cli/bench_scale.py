@@ -111,14 +111,13 @@ def _steps_table(title: str, steps: list[dict[str, Any]]) -> Any:
 def _crowds_table(crowds: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
-    table = Table(title="servers with their crowds, idle", title_justify="left")
-    for name in ("server", "workers", "services", "connected", "at the end", "came back", "CPU %", "peak %", "MiB"):
+    table = Table(title="servers with their crowds, idle; a service for ten workers", title_justify="left")
+    for name in ("server", "workers", "connected", "at the end", "came back", "CPU %", "peak %", "MiB"):
         table.add_column(name, justify="right")
     for crowd in crowds:
         table.add_row(
             crowd["server"],
             f"{crowd['workers']:,}",
-            f"{crowd['services']:,}",
             f"{crowd['connected']:,}",
             f"{crowd['connected_at_the_end']:,}",
             f"{crowd['relinks_at_the_end']:,}",
