@@ -34,7 +34,7 @@ def sources_digest() -> str:
 def pump() -> Extension:
     return Extension(
         "famulus.net._pump",
-        ["src/famulus/net/_pump.c", "src/famulus/net/_waiting.c"],
+        [f"src/famulus/net/{name}.c" for name in ("_pump", "_messages", "_stream", "_waiting")],
         libraries=["dl"],  # dlopen lives there before glibc 2.34
         extra_compile_args=["-O2", "-std=c11", "-Wall", "-Wextra"],
     )

@@ -17,8 +17,8 @@ from famulus.admin.secret import Secret
 from famulus.core.clock import NS_PER_S
 from famulus.errors import ProtocolError, SettingsError
 from famulus.net.addresses import frontend
-from famulus.net.link import Change, Link
-from famulus.net.sockets import new_context
+from famulus.net.line import Line
+from famulus.net.link import Change
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, limits, reasons
 
@@ -43,26 +43,20 @@ class AdminConnection:
         self._connect_ns = round(connect_s * NS_PER_S)
         self._answer_ns = round(answer_s * NS_PER_S)
         self._asked = 0
-        self._context = new_context()
-        try:
-            self._link = Link(self._context, self.address)
-        except BaseException:
-            self._context.term()
-            raise
+        self._line = Line(self.address, heartbeats=True)
         self._waiting = Waiting()
-        self._waiting.watch(self._link.socket)
-        self._waiting.watch(self._link.monitor)
+        self._waiting.watch(self._line.fd)
 
     def connect(self) -> None:
         """Wait until a broker is there: nobody should type a password for one that is not."""
         due_ns = monotonic_ns() + self._connect_ns
-        self._link.changes()
-        while not self._link.up:
+        self._line.recv()  # what was lost meanwhile is found by reading
+        self._line.follow(monotonic_ns())
+        while not self._line.up:
             if monotonic_ns() >= due_ns:
                 raise NoBroker(f"no broker answers at {self.address} (tried for {self._connect_ns / NS_PER_S:g} s)")
-            self._waiting.wait(due_ns)
-            self._link.changes()
-            self._link.recv()
+            self._waiting.wait(min(due_ns, self._line.due_ns))
+            self._line.follow(monotonic_ns())
 
     def ask(self, username: str, password: Secret, command: str, arguments: dict[str, Any]) -> bytes:
         """The body of the answer, if it is an OK."""
@@ -90,22 +84,20 @@ class AdminConnection:
             raise SettingsError(f"cannot be sent: {type(error).__name__}") from None
         if message.size > limits.BODY_BYTES_MAX:
             raise Refused(reasons.reason(reasons.TOO_LARGE, f"a request has at most {limits.BODY_BYTES_MAX} bytes"))
-        if not self._link.send([message.frames()]):
+        if not self._line.send([message.frames()]):
             raise NoBroker(f"the broker at {self.address} takes nothing")
 
     def _answer(self, envelope: bytes) -> tuple[bytes, bytes]:
         due_ns = monotonic_ns() + self._answer_ns
         while True:
-            # What a connection brought before it was lost still counts, so the news of the loss is looked at first.
-            lost = Change.DOWN in self._link.changes()
-            while batch := self._link.recv():
-                for frames in batch:
-                    if len(frames) == 3 and frames[0] == envelope:
-                        return frames[1], frames[2]
+            for frames in self._line.recv():
+                if len(frames) == 3 and frames[0] == envelope:
+                    return frames[1], frames[2]
+            lost = Change.DOWN in self._line.follow(monotonic_ns())
             if lost or monotonic_ns() >= due_ns:
                 what = "was lost" if lost else f"did not answer within {self._answer_ns / NS_PER_S:g} s"
                 raise NoBroker(f"the broker at {self.address} {what}; what was asked for may have been done: look")
-            self._waiting.wait(due_ns)
+            self._waiting.wait(min(due_ns, self._line.due_ns))
 
     def _refusal(self, reason: str, body: bytes) -> Exception:
         # It ends up on a terminal, whoever it came from.
@@ -123,8 +115,7 @@ class AdminConnection:
 
     def close(self) -> None:
         self._waiting.close()
-        self._link.close()
-        self._context.term()
+        self._line.close()
 
     def __enter__(self) -> AdminConnection:
         return self

@@ -21,7 +21,6 @@ from famulus.bench.fleet import BenchFailed
 from famulus.client.connection import Connection
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.session.client import Done
-from famulus.net.sockets import descriptor
 
 CONNECT_WITHIN_S = 10
 #: As many are submitted before the answers are looked at, when a lot is due.
@@ -81,9 +80,6 @@ class OpenLoop:
     def __init__(self, address: str, offer: Offer) -> None:
         self._offer = offer
         self._connection = Connection(address)
-        link = self._connection.link
-        self._monitor_fd = descriptor(link.monitor)
-        self._fds = [descriptor(link.socket), self._monitor_fd]
         self._body = bytes(offer.size)
         self._outcomes: Counter[str] = Counter()
         self._latencies = Buckets()
@@ -100,19 +96,19 @@ class OpenLoop:
         while not schedule.is_over or len(session):
             self._submit(schedule)
             self._note(self._connection.step())
-            self._wait(session.next_due_ns if schedule.is_over else min(schedule.next_ns, session.next_due_ns))
+            due_ns = self._connection.next_due_ns
+            self._wait(due_ns if schedule.is_over else min(schedule.next_ns, due_ns))
         self._connection.close()
         counts = sorted(self._latencies.counts.items())
         return Seen(self._offered, dict(self._outcomes), counts, self._latencies.highest, self._latest_ns)
 
     def _connect(self) -> None:
         until_ns = monotonic_ns() + CONNECT_WITHIN_S * NS_PER_S
-        # A socket only tells of news to those who have seen that there was none.
-        self._connection.follow_link()
-        while not self._connection.link.up:
+        while not self._connection.line.up:
             if monotonic_ns() > until_ns:
                 raise BenchFailed(f"no broker answers at {self._connection.address}")
-            self._wait(until_ns)
+            self._wait(min(until_ns, self._connection.next_due_ns))
+            self._note(self._connection.step())
 
     def _submit(self, schedule: Schedule) -> None:
         now_ns = monotonic_ns()
@@ -137,9 +133,7 @@ class OpenLoop:
     def _wait(self, until_ns: int) -> None:
         # select, and not epoll: its time-out is exact to the microsecond, where that of epoll is in milliseconds.
         timeout_s = max(0.0, min(LONGEST_S, (until_ns - monotonic_ns()) / NS_PER_S))
-        ready, _, _ = select.select(self._fds, [], [], timeout_s)
-        if self._monitor_fd in ready:
-            self._note(self._connection.follow_link())
+        select.select([self._connection.line.fd], [], [], timeout_s)
 
 
 def main(address: str, text: str) -> None:

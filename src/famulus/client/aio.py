@@ -40,7 +40,7 @@ class AsyncClient:
     @property
     def was_connected(self) -> bool:
         """Whether a broker has ever answered at that address, since the client went there."""
-        return self._connection.link.was_up
+        return self._connection.line.was_up
 
     @property
     def addresses(self) -> list[str]:
@@ -157,7 +157,7 @@ class AsyncClient:
             for number, body in islice(waiting, window_size - opened):
                 asking.submit_for(window, number, now_ns, service, body, timeout_ms, priority, at_least_once)
                 opened += 1
-            asking.plan_step()
+            asking.plan_send()
             if not opened:
                 return
             while not (ready := window.take()):

@@ -15,8 +15,7 @@ from famulus.client.settling import settle
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.errors import Closed
-from famulus.net.link import BATCH_MAX, Link
-from famulus.net.sockets import descriptor
+from famulus.net.line import Line
 from famulus.wire.limits import BODY_BYTES_MAX
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
@@ -33,7 +32,7 @@ class Asking:
         self._loop: Any = None
         self._timer: Any = None
         self._timer_ns = NEVER_NS
-        self._step_planned = False
+        self._send_planned = False
         self._closed = False
         self._checked_kinds: dict[tuple[str, Any, int], int] = {}
 
@@ -44,9 +43,8 @@ class Asking:
         if self._loop is None:
             self._loop = get_running_loop()
             self.connection.watch, self.connection.forget = self._watch, self._forget
-            self._watch(self.connection.link)
-            # What happened before we watched was not told.
-            self._loop.call_soon(self._follow_link)
+            self._watch(self.connection.line)
+            self._plan_timer()
         return self._loop
 
     def submit(
@@ -71,11 +69,9 @@ class Asking:
         future: Future[bytes] = loop.create_future()
         session.submit(clock_ns(), future, service, content, timeout_ms, priority, message_id or "", 0, at_least_once)
         if len(session) > 1:
-            self.plan_step()
-        elif self._step_planned:
-            self.connection.send()
+            self.plan_send()
         else:
-            self._step()  # nobody else is on the way whom it could wait for
+            self._send()  # nobody else is on the way whom it could wait for
         return future
 
     def submit_for(
@@ -89,7 +85,7 @@ class Asking:
         priority: int,
         at_least_once: bool,
     ) -> None:
-        """One of many tasks; `plan_step` is to follow."""
+        """One of many tasks; `plan_send` is to follow."""
         content = self._admitted(body, at_least_once)
         self.connection.session.submit(now_ns, window, service, content, timeout_ms, priority, "", place, at_least_once)
 
@@ -102,19 +98,19 @@ class Asking:
         self._checked_kinds[service, timeout, priority] = timeout_ms
         return timeout_ms
 
-    def plan_step(self) -> None:
+    def plan_send(self) -> None:
         """Once per turn of the loop: whatever else is submitted in this turn leaves in the same batch."""
-        if not self._step_planned:
-            self._step_planned = True
-            self._loop.call_soon(self._step)
+        if not self._send_planned:
+            self._send_planned = True
+            self._loop.call_soon(self._send)
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
         if self._loop is not None:
-            for link in self.connection.links:
-                self._forget(link)
+            for line in self.connection.lines:
+                self._forget(line)
         if self._timer is not None:
             self._timer.cancel()
         settle(self.connection.close())
@@ -136,36 +132,31 @@ class Asking:
             raise Closed("this client is closed")
         raise rules.overload()
 
-    def _watch(self, link: Link) -> None:
-        self._loop.add_reader(descriptor(link.socket), self._step)
-        self._loop.add_reader(descriptor(link.monitor), self._follow_link)
+    def _watch(self, line: Line) -> None:
+        self._loop.add_reader(line.fd, self._step)
 
-    def _forget(self, link: Link) -> None:
-        for socket in (link.socket, link.monitor):
-            self._loop.remove_reader(descriptor(socket))
+    def _forget(self, line: Line) -> None:
+        self._loop.remove_reader(line.fd)
 
-    def _follow_link(self) -> None:
+    def _send(self) -> None:
+        self._send_planned = False
         if not self._closed:
-            settle(self.connection.follow_link())
-            self._step()  # what waited for the connection can leave now
+            self.connection.send()
+            self._plan_timer()
 
     def _step(self) -> None:
-        self._step_planned = False
         if self._closed:
             return
-        connection = self.connection
-        # Who has one task open hears of its end before we look whether there is more: he may have another one.
-        done = connection.step(1 if len(connection.session) == 1 else BATCH_MAX)
+        done = self.connection.step()
         if done:
             settle(done)
-        if connection.look_again:
-            self.plan_step()
-        due_ns = connection.next_due_ns
-        # One timer for all deadlines: the loop is asked only when the next one comes earlier than planned.
-        if due_ns < self._timer_ns:
-            self._plan_timer(due_ns)
+        self._plan_timer()
 
-    def _plan_timer(self, due_ns: int) -> None:
+    def _plan_timer(self) -> None:
+        """One timer for all deadlines: the loop is asked only when the next one comes earlier than planned."""
+        due_ns = self.connection.next_due_ns
+        if due_ns >= self._timer_ns:
+            return
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ns = due_ns

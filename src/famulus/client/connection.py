@@ -1,6 +1,6 @@
-"""A client's connection: the link and the session, stepped by whoever owns the thread. Decides nothing.
+"""A client's connection: the line and the session, stepped by whoever owns the thread. Decides nothing.
 
-There is one link, to the broker that the client is with. A link that it left, because its broker takes no more tasks,
+There is one line, to the broker that the client is with. A line that it left, because its broker takes no more tasks,
 is kept while that broker still owes it answers.
 """
 
@@ -13,11 +13,12 @@ from typing import Final
 from uuid import uuid4
 
 from famulus.client.addresses import frontends
+from famulus.core.clock import NS_PER_MS
 from famulus.core.session.brokers import Brokers, read_told
 from famulus.core.session.client import KEPT_BYTES_MAX, ClientSession, Done
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
-from famulus.net.link import BATCH_MAX, Change, Link
-from famulus.net.sockets import new_context
+from famulus.net.line import Line
+from famulus.net.link import Change
 from famulus.wire import limits, reasons
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
@@ -25,6 +26,10 @@ clock_ns: Final = monotonic_ns
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 100_000
+#: What leaves in one go: while we write, nobody reads what has come.
+BATCH_MAX: Final = 128
+#: Later than planned by more than this: our thread or loop had no time, and the broker is not to blame.
+PAUSE_NS: Final = 100 * NS_PER_MS
 #: Brokers that we left and that still owe us answers.
 FORMER_MAX: Final = 4
 
@@ -32,12 +37,12 @@ _ERRORS: dict[str, type[OutcomeError]] = {"ERROR": TaskError, "REJECTED": Reject
 
 
 class Former:
-    """A link that we left, and what is open on it."""
+    """A line that we left, and what is open on it."""
 
-    __slots__ = ("leg", "link", "owed")
+    __slots__ = ("leg", "line", "owed")
 
-    def __init__(self, link: Link, leg: int, owed: list[Done]) -> None:
-        self.link = link
+    def __init__(self, line: Line, leg: int, owed: list[Done]) -> None:
+        self.line = line
         self.leg = leg
         self.owed = owed
 
@@ -51,98 +56,62 @@ class Connection:
     def __init__(self, broker: str | Iterable[str] | None) -> None:
         self.brokers = Brokers(clock_ns(), frontends(broker), random.random)
         self.session = ClientSession(0, _new_id)
-        #: Called with each link that is made after the first one, and with each one that is about to be closed.
-        self.watch: Callable[[Link], None] = _nobody_minds
-        self.forget: Callable[[Link], None] = _nobody_minds
+        #: Called with each line that is made after the first one, and with each one that is about to be closed.
+        self.watch: Callable[[Line], None] = _nobody_minds
+        self.forget: Callable[[Line], None] = _nobody_minds
         self._former: list[Former] = []
         self._tend_at_ns = 0
-        #: `step` took in what it was to, and did not see whether there is more: it is to be called again.
-        self.look_again = False
-        # Nobody has looked at the link's monitor since it is watched, and what happened before that is not told.
-        self._fresh = True
-        self._context = new_context()
-        try:
-            self.link = Link(self._context, self.brokers.address)
-        except BaseException:
-            self._context.term()
-            raise
+        self.line = Line(self.brokers.address, heartbeats=True)
         self._plan()
 
     @property
     def address(self) -> str:
-        return self.link.address
+        return self.line.address
 
     @property
-    def links(self) -> list[Link]:
-        return [self.link, *[former.link for former in self._former]]
+    def lines(self) -> list[Line]:
+        return [self.line, *[former.line for former in self._former]]
 
     @property
     def next_due_ns(self) -> int:
         return min(self.session.next_due_ns, self._tend_at_ns)
 
-    def follow_link(self) -> list[Done]:
-        """To be called when the link's monitor has news; the tasks that ended because the connection was lost."""
-        self._fresh = False
-        changes = self.link.changes()
-        if not changes:
-            return []
-        now_ns = clock_ns()
-        done: list[Done] = []
-        for change in changes:
-            if change is Change.UP:
-                self.brokers.on_up(now_ns)
-            else:
-                # What the connection brought before it was lost still counts.
-                done += self._drain(self.link)
-                done += self.session.on_lost(now_ns, self.session.leg)
-                self.brokers.on_down(now_ns)
-        self._plan()
-        return done
-
-    def step(self, limit: int = BATCH_MAX) -> list[Done]:
-        """Send whatever can leave, take in whatever came; the tasks that ended by this.
-
-        With a lower limit it gives the first of them sooner (see `look_again`).
-        """
+    def step(self) -> list[Done]:
+        """Take in what came, send whatever can leave; the tasks that ended by this."""
         session = self.session
         now_ns = clock_ns()
         done: list[Done] = []
+        batch = self.line.recv()
+        if batch:
+            done += session.on_messages(batch)
         if self._tend_at_ns <= now_ns or self._former:
             done += self._tend(now_ns)
-        link = self.link
-        self._send(now_ns)
-        while True:
-            # After each send, since sending may have swallowed the news that something came.
-            batch = link.recv(limit)
-            if batch:
-                done += session.on_messages(batch)
-            self.look_again = len(batch) >= limit < BATCH_MAX
-            if self.look_again or (len(batch) < BATCH_MAX and not (session.unsent and self._send(now_ns))):
-                break
-        if session.unsent:
-            done += session.on_messages(link.recv())  # also after a send that was refused
+        elif not self.line.calm:
+            done += self._follow_line(now_ns)
         if session.told or session.refused:
             done += self._take_news(now_ns)
+        if session.unsent:
+            self._send(now_ns)
         if session.next_due_ns <= now_ns:
             done += session.on_tick(now_ns)
         return done
 
     def send(self) -> None:
-        """Send whatever can leave; `step` must follow."""
+        """Send whatever can leave."""
         self._send(clock_ns())
 
-    def _send(self, now_ns: int) -> int:
-        session = self.session
-        if not session.unsent or not self.link.up:
-            return 0
-        sent = self.link.send(session.next_to_send(now_ns, BATCH_MAX))
-        session.on_sent(sent)
-        return sent
+    def _send(self, now_ns: int) -> None:
+        session, line = self.session, self.line
+        while session.unsent and line.up:
+            messages = session.next_to_send(now_ns, BATCH_MAX)
+            sent = line.send(messages)
+            session.on_sent(sent)
+            if sent < len(messages):
+                break
 
     def close(self) -> list[Done]:
-        for link in self.links:
-            link.close()
-        self._context.term()
+        for line in self.lines:
+            line.close()
         return self.session.close()
 
     # -- from broker to broker ----------------------------------------------------------------------------------
@@ -150,21 +119,37 @@ class Connection:
     def _plan(self) -> None:
         """What the brokers say changes seldom, and no task is to pay for asking them."""
         brokers = self.brokers
-        self._tend_at_ns = 0 if self._fresh else brokers.next_due_ns
+        self._tend_at_ns = min([brokers.next_due_ns, *[line.due_ns for line in self.lines]])
         self.session.on_brokers(len(brokers.known) > 1, brokers.tried)
 
     def _tend(self, now_ns: int) -> list[Done]:
-        """What is to be done besides the tasks: look after former links, ask for brokers, move on."""
+        """What is to be done besides the tasks: look after the lines, ask for brokers, move on."""
         session = self.session
-        done = self.follow_link()  # or we would leave a broker that has just come
+        if now_ns - self._tend_at_ns > PAUSE_NS:
+            self.brokers.on_pause(now_ns)
+        done = self._follow_line(now_ns)  # or we would leave a broker that has just come
         if session.told or session.refused:
             done += self._take_news(now_ns)
         for former in list(self._former):
             done += self._follow_former(former, now_ns)
         if self.brokers.asks(now_ns):
-            self.link.send([session.question()])
+            self.line.send([session.question()])
         self._move(now_ns)
         self._plan()
+        return done
+
+    def _follow_line(self, now_ns: int) -> list[Done]:
+        """The tasks that ended because the connection was lost."""
+        done: list[Done] = []
+        changes = self.line.follow(now_ns)
+        for change in changes:
+            if change is Change.UP:
+                self.brokers.on_up(now_ns)
+            else:
+                done += self.session.on_lost(now_ns, self.session.leg)
+                self.brokers.on_down(now_ns)
+        if changes or not self.line.up:
+            self._plan()
         return done
 
     def _take_news(self, now_ns: int) -> list[Done]:
@@ -184,15 +169,14 @@ class Connection:
         """Go to the next broker, if it is time and there is one."""
         while address := self.brokers.next(now_ns):
             try:
-                link = Link(self._context, address)
+                line = Line(address, heartbeats=True)
             except Exception:
-                # No address that libzmq takes, or no descriptor left for another socket.
+                # No address, or no descriptor left for another line.
                 self.brokers.on_unusable(now_ns, address)
                 continue
             self._leave()
-            self.link = link
-            self.watch(link)
-            self._fresh = True
+            self.line = line
+            self.watch(line)
             self.brokers.on_moved(now_ns, address)
             return True
         return False
@@ -200,34 +184,30 @@ class Connection:
     def _leave(self) -> None:
         leg, owed = self.session.next_leg()
         if owed:
-            self._former.append(Former(self.link, leg, owed))
+            self._former.append(Former(self.line, leg, owed))
         else:
-            self._close(self.link)
+            self._close(self.line)
 
     def _follow_former(self, former: Former, now_ns: int) -> list[Done]:
         session = self.session
-        is_lost = Change.DOWN in former.link.changes() or len(self._former) > FORMER_MAX
-        done = self._drain(former.link)
+        done: list[Done] = []
+        while batch := former.line.recv():
+            done += session.on_messages(batch)
+        is_lost = Change.DOWN in former.line.follow(now_ns) or len(self._former) > FORMER_MAX
         done += session.send_again(now_ns)
         if is_lost:
             done += session.on_lost(now_ns, former.leg)
         if former.is_over(session):
             self._former.remove(former)
-            self._close(former.link)
+            self._close(former.line)
         return done
 
-    def _drain(self, link: Link) -> list[Done]:
-        done: list[Done] = []
-        while batch := link.recv():
-            done += self.session.on_messages(batch)
-        return done
-
-    def _close(self, link: Link) -> None:
-        self.forget(link)
-        link.close()
+    def _close(self, line: Line) -> None:
+        self.forget(line)
+        line.close()
 
 
-def _nobody_minds(link: Link) -> None:
+def _nobody_minds(line: Line) -> None:
     pass
 
 

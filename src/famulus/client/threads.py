@@ -17,8 +17,7 @@ from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
 from famulus.client.window import Window
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
-from famulus.net.link import Link
-from famulus.net.sockets import Socket
+from famulus.net.line import Line
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire.limits import PRIORITY_DEFAULT
 
@@ -58,7 +57,7 @@ class Client:
     @property
     def was_connected(self) -> bool:
         """Whether a broker has ever answered at that address, since the client went there."""
-        return self._connection.link.was_up
+        return self._connection.line.was_up
 
     @property
     def addresses(self) -> list[str]:
@@ -261,19 +260,15 @@ class Client:
         waiting = Waiting()
         waiting.watch(self._bell.fd)
         connection.watch, connection.forget = partial(_watch, waiting), partial(_forget, waiting)
-        _watch(waiting, connection.link)
-        ready: list[Socket | int] = [connection.link.monitor]  # what happened before we watched was not told
+        _watch(waiting, connection.line)
         while not self._closing:
-            if self._bell.fd in ready:
+            if self._bell.fd in waiting.wait(connection.next_due_ns):
                 self._bell.answer()
-            ended = connection.follow_link() if connection.link.monitor in ready else []
             now_ns = monotonic_ns()
             while wishes:
                 session.submit(now_ns, *wishes.popleft())
-            ended += connection.step()
-            for done in ended:
+            for done in connection.step():
                 done.token(done)  # type: ignore[operator]
-            ready = waiting.wait(connection.next_due_ns)
         waiting.close()
 
     def _end(self) -> None:
@@ -302,14 +297,12 @@ class Client:
         self.close()
 
 
-def _watch(waiting: Waiting, link: Link) -> None:
-    waiting.watch(link.socket)
-    waiting.watch(link.monitor)
+def _watch(waiting: Waiting, line: Line) -> None:
+    waiting.watch(line.fd)
 
 
-def _forget(waiting: Waiting, link: Link) -> None:
-    waiting.forget(link.socket)
-    waiting.forget(link.monitor)
+def _forget(waiting: Waiting, line: Line) -> None:
+    waiting.forget(line.fd)
 
 
 def _let_go(lock: threading.Lock) -> None:

@@ -19,21 +19,16 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "_parcel.h"
+#include "_messages.h"
+#include "_stream.h"
 #include "_waiting.h"
 
-enum { FRAMES_MAX = 16 };   /* as in pump_python.py */
 enum { FRAMES_STACK = 32 }; /* messages of more frames are prepared on the heap */
 enum { LEND_MIN = 32 * 1024 };
-enum { LARGE_MIN = 128 * 1024 };      /* from where on glibc gives memory back at once */
-enum { KEPT_MAX = 64 * 1024 * 1024 }; /* half of it is the largest object that glibc lets us keep */
 
 /* libzmq promises this size and this alignment in its ABI since 4.1. */
 typedef union {
@@ -107,21 +102,6 @@ static int arguments_are(Py_ssize_t given, Py_ssize_t wanted, const char *functi
     return 0;
 }
 
-/* ---- large frames ---- */
-
-/* glibc gives the memory of a large object back to the kernel as soon as it is freed, and asks for the same pages again
- * for the next one: with bodies of 1 MiB that was a third of a broker's time. Who moves large frames keeps some memory. */
-static void keep_memory(void) {
-#ifdef M_TRIM_THRESHOLD
-    static int kept = 0;
-    if (!kept) {
-        kept = 1;
-        mallopt(M_TRIM_THRESHOLD, KEPT_MAX);
-        mallopt(M_MMAP_THRESHOLD, KEPT_MAX / 2);
-    }
-#endif
-}
-
 /* ---- lending ---- */
 
 /* A frame that libzmq reads from the Python object itself. libzmq's thread gives it back, and that thread must not
@@ -187,36 +167,6 @@ static void skip_rest(const Pump *pump, void *handle, zmq_msg_t *msg) {
     }
 }
 
-/* Appends the messages of a parcel, each with `peer` (which may be NULL) before it. 0, or -1 with an exception set. */
-static int append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size) {
-    const unsigned char *at = data + 1, *end = data + size;
-    Py_ssize_t before = peer != NULL;
-    Part parts[PARCEL_PARTS];
-    while (at < end && parcel_next(&at, end, parts)) {
-        PyObject *frames = PyList_New(before + PARCEL_PARTS);
-        if (frames == NULL) {
-            return -1;
-        }
-        if (peer != NULL) {
-            PyList_SET_ITEM(frames, 0, Py_NewRef(peer));
-        }
-        for (int i = 0; i < PARCEL_PARTS; i++) {
-            PyObject *frame = PyBytes_FromStringAndSize((const char *)parts[i].data, (Py_ssize_t)parts[i].size);
-            if (frame == NULL) {
-                Py_DECREF(frames);
-                return -1;
-            }
-            PyList_SET_ITEM(frames, before + i, frame);
-        }
-        int failed = PyList_Append(messages, frames);
-        Py_DECREF(frames);
-        if (failed) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
 /* If the last frame of a message is a parcel, and nothing but its sender is before it, appends what is in it and gives
  * 1; 0 if it is none; -1 with an exception set. `senders` is the set of those who send parcels (on a ROUTER, where a
  * message begins with its sender), or None; NULL leaves parcels closed. */
@@ -230,18 +180,14 @@ static int unwrap(const Pump *pump, zmq_msg_t *msg, PyObject *messages, PyObject
         return 0;
     }
     PyObject *peer = senders != Py_None ? PyList_GET_ITEM(frames, 0) : NULL;
-    if (append_parcel(messages, peer, data, size) < 0 || (peer != NULL && PySet_Add(senders, peer) < 0)) {
+    if (messages_append_parcel(messages, peer, data, size) < 0 || (peer != NULL && PySet_Add(senders, peer) < 0)) {
         return -1;
     }
     return 1;
 }
 
 static int append_frame(const Pump *pump, zmq_msg_t *msg, PyObject *frames) {
-    size_t size = pump->msg_size(msg);
-    if (size >= LARGE_MIN) {
-        keep_memory();
-    }
-    PyObject *frame = PyBytes_FromStringAndSize(pump->msg_data(msg), (Py_ssize_t)size);
+    PyObject *frame = messages_frame(pump->msg_data(msg), pump->msg_size(msg));
     if (frame == NULL) {
         return -1;
     }
@@ -340,38 +286,6 @@ static PyObject *recv_parcels(PyObject *module, PyObject *const *args, Py_ssize_
 }
 
 /* ---- sending ---- */
-
-static int is_row(PyObject *object) { return PyList_Check(object) || PyTuple_Check(object); }
-
-/* Raises for anything but rows of rows of bytes. After this and until the last send no Python code runs (not even
- * the garbage collector: sending creates no objects), so nobody can change the rows under our feet. */
-static int check_messages(PyObject *messages) {
-    if (!is_row(messages)) {
-        PyErr_Format(PyExc_TypeError, "messages must be a list or tuple, not %.100s", Py_TYPE(messages)->tp_name);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(messages); i++) {
-        PyObject *frames = PySequence_Fast_GET_ITEM(messages, i);
-        if (!is_row(frames)) {
-            PyErr_Format(PyExc_TypeError, "message %zd must be a list or tuple, not %.100s", i,
-                         Py_TYPE(frames)->tp_name);
-            return -1;
-        }
-        if (PySequence_Fast_GET_SIZE(frames) == 0) {
-            PyErr_Format(PyExc_ValueError, "message %zd has no frames", i);
-            return -1;
-        }
-        for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(frames); j++) {
-            PyObject *frame = PySequence_Fast_GET_ITEM(frames, j);
-            if (!PyBytes_Check(frame)) {
-                PyErr_Format(PyExc_TypeError, "message %zd, frame %zd must be bytes, not %.100s", i, j,
-                             Py_TYPE(frame)->tp_name);
-                return -1;
-            }
-        }
-    }
-    return 0;
-}
 
 static int send_frame(const Pump *pump, void *handle, zmq_msg_t *msg, int flags) {
     while (pump->msg_send(msg, handle, flags | ZMQ_DONTWAIT) < 0) {
@@ -506,16 +420,6 @@ static PyObject *message_at(const Sending *sending, Py_ssize_t index) {
     return PySequence_Fast_GET_ITEM(sending->messages, index);
 }
 
-/* The last three frames of a message. */
-static void parts_of(PyObject *frames, Part parts[PARCEL_PARTS]) {
-    Py_ssize_t before = PySequence_Fast_GET_SIZE(frames) - PARCEL_PARTS;
-    for (int i = 0; i < PARCEL_PARTS; i++) {
-        PyObject *frame = PySequence_Fast_GET_ITEM(frames, before + i);
-        parts[i].data = (const unsigned char *)PyBytes_AS_STRING(frame);
-        parts[i].size = (size_t)PyBytes_GET_SIZE(frame);
-    }
-}
-
 /* All messages of a group in one frame: 0, or the errno, or -1 when out of memory. */
 static int send_parcel(const Sending *sending, const Group *group) {
     const Pump *pump = sending->pump;
@@ -539,7 +443,7 @@ static int send_parcel(const Sending *sending, const Group *group) {
     Py_ssize_t index = group->first;
     for (Py_ssize_t i = 0; i < group->count; i++, index = sending->next[index]) {
         Part parts[PARCEL_PARTS];
-        parts_of(message_at(sending, index), parts);
+        messages_parts(message_at(sending, index), parts);
         at = parcel_put(at, parts);
     }
     int code = send_prepared(pump, sending->handle, msgs, count);
@@ -620,11 +524,11 @@ static size_t size_in_parcel(PyObject *frames) {
     if (PySequence_Fast_GET_SIZE(frames) != 1 + PARCEL_PARTS) {
         return 0;
     }
-    parts_of(frames, parts);
+    messages_parts(frames, parts);
     return parcel_fits(parts) ? parcel_size(parts) : 0;
 }
 
-/* A subclass could bring a hash of its own: Python code, which may not run here (see check_messages). */
+/* A subclass could bring a hash of its own: Python code, which may not run here (see messages_check). */
 static int takes_parcels(PyObject *receivers, PyObject *peer) {
     return receivers != NULL && PyBytes_CheckExact(peer) && PySet_Contains(receivers, peer) == 1;
 }
@@ -685,7 +589,7 @@ static int forward_one(Sending *sending, PyObject *receivers) {
 static PyObject *send_routed(const Pump *pump, PyObject *socket, PyObject *messages, PyObject *receivers) {
     let_go_of_returned();
     void *handle = handle_of(pump, socket);
-    if (handle == NULL || check_messages(messages) < 0) {
+    if (handle == NULL || messages_check(messages) < 0) {
         return NULL;
     }
     Py_ssize_t count = PySequence_Fast_GET_SIZE(messages), few[FEW];
@@ -715,24 +619,13 @@ static PyObject *send_parcels(PyObject *module, PyObject *const *args, Py_ssize_
     return send_routed(pump_of(module), args[0], args[1], args[2]);
 }
 
-/* How many messages from `from` on can travel in one parcel: those that fit, at least one. */
+/* The messages from `from` on that can travel in one parcel. */
 static Group run_from(const Sending *sending, Py_ssize_t from) {
-    Group group = {.peer = NULL, .first = from, .last = from, .count = 0, .size = 1};
-    for (Py_ssize_t i = from; i < PySequence_Fast_GET_SIZE(sending->messages); i++) {
-        PyObject *frames = message_at(sending, i);
-        Part parts[PARCEL_PARTS];
-        if (PySequence_Fast_GET_SIZE(frames) != PARCEL_PARTS) {
-            break;
-        }
-        parts_of(frames, parts);
-        size_t size = parcel_size(parts);
-        if (!parcel_fits(parts) || group.count == PARCEL_MESSAGES_MAX || group.size + size > PARCEL_BYTES_MAX) {
-            break;
-        }
+    Group group = {.peer = NULL, .first = from};
+    group.count = messages_run(sending->messages, from, &group.size);
+    group.last = from + group.count - 1;
+    for (Py_ssize_t i = from; i <= group.last; i++) {
         sending->next[i] = i + 1;
-        group.last = i;
-        group.count++;
-        group.size += size;
     }
     return group;
 }
@@ -740,7 +633,7 @@ static Group run_from(const Sending *sending, Py_ssize_t from) {
 static PyObject *send_in_order(const Pump *pump, PyObject *socket, PyObject *messages, int wrap) {
     let_go_of_returned();
     void *handle = handle_of(pump, socket);
-    if (handle == NULL || check_messages(messages) < 0) {
+    if (handle == NULL || messages_check(messages) < 0) {
         return NULL;
     }
     Py_ssize_t count = PySequence_Fast_GET_SIZE(messages), taken = 0, few[FEW];
@@ -838,7 +731,10 @@ static PyObject *bind(PyObject *module, PyObject *args) {
 /* ---- the module ---- */
 
 static int pump_exec(PyObject *module) {
-    return PyModule_AddIntConstant(module, "FRAMES_MAX", FRAMES_MAX);
+    if (PyModule_AddIntConstant(module, "FRAMES_MAX", FRAMES_MAX) < 0) {
+        return -1;
+    }
+    return stream_add_to(module);
 }
 
 static int pump_traverse(PyObject *module, visitproc visit, void *arg) {

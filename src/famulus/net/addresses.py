@@ -24,8 +24,13 @@ def backend(wish: str | None) -> str:
 def _address(text: str) -> str:
     if "://" not in text:
         text = f"tcp://{text}"
-    match = re.fullmatch(r"tcp://(?:\[[^\]]+\]|[^:/\s]+):(\d{1,5})|(?:ipc|inproc)://\S+", text)
-    # libzmq would take only the lower 16 bits of a larger number, and connect to somebody else.
-    if match is None or (match[1] and not 0 < int(match[1]) <= 65535):
-        raise SettingsError(f"{text!r} is not a broker's address; one looks like {FRONTEND}")
+    split(text)
     return text
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host and port; of a socket in the file system, its path and 0."""
+    match = re.fullmatch(r"tcp://(?:\[([^\]]+)\]|(\w[\w.-]*)):(\d{1,5})|ipc://(\S+)", address)
+    if match is None or (match[3] and not 0 < int(match[3]) <= 65535):
+        raise SettingsError(f"{address!r} is not a broker's address; one looks like {FRONTEND}")
+    return match[1] or match[2] or match[4], int(match[3] or 0)

@@ -20,6 +20,9 @@
     wait(epoll, until_ns, longest_ms, names, alone) -> those that have news by then
         The wait of `famulus.net.waiting`; None where the Python twin serves.
 
+    new_stream(socket, frame_bytes_max) -> Stream
+        The same over a connection that libzmq knows nothing of; see `famulus.net.stream_python`.
+
 None of the others ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
 TypeError, and a message without frames ValueError, before anything leaves. Other errors of libzmq (a
 terminated context, a closed socket) raise zmq.ZMQError.
@@ -34,8 +37,9 @@ FAMULUS_PUMP=native or FAMULUS_PUMP=python in the environment forces the choice.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import zmq
 
@@ -47,7 +51,9 @@ __all__ = [
     "FRAMES_MAX",
     "NATIVE",
     "WHY_NOT_NATIVE",
+    "Stream",
     "libzmq",
+    "new_stream",
     "recv_many",
     "recv_parcels",
     "send_many",
@@ -93,11 +99,34 @@ WHY_NOT_NATIVE = _why_not_native()
 NATIVE = not WHY_NOT_NATIVE
 
 if NATIVE:
+    from famulus.net._pump import Stream as _NativeStream
     from famulus.net._pump import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
     from famulus.net._pump import wait as _wait
 else:
     from famulus.net.pump_python import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
+    from famulus.net.stream_python import Stream as _PythonStream
 
+
+class Stream(Protocol):
+    """What the twins of a stream have in common."""
+
+    commands: list[bytes]
+
+    @property
+    def unsent(self) -> bool: ...
+    @property
+    def ended(self) -> str: ...
+    @property
+    def received(self) -> int: ...
+    @property
+    def written(self) -> int: ...
+    def recv(self) -> list[list[bytes]]: ...
+    def send(self, messages: Sequence[Sequence[bytes]], /) -> int: ...
+    def write(self, content: bytes, /) -> None: ...
+    def flush(self) -> bool: ...
+
+
+new_stream: Callable[[socket.socket, int], Stream] = _NativeStream if NATIVE else _PythonStream
 wait: Callable[[int, int, int, dict[int, Any], bool], list[Any]] | None = _wait if NATIVE else None
 
 

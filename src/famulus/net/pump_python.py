@@ -66,7 +66,7 @@ def _recv(
 
 def send_many(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) -> list[tuple[int, int]]:
     _check_socket(socket)
-    _check_messages(messages)
+    check_messages(messages)
     refused = []
     for number, frames in enumerate(messages):
         if code := _send_message(socket, frames):
@@ -78,7 +78,7 @@ def send_parcels(
     socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]], receivers: set[bytes]
 ) -> list[tuple[int, int]]:
     _check_socket(socket)
-    _check_messages(messages)
+    check_messages(messages)
     _check_peers(receivers)
     refused = []
     by_peer: dict[bytes, list[int]] = {}
@@ -101,7 +101,7 @@ def send_parcels(
 
 def send_some(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) -> int:
     _check_socket(socket)
-    _check_messages(messages)
+    check_messages(messages)
     for taken, frames in enumerate(messages):
         if _send_message(socket, frames):
             return taken
@@ -110,7 +110,7 @@ def send_some(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) ->
 
 def send_some_parcels(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) -> int:
     _check_socket(socket)
-    _check_messages(messages)
+    check_messages(messages)
     taken = 0
     while taken < len(messages):
         count = parcels.run_of(messages[i] for i in range(taken, len(messages)))
@@ -163,7 +163,7 @@ def _check_peers(peers: set[bytes] | None, *, none: bool = False) -> None:
         raise TypeError(f"a set of peers is needed, not {type(peers).__name__}")
 
 
-def _check_messages(messages: Sequence[Sequence[bytes]]) -> None:
+def check_messages(messages: Sequence[Sequence[bytes]]) -> None:
     """Raise before anything leaves: half a batch is bad, half a message is worse."""
     if not isinstance(messages, list | tuple):
         raise TypeError(f"messages must be a list or tuple, not {type(messages).__name__}")

@@ -4,14 +4,14 @@ Why each option is what it is:
 
 ROUTER_MANDATORY   without it a ROUTER drops in silence what it cannot deliver
 LINGER 0           a closing process must not wait for peers that may be dead
-IMMEDIATE          not for clients and workers: with it libzmq 4.3.5 aborts the whole process if a connection is lost
+IMMEDIATE          not for those outside: with it libzmq 4.3.5 aborts the whole process if a connection is lost
                    between two frames of a message that is being read. They send only while their `Link` is up instead.
                    For routers, whose messages have one frame: queue only for finished connections
 MAXMSGSIZE         unlimited by default; ours leaves room above the body limit, so that a breach gets a typed answer
 HANDSHAKE_IVL      30 s by default: an idle raw TCP connection would hold its file descriptor for that long
 BACKLOG            100 by default: a thousand workers that come back at once need more
 TCP_KEEPALIVE      finds peers whose machine is gone, where the system's default takes two hours
-HEARTBEAT_IVL      for clients only, who have no heartbeat of their own: finds a broker that is there but does nothing.
+HEARTBEAT_IVL      for links to other brokers: finds one that is there but does nothing.
                    Never on a ROUTER: libzmq looks through the timers of all its connections to set one of them
 HWM                credit in the protocol is the flow control; these only bound what one peer can pile up
 """

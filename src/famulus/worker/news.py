@@ -8,7 +8,7 @@ from typing import Final
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.worker import State, WorkerSession
 from famulus.errors import IdentityTaken
-from famulus.net.link import Link
+from famulus.net.line import Line
 from famulus.worker.settings import Settings
 
 log = logging.getLogger("famulus.worker")
@@ -38,14 +38,14 @@ class News:
         """When it will be too late to be ready for the first time."""
         return NEVER_NS if self._ever_ready or self._overdue else self._ready_by_ns
 
-    def note(self, link: Link) -> None:
-        """This is how far we came with the broker of this link."""
+    def note(self, line: Line) -> None:
+        """This is how far we came with the broker of this line."""
         if not self._ever_ready:
-            self._tried[link.address] = link.up or self._tried.get(link.address, False)
+            self._tried[line.address] = line.up or self._tried.get(line.address, False)
 
-    def tell(self, now_ns: int, link: Link, stops: bool) -> str:
-        """To be called before a lost broker's link is replaced. Once, if no broker had us in time: why that is so."""
-        state, address, identity = self._session.state, link.address, self._settings.identity
+    def tell(self, now_ns: int, line: Line, stops: bool) -> str:
+        """To be called before a lost broker's line is replaced. Once, if no broker had us in time: why that is so."""
+        state, address, identity = self._session.state, line.address, self._settings.identity
         if state is State.GONE and not stops:
             raise IdentityTaken(f"another worker connected to {address} as {identity!r}")
         former = self._former
@@ -64,7 +64,7 @@ class News:
             self._overdue = True
             # With several brokers, each has its turn before we give up.
             if self._homes.alone or self._homes.rounds:
-                return self._not_ready(link)
+                return self._not_ready(line)
         return ""
 
     def _tell_of_change(self, former: State, state: State, address: str) -> None:
@@ -91,9 +91,9 @@ class News:
             f"worker {self._settings.identity} is {again}: {some} at {address} ({slots} slot{'s' if slots > 1 else ''})"
         )
 
-    def _not_ready(self, link: Link) -> str:
+    def _not_ready(self, line: Line) -> str:
         self._ready_by_ns = NEVER_NS
-        self.note(link)
+        self.note(line)
         return self._problem()
 
     @property

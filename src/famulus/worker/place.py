@@ -1,4 +1,4 @@
-"""A worker's place at one broker: a session with a number of slots, the link that it runs over, and where it goes next.
+"""A worker's place at one broker: a session with a number of slots, the line that it runs over, and where it goes next.
 
 Belongs, like all of a shift, to the thread that holds the baton.
 """
@@ -13,8 +13,8 @@ from famulus.core.session.homes import Homes
 from famulus.core.session.worker import State, WorkerSession
 from famulus.errors import SettingsError
 from famulus.net.addresses import BACKEND
-from famulus.net.link import Change, Link
-from famulus.net.sockets import Context, outside_dealer
+from famulus.net.line import Line
+from famulus.net.link import Change
 from famulus.net.waiting import Waiting
 from famulus.worker.news import News
 from famulus.worker.probe import Probe
@@ -33,50 +33,54 @@ class Place:
         services: list[str],
         settings: Settings,
         saved: SavedConfig,
-        context: Context,
         waiting: Waiting,
         now_ns: int,
     ) -> None:
         self._homes = homes
         self._saved = saved
-        self._context = context
         self._waiting = waiting
         self._config = b""
         self.session = WorkerSession(
             settings.identity, services, slots, settings.heartbeat_ms, random.random, homes, number
         )
         self.news = News(settings, self.session, now_ns)
-        # We sent, or did not read to the end: there may be something that no descriptor tells of (see `Waiting`).
-        self.look_again = True
-        self._stuck = False
-        #: Set by whoever waits, when this place has news: its link was made, or lost.
-        self.link_changed = False
+        #: Set by whoever waits, when this place has news: there is something to be read, or the line was made.
+        self.has_news = False
         self._probe: Probe | None = None
-        self.link = self._link_to(homes.next())
+        self.line = self._line_to(homes.next())
         self.session.on_linking(now_ns)
 
     @property
     def next_due_ns(self) -> int:
         # In pairs: compiled code compares two numbers by itself, and asks Python about more.
-        return min(min(self.session.next_due_ns, self._homes.next_due_ns), self.news.due_ns)
+        due_ns = min(min(self.session.next_due_ns, self._homes.next_due_ns), self.news.due_ns)
+        due_ns = min(due_ns, self.line.due_ns)
+        return due_ns if self._probe is None else min(due_ns, self._probe.due_ns)
 
-    def follow_link(self, now_ns: int) -> None:
-        self.link_changed = False
-        for change in self.link.changes():
+    def recv(self) -> list[list[bytes]]:
+        """What there is to be read; nothing without news."""
+        if not self.has_news:
+            return []
+        self.has_news = False
+        return self.line.recv()
+
+    def follow_line(self, now_ns: int) -> None:
+        """Whether it was made, or lost."""
+        line = self.line
+        if line.calm and now_ns < line.due_ns:
+            return
+        for change in line.follow(now_ns):
             if change is Change.UP:
                 self.session.on_link(now_ns)
             else:
                 self.session.on_link_lost(now_ns)
 
     def send(self) -> None:
-        """What the link does not take now stays; its descriptor tells when there is room again."""
+        """What the line does not take now stays; its descriptor tells when there is room again."""
         outbox = self.session.outbox
-        if outbox and self.link.up:
-            taken = self.link.send(outbox)
+        if outbox and self.line.up:
+            taken = self.line.send(outbox)
             del outbox[:taken]
-            # After a refusal, too, but not for ever.
-            self.look_again = self.look_again or taken > 0 or not self._stuck
-            self._stuck = taken == 0
 
     def tend(self, now_ns: int) -> None:
         """What is due."""
@@ -89,29 +93,28 @@ class Place:
             self._look_home(now_ns)
 
     def relink(self, now_ns: int) -> None:
-        """The session gave the broker up. Where libzmq has noticed too, it connects again by itself."""
-        session, former = self.session, self.link
+        """The session gave the broker up. Where the line has noticed too, it connects again by itself."""
+        session, former = self.session, self.line
         if session.relink_at_ns > now_ns or session.state is not State.OFFLINE:
             return
         self.news.note(former)
         address = self._homes.next()
         if former.up or address != former.address:
-            self._waiting.forget(former.socket)
-            self._waiting.forget(former.monitor)
+            self._waiting.forget(former.fd)
             former.close()
-            self.link = self._link_to(address)
+            self.line = self._line_to(address)
         session.on_linking(now_ns)
 
     def close(self) -> None:
         if self._probe is not None:
             self._probe.close()
-        self.link.close()
+        self.line.close()
 
-    def _link_to(self, address: str) -> Link:
-        """A link to this broker, or to the next one if the address is no good: somebody else may have told us of it."""
+    def _line_to(self, address: str) -> Line:
+        """A line to this broker, or to the next one if the address is no good: somebody else may have told us of it."""
         while True:
             try:
-                link = Link(self._context, address, outside_dealer(self._context, heartbeats=False))
+                line = Line(address, heartbeats=False)
             except SettingsError as error:
                 if self._homes.alone:
                     raise
@@ -119,9 +122,8 @@ class Place:
                 self._homes.forget(address)
                 address = self._homes.next()
             else:
-                self._waiting.watch(link.socket)
-                self._waiting.watch(link.monitor, self)
-                return link
+                self._waiting.watch(line.fd, self)
+                return line
 
     def _look_home(self, now_ns: int) -> None:
         """Away from the preferred broker: look whether it is there, and go back to it."""
@@ -130,8 +132,13 @@ class Place:
             if homes.probe_at_ns > now_ns:
                 return
             homes.on_probe(now_ns)
-            probe = self._probe = Probe(self._context, self._waiting, homes.preferred)
-        there = probe.answer()
+            try:
+                probe = self._probe = Probe(self._waiting, homes.preferred)
+            except (OSError, SettingsError):
+                # No descriptor left, or no address: that is no reason to leave the broker that we have.
+                homes.on_probe_failed(now_ns)
+                return
+        there = probe.answer(now_ns)
         if there is None and now_ns < homes.probe_by_ns < NEVER_NS:
             return
         probe.close()
@@ -142,7 +149,7 @@ class Place:
             homes.on_probe_failed(now_ns)
 
 
-def places_of(settings: Settings, services: list[str], context: Context, waiting: Waiting, now_ns: int) -> list[Place]:
+def places_of(settings: Settings, services: list[str], waiting: Waiting, now_ns: int) -> list[Place]:
     """One, at whichever broker; or one at each of the brokers, with the slots divided among them."""
     saved = SavedConfig(settings.config_file)
     homes = [Homes([each], random.random, stays=True) for each in settings.addresses] if settings.at_once else []
@@ -150,7 +157,7 @@ def places_of(settings: Settings, services: list[str], context: Context, waiting
     places: list[Place] = []
     try:
         for number, slots in enumerate(shares(settings.capacity, len(homes))):
-            places.append(Place(number, slots, homes[number], services, settings, saved, context, waiting, now_ns))
+            places.append(Place(number, slots, homes[number], services, settings, saved, waiting, now_ns))
     except BaseException:
         for place in places:
             place.close()

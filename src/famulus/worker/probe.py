@@ -1,31 +1,30 @@
-"""A look at the preferred broker over a link of its own, while the worker serves another one. No CONNECT is sent."""
+"""A look at the preferred broker over a line of its own, while the worker serves another one. No CONNECT is sent."""
 
 from __future__ import annotations
 
 from famulus.core.session.homes import PROBE, proves_life
-from famulus.net.link import Change, Link
-from famulus.net.sockets import Context, outside_dealer
+from famulus.net.line import Line
+from famulus.net.link import Change
 from famulus.net.waiting import Waiting
 
 
 class Probe:
-    def __init__(self, context: Context, waiting: Waiting, address: str) -> None:
+    def __init__(self, waiting: Waiting, address: str) -> None:
         self._waiting = waiting
-        self._link = Link(context, address, outside_dealer(context, heartbeats=False))
-        waiting.watch(self._link.socket)
-        waiting.watch(self._link.monitor)
+        self._line = Line(address, heartbeats=False)
+        waiting.watch(self._line.fd)
 
-    def answer(self) -> bool | None:
-        """Whether it is there and takes workers; None: not known yet. To be asked whenever the link may have news."""
-        if Change.UP in self._link.changes():
-            self._link.send([PROBE])
-        # Also after sending, which may swallow the news of an answer: until there is nothing more.
-        answers: list[list[bytes]] = []
-        while batch := self._link.recv():
-            answers += batch
+    @property
+    def due_ns(self) -> int:
+        return self._line.due_ns
+
+    def answer(self, now_ns: int) -> bool | None:
+        """Whether it is there and takes workers; None: not known yet. To be asked whenever the line may have news."""
+        answers = self._line.recv()
+        if Change.UP in self._line.follow(now_ns):
+            self._line.send([PROBE])
         return any(map(proves_life, answers)) if answers else None
 
     def close(self) -> None:
-        self._waiting.forget(self._link.socket)
-        self._waiting.forget(self._link.monitor)
-        self._link.close()
+        self._waiting.forget(self._line.fd)
+        self._line.close()

@@ -1,11 +1,11 @@
 """One run of a worker: the I/O between its places at brokers and the runners, and the quick functions.
 
-The places, with their links and sessions, and all else here belong to the thread that holds the baton; calls and
+The places, with their lines and sessions, and all else here belong to the thread that holds the baton; calls and
 answers pass between it and the runners in batches, and a bell wakes it. Functions that were quick so far it calls
 itself. If one of them is not, another thread goes on with the I/O: a function, however long it takes, never keeps a
 heartbeat waiting.
 
-Waits until something is there or due; looks at the links, takes in messages, starts calls, sends answers; and again.
+Waits until something is there or due; takes in messages, looks at the lines, starts calls, sends answers; and again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.kinds import Given
 from famulus.core.session.worker import State
 from famulus.errors import BrokerUnreachable, FamulusError
-from famulus.net.link import BATCH_MAX
-from famulus.net.sockets import new_context
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import reasons
 from famulus.worker.baton import Baton
@@ -77,15 +75,14 @@ class Shift:
         #: Answers that need no function.
         self._refusals: list[Answer] = []
         self._drained_by_ns = NEVER_NS
-        self._context = new_context()
         self._waiting = Waiting()
         self._waiting.watch(bell.fd, bell)
         #: Which of our places had no broker in time, and why.
         self._problems: list[str] = []
         try:
-            self._places = places_of(settings, services.names, self._context, self._waiting, clock_ns())
+            self._places = places_of(settings, services.names, self._waiting, clock_ns())
         except BaseException:
-            self._context.term()
+            self._waiting.close()
             raise
 
     def run(self) -> bool:
@@ -101,7 +98,6 @@ class Shift:
         ended = self._baton.close()
         for place in self._places:
             place.close()
-        self._context.term()
         self._waiting.close()
         return ended
 
@@ -115,12 +111,8 @@ class Shift:
                     if news is self._bell:
                         self._bell.answer()
                     elif isinstance(news, Place):
-                        news.link_changed = True
-                now_ns = clock_ns()
-                for place in self._places:
-                    if place.link_changed or not place.link.up:
-                        place.follow_link(now_ns)
-                if not self._pass(now_ns, turn):
+                        news.has_news = True
+                if not self._pass(clock_ns(), turn):
                     return
         except BaseException as error:
             self._error = error
@@ -154,28 +146,20 @@ class Shift:
 
     def _take_in(self, place: Place, now_ns: int, turn: int) -> bool:
         """Messages of this broker. False as for `_pass`."""
-        # The first one, or the first parcel, is answered before we look whether there is more.
-        limit = 1
-        while batch := place.link.recv(limit):
-            whole = len(batch) >= BATCH_MAX
-            place.look_again = len(batch) >= limit
-            limit = BATCH_MAX
+        batch = place.recv()
+        if batch:
             given = place.session.on_messages(now_ns, batch)
             if given:
                 self._start(given, now_ns)
                 if self._here and not self._run_here(turn):
                     return False
             self._send()
-            # Whoever sent must look again, which costs less here than after another wait. But there is more to do.
-            if whole or not place.look_again:
-                break
-        else:
-            place.look_again = False
+        place.follow_line(now_ns)
         return True
 
     def _tell(self, place: Place, now_ns: int) -> None:
         """The news of this place. It is bad for the whole worker if no place has had a broker in time."""
-        problem = place.news.tell(now_ns, place.link, self._ending.soon)
+        problem = place.news.tell(now_ns, place.line, self._ending.soon)
         if not problem:
             return
         self._problems.append(problem)
@@ -265,7 +249,7 @@ class Shift:
     def _next_due_ns(self) -> int:
         due_ns = self._drained_by_ns
         for place in self._places:
-            due_ns = min(due_ns, 0 if place.look_again else place.next_due_ns)
+            due_ns = min(due_ns, place.next_due_ns)
         for runner in self._runners:
             due_ns = min(due_ns, runner.next_due_ns)
         return due_ns

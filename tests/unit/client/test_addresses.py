@@ -24,7 +24,8 @@ def test_addresses(wish: str, address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish", ["x", "tcp://x", "tcp://:7100", "x:port", "x:0", "x:65536", "http://x:1", "x:1 ", "ipc://"]
+    "wish",
+    ["x", "tcp://x", "tcp://:7100", "x:port", "x:0", "x:65536", "http://x:1", "-:1", "x:1 ", "ipc://", "inproc://x"],
 )
 def test_what_is_no_address_is_named(wish: str) -> None:
     with pytest.raises(SettingsError, match="is not a broker's address"):

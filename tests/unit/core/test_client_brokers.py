@@ -77,6 +77,21 @@ def test_one_that_is_lost_may_come_back_within_a_moment() -> None:
     assert move(known, START_NS + 60 * NS_PER_S + PATIENT_NS) == B
 
 
+def test_who_could_hear_nobody_gives_it_its_time_once() -> None:
+    known = brokers(A, B)
+    late_ns = START_NS + 5 * NS_PER_S
+    for leave in (lambda now_ns: None, known.on_down, lambda now_ns: known.on_moved(now_ns, B)):
+        leave(late_ns)
+        late_ns += 5 * NS_PER_S
+        known.on_pause(late_ns)
+        assert known.next(late_ns + PATIENT_NS - 1) == ""
+        known.on_pause(late_ns + PATIENT_NS)
+        assert known.next(late_ns + PATIENT_NS)
+    known.on_up(late_ns)
+    known.on_pause(late_ns + 1)
+    assert known.next(late_ns + 1000 * NS_PER_S) == "", "it is there, and nobody leaves it"
+
+
 def test_not_all_who_lost_a_broker_move_as_one() -> None:
     dues = {brokers(A, B, chance=lambda: part).next_due_ns - START_NS for part in (0.0, 0.3, 0.999)}  # noqa: B023
     assert len(dues) == 3

@@ -9,8 +9,7 @@ import pytest
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.homes import Homes
 from famulus.core.session.worker import State, WorkerSession
-from famulus.net.link import Link
-from famulus.net.sockets import new_context
+from famulus.net.line import Line
 from famulus.wire import headers, reasons
 from famulus.worker.news import News
 from famulus.worker.settings import Settings
@@ -20,12 +19,10 @@ DEAD = "tcp://127.0.0.1:1"
 
 
 @pytest.fixture
-def link() -> Iterator[Link]:
-    context = new_context()
-    link = Link(context, DEAD)
-    yield link
-    link.close()
-    context.term()
+def line() -> Iterator[Line]:
+    line = Line(DEAD, heartbeats=False)
+    yield line
+    line.close()
 
 
 def news_of(*homes: str, session: WorkerSession | None = None) -> tuple[News, Homes]:
@@ -34,34 +31,34 @@ def news_of(*homes: str, session: WorkerSession | None = None) -> tuple[News, Ho
     return News(Settings("w1", homes, connect_timeout_s=2.0), session, START_NS), known
 
 
-def test_a_single_broker_has_the_time_that_it_was_given(link: Link) -> None:
+def test_a_single_broker_has_the_time_that_it_was_given(line: Line) -> None:
     news, _ = news_of(DEAD)
     assert news.due_ns == START_NS + 2 * NS_PER_S
-    assert news.tell(news.due_ns - 1, link, False) == ""
-    assert news.tell(news.due_ns, link, False) == f"no broker answers at {DEAD} (tried for 2 s)"
+    assert news.tell(news.due_ns - 1, line, False) == ""
+    assert news.tell(news.due_ns, line, False) == f"no broker answers at {DEAD} (tried for 2 s)"
 
 
-def test_of_several_each_has_its_turn_and_nobody_waits_for_what_is_past(link: Link) -> None:
+def test_of_several_each_has_its_turn_and_nobody_waits_for_what_is_past(line: Line) -> None:
     news, homes = news_of(DEAD, "tcp://127.0.0.1:2")
-    news.tell(START_NS + 2 * NS_PER_S, link, False)
+    news.tell(START_NS + 2 * NS_PER_S, line, False)
     assert news.due_ns == NEVER_NS, "the end of the round is awaited now"
-    news.note(link)
+    news.note(line)
     homes.on_lost(cut=False)
     homes.next()
     homes.on_lost(cut=False)
-    assert news.tell(START_NS + 3 * NS_PER_S, link, False)
+    assert news.tell(START_NS + 3 * NS_PER_S, line, False)
 
 
-def test_the_problem_is_told_once(link: Link) -> None:
+def test_the_problem_is_told_once(line: Line) -> None:
     news, _ = news_of(DEAD)
-    told = [news.tell(START_NS + seconds * NS_PER_S, link, False) for seconds in range(2, 6)]
+    told = [news.tell(START_NS + seconds * NS_PER_S, line, False) for seconds in range(2, 6)]
     assert [bool(problem) for problem in told] == [True, False, False, False]
     assert news.waits_for == "waiting for it"
 
 
-def test_who_stops_does_not_complain(link: Link) -> None:
+def test_who_stops_does_not_complain(line: Line) -> None:
     news, _ = news_of(DEAD)
-    assert news.tell(START_NS + 60 * NS_PER_S, link, True) == ""
+    assert news.tell(START_NS + 60 * NS_PER_S, line, True) == ""
 
 
 def get_ready(session: WorkerSession) -> None:
@@ -72,7 +69,7 @@ def get_ready(session: WorkerSession) -> None:
 
 
 def test_a_broker_that_forgot_us_and_took_us_again_between_two_looks_is_told_of(
-    link: Link, caplog: pytest.LogCaptureFixture
+    line: Line, caplog: pytest.LogCaptureFixture
 ) -> None:
     """All within one pass, after which it is as ready as it was before."""
     session = WorkerSession("w1", ["echo"], 1, None, lambda: 1.0)
@@ -80,12 +77,12 @@ def test_a_broker_that_forgot_us_and_took_us_again_between_two_looks_is_told_of(
     caplog.set_level("INFO")
     session.on_link(START_NS)
     get_ready(session)
-    news.tell(START_NS, link, False)
+    news.tell(START_NS, line, False)
     forgot = headers.write("ERROR", "RESPONSE", reason=reasons.reason(reasons.NOT_CONNECTED, "connect again"))
     session.on_messages(START_NS, [[b"", forgot, b""]])
     get_ready(session)
-    news.tell(START_NS, link, False)
-    news.tell(START_NS, link, False)
+    news.tell(START_NS, line, False)
+    news.tell(START_NS, line, False)
     assert [record.message for record in caplog.records] == [
         f"worker w1 is ready: echo at {DEAD} (1 slot)",
         f"worker w1 is ready again: echo at {DEAD} (1 slot)",

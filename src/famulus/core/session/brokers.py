@@ -56,6 +56,7 @@ class Brokers:
         self._rests_until_ns: dict[str, int] = {}
         self._ask_at_ns = NEVER_NS
         self._leave_at_ns = now_ns + self._about(PATIENCE_NS)
+        self._excused = False
 
     # -- what we know -------------------------------------------------------------------------------------------
 
@@ -87,6 +88,13 @@ class Brokers:
     def on_down(self, now_ns: int) -> None:
         self._ask_at_ns = NEVER_NS
         self._leave_at_ns = now_ns + self._about(PATIENCE_NS)
+        self._excused = False
+
+    def on_pause(self, now_ns: int) -> None:
+        """We could hear nobody for a while: it gets its time from now on, once, since we may never be quicker."""
+        if self._leave_at_ns < NEVER_NS and not self._excused:
+            self._excused = True
+            self._leave_at_ns = max(self._leave_at_ns, now_ns + self._about(PATIENCE_NS))
 
     def on_refused(self, now_ns: int) -> None:
         """It takes no more tasks."""
@@ -125,6 +133,7 @@ class Brokers:
         self._tried[address] = None
         self._ask_at_ns = NEVER_NS
         self._leave_at_ns = now_ns + self._about(PATIENCE_NS) + self._slack_ns
+        self._excused = False
 
     def on_unusable(self, now_ns: int, address: str) -> None:
         """Not even a socket could be made for it."""

@@ -1,0 +1,29 @@
+/* Messages as Python has them: rows of rows of bytes. What the pump and a stream both do with them. */
+#ifndef FAMULUS_MESSAGES_H
+#define FAMULUS_MESSAGES_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "_parcel.h"
+
+enum { FRAMES_MAX = 16 }; /* as in pump_python.py */
+
+/* Raises for anything but rows of rows of bytes: 0, or -1 with an exception set. After this and until the last send no
+ * Python code runs (not even the garbage collector: sending creates no objects), so nobody can change the rows under
+ * our feet. */
+int messages_check(PyObject *messages);
+
+/* A frame of so many bytes, copied from `data`; left as it is if `data` is NULL. NULL with an exception set. */
+PyObject *messages_frame(const void *data, size_t size);
+
+/* The last three frames of a message. */
+void messages_parts(PyObject *frames, Part parts[PARCEL_PARTS]);
+
+/* How many messages from `from` on can travel in one parcel, none if not even the first; `size` is what it will have. */
+Py_ssize_t messages_run(PyObject *messages, Py_ssize_t from, size_t *size);
+
+/* Appends the messages of a parcel, each with `peer` (which may be NULL) before it. 0, or -1 with an exception set. */
+int messages_append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size);
+
+#endif

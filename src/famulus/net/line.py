@@ -1,0 +1,305 @@
+"""A client's or worker's connection to its broker, which knows whether it is up. No thread, and no libzmq.
+
+Speaks ZMTP itself (see `famulus.wire.zmtp`), so that a message is written by whoever sends it and read by whoever
+wants it: libzmq would hand it to a thread of its own each time, which costs a task that is alone a quarter of its time.
+
+A line connects by itself, and again when it is lost, with back-off. Its owner
+
+- watches `fd`, and when it has news calls `recv`, which gives what one read brought;
+- calls `follow` whenever the line is not `calm`, or `due_ns` has come, and is told of changes.
+
+What a connection brought before it was lost is given by `recv` before `follow` tells of the loss.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import random
+import select
+import socket
+import sys
+import termios
+from collections.abc import Generator
+from contextlib import suppress
+from time import monotonic_ns
+from typing import Final
+
+from famulus.core.backoff import Backoff
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.net.addresses import split
+from famulus.net.link import Change
+from famulus.net.lookup import Lookup, Where, known
+from famulus.net.pump import Stream, new_stream
+from famulus.wire import zmtp
+
+# Final, so that compiled code has it at hand instead of looking for it each time.
+clock_ns: Final = monotonic_ns
+
+#: Between two tries to connect: doubling, from the first to the second.
+RECONNECT_NS: Final = (100 * NS_PER_MS, 2 * NS_PER_S)
+#: From the first packet until the other side is ready. Who has other brokers to go to does not wait for so long.
+OPEN_NS: Final = 10 * NS_PER_S
+#: The same where a name has other addresses to try; twice as long in the next round.
+NEXT_NS: Final = 250 * NS_PER_MS
+#: A broker that is there but does nothing is found by a PING so often,
+PING_EVERY_NS: Final = 2 * NS_PER_S
+#: when it has said nothing for so many of them.
+SILENT_MAX: Final = 3
+#: Bodies are bounded by brokers, whose limit we do not know; this bounds what a peer that is none can ask for.
+FRAME_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+
+class Line:
+    def __init__(self, address: str, *, heartbeats: bool) -> None:
+        """`heartbeats`: for who has none of his own."""
+        self.address = address
+        self._host, self._port = split(address)
+        self._heartbeats = heartbeats
+        self.up = self.was_up = False
+        #: Whether there is nothing for `follow` to do before `due_ns`.
+        self.calm = False
+        #: When `follow` is to be called at the latest.
+        self.due_ns = NEVER_NS
+        self._changes: list[Change] = []
+        self._backoff = Backoff(RECONNECT_NS[0], RECONNECT_NS[1], random.random)
+        #: Where to try next, if this one is not there.
+        self._places: list[Where] = []
+        self._lookup: Lookup | None = None
+        self._socket: socket.socket | None = None
+        self._opening: Generator[int, bytes, None] | None = None
+        self._wanted = 0
+        self._heard = b""
+        self._stream: Stream | None = None
+        self._received = self._arrived = self._silent = 0
+        # One for all that the line waits for, so that its owner has one descriptor to watch, and always the same.
+        self._epoll = select.epoll()
+        self.fd = self._epoll.fileno()
+        self._connect(clock_ns())
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    def recv(self) -> list[list[bytes]]:
+        """What one read brought; if there is more, `fd` still has news."""
+        stream = self._stream
+        if stream is None:
+            return []
+        messages = stream.recv()
+        if stream.ended or stream.commands:
+            self.calm = False
+        return messages
+
+    def send(self, messages: list[list[bytes]]) -> int:
+        """How many were taken, from the first on. `fd` has news when there is room for the others."""
+        stream = self._stream
+        if stream is None:
+            return 0
+        taken = stream.send(messages)
+        if taken < len(messages) or stream.unsent:
+            self._want_room()
+        return taken
+
+    # -- the connection -----------------------------------------------------------------------------------------
+
+    def follow(self, now_ns: int) -> list[Change]:
+        """Go on with whatever is to be done; what happened to the connection since the last call, in order."""
+        try:
+            if self._stream is not None:
+                self._attend(self._stream, now_ns)
+            elif self._socket is not None:
+                self._open(self._socket, now_ns)
+            elif self._lookup is not None:
+                self._take_places(self._lookup, now_ns)
+            elif now_ns >= self.due_ns:
+                self._connect(now_ns)
+        except (OSError, zmtp.Foreign):
+            self._lose(now_ns)
+        changes, self._changes = self._changes, []
+        return changes
+
+    def close(self) -> None:
+        self._let_go()
+        self._places = []
+        self.up = False
+        self.due_ns = NEVER_NS
+        self._epoll.close()
+
+    # -- to be connected ----------------------------------------------------------------------------------------
+
+    def _connect(self, now_ns: int) -> None:
+        """To the next place that we know of; if there is none, find out where the host is."""
+        self.calm = False
+        if not self._places:
+            self._places = known(self._host, self._port)
+        if not self._places:
+            self.due_ns = now_ns + OPEN_NS
+            self._lookup = Lookup(self._host, self._port)
+            self._epoll.register(self._lookup.fd, select.EPOLLIN)
+            return
+        family, where = self._places.pop(0)
+        self.due_ns = now_ns + (min(NEXT_NS << self._backoff.tries, OPEN_NS) if self._places else OPEN_NS)
+        try:
+            self._socket = new = socket.socket(family, socket.SOCK_STREAM)
+            new.setblocking(False)
+            _set_options(new)
+            code = new.connect_ex(where)
+        except OSError:
+            # No descriptor left, or a family that this machine does not have.
+            self._lose(now_ns)
+            return
+        if code and code != errno.EINPROGRESS:
+            self._lose(now_ns)
+            return
+        # Connected or refused, both are news.
+        self._epoll.register(new.fileno(), select.EPOLLOUT)
+
+    def _take_places(self, lookup: Lookup, now_ns: int) -> None:
+        if lookup.found is None:
+            self.due_ns = now_ns + OPEN_NS  # however long it takes: another thread would not be quicker
+            return
+        self._places = lookup.found
+        self._let_go()
+        if self._places:
+            self._connect(now_ns)
+        else:
+            self._rest(now_ns)
+
+    def _open(self, connected: socket.socket, now_ns: int) -> None:
+        """From a connection that was asked for to one that both sides are ready for."""
+        if self._opening is None and self._news():
+            code = connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, "not connected")
+            # It fits: nothing was sent before.
+            connected.send(zmtp.OPENING, socket.MSG_NOSIGNAL)
+            self._epoll.modify(connected.fileno(), select.EPOLLIN)
+            self._opening = zmtp.opening_of_other()
+            self._wanted = next(self._opening)
+        with suppress(BlockingIOError):
+            while self._opening is not None:
+                self._hear(connected, self._opening)
+        # Last of all: if it was we who had no time, the answer is there.
+        if not self.up and now_ns >= self.due_ns:
+            self._lose(now_ns)
+
+    def _hear(self, connected: socket.socket, opening: Generator[int, bytes, None]) -> None:
+        """Some bytes of the opening; raises BlockingIOError when there are no more."""
+        chunk = connected.recv(self._wanted - len(self._heard))
+        if not chunk:
+            raise OSError(errno.ECONNRESET, "closed by the other side")
+        self._heard += chunk
+        if len(self._heard) < self._wanted:
+            return
+        heard, self._heard = self._heard, b""
+        try:
+            self._wanted = opening.send(heard)
+        except StopIteration:
+            self._begin(connected)
+
+    def _begin(self, connected: socket.socket) -> None:
+        self._opening = None
+        self._stream = new_stream(connected, FRAME_BYTES_MAX)
+        self._received = self._arrived = self._silent = 0
+        self._places = []
+        self._backoff.reset()
+        self.up = self.was_up = True
+        self._changes.append(Change.UP)
+        self.calm = True
+        self.due_ns = clock_ns() + PING_EVERY_NS if self._heartbeats else NEVER_NS
+
+    # -- connected ----------------------------------------------------------------------------------------------
+
+    def _attend(self, stream: Stream, now_ns: int) -> None:
+        commands, stream.commands[:] = stream.commands[:], []
+        for command in commands:
+            stream.write(zmtp.answer_to(command))
+        if stream.ended:
+            self._lose(now_ns)
+            return
+        if self._heartbeats and now_ns >= self.due_ns:
+            self._listen(stream, now_ns)
+        if self._stream is not None:
+            self.calm = stream.flush()
+            self._epoll.modify(self._descriptor(), _events(self.calm))
+
+    def _listen(self, stream: Stream, now_ns: int) -> None:
+        """Whether the other side has said anything since the last time, and a PING so that it has something to say."""
+        heard = stream.received != self._received or bool(self._news() & select.EPOLLIN)
+        # A PING waits behind a body on a slow way; while that arrives bit by bit, the other side is there.
+        on_its_way = _on_its_way(self._descriptor())
+        arrived = stream.written - on_its_way
+        takes = on_its_way > 0 and arrived > self._arrived
+        self._silent = 0 if heard or takes else self._silent + 1
+        self._received, self._arrived = stream.received, arrived
+        self.due_ns = now_ns + PING_EVERY_NS
+        if self._silent >= SILENT_MAX:
+            self._lose(now_ns)
+        else:
+            stream.write(zmtp.PING)
+
+    def _want_room(self) -> None:
+        if self.calm:
+            self.calm = False
+            self._epoll.modify(self._descriptor(), _events(False))
+
+    def _news(self) -> int:
+        """The events of our socket, without waiting for any."""
+        mine = self._descriptor()
+        return sum(events for fd, events in self._epoll.poll(0) if fd == mine)
+
+    def _descriptor(self) -> int:
+        assert self._socket is not None
+        return self._socket.fileno()
+
+    # -- lost ---------------------------------------------------------------------------------------------------
+
+    def _lose(self, now_ns: int) -> None:
+        was_up, self.up = self.up, False
+        self._let_go()
+        if was_up:
+            self._changes.append(Change.DOWN)
+        if self._places:
+            self._connect(now_ns)
+        else:
+            self._rest(now_ns)
+
+    def _rest(self, now_ns: int) -> None:
+        self.calm = True
+        self.due_ns = now_ns + self._backoff.next_ns()
+
+    def _let_go(self) -> None:
+        self._stream = self._opening = None
+        self._heard = b""
+        if self._lookup is not None:
+            self._unwatch(self._lookup.fd)
+            self._lookup.close()
+            self._lookup = None
+        if self._socket is not None:
+            self._unwatch(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+
+    def _unwatch(self, fd: int) -> None:
+        """Closing is not enough: a child that was forked meanwhile has a copy, which would go on telling news."""
+        with suppress(OSError):  # it was not watched yet
+            self._epoll.unregister(fd)
+
+
+def _on_its_way(fd: int) -> int:
+    """Bytes that were written and that the other side's machine has not confirmed."""
+    return int.from_bytes(fcntl.ioctl(fd, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+
+def _events(calm: bool) -> int:
+    return select.EPOLLIN if calm else select.EPOLLIN | select.EPOLLOUT
+
+
+def _set_options(new: socket.socket) -> None:
+    """Nothing waits for company, and a peer whose machine is gone is found, where the system takes two hours."""
+    if new.family == socket.AF_UNIX:
+        return
+    new.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    new.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    new.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+    new.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+    new.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
