@@ -486,6 +486,7 @@ def test_a_child_that_was_forked_does_not_keep_it_awake(owners: Owners, server: 
     try:
         owner.until(lambda: not owner.line.up, "lost")
         assert not select.select([owner.line.fd], [], [], 0)[0]
+        owner.until(lambda: select.select([server], [], [], 0)[0], "it comes again")
         with accepted(server):
             owner.up()
             assert not select.select([owner.line.fd], [], [], 0)[0]
