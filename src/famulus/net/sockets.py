@@ -74,7 +74,7 @@ def outside_router(context: Context, body_bytes_max: int, pipe_max: int) -> Sock
 
 
 def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
-    """What a client or worker connects with; a worker has heartbeats of its own."""
+    """What connects to a broker by libzmq: another broker, one that joins, or the crowds of a measurement."""
     socket = context.socket(zmq.DEALER)
     _set(
         socket,
