@@ -224,17 +224,18 @@ class Line:
 
     def _listen(self, stream: Stream, now_ns: int) -> None:
         """Whether the other side has said anything since the last time, and a PING so that it has something to say."""
-        heard = stream.received != self._received or bool(self._news() & select.EPOLLIN)
+        unread = bool(self._news() & select.EPOLLIN)
         # A PING waits behind a body on a slow way; while that arrives bit by bit, the other side is there.
         on_its_way = _on_its_way(self._descriptor())
         arrived = stream.written - on_its_way
         takes = on_its_way > 0 and arrived > self._arrived
-        self._silent = 0 if heard or takes else self._silent + 1
+        self._silent = 0 if unread or takes or stream.received != self._received else self._silent + 1
         self._received, self._arrived = stream.received, arrived
         self.due_ns = now_ns + PING_EVERY_NS
         if self._silent >= SILENT_MAX:
             self._lose(now_ns)
-        else:
+        elif not unread:
+            # What a broker said last may still be on its way after it closed; a PING then makes its machine drop that.
             stream.write(zmtp.PING)
 
     def _want_room(self) -> None:

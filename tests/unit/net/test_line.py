@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,24 @@ def test_who_says_anything_is_there_whether_it_was_read_or_not(owners: Owners, s
                 assert owner.line.recv()
             assert owner.line.follow(owner.line.due_ns) == []
         assert owner.line.up
+
+
+def test_what_a_broker_said_before_it_closed_is_read_whole_whenever_a_ping_is_due(
+    owners: Owners, server: socket.socket
+) -> None:
+    owner = owners(address_of(server), heartbeats=True)
+    with accepted(server) as connection:
+        owner.up()
+        assert connection.recv(len(zmtp.OPENING), socket.MSG_WAITALL) == zmtp.OPENING
+        connection.setblocking(False)
+        said = 0
+        # As much as both machines have room for: some of it leaves only when we have read the rest.
+        with suppress(BlockingIOError):
+            while True:
+                said += connection.send(b"\x00\x04word" * 10_000)
+    assert owner.line.follow(owner.line.due_ns) == []
+    owner.until(lambda: Change.DOWN in owner.changes, "told of the end")
+    assert len(owner.heard) == said // 6
 
 
 def test_who_has_heartbeats_of_its_own_needs_none(owners: Owners, server: socket.socket) -> None:
