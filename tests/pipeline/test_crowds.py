@@ -7,11 +7,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from famulus.pipeline import crowds
 from famulus.pipeline.crowds import among, parted
-from famulus.pipeline.pace import Pace, paced
+from famulus.pipeline.pace import Pace, session_for
 
 
 @pytest.fixture
 def frame(spark: SparkSession) -> DataFrame:
+    return some_rows(spark)
+
+
+def some_rows(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([("a", 1), ("b", 1), ("b", 2), ("c", 1)], "key string, n int")
 
 
@@ -35,9 +39,9 @@ def test_those_whose_key_is_wanted(frame: DataFrame, told_max: int, monkeypatch:
     assert keys(among(frame, "key", frame.where("n = 2"))) == ["b", "b"]
 
 
-def test_few_rows_are_not_parted(spark: SparkSession, frame: DataFrame) -> None:
-    with paced(spark, Pace.FEW):
-        alone, others = parted(frame, "key")
-        assert alone is None
-        assert keys(others) == ["a", "b", "b", "c"]
-        assert keys(among(frame, "key", frame.where("n = 2"))) == ["a", "b", "b", "c"]
+def test_few_rows_are_not_parted(spark: SparkSession) -> None:
+    frame = some_rows(session_for(spark, Pace.FEW))
+    alone, others = parted(frame, "key")
+    assert alone is None
+    assert keys(others) == ["a", "b", "b", "c"]
+    assert keys(among(frame, "key", frame.where("n = 2"))) == ["a", "b", "b", "c"]

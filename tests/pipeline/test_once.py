@@ -9,7 +9,7 @@ from threading import Barrier
 from pyspark.sql import DataFrame, SparkSession
 
 from famulus.pipeline.once import kept, let_go, once
-from famulus.pipeline.pace import Pace, paced
+from famulus.pipeline.pace import Pace, session_for
 
 
 def test_the_same_rows_are_asked_once_and_others_again(spark: SparkSession) -> None:
@@ -49,5 +49,4 @@ def test_rows_are_kept_until_they_are_let_go_unless_they_are_few(spark: SparkSes
     let_go()
     states.append(many.is_cached)
     assert states == [True, False]
-    with paced(spark, Pace.FEW):
-        assert not kept(spark.range(3)).is_cached
+    assert not kept(session_for(spark, Pace.FEW).range(3)).is_cached

@@ -50,7 +50,8 @@ def _show(result: dict[str, Any]) -> None:
                 f"Spark takes {compared['spark_over_duckdb']:.1f} times as long"
             )
         console.print(
-            f"1 % more: {size['increment']['seconds']:.1f} s, {size['increment_ratio']:.2f} of the full run\n"
+            f"1 % more: {size['increment']['seconds']:.1f} s, {size['increment_ratio']:.2f} of the full run; "
+            f"the first time {size['first_increment']['seconds']:.1f} s\n"
         )
     for each in result["growth"]:
         console.print(

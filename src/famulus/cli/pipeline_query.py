@@ -101,9 +101,9 @@ def _make_views(spark: SparkSession, place: Place) -> None:
     from famulus.pipeline.jobs import all_tables
     from famulus.pipeline.store import Store
 
-    store = Store(spark, place)
+    store = Store(place)
     for table in all_tables():
-        store.read(table).createOrReplaceTempView(table.name)
+        store.read(spark, table).createOrReplaceTempView(table.name)
 
 
 def _complaint(error: Exception) -> FamulusError:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from famulus.journal import schema
 from famulus.pipeline import hours, plan, source, state
-from famulus.pipeline.lanes import at_once
+from famulus.pipeline.lanes import in_turns
 from famulus.pipeline.lock import locked
 from famulus.pipeline.once import let_go
-from famulus.pipeline.pace import FEW_BYTES, Pace, pace_for, paced
+from famulus.pipeline.pace import FEW_BYTES, Pace, lanes_for, pace_for, session_for
 from famulus.pipeline.place import Place
 from famulus.pipeline.plan import Plan, Sight
 from famulus.pipeline.progress import BadFile, Step, Summary, TableDone, Tell, silent
@@ -25,6 +24,7 @@ from famulus.pipeline.source import Sound
 from famulus.pipeline.spark_types import journal_schema
 from famulus.pipeline.state import State
 from famulus.pipeline.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
+from famulus.pipeline.turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,14 +80,17 @@ class _Run:
         self._spark = spark
         self._journal = journal
         self._place = tables
-        self._store = Store(spark, tables)
+        self._store = Store(tables)
         self._registry = registry
         self._tell = tell
         self._rows_per_file = rows_per_file
         #: The files that count; known once they were looked at.
         self._sound: tuple[Sound, ...] = ()
-        #: Rows of the journal by table and hours, while the hourly tables are made.
-        self._shared: dict[tuple[str, frozenset[int]], DataFrame] = {}
+        #: Of the tables that could be begun so far; and a session for each of these.
+        self._paces: dict[str, Pace] = {}
+        self._sessions: dict[Pace, SparkSession] = {}
+        #: Rows of the journal by session, table and hours, while the hourly tables are made.
+        self._shared: dict[tuple[SparkSession, str, frozenset[int]], DataFrame] = {}
 
     def run(self, only: Collection[str] | None, *, again: bool) -> Summary:
         began = time.monotonic()
@@ -133,44 +136,61 @@ class _Run:
     # -- making ---------------------------------------------------------------------------------------------------
 
     def _make(self, planned: Plan) -> list[TableDone]:
-        hourly = [table for table in self._registry if planned.hourly.get(table.name)]
-        whole = [table for table in self._registry if table.name in planned.whole]
-        done = []
-        try:
-            for wave in plan.waves(hourly):
-                for pace in Pace:
-                    calls = [
-                        partial(self._make_hours, table, wanted)
-                        for table in wave
-                        if self._pace_for(table, wanted := planned.hourly[table.name]) is pace
-                    ]
-                    with paced(self._spark, pace) as lanes:
-                        done += at_once(self._spark, calls, lanes)
-        finally:
-            self._shared.clear()
-            let_go()
-        with paced(self._spark, Pace.FEW if self._bytes_for(whole) <= FEW_BYTES else Pace.MANY) as lanes:
-            for wave in plan.waves(whole):
-                done += at_once(self._spark, [partial(self._make_whole, table) for table in wave], lanes)
-        return done
+        """Each as soon as those are there that it is made of."""
+        tables = {
+            table.name: table
+            for table in self._registry
+            if planned.hourly.get(table.name) or table.name in planned.whole
+        }
+        hourly = {name for name in tables if planned.hourly.get(name)}
 
-    def _pace_for(self, table: Table, wanted: frozenset[int]) -> Pace:
-        """By the rows that the journal has for it in these hours."""
+        def is_alone(name: str) -> bool:
+            pace = self._pace_for(tables[name], planned)
+            if pace not in self._sessions:
+                self._sessions[pace] = session_for(self._spark, pace)
+            self._paces[name] = pace
+            return pace is Pace.MANY
+
+        def make(name: str) -> TableDone:
+            wanted = planned.hourly.get(name)
+            return self._make_hours(tables[name], wanted) if wanted else self._make_whole(tables[name])
+
+        def done(name: str) -> None:
+            hourly.discard(name)
+            if not hourly:
+                self._let_go()
+
+        lanes = lanes_for(self._spark)
+        turns = Turns({name: table.inputs for name, table in tables.items()}, lanes, is_alone)
+        try:
+            made = in_turns(self._spark, turns, lanes, make, done)
+        finally:
+            self._let_go()
+        return [made[name] for name in tables]
+
+    def _let_go(self) -> None:
+        """Of what the hourly tables share."""
+        self._shared.clear()
+        let_go()
+
+    def _pace_for(self, table: Table, planned: Plan) -> Pace:
+        """By the rows that the journal has for it in these hours; a whole table by the size of what it is made of."""
+        wanted = planned.hourly.get(table.name)
+        if not wanted:
+            return Pace.FEW if self._bytes_for(table) <= FEW_BYTES else Pace.MANY
         roots, read = plan.roots(table, self._registry), _read_for(table, wanted)
         of = [each for each in self._sound if each.file.table in roots]
         return pace_for(sum(each.rows for each in of if hours.number_of(*each.hour) in read))
 
-    def _bytes_for(self, tables: Sequence[Table]) -> int:
-        """How much the tables are made of, without what they are to each other."""
-        names = {name for table in tables for name in table.inputs} - {table.name for table in tables}
-        journal = sum(each.bytes for each in self._sound if each.file.table in names)
-        return journal + sum(self._store.bytes_of(name) for name in names if name not in schema.TABLES)
+    def _bytes_for(self, table: Table) -> int:
+        journal = sum(each.bytes for each in self._sound if each.file.table in table.inputs)
+        return journal + sum(self._store.bytes_of(name) for name in table.inputs if name not in schema.TABLES)
 
     def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
         began = time.monotonic()
         self._tell(Step("stage", table.name, hours=len(wanted)))
-        read = _read_for(table, wanted)
-        inputs = [self._hours_of(name, read) for name in table.inputs]
+        spark, read = self._sessions[self._paces[table.name]], _read_for(table, wanted)
+        inputs = [self._hours_of(spark, name, read) for name in table.inputs]
         made = self._store.stage_hours(table, table.make(*inputs), wanted, self._parts(table, wanted))
         self._tell(Step("publish", table.name, rows=made.rows, hours=len(wanted)))
         self._store.publish_hours(made, self._hours_with_files(table))
@@ -179,7 +199,8 @@ class _Run:
     def _make_whole(self, table: Table) -> TableDone:
         began = time.monotonic()
         self._tell(Step("stage", table.name))
-        made = self._store.stage_whole(table, table.make(*[self._rows(name) for name in table.inputs]))
+        spark = self._sessions[self._paces[table.name]]
+        made = self._store.stage_whole(table, table.make(*[self._rows(spark, name) for name in table.inputs]))
         self._tell(Step("publish", table.name, rows=made.rows))
         self._store.publish_whole(made)
         return self._told(made, began)
@@ -189,31 +210,32 @@ class _Run:
         self._tell(Step("publish", done.table, done=True, rows=done.rows, hours=done.hours, seconds=done.seconds))
         return done
 
-    def _rows(self, name: str) -> DataFrame:
+    def _rows(self, spark: SparkSession, name: str) -> DataFrame:
         """Of a table of the journal, or of one that was made."""
         if name in schema.TABLES:
-            return self._journal_rows(name, None)
-        return self._store.read(self._output(name))
+            return self._journal_rows(spark, name, None)
+        return self._store.read(spark, self._output(name))
 
-    def _hours_of(self, name: str, wanted: frozenset[int]) -> DataFrame:
-        """The very same rows for all who want the same hours: see `famulus.pipeline.once`."""
+    def _hours_of(self, spark: SparkSession, name: str, wanted: frozenset[int]) -> DataFrame:
+        """The very same rows for all who want the same hours at the same pace: see `famulus.pipeline.once`."""
         if name not in schema.TABLES:
-            return self._store.read_hours(self._output(name), wanted)
-        if (name, wanted) not in self._shared:
+            return self._store.read_hours(spark, self._output(name), wanted)
+        key = (spark, name, wanted)
+        if key not in self._shared:
             # Somebody else may be quicker.
-            self._shared.setdefault((name, wanted), self._journal_rows(name, wanted))
-        return self._shared[name, wanted]
+            self._shared.setdefault(key, self._journal_rows(spark, name, wanted))
+        return self._shared[key]
 
     def _output(self, name: str) -> Table:
         return next(table for table in self._registry if table.name == name)
 
-    def _journal_rows(self, name: str, wanted: Collection[int] | None) -> DataFrame:
+    def _journal_rows(self, spark: SparkSession, name: str, wanted: Collection[int] | None) -> DataFrame:
         paths = [
             each.path
             for each in self._sound
             if each.file.table == name and (wanted is None or hours.number_of(*each.hour) in wanted)
         ]
-        return source.read(self._spark, self._journal, name, journal_schema, paths)
+        return source.read(spark, self._journal, name, journal_schema, paths)
 
     def _parts(self, table: Table, wanted: Collection[int]) -> dict[int, int]:
         """Hours that are cut, and into how many parts: never fewer than there are."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +15,7 @@ FEW_ROWS: Final = 50_000
 SOME_ROWS: Final = 2_000_000
 #: Files that are not larger than this, all together, have few of them.
 FEW_BYTES: Final = 16 * 1024 * 1024
-#: So many tables are made at a time; with many rows each one keeps all cores busy, and wants the memory.
+#: So many tables are made at a time, at most; with many rows each one keeps all cores busy, and wants the memory.
 LANES_MAX: Final = 4
 
 
@@ -27,6 +26,7 @@ class Pace(Enum):
 
 
 _PACE: Final = "spark.famulus.pace"
+_sessions: WeakKeyDictionary[SparkSession, dict[Pace, SparkSession]] = WeakKeyDictionary()
 
 
 def pace_for(rows: int) -> Pace:
@@ -39,27 +39,27 @@ def is_paced_for_few(spark: SparkSession) -> bool:
     return spark.conf.get(_PACE, "") == Pace.FEW.value
 
 
-@contextmanager
-def paced(spark: SparkSession, pace: Pace) -> Iterator[int]:
-    """While this lasts, Spark is set for so many rows. Gives the number of tables to make at a time."""
-    cores = spark.sparkContext.defaultParallelism
-    settings = _settings(pace, cores)
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield 1 if pace is Pace.MANY else min(LANES_MAX, cores)
-    finally:
-        for name, former in before.items():
-            if former is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, former)
+def session_for(spark: SparkSession, pace: Pace) -> SparkSession:
+    """A session that is set for so many rows, and otherwise as the given one is now. It lasts as long as that one."""
+    if pace is Pace.MANY:
+        return spark
+    known = _sessions.setdefault(spark, {})
+    if pace not in known:
+        known[pace] = spark.newSession()
+    conf, there = known[pace].conf, known[pace].conf.getAll
+    # A new session has what Spark was started with, and not what was set since.
+    for name, value in (spark.conf.getAll | _settings(pace, spark.sparkContext.defaultParallelism)).items():
+        if there.get(name) != value:
+            conf.set(name, value)
+    return known[pace]
+
+
+def lanes_for(spark: SparkSession) -> int:
+    """So many tables are made at a time."""
+    return min(LANES_MAX, spark.sparkContext.defaultParallelism)
 
 
 def _settings(pace: Pace, cores: int) -> dict[str, str]:
-    if pace is Pace.MANY:
-        return {}
     settings = {_PACE: pace.value, "spark.sql.adaptive.enabled": "false"}
     if pace is Pace.SOME:
         return settings | {"spark.sql.shuffle.partitions": str(min(LANES_MAX, cores))}

@@ -122,18 +122,6 @@ def after(state: State, sight: Sight, plan: Plan, digests: Mapping[str, str]) ->
     )
 
 
-def waves(tables: Sequence[Table]) -> list[list[Table]]:
-    """In an order in which each comes after those that it is made of; those of a wave need nothing of each other."""
-    done: dict[str, int] = {}
-    made: list[list[Table]] = []
-    for table in tables:
-        number = done[table.name] = max((done[name] + 1 for name in table.inputs if name in done), default=0)
-        if number == len(made):
-            made.append([])
-        made[number].append(table)
-    return made
-
-
 def parts_of(rows: int, rows_max: int) -> int:
     """Into how many files an hour is cut: parts of equal length, whole minutes each."""
     return next((parts for parts in (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30) if rows <= parts * rows_max), 60)

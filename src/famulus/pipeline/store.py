@@ -57,21 +57,20 @@ def digest_of(table: Table) -> str:
 
 
 class Store:
-    def __init__(self, spark: SparkSession, place: Place) -> None:
-        self._spark = spark
+    def __init__(self, place: Place) -> None:
         self.place = place
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def read(self, table: Table) -> DataFrame:
+    def read(self, spark: SparkSession, table: Table) -> DataFrame:
         """All of a table, with its columns in their order; no rows if it was never made."""
         wanted = struct_of(table.columns)
         if next(self.place.files(table.name), None) is None:
-            return self._spark.createDataFrame([], wanted)
-        return self._spark.read.schema(wanted).parquet(self.place.uri(table.name)).select(*wanted.fieldNames())
+            return spark.createDataFrame([], wanted)
+        return spark.read.schema(wanted).parquet(self.place.uri(table.name)).select(*wanted.fieldNames())
 
-    def read_hours(self, table: Table, wanted: Collection[int]) -> DataFrame:
-        return self.read(table).where(_number().isin(sorted(wanted)))
+    def read_hours(self, spark: SparkSession, table: Table, wanted: Collection[int]) -> DataFrame:
+        return self.read(spark, table).where(_number().isin(sorted(wanted)))
 
     def bytes_of(self, name: str) -> int:
         return sum(each.bytes for each in self.place.files(name))
@@ -89,7 +88,7 @@ class Store:
         files = sum(parts.get(each, 1) for each in wanted)
         folder = f"{STAGING}/{table.name}"
         # One task for each part, hence one file for each.
-        tasks = min(files, int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1))
+        tasks = min(files, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
         laid_out = kept.repartition(tasks, "date", "hour", "part_")
         order = ["date", "hour", "part_", *([_time_of(table)] if _has_row_per_task(table) else [])]
         laid_out.sortWithinPartitions(*order).write.partitionBy("date", "hour", "part_").parquet(self.place.uri(folder))

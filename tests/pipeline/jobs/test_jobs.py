@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
 
-from famulus.pipeline import jobs
+from famulus.pipeline import jobs, schemas
 from famulus.pipeline.lock import Busy, locked
+from famulus.pipeline.pace import Pace
 from famulus.pipeline.progress import Summary
-from famulus.pipeline.tables.table import Table
+from famulus.pipeline.tables.table import Grain, Table
 
 Run = Callable[..., Summary]
 
@@ -19,7 +21,7 @@ Run = Callable[..., Summary]
 @pytest.fixture
 def run(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]) -> Run:
     def once(**more: object) -> Summary:
-        return jobs.run(spark, journal.place, tables.place, registry=toys, **more)  # type: ignore[arg-type]
+        return jobs.run(spark, journal.place, tables.place, **{"registry": toys, **more})  # type: ignore[arg-type]
 
     return once
 
@@ -45,6 +47,42 @@ def test_tables_are_made_and_a_second_run_has_nothing_to_do(run: Run, journal: J
     again = run(again=True)
     assert hours_of(again) == {"toy_tasks": 5, "toy_services": 0}
     assert tables.all() == made
+
+
+@pytest.fixture
+def two(toys: list[Table], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Table]]:
+    """The first toy, and another like it; `make` is what each does first."""
+    monkeypatch.setitem(schemas.TABLES, "toy_again", schemas.TABLES["toy_tasks"])
+
+    def registry(make: Callable[[str], None]) -> list[Table]:
+        def of(name: str) -> Table:
+            def made(tasks: DataFrame) -> DataFrame:
+                make(name)
+                return toys[0].make(tasks)
+
+            return Table(name, Grain.HOURLY, ("tasks",), made, neighbours=True)
+
+        return [of("toy_tasks"), of("toy_again")]
+
+    return registry
+
+
+def test_few_rows_go_side_by_side(run: Run, journal: Journal, two: Callable[..., list[Table]]) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+    both = threading.Barrier(2, timeout=30)
+    made = run(registry=two(lambda _: both.wait()))
+    assert [each.table for each in made.tables] == ["toy_tasks", "toy_again"]
+
+
+def test_many_rows_have_everything_for_themselves(
+    run: Run, journal: Journal, tables: Tables, two: Callable[..., list[Table]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "pace_for", lambda _: Pace.MANY)
+    journal.write(journal.tasks(0, 0), 1)
+    published: dict[str, list[str]] = {}
+    run(registry=two(lambda name: published.update({name: tables.files()})))
+    assert published["toy_tasks"] == []
+    assert {path.split("/")[0] for path in published["toy_again"]} == {"toy_tasks"}
 
 
 def test_a_file_touches_its_hour_and_the_neighbours(run: Run, journal: Journal, tables: Tables) -> None:

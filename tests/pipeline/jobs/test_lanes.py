@@ -1,49 +1,62 @@
-"""Several calls at a time: results in order, and an error ends what has not begun."""
+"""Several tables at a time: each is told of when it is made, and an error ends what has not begun."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline.lanes import at_once
+from famulus.pipeline.lanes import in_turns
+from famulus.pipeline.turns import Turns
 
 WAIT_S = 30
 
 
-def counted(spark: SparkSession, rows: int) -> int:
-    return spark.range(rows).count()
+def all_made(spark: SparkSession, calls: dict[str, Callable[[], int]], lanes: int) -> dict[str, int]:
+    turns = Turns(dict.fromkeys(calls, ()), lanes, lambda _: False)
+    return in_turns(spark, turns, lanes, lambda name: calls[name](), lambda _: None)
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_results_are_in_the_order_of_the_calls(spark: SparkSession, lanes: int) -> None:
-    assert at_once(spark, [partial(counted, spark, rows) for rows in (3, 1, 2)], lanes) == [3, 1, 2]
+def test_each_has_its_result_and_is_told_of(spark: SparkSession, lanes: int) -> None:
+    rows = {"a": 3, "b": 1, "c": 2}
+    told: list[str] = []
+    turns = Turns({"a": ["b"], "b": [], "c": []}, lanes, lambda _: False)
+    assert in_turns(spark, turns, lanes, lambda name: spark.range(rows[name]).count(), told.append) == rows
+    assert sorted(told) == ["a", "b", "c"]
+    assert told.index("b") < told.index("a")
 
 
 def test_two_lanes_are_two(spark: SparkSession) -> None:
     both = threading.Barrier(2, timeout=WAIT_S)
-    assert sorted(at_once(spark, [both.wait, both.wait], 2)) == [0, 1]
+    assert sorted(all_made(spark, {"a": both.wait, "b": both.wait}, 2).values()) == [0, 1]
+
+
+def test_those_that_need_each_other_are_no_endless_wait(spark: SparkSession) -> None:
+    turns = Turns({"a": ["b"], "b": ["a"]}, 2, lambda _: False)
+    with pytest.raises(AssertionError, match="needs each other"):
+        in_turns(spark, turns, 2, lambda _: 0, lambda _: None)
 
 
 def test_after_an_error_nothing_is_begun(spark: SparkSession) -> None:
     failed = threading.Event()
     begun: list[int] = []
 
-    def fail() -> None:
+    def fail() -> int:
         failed.set()
         raise ZeroDivisionError
 
-    def late(number: int) -> None:
-        begun.append(number)
+    def late() -> int:
+        begun.append(1)
         failed.wait(WAIT_S)
+        return 0
 
-    calls: list[Callable[[], None]] = [fail, *(partial(late, number) for number in range(1000))]
+    calls: dict[str, Callable[[], int]] = {"fails": fail, **{str(number): late for number in range(1000)}}
     with pytest.raises(ZeroDivisionError):
-        at_once(spark, calls, 2)
+        all_made(spark, calls, 2)
     assert len(begun) < 1000
 
 
@@ -56,7 +69,7 @@ def test_after_an_error_what_is_under_way_is_given_up(spark: SparkSession) -> No
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        at_once(spark, [fail, endless], 2)
+        all_made(spark, {"fails": fail, "endless": endless}, 2)
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
 
 

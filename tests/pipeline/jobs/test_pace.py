@@ -1,11 +1,11 @@
-"""Few rows are made in another way than some, and these than many, and afterwards Spark is as before."""
+"""Few rows are made in another way than some, and these than many."""
 
 from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline.pace import FEW_ROWS, LANES_MAX, SOME_ROWS, Pace, pace_for, paced
+from famulus.pipeline.pace import FEW_ROWS, LANES_MAX, SOME_ROWS, Pace, lanes_for, pace_for, session_for
 
 NAME = "spark.sql.shuffle.partitions"
 ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -23,18 +23,40 @@ def test_few_rows_need_no_partitions_and_many_do(spark: SparkSession, pace: Pace
     # Not as the other tests have it, or nobody could tell whether it was changed.
     spark.conf.set(ADAPTIVE, "true")
     try:
-        with paced(spark, pace) as lanes:
-            assert spark.conf.get(NAME) == partitions.replace("cores", str(cores))
-            assert lanes == (1 if pace is Pace.MANY else cores)
-            assert spark.conf.get(ADAPTIVE) == ("true" if pace is Pace.MANY else "false")
+        found = session_for(spark, pace)
+        assert found.conf.get(NAME) == partitions.replace("cores", str(cores))
+        assert found.conf.get(ADAPTIVE) == ("true" if pace is Pace.MANY else "false")
         assert (spark.conf.get(NAME), spark.conf.get(ADAPTIVE)) == ("77", "true")
     finally:
         spark.conf.set(NAME, "1")
         spark.conf.set(ADAPTIVE, "false")
 
 
-def test_it_is_as_before_even_if_it_failed(spark: SparkSession) -> None:
-    before = spark.conf.get(NAME)
-    with pytest.raises(ZeroDivisionError), paced(spark, Pace.FEW):
-        raise ZeroDivisionError
-    assert spark.conf.get(NAME) == before
+def test_each_pace_has_one_session_for_as_long_as_spark_runs(spark: SparkSession) -> None:
+    assert session_for(spark, Pace.FEW) is session_for(spark, Pace.FEW)
+    assert session_for(spark, Pace.FEW) is not session_for(spark, Pace.SOME)
+    assert session_for(spark, Pace.MANY) is spark
+
+
+def test_what_was_set_since_spark_was_started_holds_for_every_pace(spark: SparkSession) -> None:
+    name = "spark.sql.session.timeZone"
+    before = spark.conf.get(name)
+    try:
+        for zone in ("Europe/Vienna", "Asia/Tokyo"):
+            spark.conf.set(name, zone)
+            assert [session_for(spark, pace).conf.get(name) for pace in Pace] == [zone] * 3
+    finally:
+        spark.conf.set(name, before or "UTC")
+        for pace in Pace:
+            session_for(spark, pace)
+
+
+def test_what_one_session_keeps_the_others_use(spark: SparkSession) -> None:
+    rows = spark.range(3).persist()
+    plan = session_for(spark, Pace.SOME).range(3)._jdf.queryExecution().optimizedPlan().toString()
+    rows.unpersist()
+    assert "InMemoryRelation" in plan
+
+
+def test_there_is_a_lane_for_each_core_up_to_some(spark: SparkSession) -> None:
+    assert lanes_for(spark) == min(LANES_MAX, spark.sparkContext.defaultParallelism)

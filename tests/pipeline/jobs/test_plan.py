@@ -118,12 +118,3 @@ def test_only_what_was_asked_for_and_what_is_known() -> None:
 @pytest.mark.parametrize(("rows", "parts"), [(0, 1), (10, 1), (11, 2), (55, 6), (61, 10), (601, 60), (10**9, 60)])
 def test_parts_are_whole_minutes(rows: int, parts: int) -> None:
     assert plan.parts_of(rows, 10) == parts
-
-
-def test_tables_come_in_waves_each_after_those_that_it_is_made_of() -> None:
-    tables = [
-        Table(name, Grain.WHOLE, inputs, lambda rows: rows)
-        for name, inputs in {"a": ("tasks",), "b": ("a", "hourly"), "c": ("tasks",), "d": ("c", "b")}.items()
-    ]
-    assert [[table.name for table in wave] for wave in plan.waves(tables)] == [["a", "c"], ["b"], ["d"]]
-    assert plan.waves([]) == []
