@@ -122,7 +122,7 @@ def test_workers_of_one_service_take_turns_whatever_their_slots() -> None:
 
 def make_task(priority: int, size: int, tasks_max: int = 5, bytes_max: int = 100) -> Task:
     terms = Terms(1000, priority, False, 1, tasks_max, bytes_max, 1000)
-    return Task(b"client", b"", b"x" * size, 0, Flow(Service(b"s"), terms, b"", b""), b"")
+    return Task(b"client", b"", b"x" * size, 0, Flow(Service(b"s"), terms, b"", b""), b"", 0)
 
 
 class BacklogMachine(RuleBasedStateMachine):

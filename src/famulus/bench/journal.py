@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from famulus.bench import fleet
 from famulus.bench.figures import median_of
@@ -28,21 +29,28 @@ class Load:
 
 
 def compare(load: Load, rounds: int, progress: Callable[[str, Figures], None]) -> dict[str, object]:
-    """With and without, round by round in turn, so that whatever else this machine does hits both alike."""
+    """Two brokers, one with and one without; the same load now here, now there, so that whatever else this machine does
+    hits both alike."""
     seen: dict[str, list[Figures]] = {"off": [], "on": []}
-    for number in range(rounds):
-        # In changing order: the second of two rounds may find the machine warmer, or hotter.
-        for side in ("off", "on") if number % 2 == 0 else ("on", "off"):
-            figures = one_round(load, journal=side == "on")
-            seen[side].append(figures)
-            progress(side, figures)
-    medians = {side: median_of(each) for side, each in seen.items()}
-    return {"medians": medians, "ratio": medians["on"]["rate"] / medians["off"]["rate"], "rounds": seen}
-
-
-def one_round(load: Load, *, journal: bool) -> Figures:
-    with tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder, fleet.crew() as members:
-        return weighed(members, _start(members, load, folder if journal else None), load.seconds)
+    with (
+        tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder,
+        fleet.crew() as without,
+        fleet.crew() as with_one,
+    ):
+        crews = {"off": without, "on": with_one}
+        commands = {"off": _start(without, load, None), "on": _start(with_one, load, folder)}
+        for number in range(rounds):
+            # In changing order: the second of two rounds may find the machine warmer, or hotter.
+            for side in ("off", "on") if number % 2 == 0 else ("on", "off"):
+                # What the scribe has left to do must not fall into a round without it.
+                _wait_for_the_scribe(with_one[0])
+                figures = weighed(crews[side], commands[side], load.seconds)
+                crews[side].pop()  # the client, which is at its end
+                seen[side].append(figures)
+                progress(side, figures)
+    # Of neighbours: a machine with others on it may be half as fast a minute later.
+    ratio = median(on["rate"] / off["rate"] for on, off in zip(seen["on"], seen["off"], strict=True))
+    return {"medians": {side: median_of(each) for side, each in seen.items()}, "ratio": ratio, "rounds": seen}
 
 
 def soak(load: Load, progress: Callable[[str, Figures], None]) -> dict[str, object]:

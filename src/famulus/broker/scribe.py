@@ -31,6 +31,8 @@ REPORT_NS: Final = NS_PER_S // 2
 #: At the end: how long to listen for what is still on its way.
 LAST_WORDS_S: Final = 0.2
 MISSING_WORDS_S: Final = 5.0
+#: A batch that has come waits for others: under load, to be woken for each would cost more than to look at it.
+REST_S: Final = 0.05
 #: More rows in a second than this, and there is no time for tidying.
 QUIET_ROWS: Final = 20_000
 #: Tasks come first: where cores are scarce, rows wait a little in their pipe.
@@ -71,6 +73,7 @@ class Scribing:
                 self._obey()
                 if not busy:
                     self._waiting.wait(self._report_ns)
+                    time.sleep(REST_S)
         finally:
             self._last_words()
 

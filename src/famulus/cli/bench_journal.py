@@ -11,8 +11,8 @@ import typer
 def journal(
     window: Annotated[int, typer.Option(min=1, help="Tasks open at once.")] = 1000,
     size: Annotated[int, typer.Option(min=8, help="Bytes of a body.")] = 100,
-    seconds: Annotated[float, typer.Option(min=0.5, help="Length of a round, after a short warm-up.")] = 3.0,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds with and without; the medians are shown.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.5, help="Length of a round, after a short warm-up.")] = 2.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds with and without; the medians are shown.")] = 9,
     soak: Annotated[
         float, typer.Option(min=0.0, help="Then so many seconds at full rate: rows, gaps, the scribe's memory.")
     ] = 0.0,

@@ -1,4 +1,4 @@
-/* Rows to records: the native twin of famulus/journal/packing_python.py, which says what the letters mean.
+/* Rows to columns: the native twin of famulus/journal/packing_python.py, which says what the letters mean.
 
    A dispatcher pays for every task here. So a row is packed while its values are still at hand for the processor, and no
    Python object is made for it. A row with a value that does not fit its letter raises, and is not there then. */
@@ -12,17 +12,9 @@
 #define COLUMNS_MAX 32
 #define ROWS_FIRST 256
 
-static void put32(unsigned char **at, int32_t value)
-{
-    memcpy(*at, &value, 4);
-    *at += 4;
-}
+static void put32(unsigned char *at, int32_t value) { memcpy(at, &value, 4); }
 
-static void put64(unsigned char **at, int64_t value)
-{
-    memcpy(*at, &value, 8);
-    *at += 8;
-}
+static void put64(unsigned char *at, int64_t value) { memcpy(at, &value, 8); }
 
 /* The code of a text: 0 for an empty one, else its place in `codes`, counted from 1. -1 with an exception set. */
 static int32_t code_of(PyObject *codes, PyObject *text)
@@ -48,24 +40,27 @@ static int32_t code_of(PyObject *codes, PyObject *text)
     return (int32_t)code;
 }
 
+/* The value of a lower-case hexadecimal digit plus one; 0 for what is none. */
+static const unsigned char DIGIT[256] = {
+    ['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8,
+    ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+};
+
 /* Twelve lower-case hexadecimal digits, or -1. */
 static int64_t hexadecimal(const char *digits)
 {
-    int64_t value = 0;
+    uint64_t value = 0;
+    int others = 0;
     for (int place = 0; place < 12; place++) {
-        char digit = digits[place];
-        if (digit >= '0' && digit <= '9')
-            value = value << 4 | (digit - '0');
-        else if (digit >= 'a' && digit <= 'f')
-            value = value << 4 | (digit - 'a' + 10);
-        else
-            return -1;
+        unsigned int digit = DIGIT[(unsigned char)digits[place]];
+        others |= digit == 0;
+        value = value << 4 | (digit - 1);
     }
-    return value;
+    return others ? -1 : (int64_t)value;
 }
 
 /* An id of our own is its number; any other is kept, and is minus its place among those, counted from 1. */
-static int put_id(unsigned char **at, PyObject *id, PyObject *head, PyObject *ids)
+static int put_id(unsigned char *at, PyObject *id, PyObject *head, PyObject *ids)
 {
     if (!PyBytes_Check(id)) {
         PyErr_SetString(PyExc_TypeError, "an id is bytes");
@@ -88,7 +83,7 @@ static int put_id(unsigned char **at, PyObject *id, PyObject *head, PyObject *id
 }
 
 /* Eight bytes, of which 63 bits count. */
-static int put_ticket(unsigned char **at, PyObject *ticket)
+static int put_ticket(unsigned char *at, PyObject *ticket)
 {
     if (!PyBytes_Check(ticket) || (PyBytes_GET_SIZE(ticket) != 8 && PyBytes_GET_SIZE(ticket) != 0)) {
         PyErr_SetString(PyExc_TypeError, "a ticket is eight bytes, or none");
@@ -101,66 +96,87 @@ static int put_ticket(unsigned char **at, PyObject *ticket)
     return 0;
 }
 
-static int put_number(unsigned char **at, PyObject *value, int wide)
+static int read_number(PyObject *value, int wide, int64_t *number)
 {
     int overflow = 0;
-    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    if (number == -1 && PyErr_Occurred())
+    *number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (*number == -1 && PyErr_Occurred())
         return -1;
-    if (wide) {
-        if (overflow) {
-            PyErr_SetString(PyExc_OverflowError, "a number of more than 64 bits");
-            return -1;
-        }
-        put64(at, number);
-        return 0;
-    }
-    if (overflow || number < INT32_MIN || number > INT32_MAX) {
-        PyErr_SetString(PyExc_OverflowError, "a number of more than 32 bits");
+    if (overflow || (!wide && (*number < INT32_MIN || *number > INT32_MAX))) {
+        PyErr_Format(PyExc_OverflowError, "a number of more than %d bits", wide ? 64 : 32);
         return -1;
     }
-    put32(at, (int32_t)number);
     return 0;
 }
 
 typedef struct {
+    char letter;
+    unsigned char bytes; /* of a value */
+    unsigned char *first;
+    /* The text or number that came last, and what was written for it: mostly the next one is the same object. */
+    PyObject *last;
+    int64_t last_value;
+} Column;
+
+typedef struct {
     PyObject_HEAD
-    char letters[COLUMNS_MAX + 1];
     Py_ssize_t width;
-    Py_ssize_t record;
+    Py_ssize_t record; /* bytes of a row */
     PyObject *codes, *head, *ids;
-    /* The text that a column had last, and its code: mostly the next one is the same object. */
-    PyObject *last_text[COLUMNS_MAX];
-    int32_t last_code[COLUMNS_MAX];
-    unsigned char *buffer;
+    unsigned char *buffer; /* all columns, each with room for as many rows */
     Py_ssize_t rows, room;
+    Column columns[COLUMNS_MAX];
 } Packer;
 
-static int put_text(Packer *self, unsigned char **at, Py_ssize_t column, PyObject *text)
+/* A text or a number. */
+static int put_value(Packer *self, unsigned char *at, Column *column, PyObject *value)
 {
-    if (self->last_text[column] != text) {
-        int32_t code = code_of(self->codes, text);
-        if (code < 0)
+    if (column->last != value) {
+        int64_t found;
+        if (column->letter == 's') {
+            found = code_of(self->codes, value);
+            if (found < 0)
+                return -1;
+        } else if (read_number(value, column->letter == 'q', &found) < 0) {
             return -1;
-        Py_INCREF(text);
-        Py_XSETREF(self->last_text[column], text);
-        self->last_code[column] = code;
+        }
+        Py_INCREF(value);
+        Py_XSETREF(column->last, value);
+        column->last_value = found;
     }
-    put32(at, self->last_code[column]);
+    if (column->bytes == 8)
+        put64(at, column->last_value);
+    else
+        put32(at, (int32_t)column->last_value);
     return 0;
 }
 
 static int grow(Packer *self)
 {
     Py_ssize_t room = self->room ? 2 * self->room : ROWS_FIRST;
-    unsigned char *buffer = PyMem_Realloc(self->buffer, (size_t)(room * self->record));
+    unsigned char *buffer = PyMem_Malloc((size_t)(room * self->record));
     if (buffer == NULL) {
         PyErr_NoMemory();
         return -1;
     }
+    unsigned char *at = buffer;
+    for (Py_ssize_t place = 0; place < self->width; place++) {
+        Column *column = &self->columns[place];
+        if (self->rows > 0)
+            memcpy(at, column->first, (size_t)(self->rows * column->bytes));
+        column->first = at;
+        at += room * column->bytes;
+    }
+    PyMem_Free(self->buffer);
     self->buffer = buffer;
     self->room = room;
     return 0;
+}
+
+static void forget(Packer *self)
+{
+    for (Py_ssize_t place = 0; place < self->width; place++)
+        Py_CLEAR(self->columns[place].last);
 }
 
 static PyObject *packer_add(Packer *self, PyObject *const *values, Py_ssize_t count)
@@ -169,45 +185,47 @@ static PyObject *packer_add(Packer *self, PyObject *const *values, Py_ssize_t co
         return PyErr_Format(PyExc_TypeError, "a row has %zd values", self->width);
     if (self->rows == self->room && grow(self) < 0)
         return NULL;
-    unsigned char *at = self->buffer + self->rows * self->record;
-    for (Py_ssize_t column = 0; column < count; column++) {
+    for (Py_ssize_t place = 0; place < count; place++) {
+        Column *column = &self->columns[place];
+        unsigned char *at = column->first + self->rows * column->bytes;
         int failed;
-        switch (self->letters[column]) {
-        case 's':
-            failed = put_text(self, &at, column, values[column]);
-            break;
+        switch (column->letter) {
         case 'm':
-            failed = put_id(&at, values[column], self->head, self->ids);
+            failed = put_id(at, values[place], self->head, self->ids);
             break;
         case 'n':
-            failed = put_ticket(&at, values[column]);
+            failed = put_ticket(at, values[place]);
             break;
         default:
-            failed = put_number(&at, values[column], self->letters[column] == 'q');
+            failed = put_value(self, at, column, values[place]);
         }
-        if (failed)
+        if (failed) {
+            forget(self); /* without a row nobody takes anything, and the codes may be others by the next one */
             return NULL;
+        }
     }
     self->rows++;
     Py_RETURN_NONE;
 }
 
-static void forget(Packer *self)
-{
-    for (Py_ssize_t column = 0; column < self->width; column++)
-        Py_CLEAR(self->last_text[column]);
-}
-
 static PyObject *packer_take(Packer *self, PyObject *nothing)
 {
     (void)nothing;
-    PyObject *records = PyBytes_FromStringAndSize((const char *)self->buffer, self->rows * self->record);
-    if (records == NULL)
+    PyObject *taken = PyBytes_FromStringAndSize(NULL, self->rows * self->record);
+    if (taken == NULL)
         return NULL;
+    char *at = PyBytes_AS_STRING(taken);
+    for (Py_ssize_t place = 0; self->rows > 0 && place < self->width; place++) {
+        size_t size = (size_t)(self->rows * self->columns[place].bytes);
+        memcpy(at, self->columns[place].first, size);
+        at += size;
+    }
     self->rows = 0;
     forget(self);
-    return records;
+    return taken;
 }
+
+static Py_ssize_t bytes_of(char letter) { return letter == 's' || letter == 'i' ? 4 : 8; }
 
 static PyObject *packer_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -223,12 +241,15 @@ static PyObject *packer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     for (Py_ssize_t column = 0; column < width; column++) {
         if (letters[column] == '\0' || strchr("smnqi", letters[column]) == NULL)
             return PyErr_Format(PyExc_ValueError, "no such letter: %c", letters[column]);
-        record += letters[column] == 's' || letters[column] == 'i' ? 4 : 8;
+        record += bytes_of(letters[column]);
     }
     Packer *self = (Packer *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
-    memcpy(self->letters, letters, (size_t)width);
+    for (Py_ssize_t place = 0; place < width; place++) {
+        self->columns[place].letter = letters[place];
+        self->columns[place].bytes = (unsigned char)bytes_of(letters[place]);
+    }
     self->width = width;
     self->record = record;
     self->codes = Py_NewRef(codes);
@@ -255,7 +276,7 @@ static PyObject *packer_rows(Packer *self, void *nothing)
 
 static PyMethodDef packer_methods[] = {
     {"add", (PyCFunction)(void (*)(void))packer_add, METH_FASTCALL, "add(*values): one more row"},
-    {"take", (PyCFunction)packer_take, METH_NOARGS, "take() -> the records; there are none then"},
+    {"take", (PyCFunction)packer_take, METH_NOARGS, "take() -> the columns; there are no rows then"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -268,7 +289,7 @@ static PyGetSetDef packer_getters[] = {
 static PyTypeObject packer_type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "famulus.journal._packing.Packer",
-    .tp_doc = "Packer(letters, codes, head, ids): gathers records",
+    .tp_doc = "Packer(letters, codes, head, ids): gathers rows",
     .tp_basicsize = sizeof(Packer),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = packer_new,
@@ -278,7 +299,7 @@ static PyTypeObject packer_type = {
 };
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "_packing", "Rows to records; famulus.journal.records exports it.", -1, NULL,
+    PyModuleDef_HEAD_INIT, "_packing", "Rows to columns; famulus.journal.records exports it.", -1, NULL,
     NULL, NULL, NULL, NULL,
 };
 

@@ -1,7 +1,7 @@
-"""Records to columns: whole batches at a time, by numpy and Arrow, and never row by row.
+"""Columns of records to those of a table: whole batches at a time, by numpy and Arrow, and never row by row.
 
-What waits for a row group is a list of pieces, one for each batch: its fields as arrays, as they came. What they mean
-is worked out for all of them at once, since an array of many rows costs hardly more than one of few.
+What waits for a row group is a list of pieces, one for each batch: its columns as they came. What they mean is worked
+out for all of them at once, since an array of many rows costs hardly more than one of few.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from famulus.journal.schema import Column, Kind
 from famulus.wire import reasons
 
 _FORMATS: Final = {"q": "<i8", "i": "<i4", "n": "<i8", "s": "<i4", "m": "<i8"}
-DTYPES: Final = {
-    table: np.dtype([(name, _FORMATS[letter]) for name, letter in fields]) for table, fields in LAYOUTS.items()
+_DTYPES: Final = {
+    table: {name: np.dtype(_FORMATS[letter]) for name, letter in fields} for table, fields in LAYOUTS.items()
 }
+#: Bytes of a record of each table.
+_WIDTHS: Final = {table: sum(kind.itemsize for kind in kinds.values()) for table, kinds in _DTYPES.items()}
 #: Fields that are instants on the monotonic clock.
 _MONOTONIC: Final = frozenset({"at", "arrived", "assigned", "ended"})
 #: A reason is a word of ours or of a worker; longer ones are cut.
@@ -34,6 +36,19 @@ _HEX: Final = np.frombuffer(b"".join(b"%04x" % number for number in range(1 << 1
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
+
+
+def unpacked(table: str, packed: bytes) -> Columns | None:
+    """The columns of records as a packer gave them; None if they are not whole."""
+    rows, rest = divmod(len(packed), _WIDTHS[table])
+    if rest or not rows:
+        return None
+    columns: Columns = {}
+    at = 0
+    for name, kind in _DTYPES[table].items():
+        columns[name] = np.frombuffer(packed, kind, rows, at)
+        at += rows * kind.itemsize
+    return columns
 
 
 class Stack:
@@ -49,42 +64,38 @@ class Stack:
     def _clear(self) -> None:
         self.rows = 0
         self._pieces: list[Columns] = []
+        self._counts: list[int] = []
         #: Of each piece: what to add to its instants to have them on the wall's clock, and its config.
         self._shifts_ns: list[int] = []
         self._config_versions: list[int] = []
-        #: Those of all batches, one after the other, an empty one before each batch's.
+        #: Those of all batches, one after the other, an empty one before each batch's; and where each batch's begin.
         self._texts: list[bytes] = []
+        self._texts_from: list[int] = []
         self._ids: list[bytes] = []
+        self._ids_from: list[int] = []
 
-    def add(self, batch: Batch, records: Array, config_version: int) -> None:
-        """Take records of a batch."""
-        piece: Columns = {}
-        for name, letter in LAYOUTS[self.table]:
-            values = records[name]
-            if letter == "s":
-                piece[name] = values + np.int32(len(self._texts))
-            elif letter == "m" and batch.ids:
-                piece[name] = np.where(values < 0, values - len(self._ids), values)
-            else:
-                piece[name] = values.copy()
+    def add(self, batch: Batch, piece: Columns, rows: int, config_version: int) -> None:
+        """Take so many rows of a batch."""
         self._pieces.append(piece)
+        self._counts.append(rows)
         self._shifts_ns.append(_shift_ns(batch))
         self._config_versions.append(config_version)
+        self._texts_from.append(len(self._texts))
         self._texts += (b"", *batch.texts)
+        self._ids_from.append(len(self._ids))
         self._ids += batch.ids
         self._head = batch.head or self._head
-        self.rows += len(records)
+        self.rows += rows
 
     def take(self) -> pa.Table:
         """All rows, as columns in the order of the schema; texts are dictionaries still. It is empty then."""
         columns = {name: np.concatenate([piece[name] for piece in self._pieces]) for name, _ in LAYOUTS[self.table]}
-        counts = [len(next(iter(piece.values()))) for piece in self._pieces]
         if self.table == "tasks":
             _derive(columns)
-            columns["config_version"] = np.repeat(np.array(self._config_versions, np.int64), counts)
-        shifts_ns = np.repeat(np.array(self._shifts_ns, np.int64), counts)
+            columns["config_version"] = self._of_each_row(self._config_versions)
+        shifts_ns = self._of_each_row(self._shifts_ns)
         for name in _MONOTONIC & columns.keys():
-            columns[name] = np.where(columns[name] > 0, (columns[name] + shifts_ns) // 1000, 0)
+            columns[name] = _on_the_wall(columns[name], shifts_ns)
         arrays = [self._array(column, columns) for column in schema.TABLES[self.table]]
         fields = [
             pa.field(column.name, array.type, column.nullable)
@@ -93,10 +104,16 @@ class Stack:
         self._clear()
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
+    def _of_each_row(self, values: list[int]) -> Array:
+        """What is the same for all rows of a piece."""
+        if len(set(values)) == 1:
+            return np.full(self.rows, values[0], np.int64)
+        return np.repeat(np.array(values, np.int64), self._counts)
+
     def _array(self, column: Column, columns: Columns) -> pa.Array:
         name = column.name
         if name in self._constants:
-            return _dictionary(np.zeros(self.rows, np.int32), [self._constants[name]])
+            return self._constant(self._constants[name].encode(), column)
         if name == "message_id":
             return self._message_ids(columns[name])
         if name == "at_most_once":
@@ -104,7 +121,7 @@ class Stack:
         if column.kind is Kind.TEXT:
             return self._text_array(column, columns)
         values = columns[name]
-        missing = (values == 0 if column.kind is Kind.INSTANT else values < 0) if column.nullable else None
+        missing = _missing(values == 0 if column.kind is Kind.INSTANT else values < 0) if column.nullable else None
         if column.kind is Kind.INSTANT:
             return pa.array(values.view("datetime64[us]"), pa.timestamp("us", tz="UTC"), mask=missing)
         return pa.array(values, TYPES[column.kind], mask=missing)
@@ -112,25 +129,34 @@ class Stack:
     def _text_array(self, column: Column, columns: Columns) -> pa.Array:
         """Codes of all batches become codes of one dictionary: each text that comes up at all is looked at once."""
         field, text_of = (column.name, _as_it_is) if column.name in columns else _TEXTS[column.name]
+        if field == "client":
+            text_of = self._hashed
         codes = columns[field]
+        if (codes == codes[0]).all() and len(told := {self._texts[at + codes[0]] for at in self._texts_from}) == 1:
+            # Mostly so: one service, no other brokers, all well.
+            (only,) = told
+            return self._constant(text_of(only) if only else b"", column)
+        codes = codes + self._of_each_row(self._texts_from)
         known: dict[bytes, int] = {}
         code_of: dict[bytes, int] = {b"": -1}
         ours = np.empty(len(self._texts), np.int32)
         for code in np.flatnonzero(np.bincount(codes)).tolist():
-            told = self._texts[code]
-            if told not in code_of:
-                text = self._hashed(told) if field == "client" else text_of(told)
-                code_of[told] = known.setdefault(text, len(known)) if text else -1
-            ours[code] = code_of[told]
+            text = self._texts[code]
+            if text not in code_of:
+                meant = text_of(text)
+                code_of[text] = known.setdefault(meant, len(known)) if meant else -1
+            ours[code] = code_of[text]
         values = ours.take(codes)
-        texts = [text.decode("utf-8", "replace") for text in known]
-        missing = values < 0
-        if not missing.any():
-            return _dictionary(values, texts)
-        if column.nullable:
-            return _dictionary(values, texts, missing)
+        missing = _missing(values < 0)
+        if missing is None or column.nullable:
+            return _dictionary(values, list(known), missing)
         # A text that must be there and is not is an empty one.
-        return _dictionary(np.where(missing, np.int32(len(texts)), values), [*texts, ""])
+        return _dictionary(np.where(missing, np.int32(len(known)), values), [*known, b""])
+
+    def _constant(self, text: bytes, column: Column) -> pa.Array:
+        """The same text in all rows, or none."""
+        missing = np.ones(self.rows, bool) if column.nullable and not text else None
+        return _dictionary(np.zeros(self.rows, np.int32), [text], missing)
 
     def _hashed(self, client: bytes) -> bytes:
         """A client's connection without telling which: nobody can find it by trying, unless he knows this boot."""
@@ -140,6 +166,7 @@ class Stack:
         own = numbers >= 0
         if own.all():
             return _own_ids(numbers, self._head)
+        numbers = np.where(own, numbers, numbers - self._of_each_row(self._ids_from))
         foreign = _plain_texts(self._ids)
         if not own.any():
             return foreign.take(pa.array(-1 - numbers))
@@ -157,6 +184,12 @@ def wall_us(monotonic_ns: Array, batch: Batch) -> Array:
     return (monotonic_ns + _shift_ns(batch)) // 1000
 
 
+def span_us(monotonic_ns: Array, batch: Batch) -> tuple[int, int]:
+    """The first and the last of these instants on the wall's clock."""
+    shift_ns = _shift_ns(batch)
+    return (int(monotonic_ns.min()) + shift_ns) // 1000, (int(monotonic_ns.max()) + shift_ns) // 1000
+
+
 def _shift_ns(batch: Batch) -> int:
     """From the monotonic clock to the wall's."""
     return batch.wall_us * 1000 - batch.monotonic_ns
@@ -169,6 +202,17 @@ def _derive(columns: Columns) -> None:
     columns["queue_ns"] = np.maximum(np.where(given, assigned, ended) - arrived, 0)
     columns["service_ns"] = np.where(given, np.maximum(ended - assigned, 0), -1)
     columns["total_ns"] = np.maximum(ended - arrived, 0)
+
+
+def _on_the_wall(monotonic_ns: Array, shifts_ns: Array) -> Array:
+    """In microseconds; what is not there stays 0."""
+    there = monotonic_ns > 0
+    wall = (monotonic_ns + shifts_ns) // 1000
+    return wall if there.all() else np.where(there, wall, 0)
+
+
+def _missing(rows: Array) -> Array | None:
+    return rows if rows.any() else None
 
 
 def _own_ids(numbers: Array, head: bytes) -> pa.Array:
@@ -190,9 +234,9 @@ def _plain_texts(texts: list[bytes]) -> pa.Array:
     return pc.utf8_trim(pa.array(texts, pa.binary()).cast(pa.string()), '"')
 
 
-def _dictionary(codes: Array, texts: list[str], missing: Array | None = None) -> pa.Array:
-    indices = pa.array(codes.astype(np.int32), mask=missing)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
+def _dictionary(codes: Array, texts: list[bytes], missing: Array | None = None) -> pa.Array:
+    meanings = pa.array([text.decode("utf-8", "replace") for text in texts], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=missing), meanings, safe=False)
 
 
 def _as_it_is(text: bytes) -> bytes:
@@ -221,5 +265,5 @@ _TEXTS: Final[dict[str, tuple[str, Callable[[bytes], bytes]]]] = {
     "reason": ("tail", _reason),
 }
 
-assert set(DTYPES) == set(schema.TABLES)
+assert set(LAYOUTS) == set(schema.TABLES)
 assert all(schema_of(table) for table in schema.TABLES)

@@ -1,11 +1,11 @@
-"""Rows to records: the plain twin of `_packing.c`, for where no compiler is.
+"""Rows to columns: the plain twin of `_packing.c`, for where no compiler is.
 
     Packer(letters, codes, head, ids)
         .add(*values)   one more row
-        .take()         the records of all rows, one after the other
+        .take()         the columns, one after the other: the first value of all rows, then the second of all rows
         .rows           how many there are
 
-A row has a value for each letter, and its record little-endian fields in that order:
+A row has a value for each letter, which is little-endian in its column:
 
     q   a number of 64 bits
     i   a number of 32 bits
@@ -14,7 +14,7 @@ A row has a value for each letter, and its record little-endian fields in that o
     m   a message_id, as the JSON text that stands in headers: 64 bits. One that begins with `head` is of our making,
         and is the number in its last twelve digits. Any other is put into `ids`, and is minus its place, from 1
 
-`codes` and `ids` are the caller's, who may share them between packers, and empties them when he has taken the records.
+`codes` and `ids` are the caller's, who may share them between packers, and empties them when he has taken the columns.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ _DIGITS: Final = frozenset(b"0123456789abcdef")
 
 class Packer:
     def __init__(self, letters: str, codes: dict[bytes, int], head: bytes, ids: list[bytes]) -> None:
-        self._record = struct.Struct("<" + "".join(_FORMATS[letter] for letter in letters))
+        self._values = [struct.Struct("<" + _FORMATS[letter]) for letter in letters]
         self._texts = [column for column, letter in enumerate(letters) if letter == "s"]
         self._others = [(column, letter) for column, letter in enumerate(letters) if letter in "mn"]
         self._codes = codes
         self._head = head
         self._ids = ids
-        self._records: list[bytes] = []
+        self._rows: list[list[bytes]] = []
 
     def add(self, *row: Any) -> None:
+        if len(row) != len(self._values):
+            raise TypeError(f"a row has {len(self._values)} values")
         values = list(row)
         codes = self._codes
         for column in self._texts:
@@ -46,17 +48,17 @@ class Packer:
             value = values[column]
             values[column] = _ticket(value) if letter == "n" else _id(value, self._head, self._ids)
         try:
-            self._records.append(self._record.pack(*values))
+            self._rows.append([kind.pack(value) for kind, value in zip(self._values, values, strict=True)])
         except struct.error as error:
             raise OverflowError(str(error)) from None
 
     def take(self) -> bytes:
-        records, self._records = self._records, []
-        return b"".join(records)
+        rows, self._rows = self._rows, []
+        return b"".join([value for column in zip(*rows, strict=True) for value in column])
 
     @property
     def rows(self) -> int:
-        return len(self._records)
+        return len(self._rows)
 
 
 def _ticket(ticket: bytes) -> int:

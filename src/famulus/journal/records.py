@@ -1,10 +1,11 @@
 """How the processes of a broker tell their scribe what happened: batches of fixed-width records. Knows no Arrow.
 
-A batch is one MessagePack array (the fields of `Batch`, in order). Its rows are records of one table after the other,
-laid out as LAYOUTS says in the letters of `packing_python`. Texts are codes, and a batch brings its own dictionary: so
-each batch can be read without any other, and one that gets lost takes nothing along but its rows. Instants are
-nanoseconds on the monotonic clock; a batch begins with that clock and the wall's, read together, to tell the one by the
-other. `told` counts the rows that its source had for each table before, so that the scribe sees how many it missed.
+A batch is one MessagePack array (the fields of `Batch`, in order). The records of a table are laid out as LAYOUTS says,
+in the letters of `packing_python`: column after column, as they are written down in the end. Texts are codes, and a
+batch brings its own dictionary: so each batch can be read without any other, and one that gets lost takes nothing along
+but its rows. Instants are nanoseconds on the monotonic clock; a batch begins with that clock and the wall's, read
+together, to tell the one by the other. `told` counts the rows that its source had for each table before, so that the
+scribe sees how many it missed.
 """
 
 from __future__ import annotations
@@ -102,10 +103,15 @@ LAYOUTS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
 }
 
+#: Changes with the above, or with how records are packed: a scribe that is started anew after an upgrade, while its
+#: dispatcher runs on, must not take that one's records for others.
+LAYOUT: Final = 2
 LETTERS: Final = {table: "".join(letter for _, letter in fields) for table, fields in LAYOUTS.items()}
 
 
 class Batch(Struct, frozen=True, array_like=True):
+    #: How the records are laid out: LAYOUT.
+    layout: int
     #: Which process it is from.
     source: str
     #: The life of the dispatcher that it belongs to; empty for the present one.
@@ -159,9 +165,14 @@ class Pen:
         texts, ids = list(self._codes), self._ids[:]
         self._codes.clear()
         self._ids.clear()
-        return _encode(Batch(self._source, self._boot, wall_us, monotonic_ns, self._head, told, tables, texts, ids))
+        return _encode(
+            Batch(LAYOUT, self._source, self._boot, wall_us, monotonic_ns, self._head, told, tables, texts, ids)
+        )
 
 
 def read(frame: bytes) -> Batch:
     """What a Pen wrote; a msgspec.DecodeError if it is anything else."""
-    return _decode(frame)
+    batch = _decode(frame)
+    if batch.layout != LAYOUT:
+        raise msgspec.DecodeError(f"its records are laid out in another way: {batch.layout}")
+    return batch

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from famulus.journal import files, schema
-from famulus.journal.columns import DTYPES, Stack, wall_us
+from famulus.journal.columns import Columns, Stack, span_us, unpacked, wall_us
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
 from famulus.journal.parquet import TOLD_KEY, OpenFile
@@ -130,12 +130,13 @@ class Writing:
                 self._miss(_Gap(table, boot, NOT_TOLD, batch.source), missed)
             told[batch.source, table] = count
         for table, packed in batch.tables.items():
-            if table not in DTYPES or len(packed) % DTYPES[table].itemsize:
+            columns = unpacked(table, packed) if table in schema.TABLES else None
+            if columns is None:
                 self.counts.faults += 1
                 continue
-            records = np.frombuffer(packed, DTYPES[table])
-            told[batch.source, table] = told.get((batch.source, table), 0) + len(records)
-            self._put(batch, table, boot, records, now_us)
+            rows = len(columns[schema.TIME_COLUMN[table]])
+            told[batch.source, table] = told.get((batch.source, table), 0) + rows
+            self._put(batch, table, boot, columns, rows, now_us)
 
     def note(self, rows: list[Row], now_us: int, monotonic_ns: int, boot: str = "") -> None:
         """Rows for the table of brokers that the supervisor, or we ourselves, have to tell."""
@@ -146,7 +147,9 @@ class Writing:
             for row in rows:
                 pen.notes["brokers"](*row)
             batch = read(pen.write(now_us, monotonic_ns))
-            self._put(batch, "brokers", boot, np.frombuffer(batch.tables["brokers"], DTYPES["brokers"]), now_us)
+            columns = unpacked("brokers", batch.tables["brokers"])
+            assert columns is not None
+            self._put(batch, "brokers", boot, columns, len(rows), now_us)
 
     def _told_by(self, boot: str) -> dict[tuple[str, str], int]:
         told = self._told.get(boot)
@@ -155,24 +158,28 @@ class Writing:
             told = self._told[boot] = self.folder.told(boot) if boot else {}
         return told
 
-    def _put(self, batch: Batch, table: str, boot: str, records: np.ndarray[Any, Any], now_us: int) -> None:
+    def _put(self, batch: Batch, table: str, boot: str, columns: Columns, rows: int, now_us: int) -> None:
         if self._blocked:
-            self._miss(_Gap(table, boot, NOT_WRITTEN, batch.source), len(records))
+            self._miss(_Gap(table, boot, NOT_WRITTEN, batch.source), rows)
             return
-        hours = wall_us(records[schema.TIME_COLUMN[table]], batch) // US_PER_HOUR
-        first, last = int(hours.min()), int(hours.max())
-        for hour in range(first, last + 1) if last - first < 48 else np.unique(hours).tolist():
-            part = records if first == last else records[hours == hour]
-            if len(part):
-                self._add(_Place(table, boot, int(hour)), batch, part, now_us)
+        instants = columns[schema.TIME_COLUMN[table]]
+        first, last = (us // US_PER_HOUR for us in span_us(instants, batch))
+        if first == last:
+            self._add(_Place(table, boot, first), batch, columns, rows, now_us)
+            return
+        hours = wall_us(instants, batch) // US_PER_HOUR
+        for hour in np.unique(hours).tolist():
+            these = hours == hour
+            part = {name: values[these] for name, values in columns.items()}
+            self._add(_Place(table, boot, hour), batch, part, int(these.sum()), now_us)
 
-    def _add(self, place: _Place, batch: Batch, records: np.ndarray[Any, Any], now_us: int) -> None:
+    def _add(self, place: _Place, batch: Batch, columns: Columns, rows: int, now_us: int) -> None:
         sheet = self._sheets.get(place)
         if sheet is None:
             stack = Stack(place.table, self._broker, place.boot, self._family)
             sheet = self._sheets[place] = _Sheet(stack, now_us)
-        sheet.stack.add(batch, records, self.config_version)
-        sheet.came[batch.source] = sheet.came.get(batch.source, 0) + len(records)
+        sheet.stack.add(batch, columns, rows, self.config_version)
+        sheet.came[batch.source] = sheet.came.get(batch.source, 0) + rows
         if sheet.stack.rows >= GROUP_ROWS:
             self._write_group(place, sheet, now_us)
 

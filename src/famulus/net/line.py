@@ -235,7 +235,8 @@ class Line:
         if self._silent >= SILENT_MAX:
             self._lose(now_ns)
         elif not unread:
-            # What a broker said last may still be on its way after it closed; a PING then makes its machine drop that.
+            # What a broker said last may still be on its way after it closed; a PING makes its machine drop what has
+            # not left. While we are behind with reading, that may be much.
             stream.write(zmtp.PING)
 
     def _want_room(self) -> None:

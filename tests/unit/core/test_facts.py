@@ -32,7 +32,9 @@ def watched(broker_with: Callable[..., Broker], rows: Rows) -> Broker:
     broker = broker_with()
 
     def take(table: str, *values: object) -> None:
-        rows[table].append(dict(zip([name for name, _ in LAYOUTS[table]], values, strict=True)))
+        row: dict[str, Any] = dict(zip([name for name, _ in LAYOUTS[table]], values, strict=True))
+        assert row.get("at", row.get("ended")) == broker.now_ns, "it is told when it happens"
+        rows[table].append(row)
 
     notes = {table: partial(take, table) for table in LAYOUTS}
     broker.core = Dispatcher(broker.core.bounds, 0, list(broker.core.assignment.services), journal=notes)
@@ -172,6 +174,22 @@ def test_tasks_for_other_brokers_are_counted_and_named(watched: Broker, rows: Ro
     assert [(outcome(row)[0], row["delegated_to"], row["worker"]) for row in rows["tasks"]] == [
         ("UNKNOWN", b"there", b"")
     ] * 2
+
+
+def test_a_task_that_comes_back_from_a_broker_is_given_to_a_worker_then(watched: Broker, rows: Rows) -> None:
+    watched.core.on_peers(watched.now_ns, "here", [Offer("there", "tcp://there:7100", 0, {"echo": 2})])
+    watched.core.on_delegate_link(watched.now_ns, b"there", True)
+    watched.client("ann").asks("echo")
+    ((_, message),) = watched.core.assignment.to_delegates
+    watched.core.assignment.to_delegates.clear()
+    bob = watched.worker("bob").starts()
+    watched.now_ns += 7
+    watched.core.on_refused_delegate(watched.now_ns, b"there", [message])
+    given_ns = watched.now_ns
+    watched.later(5, bob)
+    bob.answers(bob.gets_task())
+    (row,) = rows["tasks"]
+    assert (row["worker"], row["assigned"], row["ended"]) == (b"bob", given_ns, watched.now_ns)
 
 
 def test_workers_come_leave_and_are_listed(watched: Broker, rows: Rows) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import struct
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from tests.unit.journal.conftest import HEAD, NOW_NS, NOW_US, OK, frame, tail, t
 
 from famulus.journal import packing_python, records, schema
 from famulus.journal.arrow import schema_of
-from famulus.journal.columns import DTYPES, Stack
+from famulus.journal.columns import Stack, unpacked
 from famulus.journal.records import LAYOUTS, LETTERS, Pen, Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,7 +95,9 @@ def test_columns_say_what_the_rows_said(batches: list[list[Row]]) -> None:
     stack = Stack("tasks", "ann", "b007", "main")
     for rows in batches:
         batch = records.read(frame(pen, {"tasks": rows}))
-        stack.add(batch, np.frombuffer(batch.tables["tasks"], DTYPES["tasks"]), 3)
+        columns = unpacked("tasks", batch.tables["tasks"])
+        assert columns is not None
+        stack.add(batch, columns, len(rows), 3)
     table = stack.take()
     assert table.column_names == schema_of("tasks").names
     assert table.cast(schema_of("tasks")).schema == schema_of("tasks")
@@ -103,6 +106,27 @@ def test_columns_say_what_the_rows_said(batches: list[list[Row]]) -> None:
     assert found == [plainly(row) for rows in batches for row in rows]
     raw = [row[5] for rows in batches for row in rows]
     assert len(set(clients)) == len(set(raw)) == len(set(zip(clients, raw, strict=True)))
+
+
+@pytest.mark.parametrize("second", ["echo", "other"])
+def test_batches_with_one_service_each_keep_their_own(second: str) -> None:
+    """The codes are the same in both; what they stand for need not be."""
+    pen = Pen("dispatcher", "b007", HEAD)
+    stack = Stack("tasks", "ann", "b007", "main")
+    for number, service in enumerate(["echo", second]):
+        batch = records.read(frame(pen, {"tasks": [task(number, service=service.encode())]}))
+        columns = unpacked("tasks", batch.tables["tasks"])
+        assert columns is not None
+        stack.add(batch, columns, 1, 0)
+    assert stack.take().column("service").to_pylist() == ["echo", second]
+
+
+def test_records_that_are_laid_out_in_another_way_are_not_read() -> None:
+    whole = msgspec.msgpack.decode(frame(Pen("dispatcher", "b007", HEAD), {"tasks": [task(1)]}))
+    with pytest.raises(msgspec.DecodeError, match="another way"):
+        records.read(msgspec.msgpack.encode([1, *whole[1:]]))
+    with pytest.raises(msgspec.DecodeError):
+        records.read(msgspec.msgpack.encode(whole[1:]))
 
 
 @given(rows_of_tasks)
@@ -123,6 +147,15 @@ def test_both_packers_write_the_same(rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("kind", [packing_python.Packer, records.Packer])
+def test_columns_stay_whole_however_many_rows_there_are(kind: type[packing_python.Packer]) -> None:
+    packer = kind("iq", {}, b"", [])
+    for count in (1000, 1001):
+        for number in range(count):
+            packer.add(number, -number)
+        assert packer.take() == struct.pack(f"<{count}i{count}q", *range(count), *[-number for number in range(count)])
+
+
+@pytest.mark.parametrize("kind", [packing_python.Packer, records.Packer])
 def test_a_row_that_does_not_fit_is_not_there(kind: type[packing_python.Packer]) -> None:
     packer = kind("iq", {}, b"", [])
     packer.add(1, 2)
@@ -132,7 +165,21 @@ def test_a_row_that_does_not_fit_is_not_there(kind: type[packing_python.Packer])
         packer.add(1)
     packer.add(3, -4)
     assert packer.rows == 2
-    assert packer.take() == bytes([1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]) + bytes([3, 0, 0, 0, 252]) + b"\xff" * 7
+    assert packer.take() == struct.pack("<2i2q", 1, 3, 2, -4)
+
+
+@pytest.mark.parametrize("kind", [packing_python.Packer, records.Packer])
+def test_a_row_that_does_not_fit_leaves_no_code_behind(kind: type[packing_python.Packer]) -> None:
+    codes: dict[bytes, int] = {}
+    packer = kind("si", codes, b"", [])
+    text = b"echo"
+    with pytest.raises(OverflowError):
+        packer.add(text, 1 << 31)
+    codes.clear()  # as there are no rows to be taken
+    packer.add(b"other", 1)
+    packer.add(text, 2)
+    assert packer.take() == struct.pack("<4i", 1, 2, 1, 2)
+    assert codes == {b"other": 1, text: 2}
 
 
 def test_each_batch_can_be_read_without_any_other() -> None:
@@ -148,7 +195,9 @@ def test_a_name_that_is_no_text_is_shown_all_the_same() -> None:
     pen = Pen("dispatcher", "b007", HEAD)
     batch = records.read(frame(pen, {"workers": [(NOW_NS, b"\xff\x00peer", b"error_listed", b"", 0, -1, b"")]}))
     stack = Stack("workers", "ann", "b007", "main")
-    stack.add(batch, np.frombuffer(batch.tables["workers"], DTYPES["workers"]), 0)
+    columns = unpacked("workers", batch.tables["workers"])
+    assert columns is not None
+    stack.add(batch, columns, 1, 0)
     (row,) = stack.take().to_pylist()
     assert row["worker"].endswith("peer")
     assert (row["services"], row["tasks"], row["reason"]) == ("", None, None)

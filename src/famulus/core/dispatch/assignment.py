@@ -57,6 +57,8 @@ class Assignment:
         self.to_delegates: list[tuple[bytes, Frames]] = []
         #: When the batch at hand came: what ends now is remembered from then on.
         self.now_ns = 0
+        #: The same as an object, which the journal wants: to make one for each task would cost more than its row.
+        self.moment: object = 0
         self.services: dict[bytes, Service] = {}
         #: Services with somebody in their backlog; mostly none, and then a freed slot costs nothing more.
         self._backlogged: dict[Service, None] = {}
@@ -66,6 +68,11 @@ class Assignment:
         self.open_bytes = 0
         #: Services were forgotten since somebody looked.
         self.forgot_services = False
+
+    def at(self, now_ns: int) -> None:
+        """What comes next came then."""
+        self.now_ns = now_ns
+        self.moment = now_ns
 
     # -- tasks come ---------------------------------------------------------------------------------------------
 
@@ -207,7 +214,7 @@ class Assignment:
         task.attempt += 1
         task.worker = b""
         task.delegate = delegate.identity
-        task.assigned_ns = now_ns
+        task.assigned = self.moment
         delegate.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
@@ -318,7 +325,7 @@ class Assignment:
         task.ticket = ticket
         task.attempt += 1
         task.worker = session.identity
-        task.assigned_ns = now_ns
+        task.assigned = self.moment
         session.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
@@ -375,7 +382,7 @@ class Assignment:
         if terms.at_least_once and task.attempt < terms.attempts_max and now_ns < task.deadline_ns:
             self._counters.attempts_again += 1
             if self._facts.on:
-                self._facts.ended(task, task.ticket, TAIL_RETRY, now_ns, 0)
+                self._facts.ended(task, task.ticket, TAIL_RETRY, self.moment, 0)
             self._requeue(task, now_ns)
         else:
             self._unknown(task, inner.UNKNOWN_WORKER_LOST)
@@ -385,7 +392,7 @@ class Assignment:
         if task.bucket is not None:
             self.timers.cancel(task)
         task.ticket = task.worker = task.delegate = task.noted = b""
-        task.assigned_ns = 0
+        task.assigned = 0
         # Its service may have been forgotten, and offered anew, while another broker had it.
         task.service = self.services.setdefault(task.service.name, task.service)
         session = task.service.lru.take()
@@ -446,7 +453,7 @@ class Assignment:
         facts = self._facts
         if facts.on:
             # What was never given out has no ticket, but its row wants a number of its own.
-            facts.ended(task, task.ticket or self._next_ticket(), tail, self.now_ns, len(body))
+            facts.ended(task, task.ticket or self._next_ticket(), tail, self.moment, len(body))
         if task.known is not None:
             self._remember(task, task.known, tail, body)
 

@@ -128,7 +128,7 @@ class Dispatcher:
     # -- messages come ------------------------------------------------------------------------------------------
 
     def on_clients(self, now_ns: int, batch: list[Frames]) -> None:
-        self.assignment.now_ns = now_ns
+        self.assignment.at(now_ns)
         questions = self.questions
         flows = self.flows.by_header
         body_bytes_max = self._body_bytes_max
@@ -152,7 +152,7 @@ class Dispatcher:
             questions.ask(Question(inner.FROM_CLIENT, client, envelope, header, body, now_ns))
 
     def on_workers(self, now_ns: int, batch: list[Frames]) -> None:
-        self.assignment.now_ns = now_ns
+        self.assignment.at(now_ns)
         questions, assignment, sessions = self.questions, self.assignment, self.sessions
         by_peer = sessions.by_peer
         plain_ok = self.bounds.flows_max > 0
@@ -189,7 +189,7 @@ class Dispatcher:
                 questions.ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
     def on_router(self, now_ns: int, router_id: bytes, decisions: list[Frames]) -> None:
-        self.assignment.now_ns = now_ns
+        self.assignment.at(now_ns)
         answered = self.questions.answered
         follow = self._on_decision
         self.questions.heard(router_id, now_ns)
@@ -212,6 +212,7 @@ class Dispatcher:
                 return
 
     def on_announcements(self, now_ns: int, batch: list[Frames]) -> None:
+        self.assignment.at(now_ns)
         for message in batch:
             if len(message) != 3:
                 continue
@@ -227,7 +228,7 @@ class Dispatcher:
 
     def on_peers(self, now_ns: int, identity: str, offers: list[Offer]) -> None:
         """The steward tells who we are, and what our peers have free."""
-        self.assignment.now_ns = now_ns
+        self.assignment.at(now_ns)
         self.assignment.identity = identity.encode()
         for gone in self.delegates.update(offers):
             self.assignment.lose_delegate(gone, now_ns)
@@ -241,7 +242,7 @@ class Dispatcher:
                 service.expected_by_ns = NEVER_NS
 
     def on_delegate_link(self, now_ns: int, identity: bytes, up: bool) -> None:
-        self.assignment.now_ns = now_ns
+        self.assignment.at(now_ns)
         delegate = self.delegates.by_identity.get(identity)
         if delegate is None:
             return
@@ -254,7 +255,7 @@ class Dispatcher:
 
     def on_delegate(self, now_ns: int, identity: bytes, batch: list[Frames]) -> None:
         """Answers of another broker."""
-        self.assignment.now_ns = now_ns
+        self.assignment.at(now_ns)
         delegate = self.delegates.by_identity.get(identity)
         for message in batch:
             if delegate is None or len(message) != 3:
@@ -266,6 +267,7 @@ class Dispatcher:
                 self.questions.ask(Question(inner.FROM_DELEGATE, identity, ticket, header, body, now_ns, task))
 
     def on_refused_delegate(self, now_ns: int, identity: bytes, refused: list[Frames]) -> None:
+        self.assignment.at(now_ns)
         delegate = self.delegates.by_identity.get(identity)
         for message in refused if delegate is not None else ():
             assert delegate is not None
@@ -282,7 +284,7 @@ class Dispatcher:
         self.counters.refused_by_client += self.held.hold(now_ns, refused)
 
     def on_refused_workers(self, now_ns: int, refused: list[Frames]) -> None:
-        self.assignment.now_ns = now_ns
+        self.assignment.at(now_ns)
         self.counters.refused_by_worker += len(refused)
         self.sessions.unreachable(refused, now_ns)
 
@@ -304,7 +306,7 @@ class Dispatcher:
         self.questions.forgive(pause_ns)
 
     def on_tick(self, now_ns: int) -> None:
-        self.assignment.now_ns = now_ns
+        self.assignment.at(now_ns)
         self.assignment.on_tick(now_ns)
         self.sessions.on_tick(now_ns)
         self.questions.on_tick(now_ns)
@@ -349,7 +351,7 @@ class Dispatcher:
 
     def ignore(self, now_ns: int, identities: list[bytes]) -> None:
         """The config names these workers: they are not to be heard."""
-        self.assignment.now_ns = now_ns
+        self.assignment.at(now_ns)
         self.sessions.ignore(identities, now_ns)
 
     def forgive(self, now_ns: int, name: bytes) -> None:
@@ -426,7 +428,8 @@ class Dispatcher:
             )
             return
         flow = Flow(service, terms, worker_head, client_head, tuple(inner.read_names(visited)) if visited else ())
-        task = Task(question.asker, question.envelope, question.body, question.seen_ns, flow, message_id)
+        seen_ns = question.seen_ns
+        task = Task(question.asker, question.envelope, question.body, seen_ns, flow, message_id, seen_ns)
         if visited:
             self.delegates.exchange(flow.came_from).taken += 1
         if key:
@@ -467,7 +470,9 @@ class Dispatcher:
     def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes, now_ns: int) -> None:
         """A header that is known: what a router once decided holds for this task too."""
         self.counters.by_flow += 1
-        self.assignment.accept(Task(client, envelope, body, now_ns, flow, self.message_ids.next()), now_ns)
+        assignment = self.assignment
+        task = Task(client, envelope, body, now_ns, flow, self.message_ids.next(), assignment.moment)
+        assignment.accept(task, now_ns)
 
     def _on_answer(self, question: Question, decision: Frames, now_ns: int) -> None:
         _demand(question.task is not None)

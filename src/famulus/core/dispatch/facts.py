@@ -56,7 +56,7 @@ class Facts:
 
     # -- as it happens ------------------------------------------------------------------------------------------
 
-    def ended(self, task: Task, ticket: bytes, tail: bytes, now_ns: int, response_bytes: int) -> None:
+    def ended(self, task: Task, ticket: bytes, tail: bytes, moment: object, response_bytes: int) -> None:
         """An attempt has ended, and mostly its task with it."""
         flow = task.flow
         self._task(
@@ -68,12 +68,12 @@ class Facts:
             task.client,
             flow.at_least_once,
             flow.priority,
-            task.arrived_ns,
-            task.assigned_ns,
+            task.arrived,
+            task.assigned,
             flow.came_from,
             task.delegate,
             tail,
-            now_ns,
+            moment,
             task.request_bytes,
             response_bytes,
         )
@@ -83,7 +83,7 @@ class Facts:
         if not self.on:
             return
         flow = task.flow
-        assigned_ns = task.assigned_ns if task.ticket == ticket else 0
+        assigned = task.assigned if task.ticket == ticket else 0
         self._task(
             ticket,
             task.message_id,
@@ -93,8 +93,8 @@ class Facts:
             task.client,
             flow.at_least_once,
             flow.priority,
-            task.arrived_ns,
-            assigned_ns,
+            task.arrived,
+            assigned,
             flow.came_from,
             delegate,
             TAIL_LATE,
@@ -195,8 +195,8 @@ class Facts:
                 task.client,
                 flow.at_least_once,
                 flow.priority,
-                task.arrived_ns,
-                0 if waits else task.assigned_ns,
+                task.arrived,
+                0 if waits else task.assigned,
                 flow.came_from,
                 b"" if waits else task.delegate,
                 state,

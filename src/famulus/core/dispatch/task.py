@@ -23,8 +23,9 @@ DONE: Final = 4  # it has its outcome; its worker may still be busy with it
 
 class Task(Timed):
     __slots__ = (
+        "arrived",
         "arrived_ns",
-        "assigned_ns",
+        "assigned",
         "attempt",
         "body",
         "client",
@@ -44,7 +45,14 @@ class Task(Timed):
     )
 
     def __init__(
-        self, client: bytes, envelope: bytes, body: bytes, arrived_ns: int, flow: Flow, message_id: bytes
+        self,
+        client: bytes,
+        envelope: bytes,
+        body: bytes,
+        arrived_ns: int,
+        flow: Flow,
+        message_id: bytes,
+        arrived: object,
     ) -> None:
         self.bucket = None
         self.client = client
@@ -63,11 +71,13 @@ class Task(Timed):
         self.ticket = b""
         #: Since when it has been in the backlog; the time that a worker had it for does not count.
         self.queued_ns = 0
-        # For the journal: who had it last, a worker or another broker, and since when; in which state it was written
-        # down as open; how large it came, since its body may be forgotten.
+        # For the journal: when it came; who had it last, a worker or another broker, and since when; in which state it
+        # was written down as open; how large it came, since its body may be forgotten. Instants are objects, which the
+        # tasks of a batch share.
+        self.arrived = arrived
         self.worker = b""
         self.delegate = b""
-        self.assigned_ns = 0
+        self.assigned: object = 0
         self.noted = b""
         self.request_bytes = len(body)
 
