@@ -53,7 +53,8 @@ def test_overload_keeps_the_goodput_and_rejects_the_rest() -> None:
     """The bounds are generous, since this machine may be busy with other things; the command shows the true figures."""
     result = measured("overload", "--seconds", "1.5")
     assert result["offered_per_s"] > 1.5 * result["saturation_per_s"]
-    assert result["goodput_ratio"] > 0.7
+    # Who collapses is near 0; alone on a machine it is near 1.
+    assert result["goodput_ratio"] > 0.4
     assert result["rejected_overload_per_s"] > 0.3 * result["saturation_per_s"]
     assert result["other_outcomes"] == 0
     assert result["rejected_p50_ms"] < result["ok_p99_ms"], "who is rejected does not wait in line first"
