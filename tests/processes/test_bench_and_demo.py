@@ -51,10 +51,14 @@ def test_a_broker_of_a_network_is_measured() -> None:
 
 def test_overload_keeps_the_goodput_and_rejects_the_rest() -> None:
     """The bounds are generous, since this machine may be busy with other things; the command shows the true figures."""
-    result = measured("overload", "--seconds", "1.5")
+    # Both halves of a ratio are measured one after the other, and other tests may be busy in one of them: so it is
+    # looked at again. Who collapses does so each time.
+    for _ in range(3):
+        result = measured("overload", "--seconds", "1.5")
+        if result["goodput_ratio"] > 0.7:
+            break
     assert result["offered_per_s"] > 1.5 * result["saturation_per_s"]
-    # Who collapses is near 0; alone on a machine it is near 1.
-    assert result["goodput_ratio"] > 0.4
+    assert result["goodput_ratio"] > 0.7
     assert result["rejected_overload_per_s"] > 0.3 * result["saturation_per_s"]
     assert result["other_outcomes"] == 0
     assert result["rejected_p50_ms"] < result["ok_p99_ms"], "who is rejected does not wait in line first"

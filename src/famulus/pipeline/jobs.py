@@ -160,10 +160,9 @@ class _Run:
             if not hourly:
                 self._let_go()
 
-        lanes = lanes_for(self._spark)
-        turns = Turns({name: table.inputs for name, table in tables.items()}, lanes, is_alone)
+        needs = {name: table.inputs for name, table in tables.items()}
         try:
-            made = in_turns(self._spark, turns, lanes, make, done)
+            made = in_turns(self._spark, Turns(needs, lanes_for(self._spark), is_alone), make, done)
         finally:
             self._let_go()
         return [made[name] for name in tables]

@@ -21,7 +21,6 @@ AGAIN_S: Final = 0.2
 def in_turns(
     spark: SparkSession,
     turns: Turns,
-    lanes: int,
     make: Callable[[str], Made],
     done: Callable[[str], None],
 ) -> dict[str, Made]:
@@ -29,7 +28,7 @@ def in_turns(
     made: dict[str, Made] = {}
     running: dict[Future[Made], str] = {}
     # Each thread has one of its own in the JVM, which ends with it only if it was started so.
-    with ThreadPoolExecutor(lanes, thread_name_prefix="lane") as pool:
+    with ThreadPoolExecutor(turns.lanes, thread_name_prefix="lane") as pool:
         try:
             while not turns.are_over:
                 while (name := turns.begin()) is not None:

@@ -16,7 +16,7 @@ class Turns:
         `is_alone` is asked once for each, when nothing that it needs is missing any more.
         """
         self._missing = {name: {each for each in wanted if each in needs} for name, wanted in needs.items()}
-        self._lanes = lanes
+        self.lanes = lanes
         self._is_alone = is_alone
         self._ready: dict[str, bool] = {}
         self._running: dict[str, bool] = {}
@@ -30,7 +30,7 @@ class Turns:
         """One that may begin, and from now on counts as running."""
         if any(self._running.values()):
             return None
-        if len(self._running) < self._lanes:
+        if len(self._running) < self.lanes:
             for name, alone in self._ready.items():
                 if not alone:
                     return self._begin(name)
