@@ -38,10 +38,7 @@ def sampled(spark: SparkSession) -> DataFrame:
 
 def test_quantiles_are_within_three_and_a_half_percent(sampled: DataFrame) -> None:
     histograms = counted(sampled, ["name"], {"hist": F.col("ns")})
-    found = {
-        row["name"]: row["q"]
-        for row in histograms.select("name", columns.quantiles(F.col("hist")).alias("q")).collect()
-    }
+    found = {row["name"]: row["q"] for row in histograms.select("name", columns.quantiles("hist").alias("q")).collect()}
     for name, values in SAMPLES.items():
         for quantile, share in QUANTILES.items():
             true = exactly(values, share)
@@ -55,7 +52,7 @@ def test_histograms_add_up_and_can_be_taken_apart(sampled: DataFrame) -> None:
     (direct,) = counted(sampled.withColumn("all", F.lit("all")), ["all"], {"hist": F.col("ns")}).collect()
     assert whole["hist"] == direct["hist"]
     assert sum(entry["count"] for entry in whole["hist"]) == sum(map(len, SAMPLES.values()))
-    rest = by_name.where("name = 'even'").select(columns.minus(F.col("hist"), F.col("hist")).alias("rest"))
+    rest = by_name.where("name = 'even'").select(columns.minus("hist", "hist").alias("rest"))
     assert rest.collect()[0]["rest"] == []
 
 
@@ -63,7 +60,12 @@ def test_what_is_null_is_not_counted_and_what_is_not_there_has_no_quantile(spark
     values = spark.createDataFrame(pa.table({"ns": pa.array([None, 0, -5, 1, 2**62], pa.int64())}))
     found = [row[0] for row in values.select(columns.bucket_of(F.col("ns"))).collect()]
     assert found == [None, 0, 0, 11, math.floor(62 * math.log(2) * 16)]
-    (nothing,) = spark.range(1).select(columns.quantiles(columns.no_histogram()).alias("q")).collect()
+    (nothing,) = (
+        spark.range(1)
+        .select(columns.no_histogram().alias("hist"))
+        .select(columns.quantiles("hist").alias("q"))
+        .collect()
+    )
     assert set(nothing["q"]) == {None}
 
 
@@ -80,7 +82,7 @@ LOADS = [(0.5, 1), (2.0, 3), (8.0, 10), (90.0, 100), (480.0, 500), (0.001, 400),
 
 def test_waiting_is_as_erlang_says(spark: SparkSession) -> None:
     loads = spark.createDataFrame(pa.table({"a": [a for a, _ in LOADS], "n": [n for _, n in LOADS]}))
-    found = [row[0] for row in loads.select(wait_share(F.col("a"), F.col("n"))).collect()]
+    found = [row[0] for row in loads.select(wait_share("a", "n")).collect()]
     for (a, n), share in zip(LOADS, found, strict=True):
         assert math.isclose(share, erlang_c(a, n), rel_tol=1e-6, abs_tol=1e-12), (a, n)
 
@@ -89,7 +91,7 @@ def test_waiting_is_as_erlang_says(spark: SparkSession) -> None:
     ("a", "n", "share"), [("0D", 3, 0.0), ("3D", 3, 1.0), ("1D", 0, 1.0), ("1D", "cast(null as int)", None)]
 )
 def test_waiting_at_the_edges(spark: SparkSession, a: str, n: object, share: float | None) -> None:
-    (found,) = spark.range(1).select(wait_share(F.expr(a), F.expr(str(n)))).collect()
+    (found,) = spark.range(1).select(wait_share(a, str(n))).collect()
     assert found[0] == share
 
 
@@ -97,7 +99,7 @@ def test_so_many_slots_are_enough_and_one_less_is_not(spark: SparkSession) -> No
     service_s, wait_s, target = 0.25, 0.1, 0.05
     loads = [0.01, 0.8, 5.0, 60.0, 300.0, 900.0]
     frame = spark.createDataFrame(pa.table({"a": loads}))
-    needed = slots_needed(F.col("a"), F.lit(service_s), wait_s=wait_s, share=target)
+    needed = slots_needed("a", str(service_s), wait_s=wait_s, share=target)
 
     def longer(a: float, n: int) -> float:
         return erlang_c(a, n) * math.exp(-(n - a) * wait_s / service_s)
@@ -105,5 +107,5 @@ def test_so_many_slots_are_enough_and_one_less_is_not(spark: SparkSession) -> No
     for a, n in zip(loads, [row[0] for row in frame.select(needed).collect()], strict=True):
         assert longer(a, n) <= target
         assert n - 1 <= a or longer(a, n - 1) > target
-    (none,) = spark.range(1).select(slots_needed(F.lit(0.0), F.lit(0.0), wait_s=wait_s, share=target)).collect()
+    (none,) = spark.range(1).select(slots_needed("0D", "0D", wait_s=wait_s, share=target)).collect()
     assert none[0] == 0

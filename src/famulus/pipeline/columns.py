@@ -1,7 +1,12 @@
-"""Columns made of columns: outcomes, instants, and what a histogram says. Knows no table."""
+"""Columns made of columns: outcomes, instants, and what a histogram says. Knows no table.
+
+What goes through an array is written in SQL, here and in the tables. PySpark gives what a `lambda` takes a new name
+each time; Spark knows by its text what code it has compiled, and would compile it again in each run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column
@@ -69,8 +74,8 @@ def seconds_between(earlier: Column, later: Column) -> Column:
 
 def minutes_from(at: Column, first: int, last: int) -> Column:
     """The begins of the minutes around an instant, as an array; 0 is its own minute."""
-    own = minute_of(at)
-    return F.transform(F.lit(list(range(first, last + 1))), lambda n: F.timestamp_seconds(F.unix_seconds(own) + n * 60))
+    begin, end = (minute_of(at) + F.make_dt_interval(mins=F.lit(minutes)) for minutes in (first, last))
+    return F.sequence(begin, end, F.expr("INTERVAL 1 MINUTE"))
 
 
 # -- names --------------------------------------------------------------------------------------------------------
@@ -91,47 +96,30 @@ def bucket_of(value: Column) -> Column:
     return F.when(value.isNotNull(), bucket)
 
 
-def middle_of(bucket: Column) -> Column:
-    """The value in the (geometric) middle of a bucket."""
-    return F.round(F.exp((bucket + 0.5) / BUCKETS_PER_E_FOLD) - 1).cast("long")
-
-
 def no_histogram() -> Column:
     return F.array().cast(HISTOGRAM)
 
 
-def count_of(histogram: Column) -> Column:
+def count_of(histogram: str) -> Column:
     """How many values it has counted."""
-    return F.aggregate(histogram, F.lit(0).cast("long"), lambda seen, entry: seen + entry["count"])
+    return F.expr(_count_of(histogram))
 
 
-def quantiles(histogram: Column) -> Column:
+def quantiles(histogram: str) -> Column:
     """What the shares of QUANTILES do not exceed, as a struct of p50 and so on; nulls if nothing was counted.
 
     The total is a part of the state: as a term of each step it would be summed again for every bucket.
     """
-    nothing = F.lit(None).cast("int")
-    start = F.struct(
-        F.lit(0).cast("long").alias("seen"),
-        count_of(histogram).alias("total"),
-        *[nothing.alias(name) for name in QUANTILES],
-    )
-
-    def step(state: Column, entry: Column) -> Column:
-        seen = state["seen"] + entry["count"]
-        return F.struct(
-            seen.alias("seen"),
-            state["total"].alias("total"),
-            *[
-                F.coalesce(state[name], F.when(seen * MILLION >= state["total"] * share, entry["bucket"])).alias(name)
-                for name, share in QUANTILES.items()
-            ],
-        )
-
-    def finish(state: Column) -> Column:
-        return F.struct(*[middle_of(state[name]).alias(name) for name in QUANTILES])
-
-    return F.aggregate(histogram, start, step, finish)
+    seen = "state.seen + entry.count"
+    nothing = dict.fromkeys(QUANTILES, "CAST(NULL AS INT)")
+    found = {
+        name: f"coalesce(state.{name}, IF(({seen}) * {MILLION} >= state.total * {share}, entry.bucket, NULL))"
+        for name, share in QUANTILES.items()
+    }
+    start = _struct({"seen": "0L", "total": _count_of(histogram)} | nothing)
+    step = _struct({"seen": seen, "total": "state.total"} | found)
+    finish = _struct({name: _middle_of(f"state.{name}") for name in QUANTILES})
+    return F.expr(f"aggregate({histogram}, {start}, (state, entry) -> {step}, state -> {finish})")
 
 
 def quantile_columns(of: str) -> list[Column]:
@@ -139,14 +127,23 @@ def quantile_columns(of: str) -> list[Column]:
     return [F.col(f"{of}_quantiles")[name].alias(f"{of}_{name}_ns") for name in QUANTILES]
 
 
-def minus(histogram: Column, part: Column) -> Column:
+def minus(histogram: str, part: str) -> Column:
     """What is left of a histogram without one that it was summed from."""
-    counts = F.map_from_entries(part)
-    left = F.transform(
-        histogram,
-        lambda entry: F.struct(
-            entry["bucket"].alias("bucket"),
-            (entry["count"] - F.coalesce(counts[entry["bucket"]], F.lit(0))).alias("count"),
-        ),
-    )
-    return F.filter(left, lambda entry: entry["count"] > 0)
+    count = f"entry.count - coalesce(map_from_entries({part})[entry.bucket], 0)"
+    entry = _struct({"bucket": "entry.bucket", "count": count})
+    left = f"transform({histogram}, entry -> {entry})"
+    return F.expr(f"filter({left}, entry -> entry.count > 0)")
+
+
+def _count_of(histogram: str) -> str:
+    return f"aggregate({histogram}, 0L, (seen, entry) -> seen + entry.count)"
+
+
+def _middle_of(bucket: str) -> str:
+    """The value in the (geometric) middle of a bucket."""
+    return f"CAST(round(exp(({bucket} + 0.5D) / {BUCKETS_PER_E_FOLD}) - 1) AS BIGINT)"
+
+
+def _struct(fields: Mapping[str, str]) -> str:
+    pairs = [f"'{name}', {value}" for name, value in fields.items()]
+    return f"named_struct({', '.join(pairs)})"

@@ -21,15 +21,13 @@ def counted(rows: DataFrame, keys: Sequence[str], values: Mapping[str, Column]) 
 
 def merged(rows: DataFrame, keys: Sequence[str], names: Sequence[str]) -> DataFrame:
     """For each group one row with the sums of its histograms of these names."""
-    entries = [_labelled(F.col(name), at) for at, name in enumerate(names)]
+    entries = [_labelled(name, at) for at, name in enumerate(names)]
     return _summed(rows, keys, F.concat(*entries), names)
 
 
-def _labelled(histogram: Column, at: int) -> Column:
-    return F.transform(
-        histogram,
-        lambda entry: F.struct(F.lit(at).alias("of"), entry["bucket"].alias("bucket"), entry["count"].alias("count")),
-    )
+def _labelled(histogram: str, at: int) -> Column:
+    labelled = f"named_struct('of', {at}, 'bucket', entry.bucket, 'count', entry.count)"
+    return F.expr(f"transform({histogram}, entry -> {labelled})")
 
 
 def _summed(rows: DataFrame, keys: Sequence[str], entries: Column, names: Sequence[str]) -> DataFrame:

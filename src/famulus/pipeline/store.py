@@ -84,6 +84,8 @@ class Store:
     def stage_hours(self, table: Table, rows: DataFrame, wanted: frozenset[int], parts: Mapping[int, int]) -> Made:
         """`parts`: hours that are to be cut, and into how many."""
         number = _number()
+        if _has_row_per_task(table):
+            rows = rows.where(_is_near(F.col(_time_of(table)), wanted))
         kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(table, number, parts))
         files = sum(parts.get(each, 1) for each in wanted)
         folder = f"{STAGING}/{table.name}"
@@ -166,6 +168,12 @@ def _has_row_per_task(table: Table) -> bool:
 def _time_of(table: Table) -> str:
     assert _has_row_per_task(table)
     return "ended"
+
+
+def _is_near(at: Column, wanted: Collection[int]) -> Column:
+    """Says less than the number of the hour, but in a way that files which have none of it need not be read."""
+    first, last = (F.timestamp_seconds(F.lit(hour * 3600)) for hour in (min(wanted), max(wanted) + 1))
+    return (at >= first) & (at < last)
 
 
 def _part(table: Table, number: Column, parts: Mapping[int, int]) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -48,6 +49,25 @@ def test_of_nothing_comes_nothing_in_the_right_columns(make: Makes, table: Table
     made = make.frame(table.name)
     assert types_of(made) == [(field.name, field.dataType.simpleString()) for field in output_schema(table.name).fields]
     assert found(made) == []
+
+
+@pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
+def test_a_table_is_planned_in_the_same_words_every_time(make: Makes, table: Table) -> None:
+    """Spark knows by its text what code it has compiled. With names that are new in each run, such as PySpark gives to
+    what a `lambda` takes, it would compile it again in each run."""
+    first, second = (_in_words(make.frame(table.name)) for _ in range(2))
+    assert first == second
+
+
+def _in_words(frame: DataFrame) -> str:
+    """The plan, whole, without the numbers that Spark gives to columns: they are not in the code."""
+    name = "spark.sql.maxPlanStringLength"
+    before = frame.sparkSession.conf.get(name) or ""
+    frame.sparkSession.conf.set(name, "100000000")
+    try:
+        return re.sub(r"#\d+L?", "#", frame._jdf.queryExecution().analyzed().toString())
+    finally:
+        frame.sparkSession.conf.set(name, before)
 
 
 def world() -> dict[str, list[Row]]:

@@ -66,12 +66,12 @@ def _by_hour_of_day(hours: DataFrame) -> DataFrame:
 
 
 def _with_needs(rows: DataFrame) -> DataFrame:
-    peak, whole = F.col("erlangs_peak"), F.floor("slots").cast("int")
-    needed = slots_needed(peak, F.col("service_s"), wait_s=WAIT_S, share=WAIT_SHARE)
+    needed = slots_needed("erlangs_peak", "service_s", wait_s=WAIT_S, share=WAIT_SHARE)
+    whole = F.floor("slots").cast("int")
     return rows.withColumns(
         {
             "busy_share": F.try_divide("erlangs", "slots"),
-            "wait_share": wait_share(peak, whole),
+            "wait_share": wait_share("erlangs_peak", "floor(slots)"),
             "slots_needed": needed,
         }
     ).withColumn("slots_missing", F.when(whole.isNotNull(), F.greatest(F.lit(0), F.col("slots_needed") - whole)))

@@ -50,31 +50,29 @@ def _edits(config: DataFrame) -> DataFrame:
             F.col("said.author").alias("author"),
             F.col("said.accepted_by").alias("accepted_by"),
             "accepted",
-            F.transform("firsts", _arrival).alias("arrivals"),
+            _arrivals().alias("arrivals"),
             F.size("firsts").alias("brokers"),
-            _delay_ms(F.col("last")).alias("span_ms"),
+            F.expr(_delay_ms("last")).alias("span_ms"),
         )
     )
 
 
-def _arrival(first: Column) -> Column:
-    return F.struct(first["broker"].alias("broker"), first["at"].alias("at"), _delay_ms(first["at"]).alias("delay_ms"))
+def _arrivals() -> Column:
+    arrival = f"named_struct('broker', first.broker, 'at', first.at, 'delay_ms', {_delay_ms('first.at')})"
+    return F.expr(f"transform(firsts, first -> {arrival})")
 
 
-def _delay_ms(at: Column) -> Column:
+def _delay_ms(at: str) -> str:
     """Clocks of two brokers may differ by more than an edit takes: never less than nothing."""
-    return F.greatest(F.lit(0).cast("long"), F.unix_millis(at) - F.unix_millis(F.col("accepted")))
+    return f"greatest(0L, unix_millis({at}) - unix_millis(accepted))"
 
 
 def _with_missing(edits: DataFrame, broker_minutes: DataFrame) -> DataFrame:
     spans = broker_minutes.groupBy("broker").agg(F.min("minute").alias("first"), F.max("minute").alias("last"))
     # One row with all brokers: there are few of them, and many edits.
     everybody = spans.agg(F.array_sort(F.collect_list(F.struct("broker", "first", "last"))).alias("everybody"))
-    accepted = F.col("accepted")
-    late = accepted + F.make_dt_interval(secs=F.lit(GRACE_S))
-    there = F.filter("everybody", lambda each: (each["first"] <= accepted) & (each["last"] >= late))
-    have = F.transform("arrivals", lambda each: each["broker"])
-    missing = F.array_except(F.transform(there, lambda each: each["broker"]), have)
+    there = f"each.first <= accepted AND each.last >= accepted + INTERVAL {GRACE_S} SECONDS"
+    missing = F.array_except(F.expr(f"filter(everybody, each -> {there}).broker"), F.col("arrivals.broker"))
     return edits.crossJoin(F.broadcast(everybody)).withColumn("missing", F.array_sort(missing)).drop("everybody")
 
 

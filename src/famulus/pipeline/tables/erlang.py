@@ -11,39 +11,43 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 
-def wait_share(erlangs: Column, slots: Column) -> Column:
+def wait_share(erlangs: str, slots: str) -> Column:
     """C(slots): null without slots, 1 where the load is more than they can do, 0 without load."""
-    a, n = erlangs.cast("double"), slots.cast("int")
-    inverse = F.aggregate(F.sequence(F.lit(1), n), F.lit(1.0), lambda was, at: _next_inverse(was, at, a))
-    found = F.when(n <= 0, F.lit(1.0)).when(a >= n, F.lit(1.0)).otherwise(_c(inverse, n, a))
-    return F.when(n.isNull() | a.isNull(), None).when(a <= 0, F.lit(0.0)).otherwise(found)
+    a, n = f"CAST({erlangs} AS DOUBLE)", f"CAST({slots} AS INT)"
+    inverse = f"aggregate(sequence(1, {n}), 1D, (was, at) -> {_next_inverse('was', 'at', a)})"
+    return F.expr(
+        f"""CASE WHEN {n} IS NULL OR {a} IS NULL THEN NULL
+                 WHEN {a} <= 0 THEN 0D
+                 WHEN {n} <= 0 OR {a} >= {n} THEN 1D
+                 ELSE {_c(inverse, n, a)} END"""
+    )
 
 
-def slots_needed(erlangs: Column, service_s: Column, *, wait_s: float, share: float) -> Column:
+def slots_needed(erlangs: str, service_s: str, *, wait_s: float, share: float) -> Column:
     """The fewest slots with which at most this share of the tasks waits longer than `wait_s`; 0 without load.
 
     The share that waits longer than t is C(n) * exp(-(n - a) * t / service_s).
     """
-    a = erlangs.cast("double")
+    a = f"CAST({erlangs} AS DOUBLE)"
     # So far beyond the load, C is far below one in a thousand, whatever the load is.
-    most = F.ceil(a + F.sqrt(a) * 6 + 20).cast("int")
-    start = F.struct(F.lit(1.0).alias("inverse"), F.lit(None).cast("int").alias("found"))
-
-    def step(state: Column, n: Column) -> Column:
-        inverse = _next_inverse(state["inverse"], n, a)
-        longer = _c(inverse, n, a) * F.exp(-(n - a) * F.try_divide(F.lit(wait_s), service_s))
-        enough = (n > a) & (longer <= share)
-        return F.struct(inverse.alias("inverse"), F.coalesce(state["found"], F.when(enough, n)).alias("found"))
-
-    found = F.aggregate(F.sequence(F.lit(1), most), start, step, lambda state: F.coalesce(state["found"], most))
-    return F.when((a <= 0) | (service_s <= 0), F.lit(0)).otherwise(found)
-
-
-def _next_inverse(was: Column, n: Column, a: Column) -> Column:
-    return F.lit(1.0) + F.try_divide(n * was, a)
+    most = f"CAST(ceil({a} + sqrt({a}) * 6 + 20) AS INT)"
+    inverse = _next_inverse("state.inverse", "n", a)
+    longer = f"{_c(inverse, 'n', a)} * exp(-(n - {a}) * try_divide({wait_s}D, {service_s}))"
+    found = f"coalesce(state.found, IF(n > {a} AND {longer} <= {share}D, n, NULL))"
+    start = "named_struct('inverse', 1D, 'found', CAST(NULL AS INT))"
+    step = f"named_struct('inverse', {inverse}, 'found', {found})"
+    finish = f"coalesce(state.found, {most})"
+    return F.expr(
+        f"""CASE WHEN {a} <= 0 OR {service_s} <= 0 THEN 0
+                 ELSE aggregate(sequence(1, {most}), {start}, (state, n) -> {step}, state -> {finish}) END"""
+    )
 
 
-def _c(inverse: Column, n: Column, a: Column) -> Column:
+def _next_inverse(was: str, n: str, a: str) -> str:
+    return f"(1D + try_divide({n} * {was}, {a}))"
+
+
+def _c(inverse: str, n: str, a: str) -> str:
     """B / (1 - (1 - B) * a / n), of the inverse of B."""
-    b = F.lit(1.0) / inverse
-    return F.try_divide(b, F.lit(1.0) - (F.lit(1.0) - b) * a / n)
+    b = f"(1D / {inverse})"
+    return f"try_divide({b}, 1D - (1D - {b}) * {a} / {n})"

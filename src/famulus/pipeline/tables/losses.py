@@ -16,7 +16,7 @@ from famulus.pipeline.tables.table import Grain, Table
 def losses(workers: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     event = F.col("event")
     died = (event == "process_died") & (F.col("process") == "dispatcher")
-    names = F.array_sort(F.filter(F.split("services", "\n"), lambda name: name != ""))
+    names = F.array_sort(F.array_remove(F.split("services", "\n"), ""))
     none = F.array().cast("array<string>")
     found = [
         _rows(workers.where(event == "lost"), "worker_lost", F.col("worker"), names, F.coalesce("tasks", F.lit(0))),

@@ -66,5 +66,5 @@ def _joined(counts: DataFrame, histograms: DataFrame, keys: Sequence[str]) -> Da
     filled = [F.coalesce(F.col(name), no_histogram()).alias(name) for name in _HISTOGRAMS]
     both = counts.join(histograms, on=list(keys), how="left").select(*keys, *COUNTS, *filled)
     # In two steps, for else Spark would go through a histogram once for each of its quantiles.
-    found = [quantiles(F.col(f"{measure}_hist")).alias(f"{measure}_quantiles") for measure in MEASURES]
+    found = [quantiles(f"{measure}_hist").alias(f"{measure}_quantiles") for measure in MEASURES]
     return both.select("*", *found).select("*", *[each for measure in MEASURES for each in quantile_columns(measure)])

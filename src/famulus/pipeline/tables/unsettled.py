@@ -95,13 +95,11 @@ def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -
         .agg(F.collect_list("end").alias("ends"))
     )
 
-    def ends_it(end: Column) -> Column:
-        other_life = (end["end_kind"] != "restarted") | (end["end_boot"] != F.col("boot"))
-        return (end["end_at"] >= F.col("at")) & other_life
-
+    other_life = "(each.end_kind != 'restarted' OR each.end_boot != boot)"
+    ends_it = F.expr(f"filter(ends, each -> each.end_at >= at AND {other_life})")
     return (
         opened.join(ends, on=["broker", "open_hour"], how="left")
-        .withColumn("end", F.array_min(F.filter("ends", ends_it)))
+        .withColumn("end", F.array_min(ends_it))
         .select("*", "end.end_kind", "end.end_at")
         .drop("ends", "end")
     )

@@ -59,9 +59,10 @@ def _beside_others(rows: DataFrame) -> DataFrame:
     return (
         rows.join(together, on="service", how="left")
         .select("*", *[F.sum(name).over(of_service).alias(f"all_{name}") for name in ("tasks", "errors")])
-        .withColumn("own", quantiles(F.col("service_hist")))
-        .withColumn("rest_hist", minus(F.coalesce("all_hist", no_histogram()), F.col("service_hist")))
-        .withColumn("rest", quantiles(F.col("rest_hist")))
+        .withColumn("all_hist", F.coalesce("all_hist", no_histogram()))
+        .withColumn("own", quantiles("service_hist"))
+        .withColumn("rest_hist", minus("all_hist", "service_hist"))
+        .withColumn("rest", quantiles("rest_hist"))
         .withColumns(
             {
                 "share": F.coalesce(F.try_divide("tasks", "all_tasks"), F.lit(0.0)),
@@ -73,7 +74,7 @@ def _beside_others(rows: DataFrame) -> DataFrame:
                 "p99_ns": F.col("own.p99"),
                 "others_p50_ns": F.col("rest.p50"),
                 "slowness": F.try_divide("own.p50", "rest.p50"),
-                "enough": (count_of(F.col("service_hist")) >= TASKS_MIN) & (count_of(F.col("rest_hist")) >= TASKS_MIN),
+                "enough": (count_of("service_hist") >= TASKS_MIN) & (count_of("rest_hist") >= TASKS_MIN),
             }
         )
     )
