@@ -96,10 +96,10 @@ def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -
     )
 
     other_life = "(each.end_kind != 'restarted' OR each.end_boot != boot)"
-    ends_it = F.expr(f"filter(ends, each -> each.end_at >= at AND {other_life})")
+    after_it = F.expr(f"filter(ends, each -> each.end_at >= at AND {other_life})")
     return (
         opened.join(ends, on=["broker", "open_hour"], how="left")
-        .withColumn("end", F.array_min(ends_it))
+        .withColumn("end", F.array_min(after_it))
         .select("*", "end.end_kind", "end.end_at")
         .drop("ends", "end")
     )
