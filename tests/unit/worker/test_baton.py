@@ -19,6 +19,11 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
+def just_now_ns() -> int:
+    """The time of going in that is only just now, whenever the deputy looks and however busy the machine is."""
+    return monotonic_ns() + 10**15
+
+
 class Relay:
     """A baton whose holders note their turns; the first one is in a function until it is let go."""
 
@@ -66,8 +71,7 @@ def test_who_comes_back_soon_keeps_it() -> None:
 
     def lead(turn: int) -> None:
         for _ in range(3):
-            # It went in only just now, whenever the deputy looks.
-            baton.out(monotonic_ns() + 10**15)
+            baton.out(just_now_ns())
             until(lambda: not baton._was_out)
             seen.append(baton.back(turn))
         finished.set()
@@ -87,7 +91,7 @@ def test_a_deputy_that_slept_is_woken() -> None:
         turns.append(turn)
         if turn > 1:
             return
-        baton.out(monotonic_ns())
+        baton.out(just_now_ns())
         assert baton.back(turn)
         until(lambda: baton._deputy_sleeps)
         first.set()
