@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from famulus.journal import schema
 from famulus.pipeline import hours, plan, source, state
+from famulus.pipeline.calm import calm_hours
 from famulus.pipeline.lanes import in_turns
 from famulus.pipeline.lock import locked
 from famulus.pipeline.once import let_go
 from famulus.pipeline.pace import FEW_BYTES, Pace, lanes_for, pace_for, session_for
-from famulus.pipeline.place import Place
+from famulus.pipeline.place import Gone, Place
 from famulus.pipeline.plan import Plan, Sight
 from famulus.pipeline.progress import BadFile, Step, Summary, TableDone, Tell, silent
 from famulus.pipeline.source import Sound
@@ -86,6 +87,8 @@ class _Run:
         self._rows_per_file = rows_per_file
         #: The files that count; known once they were looked at.
         self._sound: tuple[Sound, ...] = ()
+        #: Hours that new rows in the next one have nothing to do with.
+        self._calm: set[int] = set()
         #: Of the tables that could be begun so far; and a session for each of these.
         self._paces: dict[str, Pace] = {}
         self._sessions: dict[Pace, SparkSession] = {}
@@ -123,10 +126,16 @@ class _Run:
             # A folder that is compacted while it is listed may show neither the old nor the new file. Not twice.
             sight = self._look(before, only)
             planned = plan.make(before, sight, self._registry, digests, again=again)
+        planned = self._without_calm(sight, planned)
         rows = sum(each.rows for each in planned.new)
         touched = len(_all_hours(planned))
         self._tell(Step("look", done=True, rows=rows, hours=touched, seconds=time.monotonic() - began))
         return sight, planned
+
+    def _without_calm(self, sight: Sight, planned: Plan) -> Plan:
+        candidates = {hour for wanted in planned.only_before.values() for hour in wanted}
+        self._calm = calm_hours(self._journal, sight.sound, planned.new, candidates)
+        return plan.without(planned, self._calm)
 
     def _look(self, before: State, only: Collection[str] | None) -> Sight:
         found = source.found_in(self._journal)
@@ -177,7 +186,7 @@ class _Run:
         wanted = planned.hourly.get(table.name)
         if not wanted:
             return Pace.FEW if self._bytes_for(table) <= FEW_BYTES else Pace.MANY
-        roots, read = plan.roots(table, self._registry), _read_for(table, wanted)
+        roots, read = plan.roots(table, self._registry), plan.to_read(table, wanted, self._calm)
         of = [each for each in self._sound if each.file.table in roots]
         return pace_for(sum(each.rows for each in of if hours.number_of(*each.hour) in read))
 
@@ -188,7 +197,7 @@ class _Run:
     def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
         began = time.monotonic()
         self._tell(Step("stage", table.name, hours=len(wanted)))
-        spark, read = self._sessions[self._paces[table.name]], _read_for(table, wanted)
+        spark, read = self._sessions[self._paces[table.name]], plan.to_read(table, wanted, self._calm)
         inputs = [self._hours_of(spark, name, read) for name in table.inputs]
         made = self._store.stage_hours(table, table.make(*inputs), wanted, self._parts(table, wanted))
         self._tell(Step("publish", table.name, rows=made.rows, hours=len(wanted)))
@@ -199,7 +208,9 @@ class _Run:
         began = time.monotonic()
         self._tell(Step("stage", table.name))
         spark = self._sessions[self._paces[table.name]]
-        made = self._store.stage_whole(table, table.make(*[self._rows(spark, name) for name in table.inputs]))
+        made = self._store.stage_whole(
+            table, table.make(*[self._rows(spark, name, table.wants.get(name)) for name in table.inputs])
+        )
         self._tell(Step("publish", table.name, rows=made.rows))
         self._store.publish_whole(made)
         return self._told(made, began)
@@ -209,16 +220,16 @@ class _Run:
         self._tell(Step("publish", done.table, done=True, rows=done.rows, hours=done.hours, seconds=done.seconds))
         return done
 
-    def _rows(self, spark: SparkSession, name: str) -> DataFrame:
-        """Of a table of the journal, or of one that was made."""
+    def _rows(self, spark: SparkSession, name: str, columns: Sequence[str] | None) -> DataFrame:
+        """Of a table of the journal, or of one that was made; some columns, or all."""
         if name in schema.TABLES:
             return self._journal_rows(spark, name, None)
-        return self._store.read(spark, self._output(name))
+        return self._store.read(spark, self._output(name), columns=columns)
 
     def _hours_of(self, spark: SparkSession, name: str, wanted: frozenset[int]) -> DataFrame:
         """The very same rows for all who want the same hours at the same pace: see `famulus.pipeline.once`."""
         if name not in schema.TABLES:
-            return self._store.read_hours(spark, self._output(name), wanted)
+            return self._store.read(spark, self._output(name), wanted)
         key = (spark, name, wanted)
         if key not in self._shared:
             # Somebody else may be quicker.
@@ -274,15 +285,13 @@ class _Run:
         )
 
 
-def _read_for(table: Table, wanted: frozenset[int]) -> frozenset[int]:
-    return frozenset(hours.with_neighbours(wanted)) if table.neighbours else wanted
-
-
 def _all_hours(planned: Plan) -> set[int]:
     return {hour for each in planned.hourly.values() for hour in each}
 
 
 def _is_gone(error: Exception) -> bool:
-    """Whether Spark missed a file that was there a moment ago."""
+    """Whether Spark, or we, missed a file that was there a moment ago."""
     said = str(error)
-    return any(word in said for word in ("FILE_NOT_EXIST", "PATH_NOT_FOUND", "FileNotFoundException"))
+    return isinstance(error, Gone) or any(
+        word in said for word in ("FILE_NOT_EXIST", "PATH_NOT_FOUND", "FileNotFoundException")
+    )

@@ -68,4 +68,10 @@ def _settings(pace: Pace, cores: int) -> dict[str, str]:
         "spark.sql.files.minPartitionNum": "1",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # All rows of a table are in one piece: see `famulus.pipeline.handful`. To send them to each other takes longer.
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        # Spark does not know how large they are. Of what may be large it would move each side of a join, whatever for.
+        "spark.sql.defaultSizeInBytes": "1",
+        # Rows that come with the plan itself are looked at by every rule of the optimizer.
+        "spark.sql.execution.arrow.localRelationThreshold": "0",
     }

@@ -1,6 +1,7 @@
 """A folder, here or far away: `/var/lib/journal`, `hdfs://...`, `s3a://...`. Knows files, but not what is in them.
 
-Both Spark and Arrow work on the same places. Spark reads and writes tables; Arrow lists, checks and moves files.
+Both Spark and Arrow work on the same places. Spark reads and writes many rows; Arrow reads and writes few of them, and
+lists, checks and moves files.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ class PlaceError(FamulusError):
     exit_code = 2
 
 
+class Gone(PlaceError):
+    """A file that was there a moment ago."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Found:
     #: Below the place, with slashes.
@@ -40,12 +45,12 @@ class Place:
         if "://" in self.name and not self.name.startswith("file://"):
             try:
                 # Arrow and Hadoop have different names for the same store.
-                self._fs, base = fs.FileSystem.from_uri(self.name.replace("s3a://", "s3://", 1))
+                self.filesystem, base = fs.FileSystem.from_uri(self.name.replace("s3a://", "s3://", 1))
             except (pa.ArrowException, OSError, ValueError) as error:
-                raise PlaceError(f"{self.name} cannot be reached: {_first_line(error)}") from None
+                raise PlaceError(f"{self.name} cannot be reached: {first_line(error)}") from None
             self.is_local = False
         else:
-            self._fs, base = fs.LocalFileSystem(), str(Path(self.name.removeprefix("file://")).absolute())
+            self.filesystem, base = fs.LocalFileSystem(), str(Path(self.name.removeprefix("file://")).absolute())
             self.is_local = True
         self._base = base.rstrip("/")
 
@@ -68,7 +73,7 @@ class Place:
 
     def exists(self) -> bool:
         try:
-            return bool(self._fs.get_file_info(self._base).type == fs.FileType.Directory)
+            return bool(self.filesystem.get_file_info(self._base).type == fs.FileType.Directory)
         except OSError as error:
             raise PlaceError(f"{self.name} cannot be read: {_reason(error)}") from None
 
@@ -79,7 +84,7 @@ class Place:
             return
         selector = fs.FileSelector(self.full(below), allow_not_found=True, recursive=True)
         try:
-            found = self._fs.get_file_info(selector)
+            found = self.filesystem.get_file_info(selector)
         except OSError as error:
             raise PlaceError(f"{self.full(below)} cannot be read: {_reason(error)}") from None
         for each in found:
@@ -90,27 +95,34 @@ class Place:
 
     def names(self, folder: str) -> list[str]:
         """What is directly in a folder, hidden or not."""
-        found = self._fs.get_file_info(fs.FileSelector(self.full(folder), allow_not_found=True))
+        found = self.filesystem.get_file_info(fs.FileSelector(self.full(folder), allow_not_found=True))
         return sorted(each.base_name for each in found)
 
     def open(self, path: str) -> Any:
         """For reading, at any position."""
-        return self._fs.open_input_file(self.full(path))
+        return self.filesystem.open_input_file(self.full(path))
 
     def read(self, path: str) -> bytes:
-        with self._fs.open_input_stream(self.full(path)) as file:
+        with self.filesystem.open_input_stream(self.full(path)) as file:
             return bytes(file.read())
 
     def write(self, path: str, content: bytes) -> None:
         """All or nothing: it is there with its whole content, or it is not there."""
-        self.make_folder(path.rpartition("/")[0])
         folder, _, name = path.rpartition("/")
         unfinished = f"{folder}/.{name}.tmp" if folder else f".{name}.tmp"
-        with self._fs.open_output_stream(self.full(unfinished)) as file:
-            file.write(content)
+        self.put(unfinished, content)
         if self.is_local:
             _sync(self.folder / unfinished)
         self.move(unfinished, path)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Where nobody looks: what is there may be a part of it."""
+        self.make_folder(path.rpartition("/")[0])
+        try:
+            with self.filesystem.open_output_stream(self.full(path)) as file:
+                file.write(content)
+        except OSError as error:
+            raise PlaceError(f"{self.full(path)} cannot be written: {_reason(error)}") from None
 
     def move(self, source: str, target: str) -> None:
         """Takes the place of a file of that name, at once where the store can do that."""
@@ -118,11 +130,11 @@ class Place:
             os.replace(self.full(source), self.full(target))
             return
         try:
-            self._fs.move(self.full(source), self.full(target))
+            self.filesystem.move(self.full(source), self.full(target))
         except OSError:
             # Some stores refuse to replace a file.
-            self._fs.delete_file(self.full(target))
-            self._fs.move(self.full(source), self.full(target))
+            self.filesystem.delete_file(self.full(target))
+            self.filesystem.move(self.full(source), self.full(target))
 
     def settle(self, source: str, target: str) -> None:
         """Moves what is to stay: should the machine lose power, it is there, or what was there before."""
@@ -132,19 +144,19 @@ class Place:
 
     def make_folder(self, path: str = "") -> None:
         try:
-            self._fs.create_dir(self.full(path), recursive=True)
+            self.filesystem.create_dir(self.full(path), recursive=True)
         except OSError as error:
             raise PlaceError(f"{self.full(path)} cannot be made: {_reason(error)}") from None
 
     def remove(self, path: str) -> None:
         """A file that is not there is no matter."""
-        if self._fs.get_file_info(self.full(path)).type == fs.FileType.File:
-            self._fs.delete_file(self.full(path))
+        if self.filesystem.get_file_info(self.full(path)).type == fs.FileType.File:
+            self.filesystem.delete_file(self.full(path))
 
     def remove_folder(self, path: str) -> None:
         """With all that is in it."""
-        if self._fs.get_file_info(self.full(path)).type == fs.FileType.Directory:
-            self._fs.delete_dir(self.full(path))
+        if self.filesystem.get_file_info(self.full(path)).type == fs.FileType.Directory:
+            self.filesystem.delete_dir(self.full(path))
 
 
 def _walk(folder: Path, below: str) -> Iterator[Found]:
@@ -175,8 +187,8 @@ def _sync(path: Path) -> None:
 
 
 def _reason(error: OSError) -> str:
-    return error.strerror or _first_line(error)
+    return error.strerror or first_line(error)
 
 
-def _first_line(error: object) -> str:
+def first_line(error: object) -> str:
     return str(error).strip().partition("\n")[0]

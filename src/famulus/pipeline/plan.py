@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from famulus.journal import files
@@ -42,6 +42,8 @@ class Plan:
     frozen: frozenset[int]
     #: For each hourly table, the hours to make.
     hourly: dict[str, frozenset[int]]
+    #: Of these, for each table by task, the ones to make only since the hour after them has new files.
+    only_before: dict[str, frozenset[int]]
     #: The whole tables to make: all of them, or none.
     whole: tuple[str, ...]
 
@@ -94,17 +96,30 @@ def make(state: State, sight: Sight, tables: Sequence[Table], digests: Mapping[s
     ]
     late = [each for each in new if _hour(each.path) in frozen]
     hourly: dict[str, frozenset[int]] = {}
+    only_before: dict[str, frozenset[int]] = {}
+    # A file that took the place of others might lack rows that these had.
+    only_added = not (again or late or any(each.path in known or _is_compacted(each.path) for each in new))
     for table in tables:
         if table.grain.value == "hourly":
             redefined = state.tables.get(table.name) != digests[table.name]
-            touched = _hours(table, tables, sight.sound if again or redefined else new)
+            touched = _hours(table, tables, sight.sound if again or redefined else new, sight.sound)
             # What it is made of may be made anew for other reasons than new files.
             touched.update(*(hourly.get(name, ()) for name in table.inputs))
             hourly[table.name] = frozenset(touched - frozen)
+            if table.by_task and only_added and not redefined:
+                only_before[table.name] = _only_before(_hours_of_files(table, tables, new)) & hourly[table.name]
     redefined = bool(sight.sound) and dict(digests) != state.tables
     changed = again or bool(new) or any(hourly.values()) or redefined
     whole = tuple(table.name for table in tables if table.grain.value == "whole") if changed else ()
-    return Plan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, whole)
+    return Plan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, only_before, whole)
+
+
+def without(plan: Plan, calm: Collection[int]) -> Plan:
+    """Hours that turned out to need nothing."""
+    hourly = {
+        name: wanted - (plan.only_before.get(name, frozenset()) & set(calm)) for name, wanted in plan.hourly.items()
+    }
+    return replace(plan, hourly=hourly)
 
 
 def after(state: State, sight: Sight, plan: Plan, digests: Mapping[str, str]) -> State:
@@ -136,10 +151,31 @@ def roots(table: Table, tables: Sequence[Table]) -> set[str]:
     return found
 
 
-def _hours(table: Table, tables: Sequence[Table], files_of: Iterable[Sound]) -> set[int]:
-    wanted = roots(table, tables)
-    touched = {_hour(each.path) for each in files_of if each.file.table in wanted}
+def _hours(table: Table, tables: Sequence[Table], files_of: Iterable[Sound], sound: Iterable[Sound]) -> set[int]:
+    """That have to be made for these files, which are among the sound ones."""
+    touched = _hours_of_files(table, tables, files_of)
+    if table.by_task:
+        further = {hour + 2 for hour in touched} & _hours_of_files(table, tables, sound)
+        return hours.with_neighbours(touched) | further
     return hours.with_neighbours(touched) if table.neighbours else touched
+
+
+def _hours_of_files(table: Table, tables: Sequence[Table], files_of: Iterable[Sound]) -> set[int]:
+    wanted = roots(table, tables)
+    return {_hour(each.path) for each in files_of if each.file.table in wanted}
+
+
+def _only_before(touched: set[int]) -> frozenset[int]:
+    after = {hour + step for hour in touched for step in (0, 1, 2)}
+    return frozenset({hour - 1 for hour in touched} - after)
+
+
+def to_read(table: Table, wanted: Collection[int], calm: Collection[int]) -> frozenset[int]:
+    """The hours to look at in order to make these: what a calm hour left open needs no explanation."""
+    read = hours.with_neighbours(wanted) if table.neighbours else set(wanted)
+    if table.by_task:
+        read |= {hour - 2 for hour in wanted if hour - 1 not in wanted and hour - 1 not in calm}
+    return frozenset(read)
 
 
 def _compacted(

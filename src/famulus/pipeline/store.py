@@ -3,8 +3,8 @@
     <tables>/<hourly table>/date=2026-11-15/hour=08/part-00.parquet
     <tables>/<whole table>/part-00.parquet
 
-Spark writes below `_staging`, where nobody looks. Then each file is moved to its place, over the one that is there, in
-one step. Names are fixed, so no reader ever sees an hour twice, whatever dies when.
+What is made is written below `_staging`, where nobody looks. Then each file is moved to its place, over the one that is
+there, in one step. Names are fixed, so no reader ever sees an hour twice, whatever dies when.
 
 An hour with very many rows is cut into parts of whole minutes, a file each. When it is made again, each part takes the
 place of the same part. Should it need more parts than before, the parts are moved in order of time: then some minutes
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -26,6 +26,8 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline import hours
 from famulus.pipeline.arrow_types import arrow_schema
+from famulus.pipeline.handful import brought, file_of
+from famulus.pipeline.pace import is_paced_for_few
 from famulus.pipeline.place import Place
 from famulus.pipeline.spark_types import struct_of
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 STAGING: Final = "_staging"
 #: An hour of a table with a row per task is cut when it has more tasks than this.
 ROWS_PER_FILE: Final = 4_000_000
+#: Folders in which Spark lays out the hours of a table, one below the other.
+_PARTS: Final = ["date", "hour", "part_"]
 _STAGED: Final = re.compile(r"(?:.*/)?date=(\d{4}-\d\d-\d\d)/hour=(\d+)/part_=(\d+)/[^/]+\.parquet")
 _PUBLISHED: Final = re.compile(r"\w+/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/part-(\d\d)\.parquet")
 
@@ -62,15 +66,26 @@ class Store:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def read(self, spark: SparkSession, table: Table) -> DataFrame:
-        """All of a table, with its columns in their order; no rows if it was never made."""
-        wanted = struct_of(table.columns)
+    def read(
+        self,
+        spark: SparkSession,
+        table: Table,
+        wanted: Collection[int] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """Of a table these hours, or all, and these columns, or all in their order; no rows if it was never made."""
+        chosen = [each for each in table.columns if columns is None or each.name in columns]
+        if is_paced_for_few(spark):
+            paths = [each.path for each in self.place.files(table.name) if _is_of(each.path, wanted)]
+            in_path = [each.name for each in chosen if _is_in_path(table, each.name)]
+            few = brought(spark, self.place, paths, arrow_schema(chosen), in_path)
+            if few is not None:
+                return few
         if next(self.place.files(table.name), None) is None:
-            return spark.createDataFrame([], wanted)
-        return spark.read.schema(wanted).parquet(self.place.uri(table.name)).select(*wanted.fieldNames())
-
-    def read_hours(self, spark: SparkSession, table: Table, wanted: Collection[int]) -> DataFrame:
-        return self.read(spark, table).where(_number().isin(sorted(wanted)))
+            return spark.createDataFrame([], struct_of(chosen))
+        rows = spark.read.schema(struct_of(table.columns)).parquet(self.place.uri(table.name))
+        kept = rows if wanted is None else rows.where(_number().isin(sorted(wanted)))
+        return kept.select(*[each.name for each in chosen])
 
     def bytes_of(self, name: str) -> int:
         return sum(each.bytes for each in self.place.files(name))
@@ -87,19 +102,36 @@ class Store:
         if _has_row_per_task(table):
             rows = rows.where(_is_near(F.col(_time_of(table)), wanted))
         kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(table, number, parts))
-        files = sum(parts.get(each, 1) for each in wanted)
         folder = f"{STAGING}/{table.name}"
+        if is_paced_for_few(rows.sparkSession):
+            return Made(table, folder, wanted, self._put_hours(table, kept, folder))
         # One task for each part, hence one file for each.
+        files = sum(parts.get(each, 1) for each in wanted)
         tasks = min(files, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
-        laid_out = kept.repartition(tasks, "date", "hour", "part_")
-        order = ["date", "hour", "part_", *([_time_of(table)] if _has_row_per_task(table) else [])]
-        laid_out.sortWithinPartitions(*order).write.partitionBy("date", "hour", "part_").parquet(self.place.uri(folder))
+        laid_out = kept.repartition(tasks, *_PARTS).sortWithinPartitions(*_PARTS, *_order_of(table))
+        laid_out.write.partitionBy(*_PARTS).parquet(self.place.uri(folder))
         return Made(table, folder, wanted, self._count(folder))
 
     def stage_whole(self, table: Table, rows: DataFrame) -> Made:
         folder = f"{STAGING}/{table.name}"
+        if is_paced_for_few(rows.sparkSession):
+            few = rows.toArrow()
+            self.place.put(f"{folder}/few.parquet", file_of(few, arrow_schema(table.columns)))
+            return Made(table, folder, frozenset(), few.num_rows)
         rows.repartition(1).write.parquet(self.place.uri(folder))
         return Made(table, folder, frozenset(), self._count(folder))
+
+    def _put_hours(self, table: Table, rows: DataFrame, folder: str) -> int:
+        """As Spark would have it: so few that we write them ourselves."""
+        few = rows.toArrow()
+        few = few.sort_by([(name, "ascending") for name in (*_PARTS, *_order_of(table))])
+        begin = 0
+        for part in few.group_by(_PARTS, use_threads=False).aggregate([([], "count_all")]).to_pylist():
+            own = few.slice(begin, part["count_all"])
+            begin += own.num_rows
+            path = "/".join(f"{name}={part[name]}" for name in _PARTS)
+            self.place.put(f"{folder}/{path}/few.parquet", file_of(own, _file_schema(table)))
+        return begin
 
     def publish_hours(self, made: Made, with_files: Collection[int]) -> None:
         """`with_files`: hours that the journal has. They get a file even if it has no rows."""
@@ -184,9 +216,28 @@ def _part(table: Table, number: Column, parts: Mapping[int, int]) -> Column:
     return F.floor(F.minute(_time_of(table)) * count / 60).cast("int")
 
 
+def _order_of(table: Table) -> list[str]:
+    """Of the rows in a file."""
+    return [_time_of(table)] if _has_row_per_task(table) else []
+
+
+def _is_in_path(table: Table, column: str) -> bool:
+    return table.grain.value == "hourly" and column in ("date", "hour")
+
+
+def _file_schema(table: Table) -> pa.Schema:
+    """Of a file of an hour: all columns but those that are in the path."""
+    return arrow_schema(each for each in table.columns if not _is_in_path(table, each.name))
+
+
 def _no_rows(table: Table) -> bytes:
-    """A file with all columns but those that are in the path."""
-    sink = pa.BufferOutputStream()
-    in_path = ("date", "hour")
-    pq.write_table(arrow_schema(each for each in table.columns if each.name not in in_path).empty_table(), sink)
-    return bytes(sink.getvalue())
+    schema = _file_schema(table)
+    return file_of(schema.empty_table(), schema)
+
+
+def _is_of(path: str, wanted: Collection[int] | None) -> bool:
+    """Whether a published file is of one of these hours; of None all are."""
+    if wanted is None:
+        return True
+    found = _PUBLISHED.fullmatch(path)
+    return found is not None and hours.number_of(found[1], found[2]) in wanted

@@ -18,8 +18,16 @@ from famulus.pipeline.tables.table import Grain, Table
 Run = Callable[..., Summary]
 
 
+@pytest.fixture(params=[None, Pace.MANY], ids=["few", "many"])
+def pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows go through Arrow, many through files of Spark's: what comes out is the same."""
+    if request.param is not None:
+        monkeypatch.setattr(jobs, "pace_for", lambda _: request.param)
+        monkeypatch.setattr(jobs, "FEW_BYTES", 0)
+
+
 @pytest.fixture
-def run(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]) -> Run:
+def run(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table], pace: None) -> Run:
     def once(**more: object) -> Summary:
         return jobs.run(spark, journal.place, tables.place, **{"registry": toys, **more})  # type: ignore[arg-type]
 
@@ -67,6 +75,7 @@ def two(toys: list[Table], monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
     return registry
 
 
+@pytest.mark.parametrize("pace", [None], ids=["few"], indirect=True)
 def test_few_rows_go_side_by_side(run: Run, journal: Journal, two: Callable[..., list[Table]]) -> None:
     journal.write(journal.tasks(0, 0), 1)
     both = threading.Barrier(2, timeout=30)
@@ -74,10 +83,10 @@ def test_few_rows_go_side_by_side(run: Run, journal: Journal, two: Callable[...,
     assert [each.table for each in made.tables] == ["toy_tasks", "toy_again"]
 
 
+@pytest.mark.parametrize("pace", [Pace.MANY], ids=["many"], indirect=True)
 def test_many_rows_have_everything_for_themselves(
-    run: Run, journal: Journal, tables: Tables, two: Callable[..., list[Table]], monkeypatch: pytest.MonkeyPatch
+    run: Run, journal: Journal, tables: Tables, two: Callable[..., list[Table]]
 ) -> None:
-    monkeypatch.setattr(jobs, "pace_for", lambda _: Pace.MANY)
     journal.write(journal.tasks(0, 0), 1)
     published: dict[str, list[str]] = {}
     run(registry=two(lambda name: published.update({name: tables.files()})))

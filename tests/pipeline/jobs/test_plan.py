@@ -118,3 +118,37 @@ def test_only_what_was_asked_for_and_what_is_known() -> None:
 @pytest.mark.parametrize(("rows", "parts"), [(0, 1), (10, 1), (11, 2), (55, 6), (61, 10), (601, 60), (10**9, 60)])
 def test_parts_are_whole_minutes(rows: int, parts: int) -> None:
     assert plan.parts_of(rows, 10) == parts
+
+
+def test_an_hour_that_is_made_only_for_the_one_after_it_may_be_left_out() -> None:
+    by_task = Table("by_task", Grain.HOURLY, ("tasks",), lambda tasks: tasks, neighbours=True, by_task=True)
+    digests = {"by_task": "d"}
+    files = (sound(0, 1), sound(1, 1), sound(2, 1), sound(4, 1))
+    old = State(number=1, files=known(*files).files, tables=digests)
+
+    def planned(*new: Sound, state: State = old, again: bool = False) -> plan.Plan:
+        return plan.make(state, plan.Sight((*files, *new), ()), (by_task,), digests, again=again)
+
+    def before(made: plan.Plan) -> list[int]:
+        return sorted(hour - EIGHT_O_CLOCK for hour in made.only_before.get("by_task", ()))
+
+    assert before(planned(sound(2, 2))) == [1]
+    # One that has an hour with news before it, too, depends on that as well.
+    assert before(planned(sound(2, 2), sound(4, 2))) == [1]
+    assert before(planned(sound(1, 2), sound(2, 2))) == [0]
+    assert before(planned(sound(2, 2), again=True)) == []
+    assert before(planned(sound(2, 2), state=State(number=1, files=old.files, tables={"by_task": "another"}))) == []
+    assert relative(planned(sound(2, 2)), "by_task") == [1, 2, 3, 4]
+    assert relative(planned(sound(1, 2)), "by_task") == [0, 1, 2]
+    left_out = plan.without(planned(sound(2, 2)), {EIGHT_O_CLOCK + 1, EIGHT_O_CLOCK + 3})
+    assert relative(left_out, "by_task") == [2, 3, 4]
+
+
+def test_what_was_open_in_the_hour_before_is_explained_by_its_neighbours() -> None:
+    plain = Table("plain", Grain.HOURLY, ("tasks",), lambda tasks: tasks)
+    by_task = Table("by_task", Grain.HOURLY, ("tasks",), lambda tasks: tasks, neighbours=True, by_task=True)
+    assert plan.to_read(plain, {5}, ()) == {5}
+    assert plan.to_read(WIDE, {5}, ()) == {4, 5, 6}
+    assert plan.to_read(by_task, {5, 6, 9}, ()) == {3, 4, 5, 6, 7, 8, 9, 10}
+    # In a calm hour nothing was left open.
+    assert plan.to_read(by_task, {5, 6, 9}, {4}) == {4, 5, 6, 7, 8, 9, 10}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline import schemas
@@ -92,11 +92,12 @@ def _measure(name: str, value: Column, scaled: Column) -> Column:
 
 def _with_baseline(rows: DataFrame) -> DataFrame:
     """Two passes: the median, then the median of the distances from it."""
-    keys = ["service", "hour_of_day", "measure"]
-    medians = rows.groupBy(*keys).agg(F.median("scaled").alias("middle"), F.count("*").alias("minutes"))
-    beside = rows.join(medians.where(F.col("minutes") >= MINUTES_MIN), on=keys, how="inner")
-    distances = beside.groupBy(*keys).agg(F.median(F.abs(F.col("scaled") - F.col("middle"))).alias("mad"))
-    return beside.join(distances, on=keys, how="inner")
+    alike = Window.partitionBy("service", "hour_of_day", "measure")
+    return (
+        rows.select("*", F.median("scaled").over(alike).alias("middle"), F.count("*").over(alike).alias("minutes"))
+        .where(F.col("minutes") >= MINUTES_MIN)
+        .withColumn("mad", F.median(F.abs(F.col("scaled") - F.col("middle"))).over(alike))
+    )
 
 
 def _with_score(rows: DataFrame) -> DataFrame:
@@ -123,4 +124,5 @@ def _with_score(rows: DataFrame) -> DataFrame:
     )
 
 
-TABLE: Final = Table("anomalies", Grain.WHOLE, ("service_minutes",), anomalies)
+_WANTED: Final = ("date", "service", "minute", "tasks", "errors", "unknown", "total_p99_ns")
+TABLE: Final = Table("anomalies", Grain.WHOLE, ("service_minutes",), anomalies, wants={"service_minutes": _WANTED})

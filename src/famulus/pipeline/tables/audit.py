@@ -185,4 +185,6 @@ def _crash_windows(lost: DataFrame, brokers: DataFrame) -> DataFrame:
     return _rows(rows, "crash_window", severity, F.lit(True), open_then, explanation)
 
 
-TABLE: Final = Table("audit", Grain.HOURLY, ("tasks", "open_tasks", "brokers", "peers"), audit, neighbours=True)
+TABLE: Final = Table(
+    "audit", Grain.HOURLY, ("tasks", "open_tasks", "brokers", "peers"), audit, neighbours=True, by_task=True
+)

@@ -134,4 +134,10 @@ def _with_recovery(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame
     )
 
 
-TABLE: Final = Table("failovers", Grain.WHOLE, ("losses", "lost_attempts", "service_minutes", "audit"), failovers)
+TABLE: Final = Table(
+    "failovers",
+    Grain.WHOLE,
+    ("losses", "lost_attempts", "service_minutes", "audit"),
+    failovers,
+    wants={"service_minutes": ("broker", "service", "minute", "tasks", "unknown", "rejected", "retries")},
+)

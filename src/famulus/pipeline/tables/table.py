@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from pyspark.sql import DataFrame
@@ -31,6 +31,12 @@ class Table:
     #: which are not to be kept: each hour's rows are true only if both its neighbours were seen. For the same reason a
     #: change in an hour is a change in its neighbours.
     neighbours: bool = False
+    #: Hourly, with neighbours: of the hour after it, an hour's rows depend only on rows of its own tasks, and on what
+    #: became of those that it left open (see `famulus.pipeline.calm`). Where a broker died, they tell how many tasks of
+    #: the hour before died with it: that hour has neighbours, too.
+    by_task: bool = False
+    #: Whole: of an input with many columns, those that `make` looks at.
+    wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -109,5 +109,10 @@ def _facts(rows: DataFrame) -> DataFrame:
 
 
 TABLE: Final = Table(
-    "task_facts", Grain.HOURLY, ("tasks", "open_tasks", "brokers", "peers"), task_facts, neighbours=True
+    "task_facts",
+    Grain.HOURLY,
+    ("tasks", "open_tasks", "brokers", "peers"),
+    task_facts,
+    neighbours=True,
+    by_task=True,
 )

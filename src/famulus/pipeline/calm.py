@@ -1,0 +1,70 @@
+"""Finds the hours that have nothing to do with new rows in the hour after them.
+
+Such an hour need not be made again: while an hour is going on, that is the one before it, and half of the work. What a
+table with a row for each task says of an hour depends on the next one in two ways only: by rows of the same tasks, and
+by what became of tasks that were open and did not end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from famulus.journal import arrow
+from famulus.pipeline import hours
+from famulus.pipeline.columns import FINAL
+from famulus.pipeline.handful import rows_of
+from famulus.pipeline.pace import SOME_ROWS
+from famulus.pipeline.place import Place
+from famulus.pipeline.source import Sound
+
+_ID: Final = "message_id"
+
+
+def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], candidates: Iterable[int]) -> set[int]:
+    """Those candidates that are calm. A candidate has no new rows itself, and none in the hour before."""
+    fresh = {each.path for each in new}
+    by_hour: dict[int, list[Sound]] = {}
+    for each in sound:
+        if each.file.table in ("tasks", "open_tasks"):
+            by_hour.setdefault(hours.number_of(*each.hour), []).append(each)
+
+    def is_one(hour: int) -> bool:
+        own, after = by_hour.get(hour, []), by_hour.get(hour + 1, [])
+        if sum(each.rows for each in (*own, *after)) > SOME_ROWS:
+            return False  # to look would take too long, and too much memory
+        return is_calm(
+            tasks=_rows(journal, "tasks", own),
+            opened=_rows(journal, "open_tasks", own),
+            tasks_after=_rows(journal, "tasks", after),
+            new=pa.concat_tables(
+                _rows(journal, table, [each for each in after if each.path in fresh]).select([_ID])
+                for table in ("tasks", "open_tasks")
+            ),
+        )
+
+    return {hour for hour in candidates if is_one(hour)}
+
+
+def is_calm(*, tasks: pa.Table, opened: pa.Table, tasks_after: pa.Table, new: pa.Table) -> bool:
+    """`tasks` and `opened` of the hour, all tasks of the hour after it, and of these the ids of what is `new`."""
+    ids = pa.chunked_array([*tasks[_ID].chunks, *opened[_ID].chunks], pa.string())
+    if pc.any(pc.is_in(ids, new[_ID]), min_count=0).as_py():
+        return False
+    own = opened.filter(pc.field("delegated_from").is_null())[_ID]
+    if not len(own):
+        return True
+    is_settled = pc.field("delegated_from").is_null() & pc.field("outcome").isin(FINAL)
+    settled = pa.concat_tables([tasks, tasks_after]).filter(is_settled)[_ID]
+    return bool(pc.all(pc.is_in(own, settled)).as_py())
+
+
+def _rows(journal: Place, table: str, of: Iterable[Sound]) -> pa.Table:
+    """What counts of the rows of these files."""
+    known = arrow.schema_of(table)
+    wanted = pa.schema([known.field(name) for name in (_ID, "outcome", "delegated_from") if name in known.names])
+    paths = [each.path for each in of if each.file.table == table]
+    return rows_of(journal, paths, wanted)
