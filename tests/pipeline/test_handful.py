@@ -100,10 +100,10 @@ def test_a_file_of_few_rows_is_like_one_that_spark_wrote(spark: SparkSession, tm
         session, store = session_for(spark, pace), Store(Place(tmp_path / pace.value))
         rows = session.range(1).select(*[F.expr(_VALUES[each.kind]).alias(each.name) for each in table.columns])
         if table.grain is Grain.HOURLY:
-            made = store.stage_hours(table, rows, frozenset({HOUR}), {})
+            made = store.stage_hours(table, rows, frozenset({HOUR}), {}, few=pace is Pace.FEW)
             store.publish_hours(made, [HOUR])
         else:
-            store.publish_whole(made := store.stage_whole(table, rows))
+            store.publish_whole(made := store.stage_whole(table, rows, few=pace is Pace.FEW))
         (file,) = store.place.files(table.name)
         back = [store.read(session_for(spark, reader), table).collect() for reader in (Pace.FEW, Pace.MANY)]
         # To a third party: Spark also notes of some columns that they are never null, which nobody asks for.

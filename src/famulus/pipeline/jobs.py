@@ -17,7 +17,7 @@ from famulus.pipeline.calm import calm_hours
 from famulus.pipeline.lanes import in_turns
 from famulus.pipeline.lock import locked
 from famulus.pipeline.once import let_go
-from famulus.pipeline.pace import FEW_BYTES, Pace, lanes_for, pace_for, session_for
+from famulus.pipeline.pace import COUNTED_ROWS, FEW_BYTES, Pace, lanes_for, pace_for, session_for
 from famulus.pipeline.place import Gone, Place
 from famulus.pipeline.plan import Plan, Sight
 from famulus.pipeline.progress import BadFile, Step, Summary, TableDone, Tell, silent
@@ -89,9 +89,10 @@ class _Run:
         self._sound: tuple[Sound, ...] = ()
         #: Hours that new rows in the next one have nothing to do with.
         self._calm: set[int] = set()
-        #: Of the tables that could be begun so far; and a session for each of these.
+        #: Of the tables that could be begun so far; a session for each of these; and those that count few rows.
         self._paces: dict[str, Pace] = {}
         self._sessions: dict[Pace, SparkSession] = {}
+        self._counted: set[str] = set()
         #: Rows of the journal by session, table and hours, while the hourly tables are made.
         self._shared: dict[tuple[SparkSession, str, frozenset[int]], DataFrame] = {}
 
@@ -186,9 +187,15 @@ class _Run:
         wanted = planned.hourly.get(table.name)
         if not wanted:
             return Pace.FEW if self._bytes_for(table) <= FEW_BYTES else Pace.MANY
+        rows = self._rows_for(table, wanted)
+        if rows <= COUNTED_ROWS and not is_cut(table):
+            self._counted.add(table.name)
+        return pace_for(rows)
+
+    def _rows_for(self, table: Table, wanted: frozenset[int]) -> int:
         roots, read = plan.roots(table, self._registry), plan.to_read(table, wanted, self._calm)
         of = [each for each in self._sound if each.file.table in roots]
-        return pace_for(sum(each.rows for each in of if hours.number_of(*each.hour) in read))
+        return sum(each.rows for each in of if hours.number_of(*each.hour) in read)
 
     def _bytes_for(self, table: Table) -> int:
         journal = sum(each.bytes for each in self._sound if each.file.table in table.inputs)
@@ -199,7 +206,8 @@ class _Run:
         self._tell(Step("stage", table.name, hours=len(wanted)))
         spark, read = self._sessions[self._paces[table.name]], plan.to_read(table, wanted, self._calm)
         inputs = [self._hours_of(spark, name, read) for name in table.inputs]
-        made = self._store.stage_hours(table, table.make(*inputs), wanted, self._parts(table, wanted))
+        parts, few = self._parts(table, wanted), self._makes_few(table)
+        made = self._store.stage_hours(table, table.make(*inputs), wanted, parts, few=few)
         self._tell(Step("publish", table.name, rows=made.rows, hours=len(wanted)))
         self._store.publish_hours(made, self._hours_with_files(table))
         return self._told(made, began)
@@ -208,12 +216,15 @@ class _Run:
         began = time.monotonic()
         self._tell(Step("stage", table.name))
         spark = self._sessions[self._paces[table.name]]
-        made = self._store.stage_whole(
-            table, table.make(*[self._rows(spark, name, table.wants.get(name)) for name in table.inputs])
-        )
+        inputs = [self._rows(spark, name, table.wants.get(name)) for name in table.inputs]
+        made = self._store.stage_whole(table, table.make(*inputs), few=self._makes_few(table))
         self._tell(Step("publish", table.name, rows=made.rows))
         self._store.publish_whole(made)
         return self._told(made, began)
+
+    def _makes_few(self, table: Table) -> bool:
+        pace = self._paces[table.name]
+        return pace is Pace.FEW or (pace is Pace.SOME and table.name in self._counted)
 
     def _told(self, made: Made, began: float) -> TableDone:
         done = TableDone(made.table.name, len(made.hours), made.rows, time.monotonic() - began)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 #: Up to so many rows of tasks, code for them is not worth compiling.
 FEW_ROWS: Final = 50_000
+#: What is counted of up to so many is written without Spark.
+COUNTED_ROWS: Final = 200_000
 #: Up to so many, it is not worth planning anew after each stage.
 SOME_ROWS: Final = 2_000_000
 #: Files that are not larger than this, all together, have few of them.

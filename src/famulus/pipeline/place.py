@@ -187,7 +187,8 @@ def _sync(path: Path) -> None:
 
 
 def _reason(error: OSError) -> str:
-    return error.strerror or first_line(error)
+    # Arrow says much more than that.
+    return os.strerror(error.errno) if error.errno else first_line(error)
 
 
 def first_line(error: object) -> str:

@@ -96,15 +96,17 @@ class Store:
         """What a run that died has left."""
         self.place.remove_folder(STAGING)
 
-    def stage_hours(self, table: Table, rows: DataFrame, wanted: frozenset[int], parts: Mapping[int, int]) -> Made:
-        """`parts`: hours that are to be cut, and into how many."""
+    def stage_hours(
+        self, table: Table, rows: DataFrame, wanted: frozenset[int], parts: Mapping[int, int], *, few: bool
+    ) -> Made:
+        """`parts`: hours that are to be cut, and into how many. `few`: so few rows that we write them ourselves."""
         number = _number()
         if _has_row_per_task(table):
             rows = rows.where(_is_near(F.col(_time_of(table)), wanted))
         kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(table, number, parts))
         folder = f"{STAGING}/{table.name}"
-        if is_paced_for_few(rows.sparkSession):
-            return Made(table, folder, wanted, self._put_hours(table, kept, folder))
+        if few:
+            return Made(table, folder, wanted, self._put_hours(table, kept.toArrow(), folder))
         # One task for each part, hence one file for each.
         files = sum(parts.get(each, 1) for each in wanted)
         tasks = min(files, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
@@ -112,22 +114,21 @@ class Store:
         laid_out.write.partitionBy(*_PARTS).parquet(self.place.uri(folder))
         return Made(table, folder, wanted, self._count(folder))
 
-    def stage_whole(self, table: Table, rows: DataFrame) -> Made:
+    def stage_whole(self, table: Table, rows: DataFrame, *, few: bool) -> Made:
         folder = f"{STAGING}/{table.name}"
-        if is_paced_for_few(rows.sparkSession):
-            few = rows.toArrow()
-            self.place.put(f"{folder}/few.parquet", file_of(few, arrow_schema(table.columns)))
-            return Made(table, folder, frozenset(), few.num_rows)
+        if few:
+            made = rows.toArrow()
+            self.place.put(f"{folder}/few.parquet", file_of(made, arrow_schema(table.columns)))
+            return Made(table, folder, frozenset(), made.num_rows)
         rows.repartition(1).write.parquet(self.place.uri(folder))
         return Made(table, folder, frozenset(), self._count(folder))
 
-    def _put_hours(self, table: Table, rows: DataFrame, folder: str) -> int:
-        """As Spark would have it: so few that we write them ourselves."""
-        few = rows.toArrow()
-        few = few.sort_by([(name, "ascending") for name in (*_PARTS, *_order_of(table))])
+    def _put_hours(self, table: Table, rows: pa.Table, folder: str) -> int:
+        """Where Spark would have written them."""
+        rows = rows.sort_by([(name, "ascending") for name in (*_PARTS, *_order_of(table))])
         begin = 0
-        for part in few.group_by(_PARTS, use_threads=False).aggregate([([], "count_all")]).to_pylist():
-            own = few.slice(begin, part["count_all"])
+        for part in rows.group_by(_PARTS, use_threads=False).aggregate([([], "count_all")]).to_pylist():
+            own = rows.slice(begin, part["count_all"])
             begin += own.num_rows
             path = "/".join(f"{name}={part[name]}" for name in _PARTS)
             self.place.put(f"{folder}/{path}/few.parquet", file_of(own, _file_schema(table)))

@@ -80,7 +80,7 @@ def test_files_tell_which_hours_are_calm(journal: Journal, monkeypatch: pytest.M
     assert calm_after(journal, [new]) == {0, 1}
     assert calm_after(journal, [new, late]) == {1}
     # To look at very many rows would take longer than to make them.
-    monkeypatch.setattr(calm, "SOME_ROWS", 80)
+    monkeypatch.setattr(calm, "ROWS_MAX", 80)
     assert calm_after(journal, [new]) == {1}
 
 

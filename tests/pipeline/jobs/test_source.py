@@ -142,6 +142,12 @@ def test_a_folder_that_may_not_be_read(journal: Journal, monkeypatch: pytest.Mon
         source.found_in(journal.place)
 
 
+def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    with pytest.raises(PlaceError, match=r"a/b cannot be written: Is a directory"):
+        Place(tmp_path).put("a/b", b"")
+
+
 def test_a_place_by_its_uri(journal: Journal) -> None:
     path = journal.write(journal.tasks(0, 0), 1)
     place = Place(f"file://{journal.folder}")
