@@ -20,7 +20,7 @@ from famulus.pipeline.handful import rows_of
 from famulus.pipeline.place import Place
 from famulus.pipeline.source import Sound
 
-#: Of so many, the ids fit into memory, and to look at them takes a tenth of the time that it takes to make them.
+#: The ids of so many fit into memory.
 ROWS_MAX: Final = 5_000_000
 _ID: Final = "message_id"
 
@@ -37,14 +37,14 @@ def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], c
         own, after = by_hour.get(hour, []), by_hour.get(hour + 1, [])
         if sum(each.rows for each in (*own, *after)) > ROWS_MAX:
             return False  # to look would take too long, and too much memory
+        new_after = [each for each in after if each.path in fresh]
+        old_tasks = _rows(journal, "tasks", [each for each in after if each.path not in fresh])
+        new_tasks, new_opened = (_rows(journal, table, new_after) for table in ("tasks", "open_tasks"))
         return is_calm(
             tasks=_rows(journal, "tasks", own),
             opened=_rows(journal, "open_tasks", own),
-            tasks_after=_rows(journal, "tasks", after),
-            new=pa.concat_tables(
-                _rows(journal, table, [each for each in after if each.path in fresh]).select([_ID])
-                for table in ("tasks", "open_tasks")
-            ),
+            tasks_after=pa.concat_tables([old_tasks, new_tasks]),
+            new=pa.concat_tables([new_tasks.select([_ID]), new_opened.select([_ID])]),
         )
 
     return {hour for hour in candidates if is_one(hour)}

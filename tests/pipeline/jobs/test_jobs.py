@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
@@ -13,6 +14,7 @@ from famulus.pipeline import jobs, schemas
 from famulus.pipeline.lock import Busy, locked
 from famulus.pipeline.pace import Pace
 from famulus.pipeline.progress import Summary
+from famulus.pipeline.tables import lost_attempts
 from famulus.pipeline.tables.table import Grain, Table
 
 Run = Callable[..., Summary]
@@ -92,6 +94,20 @@ def test_many_rows_have_everything_for_themselves(
     run(registry=two(lambda name: published.update({name: tables.files()})))
     assert published["toy_tasks"] == []
     assert {path.split("/")[0] for path in published["toy_again"]} == {"toy_tasks"}
+
+
+@pytest.mark.parametrize("pace", [Pace.SOME], ids=["some"], indirect=True)
+@pytest.mark.parametrize(("rows_max", "writer"), [(30, "arrow"), (29, "parquet-mr")])
+def test_what_is_counted_of_few_rows_is_written_without_spark(
+    run: Run, journal: Journal, tables: Tables, monkeypatch: pytest.MonkeyPatch, rows_max: int, writer: str
+) -> None:
+    monkeypatch.setattr(jobs, "COUNTED_ROWS", rows_max)
+    lost = {"outcome": "RETRY", "reason": "worker_lost"}
+    journal.write([row | lost for row in journal.tasks(0, 0)], 1)
+    run(registry=[lost_attempts.TABLE])
+    (path,) = tables.files()
+    assert writer in pq.read_metadata(tables.folder / path).created_by
+    assert sum(row["retries"] for row in tables.rows("lost_attempts")) == 30
 
 
 def test_a_file_touches_its_hour_and_the_neighbours(run: Run, journal: Journal, tables: Tables) -> None:
