@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 
 from famulus.pipeline import crowds
 from famulus.pipeline.crowds import among, parted
+from famulus.pipeline.once import let_go
 from famulus.pipeline.pace import Pace, session_for
 
 
@@ -37,6 +42,48 @@ def test_those_that_are_alone_and_the_others(frame: DataFrame, told_max: int, mo
 def test_those_whose_key_is_wanted(frame: DataFrame, told_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowds, "TOLD_MAX", told_max)
     assert keys(among(frame, "key", frame.where("n = 2"))) == ["b", "b"]
+
+
+def test_some_rows_are_parted_as_many_are_and_what_is_left_is_in_one_piece(spark: SparkSession) -> None:
+    frame = some_rows(session_for(spark, Pace.SOME)).repartition(3)
+    alone, others = parted(frame, "key")
+    assert alone is not None
+    wanted = among(frame, "key", frame.where("n = 2"))
+    assert [keys(each) for each in (alone, others, wanted)] == [["a", "c"], ["b", "b"], ["b", "b"]]
+    for rows in (others, wanted):
+        assert rows.rdd.getNumPartitions() == 1
+        by_key = rows.withColumn("first", F.min("n").over(Window.partitionBy("key")))
+        assert "hashpartitioning" not in by_key._jdf.queryExecution().executedPlan().toString()
+
+
+@pytest.mark.parametrize("pace", [Pace.SOME, Pace.MANY])
+def test_where_nobody_is_alone_or_wanted(spark: SparkSession, pace: Pace) -> None:
+    none = some_rows(session_for(spark, pace)).where("n > 2")
+    alone, others = parted(none, "key")
+    assert alone is not None
+    assert [keys(each) for each in (alone, others, among(none, "key", none))] == [[], [], []]
+
+
+def test_what_is_left_of_some_rows_stays_where_it_is_if_it_is_more_than_a_handful(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowds, "HANDFUL_ROWS", 1)
+    frame = some_rows(session_for(spark, Pace.SOME)).repartition(3)
+    _, others = parted(frame, "key")
+    wanted = among(frame, "key", frame.where("n = 1"))
+    assert [keys(each) for each in (others, wanted)] == [["b", "b"], ["a", "b", "b", "c"]]
+    assert [each.rdd.getNumPartitions() for each in (others, wanted)] == [3, 3]
+
+
+@pytest.mark.parametrize("pace", list(Pace))
+def test_rows_that_were_parted_are_forgotten_with_whoever_asked(spark: SparkSession, pace: Pace) -> None:
+    frame = some_rows(session_for(spark, pace))
+    parted(frame, "key")
+    seen = weakref.ref(frame)
+    del frame
+    let_go()
+    gc.collect()
+    assert seen() is None
 
 
 def test_few_rows_are_not_parted(spark: SparkSession) -> None:

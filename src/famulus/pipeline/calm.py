@@ -17,7 +17,7 @@ from famulus.journal import arrow
 from famulus.pipeline import hours
 from famulus.pipeline.columns import FINAL
 from famulus.pipeline.handful import rows_of
-from famulus.pipeline.place import Place
+from famulus.pipeline.place import Damaged, Place
 from famulus.pipeline.source import Sound
 
 #: The ids of so many fit into memory.
@@ -34,6 +34,12 @@ def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], c
             by_hour.setdefault(hours.number_of(*each.hour), []).append(each)
 
     def is_one(hour: int) -> bool:
+        try:
+            return is_quiet(hour)
+        except Damaged:
+            return False  # which file it is turns out when the hour is made
+
+    def is_quiet(hour: int) -> bool:
         own, after = by_hour.get(hour, []), by_hour.get(hour + 1, [])
         if sum(each.rows for each in (*own, *after)) > ROWS_MAX:
             return False  # to look would take too long, and too much memory

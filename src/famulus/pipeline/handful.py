@@ -13,13 +13,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from famulus.pipeline.place import Gone, Place, PlaceError, first_line
+from famulus.pipeline.place import Damaged, Gone, Place, PlaceError, first_line, is_damage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: In memory. Spark sends them along with what is to be done with them, and that must not be larger than 128 MiB.
-HANDFUL_BYTES: Final = 8 * 1024 * 1024
+#: More of them are left to Spark.
+HANDFUL_ROWS: Final = 100_000
+#: In memory. Spark sends them along with what is to be done with them, and that must not be larger than 128 MiB with
+#: all nine inputs of a table.
+HANDFUL_BYTES: Final = 12 * 1024 * 1024
 
 
 def brought(
@@ -64,7 +67,8 @@ def _batches(
     except FileNotFoundError as error:
         raise Gone(f"{place} has lost a file: {first_line(error)}") from None
     except (pa.ArrowException, OSError) as error:
-        raise PlaceError(f"{place} cannot be read: {first_line(error)}") from None
+        kind = Damaged if is_damage(error) else PlaceError
+        raise kind(f"{place} cannot be read: {first_line(error)}") from None
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from famulus.journal import schema
@@ -18,7 +19,7 @@ from famulus.pipeline.lanes import in_turns
 from famulus.pipeline.lock import locked
 from famulus.pipeline.once import let_go
 from famulus.pipeline.pace import COUNTED_ROWS, FEW_BYTES, Pace, lanes_for, pace_for, session_for
-from famulus.pipeline.place import Gone, Place
+from famulus.pipeline.place import Damaged, Gone, Place
 from famulus.pipeline.plan import Plan, Sight
 from famulus.pipeline.progress import BadFile, Step, Summary, TableDone, Tell, silent
 from famulus.pipeline.source import Sound
@@ -49,14 +50,22 @@ def run(
 ) -> Summary:
     """`only`: of the files that are not known, these. `again`: make everything that the journal has, known or not."""
     wanted = all_tables() if registry is None else registry
+    damaged: set[str] = set()
+    missed = 0
     with locked(tables):
-        for attempt in range(1, TRIES + 1):
+        while True:
+            one = _Run(spark, journal, tables, wanted, tell, rows_per_file, damaged)
             try:
-                return _Run(spark, journal, tables, wanted, tell, rows_per_file).run(only, again=again)
+                return one.run(only, again=again)
             except Exception as error:
-                if attempt == TRIES or not _is_gone(error):
+                if _is_gone(error):
+                    missed += 1
+                    if missed == TRIES:
+                        raise
+                elif found := one.damaged_by(error):
+                    damaged |= found
+                else:
                     raise
-    raise AssertionError("it returns or raises")
 
 
 def all_tables() -> Sequence[Table]:
@@ -77,6 +86,7 @@ class _Run:
         registry: Sequence[Table],
         tell: Tell,
         rows_per_file: int,
+        damaged: Collection[str],
     ) -> None:
         self._spark = spark
         self._journal = journal
@@ -85,6 +95,8 @@ class _Run:
         self._registry = registry
         self._tell = tell
         self._rows_per_file = rows_per_file
+        #: Files of the journal over which an earlier attempt has stumbled.
+        self._damaged = frozenset(damaged)
         #: The files that count; known once they were looked at.
         self._sound: tuple[Sound, ...] = ()
         #: Hours that new rows in the next one have nothing to do with.
@@ -95,6 +107,8 @@ class _Run:
         self._counted: set[str] = set()
         #: Rows of the journal by session, table and hours, while the hourly tables are made.
         self._shared: dict[tuple[SparkSession, str, frozenset[int]], DataFrame] = {}
+        #: The files of the journal that anybody has asked for.
+        self._asked_for: set[str] = set()
 
     def run(self, only: Collection[str] | None, *, again: bool) -> Summary:
         began = time.monotonic()
@@ -122,14 +136,14 @@ class _Run:
         began = time.monotonic()
         self._tell(Step("look"))
         sight = self._look(before, only)
-        planned = plan.make(before, sight, self._registry, digests, again=again)
+        planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
         if planned.expired:
             # A folder that is compacted while it is listed may show neither the old nor the new file. Not twice.
             sight = self._look(before, only)
-            planned = plan.make(before, sight, self._registry, digests, again=again)
+            planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
         planned = self._without_calm(sight, planned)
         rows = sum(each.rows for each in planned.new)
-        touched = len(_all_hours(planned))
+        touched = len(_touched(planned, sight))
         self._tell(Step("look", done=True, rows=rows, hours=touched, seconds=time.monotonic() - began))
         return sight, planned
 
@@ -141,7 +155,18 @@ class _Run:
     def _look(self, before: State, only: Collection[str] | None) -> Sight:
         found = source.found_in(self._journal)
         admitted = plan.admitted(found.values(), before, only)
-        return plan.look(admitted, before, lambda unknown: source.check_all(self._journal, unknown))
+        suspects = {*self._damaged, *before.bad}
+        return plan.look(admitted, before, partial(source.check_all, self._journal, suspects=suspects), suspects)
+
+    def damaged_by(self, error: Exception) -> set[str]:
+        """Files of the journal that are the reason for an error; none, if it is about something else."""
+        if not _is_unreadable(error):
+            return set()
+        self._tell(Step("look"))
+        asked = sorted(self._asked_for - self._damaged)
+        # Spark names the file. To read all of them may take long.
+        named = [path for path in asked if path.rpartition("/")[2] in str(error)]
+        return source.damaged(self._journal, named) or source.damaged(self._journal, asked)
 
     # -- making ---------------------------------------------------------------------------------------------------
 
@@ -251,12 +276,13 @@ class _Run:
         return next(table for table in self._registry if table.name == name)
 
     def _journal_rows(self, spark: SparkSession, name: str, wanted: Collection[int] | None) -> DataFrame:
-        paths = [
-            each.path
+        found = [
+            each
             for each in self._sound
             if each.file.table == name and (wanted is None or hours.number_of(*each.hour) in wanted)
         ]
-        return source.read(spark, self._journal, name, journal_schema, paths)
+        self._asked_for.update(each.path for each in found)
+        return source.read(spark, self._journal, name, journal_schema, found)
 
     def _parts(self, table: Table, wanted: Collection[int]) -> dict[int, int]:
         """Hours that are cut, and into how many parts: never fewer than there are."""
@@ -289,15 +315,23 @@ class _Run:
             files_expired=len(planned.expired),
             late=tuple(each.path for each in planned.late),
             bad=tuple(BadFile(each.path, each.kind, each.reason) for each in sight.bad),
-            hours=len(_all_hours(planned)),
+            hours=len(_touched(planned, sight)),
             tables=tuple(made),
             seconds=seconds,
             state=after.number,
         )
 
 
-def _all_hours(planned: Plan) -> set[int]:
-    return {hour for each in planned.hourly.values() for hour in each}
+def _touched(planned: Plan, sight: Sight) -> set[int]:
+    """Hours that are made; an hour of which there is nothing is nobody's news."""
+    there = {hours.number_of(*each.hour) for each in sight.sound}
+    return there & {hour for each in planned.hourly.values() for hour in each}
+
+
+def _is_unreadable(error: Exception) -> bool:
+    """Whether Spark, or we, could not make sense of a file."""
+    said = str(error)
+    return isinstance(error, Damaged) or any(word in said for word in ("FAILED_READ_FILE", "org.apache.parquet"))
 
 
 def _is_gone(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
-from famulus.pipeline.pace import is_paced_for_few
+from famulus.pipeline.pace import Pace, pace_of
 
 _kept: list[DataFrame] = []
 
@@ -45,7 +45,7 @@ def once(make: Callable[Concatenate[DataFrame, More], Made]) -> Callable[Concate
 
 def kept(rows: DataFrame) -> DataFrame:
     """Few rows may be made twice: to keep them takes longer."""
-    if not is_paced_for_few(rows.sparkSession):
+    if pace_of(rows.sparkSession) is not Pace.FEW:
         _kept.append(rows.persist())
     return rows
 

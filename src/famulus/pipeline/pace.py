@@ -28,6 +28,8 @@ class Pace(Enum):
 
 
 _PACE: Final = "spark.famulus.pace"
+#: Where a session notes the names of the settings that its user gave: they win at every pace.
+GIVEN: Final = "spark.famulus.given"
 _sessions: WeakKeyDictionary[SparkSession, dict[Pace, SparkSession]] = WeakKeyDictionary()
 
 
@@ -37,8 +39,8 @@ def pace_for(rows: int) -> Pace:
     return Pace.SOME if rows <= SOME_ROWS else Pace.MANY
 
 
-def is_paced_for_few(spark: SparkSession) -> bool:
-    return spark.conf.get(_PACE, "") == Pace.FEW.value
+def pace_of(spark: SparkSession) -> Pace:
+    return Pace(spark.conf.get(_PACE, Pace.MANY.value))
 
 
 def session_for(spark: SparkSession, pace: Pace) -> SparkSession:
@@ -49,8 +51,10 @@ def session_for(spark: SparkSession, pace: Pace) -> SparkSession:
     if pace not in known:
         known[pace] = spark.newSession()
     conf, there = known[pace].conf, known[pace].conf.getAll
+    given = (spark.conf.get(GIVEN, "") or "").split()
+    ours = _settings(pace, spark.sparkContext.defaultParallelism)
     # A new session has what Spark was started with, and not what was set since.
-    for name, value in (spark.conf.getAll | _settings(pace, spark.sparkContext.defaultParallelism)).items():
+    for name, value in (spark.conf.getAll | {name: ours[name] for name in ours if name not in given}).items():
         if there.get(name) != value:
             conf.set(name, value)
     return known[pace]
@@ -62,7 +66,16 @@ def lanes_for(spark: SparkSession) -> int:
 
 
 def _settings(pace: Pace, cores: int) -> dict[str, str]:
-    settings = {_PACE: pace.value, "spark.sql.adaptive.enabled": "false"}
+    settings = {
+        _PACE: pace.value,
+        "spark.sql.adaptive.enabled": "false",
+        # Nearly all that is joined is in one piece: see `famulus.pipeline.handful`. To send it about takes longer.
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        # Spark does not know how large they are. Of what may be large it would move each side of a join, whatever for.
+        "spark.sql.defaultSizeInBytes": "1",
+        # Rows that come with the plan itself are looked at by every rule of the optimizer.
+        "spark.sql.execution.arrow.localRelationThreshold": "0",
+    }
     if pace is Pace.SOME:
         return settings | {"spark.sql.shuffle.partitions": str(min(LANES_MAX, cores))}
     return settings | {
@@ -70,10 +83,4 @@ def _settings(pace: Pace, cores: int) -> dict[str, str]:
         "spark.sql.files.minPartitionNum": "1",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        # All rows of a table are in one piece: see `famulus.pipeline.handful`. To send them to each other takes longer.
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        # Spark does not know how large they are. Of what may be large it would move each side of a join, whatever for.
-        "spark.sql.defaultSizeInBytes": "1",
-        # Rows that come with the plan itself are looked at by every rule of the optimizer.
-        "spark.sql.execution.arrow.localRelationThreshold": "0",
     }

@@ -28,6 +28,16 @@ class Gone(PlaceError):
     """A file that was there a moment ago."""
 
 
+class Damaged(PlaceError):
+    """A file of which the end was sound, where Parquet says what is in it, and the rest is not."""
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether Arrow could not make sense of what it read. What a system says, such as of a disk, has a number."""
+    is_of_arrow = isinstance(error, pa.ArrowException | OSError) and not isinstance(error, MemoryError)
+    return is_of_arrow and getattr(error, "errno", None) is None
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Found:
     #: Below the place, with slashes.

@@ -52,10 +52,18 @@ class Plan:
         return not self.whole and not any(self.hourly.values())
 
 
-def look(found: Iterable[Found], state: State, check: Callable[[Sequence[Found]], list[Sound | Bad]]) -> Sight:
-    """Which files count. A compacted one that cannot be read must not hide the sound ones that it was made of."""
+def look(
+    found: Iterable[Found],
+    state: State,
+    check: Callable[[Sequence[Found]], list[Sound | Bad]],
+    suspects: Collection[str] = (),
+) -> Sight:
+    """Which files count. A compacted one that cannot be read must not hide the sound ones that it was made of.
+
+    `suspects` are looked at, also if they are known.
+    """
     candidates = {each.path: each for each in found}
-    known = {each.path: each for each in state.files}
+    known = {each.path: each for each in state.files if each.path not in suspects}
     verdicts: dict[str, Sound | Bad] = {}
     while True:
         counted = files.visible(file for path in candidates if (file := files.parse(path)) is not None)
@@ -78,31 +86,43 @@ def look(found: Iterable[Found], state: State, check: Callable[[Sequence[Found]]
             return Sight(tuple(each for each in sound if isinstance(each, Sound)), tuple(sorted(bad)))
 
 
-def make(state: State, sight: Sight, tables: Sequence[Table], digests: Mapping[str, str], *, again: bool) -> Plan:
-    """`again`: everything that the journal still has, whatever was done."""
+def make(
+    state: State,
+    sight: Sight,
+    tables: Sequence[Table],
+    digests: Mapping[str, str],
+    *,
+    again: bool,
+    damaged: Collection[str] = (),
+) -> Plan:
+    """`again`: everything that the journal still has, whatever was done. `damaged`: some tables may have rows of these.
+
+    What could be read, then could not, and now can be, is new: an hour may have been made without it.
+    """
     known = {each.path: each for each in state.files}
-    # What was read once and cannot be read now is not gone.
-    unreadable = {each.path for each in sight.bad}
-    present = {each.path for each in sight.sound} | unreadable
-    vanished = [each for each in state.files if each.path not in present]
-    same, covered = _compacted(sight.sound, known, vanished)
+    was_bad = set(state.bad)
+    there = {each.path for each in sight.sound} | _unreadable(state, sight).keys()
+    vanished = [each for each in state.files if each.path not in there]
+    same, covered = _compacted(sight.sound, known, vanished, was_bad)
     expired = [each for each in vanished if each.path not in covered]
     frozen = frozenset(state.frozen) | {_hour(each.path) for each in expired}
     untouched = {each.path for each in same}
     new = [
         each
         for each in sight.sound
-        if each.path not in untouched and ((done := known.get(each.path)) is None or done.bytes != each.bytes)
+        if each.path not in untouched
+        and ((done := known.get(each.path)) is None or done.bytes != each.bytes or each.path in was_bad)
     ]
     late = [each for each in new if _hour(each.path) in frozen]
     hourly: dict[str, frozenset[int]] = {}
     only_before: dict[str, frozenset[int]] = {}
     # A file that took the place of others might lack rows that these had.
-    only_added = not (again or late or any(each.path in known or _is_compacted(each.path) for each in new))
+    only_added = not (again or late or damaged or any(each.path in known or _is_compacted(each.path) for each in new))
+    left_out = [each for each in map(_without_rows, damaged) if each.path not in known]
     for table in tables:
         if table.grain.value == "hourly":
             redefined = state.tables.get(table.name) != digests[table.name]
-            touched = _hours(table, tables, sight.sound if again or redefined else new, sight.sound)
+            touched = _hours(table, tables, [*(sight.sound if again or redefined else new), *left_out], sight.sound)
             # What it is made of may be made anew for other reasons than new files.
             touched.update(*(hourly.get(name, ()) for name in table.inputs))
             hourly[table.name] = frozenset(touched - frozen)
@@ -112,6 +132,12 @@ def make(state: State, sight: Sight, tables: Sequence[Table], digests: Mapping[s
     changed = again or bool(new) or any(hourly.values()) or redefined
     whole = tuple(table.name for table in tables if table.grain.value == "whole") if changed else ()
     return Plan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, only_before, whole)
+
+
+def _is_done(one: Sound, state: State, known: Mapping[str, Done]) -> bool:
+    """What could be read, then could not, and now can be, may be missing in an hour that was made meanwhile."""
+    done = known.get(one.path)
+    return done is not None and done.bytes == one.bytes and one.path not in state.bad
 
 
 def without(plan: Plan, calm: Collection[int]) -> Plan:
@@ -125,14 +151,11 @@ def without(plan: Plan, calm: Collection[int]) -> Plan:
 def after(state: State, sight: Sight, plan: Plan, digests: Mapping[str, str]) -> State:
     """What is to be remembered when the plan is done."""
     present = {each.path: Done(each.path, each.bytes, each.rows) for each in sight.sound}
-    # A file that was read before and cannot be read now: its rows are in the tables.
-    unreadable = {each.path for each in sight.bad}
-    kept = {each.path: each for each in state.files if each.path in unreadable}
     return State(
         number=state.number + 1,
-        files=tuple(sorted((kept | present).values(), key=lambda each: each.path)),
+        files=tuple(sorted((_unreadable(state, sight) | present).values(), key=lambda each: each.path)),
         frozen=tuple(sorted(plan.frozen)),
-        bad=tuple(sorted(unreadable)),
+        bad=tuple(sorted(each.path for each in sight.bad)),
         tables=dict(digests),
     )
 
@@ -178,27 +201,47 @@ def to_read(table: Table, wanted: Collection[int], calm: Collection[int]) -> fro
     return frozenset(read)
 
 
+def _unreadable(state: State, sight: Sight) -> dict[str, Done]:
+    """Known files that cannot be read now, or that became a part of such a file: their rows are in the tables."""
+    parts = _by_origin(state.files)
+    bad = [file for each in sight.bad if (file := files.parse(each.path)) is not None]
+    return {done.path: done for one in bad for file, done in parts.get(_origin(one), ()) if _has(one, file)}
+
+
 def _compacted(
-    sound: Iterable[Sound], known: Mapping[str, Done], vanished: Iterable[Done]
+    sound: Iterable[Sound], known: Mapping[str, Done], vanished: Iterable[Done], was_bad: Collection[str]
 ) -> tuple[list[Sound], set[str]]:
     """Files with the very rows of files that were known, and the paths of all files that others now cover."""
-    by_origin: dict[tuple[str, ...], list[tuple[JournalFile, Done]]] = defaultdict(list)
-    for each in vanished:
-        if (file := files.parse(each.path)) is not None:
-            by_origin[_origin(file)].append((file, each))
+    by_origin = _by_origin(vanished)
     same: list[Sound] = []
     covered: set[str] = set()
     for one in sound:
-        parts = [
-            done
-            for file, done in by_origin.get(_origin(one.file), ())
-            if one.file.first <= file.first and file.last <= one.file.last
-        ]
+        parts = [done for file, done in by_origin.get(_origin(one.file), ()) if _has(one.file, file)]
         covered.update(part.path for part in parts)
-        # Rows are only ever added, so as many as before are the same ones.
-        if parts and one.path not in known and sum(part.rows for part in parts) == one.rows:
+        # Rows are only ever added, so as many as before are the same ones. But an hour may lack what could not be read.
+        is_doubtful = one.path in was_bad or any(part.path in was_bad for part in parts)
+        if parts and one.path not in known and not is_doubtful and sum(part.rows for part in parts) == one.rows:
             same.append(one)
     return same, covered
+
+
+def _by_origin(done: Iterable[Done]) -> dict[tuple[str, ...], list[tuple[JournalFile, Done]]]:
+    found: dict[tuple[str, ...], list[tuple[JournalFile, Done]]] = defaultdict(list)
+    for each in done:
+        if (file := files.parse(each.path)) is not None:
+            found[_origin(file)].append((file, each))
+    return found
+
+
+def _has(whole: JournalFile, part: JournalFile) -> bool:
+    """Of one origin: whether it was made of that one, or is that one."""
+    return whole.first <= part.first and part.last <= whole.last
+
+
+def _without_rows(path: str) -> Sound:
+    file = files.parse(path)
+    assert file is not None
+    return Sound(file, 0, 0)
 
 
 def _origin(file: JournalFile) -> tuple[str, ...]:

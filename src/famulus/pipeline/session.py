@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from famulus.errors import FamulusError
 from famulus.pipeline import java
+from famulus.pipeline.pace import GIVEN
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -141,7 +142,9 @@ def open_session(
     else:
         # Other machines may have theirs elsewhere.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = settings(master, heap_mib=heap_mib) | _java_options(found, archive, brief) | dict(more or {})
+    given = dict(more or {})
+    chosen = settings(master, heap_mib=heap_mib) | _java_options(found, archive, brief) | given
+    chosen[GIVEN] = " ".join(given)
     # They print a stack trace for each error; we print the error.
     for noisy in ("SQLQueryContextLogger", "py4j"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)

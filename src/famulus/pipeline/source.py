@@ -1,12 +1,13 @@
 """The journal as the pipeline finds it: which files count, which are sound, and their rows as DataFrames.
 
 Every file is looked at before Spark sees it, since one bad file would stop a whole job, and a job that is told to
-overlook bad files would lose them for good. What is not sound is named, left out, and looked at again next time.
+overlook bad files would lose them for good. What is not sound is named, left out, and looked at again next time. At
+first only the end is looked at: to read whole files twice would take too long, and hardly ever is one damaged inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -16,9 +17,9 @@ import pyarrow.parquet as pq
 
 from famulus.journal import arrow, files, schema
 from famulus.journal.files import JournalFile
-from famulus.pipeline.handful import brought
-from famulus.pipeline.pace import is_paced_for_few
-from famulus.pipeline.place import Found, Place, PlaceError
+from famulus.pipeline.handful import HANDFUL_ROWS, brought
+from famulus.pipeline.pace import Pace, pace_of
+from famulus.pipeline.place import Found, Place, PlaceError, is_damage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Opening a file is mostly waiting, above all far away.
 CHECKS_AT_ONCE: Final = 16
+#: Reading all of it is work, and takes memory.
+READERS: Final = 4
 
 
 class EmptyJournal(PlaceError):
@@ -75,15 +78,23 @@ def found_in(journal: Place) -> dict[str, Found]:
     return ours
 
 
-def check_all(journal: Place, found: Sequence[Found]) -> list[Sound | Bad]:
+def check_all(journal: Place, found: Sequence[Found], suspects: Collection[str] = ()) -> list[Sound | Bad]:
+    """`suspects`: paths of files that are to be read from beginning to end."""
     if len(found) < 2:
-        return [check(journal, each) for each in found]
+        return [check(journal, each, wholly=each.path in suspects) for each in found]
     with ThreadPoolExecutor(CHECKS_AT_ONCE) as pool:
-        return list(pool.map(lambda each: check(journal, each), found))
+        return list(pool.map(lambda each: check(journal, each, wholly=each.path in suspects), found))
 
 
-def check(journal: Place, found: Found) -> Sound | Bad:
-    """Reads the end of a file, where Parquet says what is in it."""
+def damaged(journal: Place, paths: Sequence[str]) -> set[str]:
+    """Those with rows that cannot be read."""
+    with ThreadPoolExecutor(READERS) as pool:
+        verdicts = pool.map(lambda path: _is_damaged(journal, path), paths)
+        return {path for path, is_one in zip(paths, verdicts, strict=True) if is_one}
+
+
+def check(journal: Place, found: Found, *, wholly: bool = False) -> Sound | Bad:
+    """Reads the end of a file, where Parquet says what is in it; `wholly`: and all the rest."""
 
     def bad(kind: str, reason: str) -> Bad:
         return Bad(found.path, found.bytes, kind, reason)
@@ -110,7 +121,24 @@ def check(journal: Place, found: Found) -> Sound | Bad:
         return bad("newer", f"it has version {version} of the journal, this pipeline knows {schema.VERSION}")
     if misfit := _misfit(has, file.table, older=int(version) < schema.VERSION):
         return bad("foreign", misfit)
+    if wholly and _is_damaged(journal, found.path):
+        return bad("damaged", "some of its rows cannot be read: it is damaged")
     return Sound(file, found.bytes, metadata.num_rows)
+
+
+def _is_damaged(journal: Place, path: str) -> bool:
+    # Twice, since far away it may have been the line.
+    return all(not _can_be_read(journal, path) for _ in range(2))
+
+
+def _can_be_read(journal: Place, path: str) -> bool:
+    try:
+        with journal.open(path) as opened:
+            for _ in pq.ParquetFile(opened).iter_batches():
+                pass
+    except (pa.ArrowException, OSError) as error:
+        return not is_damage(error)  # anything else will show when it is read in earnest
+    return True
 
 
 def _misfit(has: pa.Schema, table: str, *, older: bool) -> str:
@@ -125,12 +153,14 @@ def _misfit(has: pa.Schema, table: str, *, older: bool) -> str:
 
 
 def read(
-    spark: SparkSession, journal: Place, table: str, of: Callable[[str], StructType], paths: Sequence[str]
+    spark: SparkSession, journal: Place, table: str, of: Callable[[str], StructType], found: Sequence[Sound]
 ) -> DataFrame:
     """The rows of these files. `of` gives the schema of a table of the journal as Spark has it."""
-    wanted = of(table)
-    if is_paced_for_few(spark) and (rows := brought(spark, journal, paths, arrow.schema_of(table))) is not None:
-        return rows
+    wanted, paths = of(table), [each.path for each in found]
+    if pace_of(spark) is not Pace.MANY and sum(each.rows for each in found) <= HANDFUL_ROWS:
+        rows = brought(spark, journal, paths, arrow.schema_of(table))
+        if rows is not None:
+            return rows
     if not paths:
         return spark.createDataFrame([], wanted)
     # Columns that an older file lacks are null. Names of files may have a percent sign, which Hadoop leaves alone.

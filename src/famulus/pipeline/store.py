@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from famulus.pipeline import hours
 from famulus.pipeline.arrow_types import arrow_schema
 from famulus.pipeline.handful import brought, file_of
-from famulus.pipeline.pace import is_paced_for_few
+from famulus.pipeline.pace import Pace, pace_of
 from famulus.pipeline.place import Place
 from famulus.pipeline.spark_types import struct_of
 
@@ -75,7 +75,7 @@ class Store:
     ) -> DataFrame:
         """Of a table these hours, or all, and these columns, or all in their order; no rows if it was never made."""
         chosen = [each for each in table.columns if columns is None or each.name in columns]
-        if is_paced_for_few(spark):
+        if pace_of(spark) is not Pace.MANY:
             paths = [each.path for each in self.place.files(table.name) if _is_of(each.path, wanted)]
             in_path = [each.name for each in chosen if _is_in_path(table, each.name)]
             few = brought(spark, self.place, paths, arrow_schema(chosen), in_path)

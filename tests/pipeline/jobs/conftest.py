@@ -86,6 +86,16 @@ def journal(tmp_path: Path) -> Journal:
     return Journal(tmp_path / "journal")
 
 
+def damaged_inside(path: Path, column: str = "message_id") -> None:
+    """Its end is as it was."""
+    group = pq.read_metadata(path).row_group(0)
+    (chunk,) = [each for at in range(group.num_columns) if (each := group.column(at)).path_in_schema == column]
+    begin = chunk.dictionary_page_offset or chunk.data_page_offset
+    whole = bytearray(path.read_bytes())
+    whole[begin : begin + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    path.write_bytes(whole)
+
+
 # -- toy tables -----------------------------------------------------------------------------------------------------
 
 TOY_TASKS = (

@@ -12,6 +12,7 @@ from tests.pipeline.jobs.conftest import EIGHT, Journal
 from famulus.bench.pipeline import duckdb_query
 from famulus.bench.pipeline_memory import MemoryWatch, children_kib
 from famulus.pipeline import source
+from famulus.pipeline.source import Sound
 from famulus.pipeline.spark_types import journal_schema
 from famulus.pipeline.tables import service_minutes
 
@@ -27,10 +28,12 @@ def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> N
         journal.task(94, EIGHT + 5, delegated_from="b2"),
         journal.task(95, EIGHT + 5, delegated_to="b2"),
     ]
-    path = journal.write([*journal.tasks(0, 0, 40), *more], 1)
+    journal.write([*journal.tasks(0, 0, 40), *more], 1)
     with duckdb.connect() as db:
         theirs = db.sql(duckdb_query(journal.folder)).to_arrow_table().to_pylist()
-    rows = source.read(spark, journal.place, "tasks", journal_schema, [str(path.relative_to(journal.folder))])
+    found = source.check_all(journal.place, list(source.found_in(journal.place).values()))
+    sound = [each for each in found if isinstance(each, Sound)]
+    rows = source.read(spark, journal.place, "tasks", journal_schema, sound)
     names = list(theirs[0])
     ours = service_minutes.TABLE.make(rows).withColumn("minute_us", F.unix_micros("minute")).select(*names)
     assert sorted(map(repr, ours.toArrow().to_pylist())) == sorted(repr(_filled(row)) for row in theirs)

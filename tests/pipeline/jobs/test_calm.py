@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.longer import longer
-from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
+from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables, damaged_inside
 
 from famulus.journal import schema
 from famulus.pipeline import calm, jobs, source
@@ -82,6 +82,14 @@ def test_files_tell_which_hours_are_calm(journal: Journal, monkeypatch: pytest.M
     # To look at very many rows would take longer than to make them.
     monkeypatch.setattr(calm, "ROWS_MAX", 80)
     assert calm_after(journal, [new]) == {1}
+
+
+def test_of_what_cannot_be_read_nobody_knows_whether_it_is_calm(journal: Journal) -> None:
+    journal.write(journal.tasks(0, 0), 1)
+    new = journal.write(journal.tasks(1, 100), 1)
+    assert calm_after(journal, [new]) == {0, 1}
+    damaged_inside(new)
+    assert calm_after(journal, [new]) == set()
 
 
 def test_files_of_open_tasks_tell_as_well(journal: Journal) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline.pace import FEW_ROWS, LANES_MAX, SOME_ROWS, Pace, lanes_for, pace_for, session_for
+from famulus.pipeline.pace import FEW_ROWS, GIVEN, LANES_MAX, SOME_ROWS, Pace, lanes_for, pace_for, session_for
 
 NAME = "spark.sql.shuffle.partitions"
 ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -30,6 +30,20 @@ def test_few_rows_need_no_partitions_and_many_do(spark: SparkSession, pace: Pace
     finally:
         spark.conf.set(NAME, "1")
         spark.conf.set(ADAPTIVE, "false")
+
+
+def test_what_the_user_set_wins_at_every_pace(spark: SparkSession) -> None:
+    before = spark.conf.get(NAME)
+    spark.conf.set(NAME, "5")
+    spark.conf.set(GIVEN, f"{NAME} spark.driver.memory")
+    try:
+        assert [session_for(spark, pace).conf.get(NAME) for pace in Pace] == ["5"] * 3
+        assert session_for(spark, Pace.FEW).conf.get(ADAPTIVE) == "false"
+    finally:
+        spark.conf.set(GIVEN, "")
+        spark.conf.set(NAME, before or "1")
+        for pace in Pace:
+            session_for(spark, pace)
 
 
 def test_each_pace_has_one_session_for_as_long_as_spark_runs(spark: SparkSession) -> None:

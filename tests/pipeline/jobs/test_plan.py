@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from msgspec.structs import replace
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US
 
 from famulus.journal.files import JournalFile, hour_of
@@ -95,6 +98,53 @@ def test_a_table_with_other_columns_is_made_for_all_hours() -> None:
     digests = DIGESTS | {"hourly": "other"}
     planned = plan.make(state, plan.Sight((sound(0, 1), sound(1, 1)), ()), TABLES, digests, again=False)
     assert (relative(planned, "hourly"), relative(planned, "wide")) == ([0, 1], [])
+
+
+def test_a_file_that_can_be_read_again_counts_as_new() -> None:
+    was = sound(0, 1)
+    state = replace(known(was), bad=(was.path,))
+    assert make(state, was).new == (was,)
+    asked: list[str] = []
+
+    def check(unknown: Sequence[Found]) -> list[Sound | Bad]:
+        asked.extend(each.path for each in unknown)
+        return [was]
+
+    plan.look([Found(was.path, was.bytes, 0)], state, check, state.bad)
+    assert asked == [was.path], "what was bad is looked at again, also if it is as long as it was"
+
+
+def test_what_was_compacted_while_it_could_not_be_read_is_read() -> None:
+    """The hour may have been made without it."""
+    parts, whole = (sound(0, 1), sound(0, 2)), sound(0, 1, 2, rows=20)
+    assert make(known(*parts), whole).same == (whole,)
+    for bad in (parts[0].path, whole.path):
+        planned = make(replace(known(*parts), bad=(bad,)), whole)
+        assert (planned.same, planned.new, planned.expired) == ((), (whole,), ())
+
+
+def test_an_hour_is_not_frozen_since_a_compacted_file_cannot_be_read() -> None:
+    parts, whole = (sound(0, 1), sound(0, 2)), sound(0, 1, 3, rows=30)
+    sight = plan.Sight((), (Bad(whole.path, 3, "damaged", "it is damaged"),))
+    planned = plan.make(known(*parts), sight, TABLES, DIGESTS, again=False)
+    assert (planned.expired, planned.frozen, planned.is_empty) == ((), frozenset(), True)
+    state = plan.after(known(*parts), sight, planned, DIGESTS)
+    assert (state.files, state.bad) == (known(*parts).files, (whole.path,))
+    later = make(state, whole)
+    assert (later.new, later.late, relative(later, "hourly")) == ((whole,), (), [0])
+
+
+def test_the_hours_of_a_file_that_turned_out_to_be_damaged_are_made_without_it() -> None:
+    """Some tables may have been made with it before."""
+    sight = plan.Sight((sound(5, 1),), (Bad(sound(5, 2).path, 3, "damaged", "it is damaged"),))
+    state = known(sound(5, 1))
+    assert plan.make(state, sight, TABLES, DIGESTS, again=False).is_empty
+    planned = plan.make(state, sight, TABLES, DIGESTS, again=False, damaged={sound(5, 2).path})
+    assert (relative(planned, "hourly"), relative(planned, "wide")) == ([5], [4, 5, 6])
+    assert planned.whole == ("whole",)
+    # What was known before stays in the tables.
+    state = known(sound(5, 1), sound(5, 2))
+    assert plan.make(state, sight, TABLES, DIGESTS, again=False, damaged={sound(5, 2).path}).is_empty
 
 
 def test_a_bad_compacted_file_does_not_hide_what_it_was_made_of() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
+from tests.pipeline.conftest import QUICK
 
+from famulus.pipeline.pace import GIVEN
 from famulus.pipeline.session import cores_of, is_here, settings
 
 
@@ -29,6 +31,11 @@ def test_what_must_not_be_forgotten() -> None:
     assert chosen["spark.sql.session.timeZone"] == "UTC"
     assert chosen["spark.sql.files.ignoreCorruptFiles"] == "false"
     assert chosen["spark.driver.memory"] == "700m"
+
+
+def test_what_the_user_gave_is_noted(spark: SparkSession) -> None:
+    """So that it wins at every pace."""
+    assert set(spark.sparkContext.getConf().get(GIVEN, "").split()) == set(QUICK)
 
 
 def test_a_helper_of_the_jvm_is_looked_for_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
-from tests.pipeline.jobs.conftest import Journal, Tables
+from pyspark.sql import DataFrame, SparkSession
+from tests.pipeline.jobs.conftest import Journal, Tables, damaged_inside
 
 from famulus.journal import schema
 from famulus.pipeline import jobs, source
+from famulus.pipeline.pace import Pace, session_for
 from famulus.pipeline.place import Found, Place, PlaceError
 from famulus.pipeline.source import Bad, EmptyJournal, Sound
+from famulus.pipeline.spark_types import journal_schema
+from famulus.pipeline.tables import lost_attempts, worker_hours
+from famulus.pipeline.tables.losses import TABLE as LOSSES
 from famulus.pipeline.tables.table import Table
 
 
@@ -26,6 +31,21 @@ def test_a_sound_file_says_how_many_rows_it_has(journal: Journal) -> None:
     checked = verdict(journal, journal.write(journal.tasks(0, 0, 7), 1))
     assert isinstance(checked, Sound)
     assert checked.rows == 7
+
+
+@pytest.mark.parametrize(
+    ("pace", "rows_max", "by_arrow"),
+    [(Pace.FEW, 7, True), (Pace.SOME, 7, True), (Pace.SOME, 6, False), (Pace.MANY, 7, False)],
+)
+def test_a_handful_of_rows_is_not_left_to_spark(
+    spark: SparkSession, journal: Journal, monkeypatch: pytest.MonkeyPatch, pace: Pace, rows_max: int, by_arrow: bool
+) -> None:
+    monkeypatch.setattr(source, "HANDFUL_ROWS", rows_max)
+    checked = verdict(journal, journal.write(journal.tasks(0, 0, 7), 1))
+    assert isinstance(checked, Sound)
+    rows = source.read(session_for(spark, pace), journal.place, "tasks", journal_schema, [checked])
+    assert len(rows.inputFiles()) == (0 if by_arrow else 1)
+    assert rows.count() == 7
 
 
 def cut_off(path: Path) -> None:
@@ -116,6 +136,90 @@ def test_bad_files_stop_nothing_and_are_tried_again(
     third = jobs.run(spark, journal.place, tables.place, registry=toys)
     assert len(third.bad) == len(SPOILED) - 1
     assert len(tables.rows("toy_tasks")) == 60
+
+
+@pytest.mark.parametrize(
+    ("pace", "handful"), [(Pace.FEW, 100), (Pace.SOME, 100), (Pace.SOME, 0), (Pace.MANY, 0)], ids=str
+)
+def test_a_file_that_is_damaged_inside_stops_nothing_either(
+    spark: SparkSession,
+    journal: Journal,
+    tables: Tables,
+    toys: list[Table],
+    monkeypatch: pytest.MonkeyPatch,
+    pace: Pace,
+    handful: int,
+) -> None:
+    """Whoever stumbles over it, Arrow or Spark."""
+    monkeypatch.setattr(jobs, "pace_for", lambda _: pace)
+    monkeypatch.setattr(source, "HANDFUL_ROWS", handful)
+    journal.write(journal.tasks(0, 0), 1)
+    path = journal.write(journal.tasks(0, 100), 2)
+    whole = path.read_bytes()
+    damaged_inside(path)
+    first = jobs.run(spark, journal.place, tables.place, registry=toys)
+    assert [(each.path, each.kind) for each in first.bad] == [(str(path.relative_to(journal.folder)), "damaged")]
+    assert len(tables.rows("toy_tasks")) == 30
+    second = jobs.run(spark, journal.place, tables.place, registry=toys)
+    assert (second.bad, second.tables, second.state) == (first.bad, (), first.state)
+    path.write_bytes(whole)
+    third = jobs.run(spark, journal.place, tables.place, registry=toys)
+    assert (third.bad, len(tables.rows("toy_tasks"))) == ((), 60)
+
+
+def test_no_table_has_rows_of_a_file_that_another_table_stumbled_over(
+    spark: SparkSession, journal: Journal, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads no more columns than it needs: the first table is made with it, before the second one fails."""
+    monkeypatch.setattr(jobs, "pace_for", lambda _: Pace.MANY)
+    lost = {"outcome": "RETRY", "reason": "worker_lost"}
+    journal.write([row | lost for row in journal.tasks(0, 0)], 1)
+    path = journal.write([row | lost for row in journal.tasks(3, 100)], 2)
+    damaged_inside(path, "service_ns")
+    made = jobs.run(spark, journal.place, tables.place, registry=[lost_attempts.TABLE, worker_hours.TABLE])
+    assert [each.kind for each in made.bad] == ["damaged"]
+    for name in ("lost_attempts", "worker_hours"):
+        assert sum(row["retries"] for row in tables.rows(name)) == 30
+
+
+def test_any_number_of_damaged_files_is_left_out(spark: SparkSession, journal: Journal, tables: Tables) -> None:
+    """Also if they come to light one after the other, since each table of the journal is read by itself."""
+    spoiled = {name: journal.write([journal.row(name, event="lost")], 1, table=name) for name in LOSSES.inputs}
+    for path in spoiled.values():
+        damaged_inside(path, "at")
+    journal.write([journal.row("peers", event="lost", peer="b2")], 2, table="peers")
+    made = jobs.run(spark, journal.place, tables.place, registry=[LOSSES])
+    assert {each.path.split("/")[0] for each in made.bad} == set(LOSSES.inputs)
+    assert [row["lost"] for row in tables.rows("losses")] == ["b2"]
+
+
+def test_what_was_damaged_and_is_whole_again_is_not_missed(
+    spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]
+) -> None:
+    path = journal.write(journal.tasks(0, 0), 1)
+    whole = path.read_bytes()
+    jobs.run(spark, journal.place, tables.place, registry=toys)
+    damaged_inside(path)
+    journal.write(journal.tasks(0, 100), 2)
+    assert [each.kind for each in jobs.run(spark, journal.place, tables.place, registry=toys).bad] == ["damaged"]
+    assert len(tables.rows("toy_tasks")) == 30
+    path.write_bytes(whole)
+    jobs.run(spark, journal.place, tables.place, registry=toys)
+    assert len(tables.rows("toy_tasks")) == 60
+
+
+def test_another_error_is_told_as_it_is(
+    spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reads the whole journal again, if it is not about a file."""
+    journal.write(journal.tasks(0, 0), 1)
+    monkeypatch.setattr(source, "damaged", lambda *_: pytest.fail("nothing said so"))
+
+    def broken(tasks: DataFrame) -> DataFrame:
+        raise ValueError("no such thing")
+
+    with pytest.raises(ValueError, match="no such thing"):
+        jobs.run(spark, journal.place, tables.place, registry=[replace(toys[0], make=broken), *toys[1:]])
 
 
 def test_a_journal_that_is_not_there(tmp_path: Path) -> None:

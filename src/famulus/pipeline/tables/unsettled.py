@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.columns import hour_number, is_final, is_settled, seconds_between
-from famulus.pipeline.crowds import among
+from famulus.pipeline.crowds import among, together
 from famulus.pipeline.once import kept, once
 
 #: A task is overdue when its broker goes on for this long without ending it, and for twice as long as any task of its
@@ -34,9 +34,10 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
     | open      | none of these: it may yet end                                                 |
     """
     signs = _signs(tasks)
+    accountable = open_tasks.where(F.col("delegated_from").isNull())
     rows = (
-        _last_seen(open_tasks)
-        .transform(_without_outcome, tasks)
+        _last_seen(accountable)
+        .join(_outcomes(tasks, accountable), on=_is_its_outcome(), how="left_anti")
         .transform(_with_end_of_boot, brokers, peers)
         .transform(_with_life_signs, signs, brokers)
         .transform(_with_longest, signs)
@@ -47,25 +48,26 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
 
 
 def _last_seen(open_tasks: DataFrame) -> DataFrame:
-    """The last row of each task at accountable brokers, unless it was seen again within the next hour."""
+    """The last row of each task, unless it was seen again within the next hour."""
     order = Window.partitionBy("message_id").orderBy("open_hour", "at", "broker", "boot", "ticket")
     later = F.lead("open_hour").over(order)
     return (
-        open_tasks.where(F.col("delegated_from").isNull())
-        .withColumn("open_hour", hour_number(F.col("at")))
+        open_tasks.withColumn("open_hour", hour_number(F.col("at")))
         .withColumn("later", later)
         .where(F.col("later").isNull() | (F.col("later") > F.col("open_hour") + 1))
         .drop("later")
     )
 
 
-def _without_outcome(opened: DataFrame, tasks: DataFrame) -> DataFrame:
-    ended = among(tasks.where(is_settled()), "message_id", opened).select(
-        F.col("message_id").alias("ended_id"), hour_number(F.col("ended")).alias("ended_hour")
-    )
+def _outcomes(tasks: DataFrame, opened: DataFrame) -> DataFrame:
+    """Of tasks that were seen open."""
+    settled = tasks.where(is_settled()).select("message_id", _hour("ended").alias("ended_hour"))
+    return among(settled, "message_id", opened).withColumnRenamed("message_id", "ended_id")
+
+
+def _is_its_outcome() -> Column:
     near = F.abs(F.col("ended_hour") - F.col("open_hour")) <= 1
-    same = (F.col("message_id") == F.col("ended_id")) & near
-    return opened.join(ended, on=same, how="left_anti")
+    return (F.col("message_id") == F.col("ended_id")) & near
 
 
 def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
@@ -109,7 +111,7 @@ def _signs(tasks: DataFrame) -> DataFrame:
     """For each hour, life and service: when the last task ended there, and how long the longest one took."""
     took = F.when(is_final(), F.col("total_ns"))
     signs = tasks.groupBy("broker", "boot", "service", _hour("ended").alias("hour"))
-    return kept(signs.agg(F.max("ended").alias("at"), F.max(took).alias("total_ns")))
+    return kept(together(signs.agg(F.max("ended").alias("at"), F.max(took).alias("total_ns"))))
 
 
 def _with_life_signs(opened: DataFrame, signs: DataFrame, brokers: DataFrame) -> DataFrame:
