@@ -40,23 +40,35 @@ static int32_t code_of(PyObject *codes, PyObject *text)
     return (int32_t)code;
 }
 
-/* The value of a lower-case hexadecimal digit plus one; 0 for what is none. */
-static const unsigned char DIGIT[256] = {
-    ['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8,
-    ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
-};
+/* Eight bytes, the first of which counts most. */
+static uint64_t big_endian(const char *bytes)
+{
+    uint64_t value;
+    memcpy(&value, bytes, 8);
+    return __builtin_bswap64(value);
+}
+
+#define OF_EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
+
+/* Eight lower-case hexadecimal digits, all at once, or -1. */
+static int64_t eight_digits(uint64_t text)
+{
+    uint64_t is_letter = text >> 6 & OF_EACH_BYTE(1);
+    uint64_t digits = (text & OF_EACH_BYTE(0x0f)) + is_letter * 9;
+    /* Back to text: whatever is neither 0 to 9 nor a to f comes out as something else, or on the wrong side of ten. */
+    if (digits + OF_EACH_BYTE('0') + is_letter * ('a' - '0' - 10) != text || (digits & OF_EACH_BYTE(0x10)) != 0
+        || ((digits + OF_EACH_BYTE(6)) >> 4 & OF_EACH_BYTE(1)) != is_letter)
+        return -1;
+    digits = (digits | digits >> 4) & UINT64_C(0x00ff00ff00ff00ff);
+    digits = (digits | digits >> 8) & UINT64_C(0x0000ffff0000ffff);
+    return (int64_t)((digits | digits >> 16) & UINT64_C(0xffffffff));
+}
 
 /* Twelve lower-case hexadecimal digits, or -1. */
 static int64_t hexadecimal(const char *digits)
 {
-    uint64_t value = 0;
-    int others = 0;
-    for (int place = 0; place < 12; place++) {
-        unsigned int digit = DIGIT[(unsigned char)digits[place]];
-        others |= digit == 0;
-        value = value << 4 | (digit - 1);
-    }
-    return others ? -1 : (int64_t)value;
+    int64_t high = eight_digits(big_endian(digits)), low = eight_digits(big_endian(digits + 4));
+    return high < 0 || low < 0 ? -1 : high << 16 | (low & 0xffff);
 }
 
 /* An id of our own is its number; any other is kept, and is minus its place among those, counted from 1. */
@@ -89,9 +101,7 @@ static int put_ticket(unsigned char *at, PyObject *ticket)
         PyErr_SetString(PyExc_TypeError, "a ticket is eight bytes, or none");
         return -1;
     }
-    uint64_t number = 0;
-    for (Py_ssize_t place = 0; place < PyBytes_GET_SIZE(ticket); place++)
-        number = number << 8 | (unsigned char)PyBytes_AS_STRING(ticket)[place];
+    uint64_t number = PyBytes_GET_SIZE(ticket) == 8 ? big_endian(PyBytes_AS_STRING(ticket)) : 0;
     put64(at, (int64_t)(number & INT64_MAX));
     return 0;
 }
@@ -112,8 +122,9 @@ static int read_number(PyObject *value, int wide, int64_t *number)
 typedef struct {
     char letter;
     unsigned char bytes; /* of a value */
+    unsigned char is_same; /* in all rows so far: then nothing is written */
     unsigned char *first;
-    /* The text or number that came last, and what was written for it: mostly the next one is the same object. */
+    /* The text or number that came last, and what stands for it: mostly the next one is the same object. */
     PyObject *last;
     int64_t last_value;
 } Column;
@@ -128,26 +139,46 @@ typedef struct {
     Column columns[COLUMNS_MAX];
 } Packer;
 
-/* A text or a number. */
-static int put_value(Packer *self, unsigned char *at, Column *column, PyObject *value)
+static void put_last(const Column *column, Py_ssize_t row)
 {
-    if (column->last != value) {
-        int64_t found;
-        if (column->letter == 's') {
-            found = code_of(self->codes, value);
-            if (found < 0)
-                return -1;
-        } else if (read_number(value, column->letter == 'q', &found) < 0) {
-            return -1;
-        }
-        Py_INCREF(value);
-        Py_XSETREF(column->last, value);
-        column->last_value = found;
-    }
+    unsigned char *at = column->first + row * column->bytes;
     if (column->bytes == 8)
         put64(at, column->last_value);
     else
         put32(at, (int32_t)column->last_value);
+}
+
+/* The same text as the last one, in another object: a name comes anew with each message. */
+static int is_last_text(const Column *column, PyObject *value)
+{
+    PyObject *last = column->last;
+    return last != NULL && PyBytes_Check(value) && PyBytes_GET_SIZE(value) == PyBytes_GET_SIZE(last)
+        && memcmp(PyBytes_AS_STRING(value), PyBytes_AS_STRING(last), (size_t)PyBytes_GET_SIZE(last)) == 0;
+}
+
+/* A text or a number that is not the object that came last. */
+static int turn_to(Packer *self, Column *column, PyObject *value)
+{
+    int64_t found;
+    if (column->letter == 's') {
+        if (is_last_text(column, value))
+            return 0;
+        found = code_of(self->codes, value);
+        if (found < 0)
+            return -1;
+    } else if (read_number(value, column->letter == 'q', &found) < 0) {
+        return -1;
+    }
+    Py_INCREF(value);
+    Py_XSETREF(column->last, value);
+    if (self->rows == 0) {
+        column->is_same = 1;
+    } else if (column->is_same && found != column->last_value) {
+        for (Py_ssize_t row = 0; row < self->rows; row++)
+            put_last(column, row);
+        column->is_same = 0;
+    }
+    column->last_value = found;
     return 0;
 }
 
@@ -162,7 +193,7 @@ static int grow(Packer *self)
     unsigned char *at = buffer;
     for (Py_ssize_t place = 0; place < self->width; place++) {
         Column *column = &self->columns[place];
-        if (self->rows > 0)
+        if (self->rows > 0 && !column->is_same)
             memcpy(at, column->first, (size_t)(self->rows * column->bytes));
         column->first = at;
         at += room * column->bytes;
@@ -187,17 +218,19 @@ static PyObject *packer_add(Packer *self, PyObject *const *values, Py_ssize_t co
         return NULL;
     for (Py_ssize_t place = 0; place < count; place++) {
         Column *column = &self->columns[place];
-        unsigned char *at = column->first + self->rows * column->bytes;
-        int failed;
+        int failed = 0;
         switch (column->letter) {
         case 'm':
-            failed = put_id(at, values[place], self->head, self->ids);
+            failed = put_id(column->first + self->rows * 8, values[place], self->head, self->ids);
             break;
         case 'n':
-            failed = put_ticket(at, values[place]);
+            failed = put_ticket(column->first + self->rows * 8, values[place]);
             break;
         default:
-            failed = put_value(self, at, column, values[place]);
+            if (column->last != values[place])
+                failed = turn_to(self, column, values[place]);
+            if (!column->is_same)
+                put_last(column, self->rows);
         }
         if (failed) {
             forget(self); /* without a row nobody takes anything, and the codes may be others by the next one */
@@ -211,14 +244,19 @@ static PyObject *packer_add(Packer *self, PyObject *const *values, Py_ssize_t co
 static PyObject *packer_take(Packer *self, PyObject *nothing)
 {
     (void)nothing;
-    PyObject *taken = PyBytes_FromStringAndSize(NULL, self->rows * self->record);
+    PyObject *taken = PyList_New(self->rows > 0 ? self->width : 0);
     if (taken == NULL)
         return NULL;
-    char *at = PyBytes_AS_STRING(taken);
-    for (Py_ssize_t place = 0; self->rows > 0 && place < self->width; place++) {
-        size_t size = (size_t)(self->rows * self->columns[place].bytes);
-        memcpy(at, self->columns[place].first, size);
-        at += size;
+    for (Py_ssize_t place = 0; place < PyList_GET_SIZE(taken); place++) {
+        Column *column = &self->columns[place];
+        PyObject *values = column->is_same
+            ? PyLong_FromLongLong(column->last_value)
+            : PyBytes_FromStringAndSize((char *)column->first, self->rows * column->bytes);
+        if (values == NULL) {
+            Py_DECREF(taken);
+            return NULL;
+        }
+        PyList_SET_ITEM(taken, place, values);
     }
     self->rows = 0;
     forget(self);
@@ -276,7 +314,7 @@ static PyObject *packer_rows(Packer *self, void *nothing)
 
 static PyMethodDef packer_methods[] = {
     {"add", (PyCFunction)(void (*)(void))packer_add, METH_FASTCALL, "add(*values): one more row"},
-    {"take", (PyCFunction)packer_take, METH_NOARGS, "take() -> the columns; there are no rows then"},
+    {"take", (PyCFunction)packer_take, METH_NOARGS, "take() -> the columns, a number for one that is the same in all rows; there are no rows then"},
     {NULL, NULL, 0, NULL},
 };
 

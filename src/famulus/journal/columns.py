@@ -1,7 +1,8 @@
 """Columns of records to those of a table: whole batches at a time, by numpy and Arrow, and never row by row.
 
-What waits for a row group is a list of pieces, one for each batch: its columns as they came. What they mean is worked
-out for all of them at once, since an array of many rows costs hardly more than one of few.
+What waits for a row group is a list of pieces, one for each batch: its columns as they came, of which many are one
+number for all rows. What they mean is worked out for all of them at once, since an array of many rows costs hardly more
+than one of few; and what is the same in all of them is no array at all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from famulus.journal import schema
 from famulus.journal.arrow import TYPES, schema_of
-from famulus.journal.records import LAYOUTS, Batch
+from famulus.journal.records import LAYOUTS, Batch, Records
 from famulus.journal.schema import Column, Kind
 from famulus.wire import reasons
 
@@ -25,8 +26,6 @@ _FORMATS: Final = {"q": "<i8", "i": "<i4", "n": "<i8", "s": "<i4", "m": "<i8"}
 _DTYPES: Final = {
     table: {name: np.dtype(_FORMATS[letter]) for name, letter in fields} for table, fields in LAYOUTS.items()
 }
-#: Bytes of a record of each table.
-_WIDTHS: Final = {table: sum(kind.itemsize for kind in kinds.values()) for table, kinds in _DTYPES.items()}
 #: Fields that are instants on the monotonic clock.
 _MONOTONIC: Final = frozenset({"at", "arrived", "assigned", "ended"})
 #: A reason is a word of ours or of a worker; longer ones are cut.
@@ -35,20 +34,31 @@ REASON_CHARS_MAX: Final = 100
 _HEX: Final = np.frombuffer(b"".join(b"%04x" % number for number in range(1 << 16)), np.uint32)
 
 Array = np.ndarray[Any, Any]
-Columns = dict[str, Array]
+#: The values of all rows, or the one that all have.
+Values = Array | int
+Columns = dict[str, Values]
 
 
-def unpacked(table: str, packed: bytes) -> Columns | None:
+def unpacked(table: str, records: Records) -> Columns | None:
     """The columns of records as a packer gave them; None if they are not whole."""
-    rows, rest = divmod(len(packed), _WIDTHS[table])
-    if rest or not rows:
+    rows, packed = records
+    kinds = _DTYPES[table]
+    if rows < 1 or len(packed) != len(kinds):
         return None
     columns: Columns = {}
-    at = 0
-    for name, kind in _DTYPES[table].items():
-        columns[name] = np.frombuffer(packed, kind, rows, at)
-        at += rows * kind.itemsize
+    for (name, kind), values in zip(kinds.items(), packed, strict=True):
+        if isinstance(values, int):
+            columns[name] = values
+        elif len(values) == rows * kind.itemsize:
+            columns[name] = np.frombuffer(values, kind)
+        else:
+            return None
     return columns
+
+
+def picked(columns: Columns, rows: Array) -> Columns:
+    """Those rows that are True."""
+    return {name: values if isinstance(values, int) else values[rows] for name, values in columns.items()}
 
 
 class Stack:
@@ -89,13 +99,13 @@ class Stack:
 
     def take(self) -> pa.Table:
         """All rows, as columns in the order of the schema; texts are dictionaries still. It is empty then."""
-        columns = {name: np.concatenate([piece[name] for piece in self._pieces]) for name, _ in LAYOUTS[self.table]}
+        columns = {name: self._values(name) for name, letter in LAYOUTS[self.table] if letter != "s"}
         if self.table == "tasks":
-            _derive(columns)
-            columns["config_version"] = self._of_each_row(self._config_versions)
-        shifts_ns = self._of_each_row(self._shifts_ns)
+            columns |= _durations(*(self._rows(columns[name]) for name in ("arrived", "assigned", "ended")))
+            columns["config_version"] = self._of_each_piece(self._config_versions)
+        shifts_ns = self._of_each_piece(self._shifts_ns)
         for name in _MONOTONIC & columns.keys():
-            columns[name] = _on_the_wall(columns[name], shifts_ns)
+            columns[name] = _on_the_wall(self._rows(columns[name]), shifts_ns)
         arrays = [self._array(column, columns) for column in schema.TABLES[self.table]]
         fields = [
             pa.field(column.name, array.type, column.nullable)
@@ -104,39 +114,65 @@ class Stack:
         self._clear()
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _of_each_row(self, values: list[int]) -> Array:
+    def _values(self, name: str) -> Values:
+        """Of all pieces."""
+        pieces = [piece[name] for piece in self._pieces]
+        if all(isinstance(each, int) and each == pieces[0] for each in pieces):
+            return pieces[0]
+        kind = _DTYPES[self.table][name]
+        return np.concatenate(
+            [
+                np.full(count, each, kind) if isinstance(each, int) else each
+                for each, count in zip(pieces, self._counts, strict=True)
+            ]
+        )
+
+    def _of_each_piece(self, values: list[int]) -> Values:
         """What is the same for all rows of a piece."""
         if len(set(values)) == 1:
-            return np.full(self.rows, values[0], np.int64)
+            return values[0]
         return np.repeat(np.array(values, np.int64), self._counts)
+
+    def _rows(self, values: Values) -> Array:
+        return np.full(self.rows, values, np.int64) if isinstance(values, int) else values
 
     def _array(self, column: Column, columns: Columns) -> pa.Array:
         name = column.name
         if name in self._constants:
             return self._constant(self._constants[name].encode(), column)
         if name == "message_id":
-            return self._message_ids(columns[name])
-        if name == "at_most_once":
-            return pa.array(columns["at_least_once"] == 0)
+            return self._message_ids(self._rows(columns[name]))
         if column.kind is Kind.TEXT:
-            return self._text_array(column, columns)
-        values = columns[name]
+            return self._text_array(column)
+        values = columns["at_least_once" if name == "at_most_once" else name]
+        if isinstance(values, int) and column.kind is not Kind.INSTANT:
+            return self._same_number(values, column)
+        values = self._rows(values)
+        if column.kind is Kind.BOOL:
+            return pa.array(values == 0)
         missing = _missing(values == 0 if column.kind is Kind.INSTANT else values < 0) if column.nullable else None
         if column.kind is Kind.INSTANT:
             return pa.array(values.view("datetime64[us]"), pa.timestamp("us", tz="UTC"), mask=missing)
         return pa.array(values, TYPES[column.kind], mask=missing)
 
-    def _text_array(self, column: Column, columns: Columns) -> pa.Array:
+    def _same_number(self, value: int, column: Column) -> pa.Array:
+        if column.kind is Kind.BOOL:
+            return pa.array(np.full(self.rows, value == 0))
+        kind = TYPES[column.kind]
+        if column.nullable and value < 0:
+            return pa.nulls(self.rows, kind)
+        return pa.array(np.full(self.rows, value), kind)
+
+    def _text_array(self, column: Column) -> pa.Array:
         """Codes of all batches become codes of one dictionary: each text that comes up at all is looked at once."""
-        field, text_of = (column.name, _as_it_is) if column.name in columns else _TEXTS[column.name]
+        is_field = column.name in _DTYPES[self.table]
+        field, text_of = (column.name, _as_it_is) if is_field else _TEXTS[column.name]
         if field == "client":
             text_of = self._hashed
-        codes = columns[field]
-        if (codes == codes[0]).all() and len(told := {self._texts[at + codes[0]] for at in self._texts_from}) == 1:
+        if (only := self._only_text(field)) is not None:
             # Mostly so: one service, no other brokers, all well.
-            (only,) = told
             return self._constant(text_of(only) if only else b"", column)
-        codes = codes + self._of_each_row(self._texts_from)
+        codes: Array = self._rows(self._values(field)) + self._of_each_piece(self._texts_from)
         known: dict[bytes, int] = {}
         code_of: dict[bytes, int] = {b"": -1}
         ours = np.empty(len(self._texts), np.int32)
@@ -153,10 +189,21 @@ class Stack:
         # A text that must be there and is not is an empty one.
         return _dictionary(np.where(missing, np.int32(len(known)), values), [*known, b""])
 
+    def _only_text(self, field: str) -> bytes | None:
+        """The one that all rows have, if there is one."""
+        found: set[bytes] = set()
+        for piece, begin in zip(self._pieces, self._texts_from, strict=True):
+            code = piece[field]
+            if not isinstance(code, int):
+                return None
+            found.add(self._texts[begin + code])
+        return found.pop() if len(found) == 1 else None
+
     def _constant(self, text: bytes, column: Column) -> pa.Array:
         """The same text in all rows, or none."""
-        missing = np.ones(self.rows, bool) if column.nullable and not text else None
-        return _dictionary(np.zeros(self.rows, np.int32), [text], missing)
+        if column.nullable and not text:
+            return pa.nulls(self.rows, pa.dictionary(pa.int32(), pa.string()))
+        return _dictionary(np.zeros(self.rows, np.int32), [text])
 
     def _hashed(self, client: bytes) -> bytes:
         """A client's connection without telling which: nobody can find it by trying, unless he knows this boot."""
@@ -166,7 +213,7 @@ class Stack:
         own = numbers >= 0
         if own.all():
             return _own_ids(numbers, self._head)
-        numbers = np.where(own, numbers, numbers - self._of_each_row(self._ids_from))
+        numbers = np.where(own, numbers, numbers - self._of_each_piece(self._ids_from))
         foreign = _plain_texts(self._ids)
         if not own.any():
             return foreign.take(pa.array(-1 - numbers))
@@ -180,13 +227,15 @@ def warm_up() -> None:
     pa.array(np.zeros(1), mask=np.zeros(1, bool))
 
 
-def wall_us(monotonic_ns: Array, batch: Batch) -> Array:
+def wall_us(monotonic_ns: Values, batch: Batch) -> Values:
     return (monotonic_ns + _shift_ns(batch)) // 1000
 
 
-def span_us(monotonic_ns: Array, batch: Batch) -> tuple[int, int]:
+def span_us(monotonic_ns: Values, batch: Batch) -> tuple[int, int]:
     """The first and the last of these instants on the wall's clock."""
     shift_ns = _shift_ns(batch)
+    if isinstance(monotonic_ns, int):
+        return (monotonic_ns + shift_ns) // 1000, (monotonic_ns + shift_ns) // 1000
     return (int(monotonic_ns.min()) + shift_ns) // 1000, (int(monotonic_ns.max()) + shift_ns) // 1000
 
 
@@ -195,16 +244,17 @@ def _shift_ns(batch: Batch) -> int:
     return batch.wall_us * 1000 - batch.monotonic_ns
 
 
-def _derive(columns: Columns) -> None:
-    """Durations, while instants are on the monotonic clock still."""
-    arrived, assigned, ended = columns["arrived"], columns["assigned"], columns["ended"]
+def _durations(arrived: Array, assigned: Array, ended: Array) -> Columns:
+    """While instants are on the monotonic clock still."""
     given = assigned > 0
-    columns["queue_ns"] = np.maximum(np.where(given, assigned, ended) - arrived, 0)
-    columns["service_ns"] = np.where(given, np.maximum(ended - assigned, 0), -1)
-    columns["total_ns"] = np.maximum(ended - arrived, 0)
+    return {
+        "queue_ns": np.maximum(np.where(given, assigned, ended) - arrived, 0),
+        "service_ns": np.where(given, np.maximum(ended - assigned, 0), -1),
+        "total_ns": np.maximum(ended - arrived, 0),
+    }
 
 
-def _on_the_wall(monotonic_ns: Array, shifts_ns: Array) -> Array:
+def _on_the_wall(monotonic_ns: Array, shifts_ns: Values) -> Array:
     """In microseconds; what is not there stays 0."""
     there = monotonic_ns > 0
     wall = (monotonic_ns + shifts_ns) // 1000

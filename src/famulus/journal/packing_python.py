@@ -2,7 +2,7 @@
 
     Packer(letters, codes, head, ids)
         .add(*values)   one more row
-        .take()         the columns, one after the other: the first value of all rows, then the second of all rows
+        .take()         the columns, of each letter one: all values as bytes, or one number that is that of all rows
         .rows           how many there are
 
 A row has a value for each letter, which is little-endian in its column:
@@ -14,7 +14,8 @@ A row has a value for each letter, which is little-endian in its column:
     m   a message_id, as the JSON text that stands in headers: 64 bits. One that begins with `head` is of our making,
         and is the number in its last twelve digits. Any other is put into `ids`, and is minus its place, from 1
 
-`codes` and `ids` are the caller's, who may share them between packers, and empties them when he has taken the columns.
+Tickets and ids differ, and always come as bytes. `codes` and `ids` are the caller's, who may share them between
+packers, and empties them when he has taken the columns.
 """
 
 from __future__ import annotations
@@ -52,9 +53,14 @@ class Packer:
         except struct.error as error:
             raise OverflowError(str(error)) from None
 
-    def take(self) -> bytes:
+    def take(self) -> list[Any]:
         rows, self._rows = self._rows, []
-        return b"".join([value for column in zip(*rows, strict=True) for value in column])
+        columns: list[Any] = [b"".join(column) for column in zip(*rows, strict=True)]
+        own = {column for column, _ in self._others}
+        for place, (kind, values) in enumerate(zip(self._values, columns, strict=False)):
+            if place not in own and values == values[: kind.size] * len(rows):
+                (columns[place],) = kind.unpack_from(values)
+        return columns
 
     @property
     def rows(self) -> int:

@@ -1,11 +1,12 @@
 """How the processes of a broker tell their scribe what happened: batches of fixed-width records. Knows no Arrow.
 
 A batch is one MessagePack array (the fields of `Batch`, in order). The records of a table are laid out as LAYOUTS says,
-in the letters of `packing_python`: column after column, as they are written down in the end. Texts are codes, and a
-batch brings its own dictionary: so each batch can be read without any other, and one that gets lost takes nothing along
-but its rows. Instants are nanoseconds on the monotonic clock; a batch begins with that clock and the wall's, read
-together, to tell the one by the other. `told` counts the rows that its source had for each table before, so that the
-scribe sees how many it missed.
+in the letters of `packing_python`: columns, as they are written down in the end. One that is the same in all rows, as
+most are in most batches, is one number, and costs next to nothing on the way. Texts are codes, and a batch brings its
+own dictionary: so each batch can be read without any other, and one that gets lost takes nothing along but its rows.
+Instants are nanoseconds on the monotonic clock; a batch begins with that clock and the wall's, read together, to tell
+the one by the other. `told` counts the rows that its source had for each table before, so that the scribe sees how many
+it missed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from msgspec import Struct
 from famulus.journal import packing_python
 
 Row = tuple[object, ...]
+#: How many there are, and their columns: each all of its values, little-endian, or the one that all rows have.
+Records = tuple[int, list[int | memoryview]]
 Note = Callable[..., object]
 
 
@@ -105,7 +108,7 @@ LAYOUTS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 #: Changes with the above, or with how records are packed: a scribe that is started anew after an upgrade, while its
 #: dispatcher runs on, must not take that one's records for others.
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 LETTERS: Final = {table: "".join(letter for _, letter in fields) for table, fields in LAYOUTS.items()}
 
 
@@ -122,7 +125,7 @@ class Batch(Struct, frozen=True, array_like=True):
     #: How the message_ids begin that this source makes itself.
     head: bytes
     told: dict[str, int]
-    tables: dict[str, bytes]
+    tables: dict[str, Records]
     texts: list[bytes]
     ids: list[bytes]
 
@@ -157,11 +160,11 @@ class Pen:
     def write(self, wall_us: int, monotonic_ns: int) -> bytes:
         """A batch of what was noted. It counts as told, whether the batch arrives or not."""
         told = dict(self._told)
-        tables = {}
+        tables: dict[str, Records] = {}
         for table, packer in self._packers.items():
-            if packer.rows:
-                self._told[table] = told.get(table, 0) + packer.rows
-                tables[table] = packer.take()
+            if rows := packer.rows:
+                self._told[table] = told.get(table, 0) + rows
+                tables[table] = (rows, packer.take())
         texts, ids = list(self._codes), self._ids[:]
         self._codes.clear()
         self._ids.clear()
@@ -171,7 +174,7 @@ class Pen:
 
 
 def read(frame: bytes) -> Batch:
-    """What a Pen wrote; a msgspec.DecodeError if it is anything else."""
+    """What a Pen wrote; a msgspec.DecodeError if it is anything else. Its columns are views of the frame."""
     batch = _decode(frame)
     if batch.layout != LAYOUT:
         raise msgspec.DecodeError(f"its records are laid out in another way: {batch.layout}")

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from famulus.journal import files, schema
-from famulus.journal.columns import Columns, Stack, span_us, unpacked, wall_us
+from famulus.journal.columns import Columns, Stack, picked, span_us, unpacked, wall_us
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
 from famulus.journal.parquet import TOLD_KEY, OpenFile
@@ -134,7 +134,7 @@ class Writing:
             if columns is None:
                 self.counts.faults += 1
                 continue
-            rows = len(columns[schema.TIME_COLUMN[table]])
+            rows = packed[0]
             told[batch.source, table] = told.get((batch.source, table), 0) + rows
             self._put(batch, table, boot, columns, rows, now_us)
 
@@ -170,8 +170,7 @@ class Writing:
         hours = wall_us(instants, batch) // US_PER_HOUR
         for hour in np.unique(hours).tolist():
             these = hours == hour
-            part = {name: values[these] for name, values in columns.items()}
-            self._add(_Place(table, boot, hour), batch, part, int(these.sum()), now_us)
+            self._add(_Place(table, boot, hour), batch, picked(columns, these), int(these.sum()), now_us)
 
     def _add(self, place: _Place, batch: Batch, columns: Columns, rows: int, now_us: int) -> None:
         sheet = self._sheets.get(place)

@@ -142,8 +142,24 @@ def test_both_packers_write_the_same(rows: list[Row]) -> None:
         assert packer.rows == len(rows)
         results.append((packer.take(), list(codes.items()), ids))
         assert packer.rows == 0
-        assert packer.take() == b""
+        assert packer.take() == []
     assert results[0] == results[1]
+
+
+def test_both_packers_know_the_same_ids_for_their_own() -> None:
+    """Eight digits are read at once by the native one: so each byte is tried at each place."""
+    native = pytest.importorskip("famulus.journal._packing")
+    ids = [HEAD + b"0123456789ab"[:place] + bytes([byte]) + b"0123456789ab"[place + 1 :] + b'"'
+           for place in range(12) for byte in range(256)]  # fmt: skip
+    taken = []
+    for kind in (native.Packer, packing_python.Packer):
+        foreign: list[bytes] = []
+        packer = kind("m", {}, HEAD, foreign)
+        for message_id in ids:
+            packer.add(message_id)
+        taken.append((packer.take(), foreign))
+    assert taken[0] == taken[1]
+    assert len(taken[0][1]) == 12 * (256 - 16)
 
 
 @pytest.mark.parametrize("kind", [packing_python.Packer, records.Packer])
@@ -152,7 +168,8 @@ def test_columns_stay_whole_however_many_rows_there_are(kind: type[packing_pytho
     for count in (1000, 1001):
         for number in range(count):
             packer.add(number, -number)
-        assert packer.take() == struct.pack(f"<{count}i{count}q", *range(count), *[-number for number in range(count)])
+        numbers, negative = range(count), [-number for number in range(count)]
+        assert packer.take() == [struct.pack(f"<{count}i", *numbers), struct.pack(f"<{count}q", *negative)]
 
 
 @pytest.mark.parametrize("kind", [packing_python.Packer, records.Packer])
@@ -165,7 +182,7 @@ def test_a_row_that_does_not_fit_is_not_there(kind: type[packing_python.Packer])
         packer.add(1)
     packer.add(3, -4)
     assert packer.rows == 2
-    assert packer.take() == struct.pack("<2i2q", 1, 3, 2, -4)
+    assert packer.take() == [struct.pack("<2i", 1, 3), struct.pack("<2q", 2, -4)]
 
 
 @pytest.mark.parametrize("kind", [packing_python.Packer, records.Packer])
@@ -178,8 +195,41 @@ def test_a_row_that_does_not_fit_leaves_no_code_behind(kind: type[packing_python
     codes.clear()  # as there are no rows to be taken
     packer.add(b"other", 1)
     packer.add(text, 2)
-    assert packer.take() == struct.pack("<4i", 1, 2, 1, 2)
+    assert packer.take() == [struct.pack("<2i", 1, 2), struct.pack("<2i", 1, 2)]
     assert codes == {b"other": 1, text: 2}
+
+
+@pytest.mark.parametrize("kind", [packing_python.Packer, records.Packer])
+@pytest.mark.parametrize("count", [1, 2, 1000])
+def test_what_is_the_same_in_all_rows_is_one_number(kind: type[packing_python.Packer], count: int) -> None:
+    codes: dict[bytes, int] = {}
+    packer = kind("siqn", codes, b"", [])
+    others = (7, 1 << 40, b"\0" * 7 + b"\1")
+    for _ in range(count):
+        packer.add(bytes(bytearray(b"echo")), *others)  # another object each time
+    assert packer.take() == [1, 7, 1 << 40, struct.pack("<q", 1) * count]
+    codes.clear()
+    for _ in range(count):
+        packer.add(b"echo", *others)
+    packer.add(b"other", *others)
+    texts = struct.pack(f"<{count + 1}i", *[1] * count, 2)
+    assert packer.take() == [texts, 7, 1 << 40, struct.pack("<q", 1) * (count + 1)]
+
+
+@pytest.mark.parametrize("kind", [packing_python.Packer, records.Packer])
+def test_a_row_that_does_not_fit_changes_nothing_of_the_others(kind: type[packing_python.Packer]) -> None:
+    packer = kind("sii", {}, b"", [])
+    for rows in (1, 3):
+        for _ in range(rows):
+            packer.add(b"echo", 5, 6)
+        with pytest.raises(OverflowError):
+            packer.add(b"other", 6, 1 << 31)
+        packer.add(b"echo", 5, 6)
+        assert packer.rows == rows + 1
+        taken = packer.take()
+        assert taken[2] == 6
+        for column, value in ((0, 1), (1, 5)):
+            assert taken[column] in (value, struct.pack(f"<{rows + 1}i", *[value] * (rows + 1)))
 
 
 def test_each_batch_can_be_read_without_any_other() -> None:
