@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from famulus.journal import files, schema
 from famulus.journal.files import JournalFile
-from famulus.journal.parquet import DENSE, TMP, TOLD_KEY, OpenFile, hidden, is_being_written, shown, sync_folder
+from famulus.journal.parquet import TMP, TOLD_KEY, OpenFile, hidden, is_being_written, shown, sync_folder
 
 US_PER_HOUR: Final = 3_600_000_000
 US_PER_DAY: Final = 24 * US_PER_HOUR
@@ -183,7 +183,7 @@ class JournalFolder:
                 with pq.ParquetFile(self.path / file.path, read_dictionary=texts) as source:
                     for index in range(source.num_row_groups):
                         rows = source.read_row_group(index).replace_schema_metadata(None)
-                        merged = merged or OpenFile(self.path, whole, rows.schema, DENSE)
+                        merged = merged or OpenFile(self.path, whole, rows.schema)
                         merged.write(rows.cast(rows.schema))
                         yield None
             if merged is None:

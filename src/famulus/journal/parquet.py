@@ -21,9 +21,6 @@ from famulus.journal.files import JournalFile
 from famulus.journal.schema import Kind
 
 TMP: Final = ".tmp"
-#: Levels of zstd. The quick one takes a tenth less of a scribe's time, for a twentieth more room until compaction.
-QUICK: Final = -1
-DENSE: Final = 1
 #: So many values of a column are encoded at once: there are fewer steps than with Arrow's thousand.
 BATCH_ROWS: Final = 8192
 #: Key of the metadata: how many of the rows that each process told are in files, or in gaps that are, with this file.
@@ -31,7 +28,7 @@ TOLD_KEY: Final = "famulus.journal.told"
 
 
 class OpenFile:
-    def __init__(self, folder: Path, file: JournalFile, written_as: pa.Schema, level: int = QUICK) -> None:
+    def __init__(self, folder: Path, file: JournalFile, written_as: pa.Schema) -> None:
         """`written_as`: the table's columns, where texts may be dictionaries; to a reader they are texts."""
         self.file = file
         self._path = folder / file.path
@@ -44,7 +41,7 @@ class OpenFile:
             self._sink,
             written_as,
             compression="zstd",
-            compression_level=level,
+            compression_level=1,
             write_batch_size=BATCH_ROWS,
             # Or readers would see dictionaries, where the schema says text.
             store_schema=False,
