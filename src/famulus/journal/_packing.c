@@ -9,6 +9,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "records are little-endian; elsewhere the Python twin writes them"
+#endif
+
+/* As in famulus/journal/records.py. */
+#define LAYOUT 3
 #define COLUMNS_MAX 32
 #define ROWS_FIRST 256
 
@@ -109,6 +115,10 @@ static int put_ticket(unsigned char *at, PyObject *ticket)
 static int read_number(PyObject *value, int wide, int64_t *number)
 {
     int overflow = 0;
+    if (!PyLong_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "a number is an int");
+        return -1;
+    }
     *number = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (*number == -1 && PyErr_Occurred())
         return -1;
@@ -346,7 +356,9 @@ PyMODINIT_FUNC PyInit__packing(void)
     if (PyType_Ready(&packer_type) < 0)
         return NULL;
     PyObject *made = PyModule_Create(&module);
-    if (made != NULL && PyModule_AddObjectRef(made, "Packer", (PyObject *)&packer_type) < 0)
+    if (made != NULL
+        && (PyModule_AddIntConstant(made, "LAYOUT", LAYOUT) < 0
+            || PyModule_AddObjectRef(made, "Packer", (PyObject *)&packer_type) < 0))
         Py_CLEAR(made);
     return made;
 }

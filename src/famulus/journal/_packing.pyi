@@ -2,6 +2,8 @@
 
 from typing import Any
 
+LAYOUT: int
+
 class Packer:
     def __init__(self, letters: str, codes: dict[bytes, int], head: bytes, ids: list[bytes], /) -> None: ...
     def add(self, *values: object) -> None: ...

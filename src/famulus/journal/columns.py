@@ -18,10 +18,12 @@ import pyarrow.compute as pc
 
 from famulus.journal import schema
 from famulus.journal.arrow import TYPES, schema_of
-from famulus.journal.records import LAYOUTS, Batch, Records
+from famulus.journal.records import LAYOUTS, Batch
 from famulus.journal.schema import Column, Kind
 from famulus.wire import reasons
 
+#: A batch has some thousand rows; whoever says that it has many more is mistaken.
+ROWS_MAX: Final = 1 << 20
 _FORMATS: Final = {"q": "<i8", "i": "<i4", "n": "<i8", "s": "<i4", "m": "<i8"}
 _DTYPES: Final = {
     table: {name: np.dtype(_FORMATS[letter]) for name, letter in fields} for table, fields in LAYOUTS.items()
@@ -39,21 +41,32 @@ Values = Array | int
 Columns = dict[str, Values]
 
 
-def unpacked(table: str, records: Records) -> Columns | None:
-    """The columns of records as a packer gave them; None if they are not whole."""
-    rows, packed = records
-    kinds = _DTYPES[table]
-    if rows < 1 or len(packed) != len(kinds):
+def unpacked(batch: Batch, table: str) -> Columns | None:
+    """The columns of a table's records as a packer gave them; None if they are not whole, or make no sense."""
+    rows, packed = batch.tables[table]
+    layout = LAYOUTS[table]
+    if not 1 <= rows <= ROWS_MAX or len(packed) != len(layout):
         return None
     columns: Columns = {}
-    for (name, kind), values in zip(kinds.items(), packed, strict=True):
-        if isinstance(values, int):
-            columns[name] = values
-        elif len(values) == rows * kind.itemsize:
-            columns[name] = np.frombuffer(values, kind)
-        else:
+    for (name, letter), values in zip(layout, packed, strict=True):
+        column = _column(values, rows, _DTYPES[table][name])
+        if column is None or (letter == "s" and not _are_codes(column, len(batch.texts))):
             return None
+        columns[name] = column
     return columns
+
+
+def _column(values: int | memoryview, rows: int, kind: np.dtype[Any]) -> Values | None:
+    if isinstance(values, int):
+        bits = 8 * kind.itemsize - 1
+        return values if -(1 << bits) <= values < 1 << bits else None
+    # A copy: what waits for its row group must not hold on to the whole frame.
+    return np.frombuffer(values, kind).copy() if len(values) == rows * kind.itemsize else None
+
+
+def _are_codes(column: Values, texts: int) -> bool:
+    least, most = (column, column) if isinstance(column, int) else (column.min(), column.max())
+    return bool(least >= 0 and most <= texts)
 
 
 def picked(columns: Columns, rows: Array) -> Columns:
@@ -161,7 +174,7 @@ class Stack:
         kind = TYPES[column.kind]
         if column.nullable and value < 0:
             return pa.nulls(self.rows, kind)
-        return pa.array(np.full(self.rows, value), kind)
+        return pa.array(np.full(self.rows, value, np.int32 if column.kind is Kind.INT else np.int64), kind)
 
     def _text_array(self, column: Column) -> pa.Array:
         """Codes of all batches become codes of one dictionary: each text that comes up at all is looked at once."""

@@ -26,15 +26,21 @@ Records = tuple[int, list[int | memoryview]]
 Note = Callable[..., object]
 
 
+#: Changes with LAYOUTS, or with how records are packed: a scribe that is started anew after an upgrade, while its
+#: dispatcher runs on, must not take that one's records for others.
+LAYOUT: Final = 3
+
+
 def _choose() -> type[packing_python.Packer]:
-    """The native one where it is built, unless somebody wants to see the sources run."""
+    """The native one where it is built, of this version, unless somebody wants to see the sources run."""
     if os.environ.get("FAMULUS_CORE") != "python":
         try:
             from famulus.journal import _packing
         except ImportError:
             pass
         else:
-            return cast("type[packing_python.Packer]", _packing.Packer)
+            if getattr(_packing, "LAYOUT", 0) == LAYOUT:
+                return cast("type[packing_python.Packer]", _packing.Packer)
     return packing_python.Packer
 
 
@@ -106,9 +112,6 @@ LAYOUTS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
 }
 
-#: Changes with the above, or with how records are packed: a scribe that is started anew after an upgrade, while its
-#: dispatcher runs on, must not take that one's records for others.
-LAYOUT: Final = 3
 LETTERS: Final = {table: "".join(letter for _, letter in fields) for table, fields in LAYOUTS.items()}
 
 
@@ -175,7 +178,10 @@ class Pen:
 
 def read(frame: bytes) -> Batch:
     """What a Pen wrote; a msgspec.DecodeError if it is anything else. Its columns are views of the frame."""
-    batch = _decode(frame)
+    try:
+        batch = _decode(frame)
+    except msgspec.ValidationError as error:
+        raise msgspec.DecodeError(f"its records are laid out in another way: {error}") from None
     if batch.layout != LAYOUT:
         raise msgspec.DecodeError(f"its records are laid out in another way: {batch.layout}")
     return batch

@@ -115,8 +115,8 @@ class Writing:
     def take(self, frame: bytes, now_us: int) -> None:
         try:
             batch = read(frame)
-        except msgspec.DecodeError:
-            self.counts.faults += 1
+        except msgspec.DecodeError as error:
+            self._blame(str(error))
             return
         boot = batch.boot or self.boot
         if not boot:
@@ -129,12 +129,11 @@ class Writing:
             if missed > 0 and table in schema.TABLES:
                 self._miss(_Gap(table, boot, NOT_TOLD, batch.source), missed)
             told[batch.source, table] = count
-        for table, packed in batch.tables.items():
-            columns = unpacked(table, packed) if table in schema.TABLES else None
+        for table, (rows, _) in batch.tables.items():
+            columns = unpacked(batch, table) if table in schema.TABLES else None
             if columns is None:
-                self.counts.faults += 1
+                self._blame(f"its records of {table} make no sense")
                 continue
-            rows = packed[0]
             told[batch.source, table] = told.get((batch.source, table), 0) + rows
             self._put(batch, table, boot, columns, rows, now_us)
 
@@ -147,9 +146,15 @@ class Writing:
             for row in rows:
                 pen.notes["brokers"](*row)
             batch = read(pen.write(now_us, monotonic_ns))
-            columns = unpacked("brokers", batch.tables["brokers"])
+            columns = unpacked(batch, "brokers")
             assert columns is not None
             self._put(batch, "brokers", boot, columns, len(rows), now_us)
+
+    def _blame(self, why: str) -> None:
+        """Whoever sent it: another version of us, mostly. Once, for there may be many."""
+        if self.counts.faults == 0:
+            self._warn(f"what came for the journal cannot be read ({why}); after an upgrade, restart the whole broker")
+        self.counts.faults += 1
 
     def _told_by(self, boot: str) -> dict[tuple[str, str], int]:
         told = self._told.get(boot)

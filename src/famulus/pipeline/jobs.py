@@ -164,8 +164,8 @@ class _Run:
             return set()
         self._tell(Step("look"))
         asked = sorted(self._asked_for - self._damaged)
-        # Spark names the file. To read all of them may take long.
-        named = [path for path in asked if path.rpartition("/")[2] in str(error)]
+        # Spark names the file. To read all of them may take long; where one is damaged after the other, it does not.
+        named = [path for path in asked if path.rpartition("/")[2] in str(error) and not self._damaged]
         return source.damaged(self._journal, named) or source.damaged(self._journal, asked)
 
     # -- making ---------------------------------------------------------------------------------------------------

@@ -101,7 +101,8 @@ def make(
     """
     known = {each.path: each for each in state.files}
     was_bad = set(state.bad)
-    there = {each.path for each in sight.sound} | _unreadable(state, sight).keys()
+    unreadable = _unreadable(state, sight)
+    there = {each.path for each in sight.sound} | unreadable.keys()
     vanished = [each for each in state.files if each.path not in there]
     same, covered = _compacted(sight.sound, known, vanished, was_bad)
     expired = [each for each in vanished if each.path not in covered]
@@ -118,11 +119,15 @@ def make(
     only_before: dict[str, frozenset[int]] = {}
     # A file that took the place of others might lack rows that these had.
     only_added = not (again or late or damaged or any(each.path in known or _is_compacted(each.path) for each in new))
-    left_out = [each for each in map(_without_rows, damaged) if each.path not in known]
+    # What was read before stays in the tables: its hour is not made just because it is another one's neighbour.
+    kept = [_without_rows(path) for path in unreadable]
+    left_out = [_without_rows(path) for path in damaged if not _lying_in((path,), state.files)]
     for table in tables:
         if table.grain.value == "hourly":
             redefined = state.tables.get(table.name) != digests[table.name]
-            touched = _hours(table, tables, [*(sight.sound if again or redefined else new), *left_out], sight.sound)
+            because = [*(sight.sound if again or redefined else new), *left_out]
+            touched = _hours(table, tables, because, sight.sound)
+            touched -= _hours_of_files(table, tables, kept) - _hours_of_files(table, tables, because)
             # What it is made of may be made anew for other reasons than new files.
             touched.update(*(hourly.get(name, ()) for name in table.inputs))
             hourly[table.name] = frozenset(touched - frozen)
@@ -132,12 +137,6 @@ def make(
     changed = again or bool(new) or any(hourly.values()) or redefined
     whole = tuple(table.name for table in tables if table.grain.value == "whole") if changed else ()
     return Plan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, only_before, whole)
-
-
-def _is_done(one: Sound, state: State, known: Mapping[str, Done]) -> bool:
-    """What could be read, then could not, and now can be, may be missing in an hour that was made meanwhile."""
-    done = known.get(one.path)
-    return done is not None and done.bytes == one.bytes and one.path not in state.bad
 
 
 def without(plan: Plan, calm: Collection[int]) -> Plan:
@@ -151,11 +150,12 @@ def without(plan: Plan, calm: Collection[int]) -> Plan:
 def after(state: State, sight: Sight, plan: Plan, digests: Mapping[str, str]) -> State:
     """What is to be remembered when the plan is done."""
     present = {each.path: Done(each.path, each.bytes, each.rows) for each in sight.sound}
+    unreadable = _unreadable(state, sight)
     return State(
         number=state.number + 1,
-        files=tuple(sorted((_unreadable(state, sight) | present).values(), key=lambda each: each.path)),
+        files=tuple(sorted((unreadable | present).values(), key=lambda each: each.path)),
         frozen=tuple(sorted(plan.frozen)),
-        bad=tuple(sorted(each.path for each in sight.bad)),
+        bad=tuple(sorted({*unreadable, *(each.path for each in sight.bad)})),
         tables=dict(digests),
     )
 
@@ -203,9 +203,16 @@ def to_read(table: Table, wanted: Collection[int], calm: Collection[int]) -> fro
 
 def _unreadable(state: State, sight: Sight) -> dict[str, Done]:
     """Known files that cannot be read now, or that became a part of such a file: their rows are in the tables."""
-    parts = _by_origin(state.files)
-    bad = [file for each in sight.bad if (file := files.parse(each.path)) is not None]
-    return {done.path: done for one in bad for file, done in parts.get(_origin(one), ()) if _has(one, file)}
+    sound = {each.path for each in sight.sound}
+    found = _lying_in((each.path for each in sight.bad), state.files)
+    return {path: done for path, done in found.items() if path not in sound}
+
+
+def _lying_in(paths: Iterable[str], done: Iterable[Done]) -> dict[str, Done]:
+    """Those that are one of these files, or were put together to one of them."""
+    parts = _by_origin(done)
+    wholes = [file for path in paths if (file := files.parse(path)) is not None]
+    return {each.path: each for one in wholes for file, each in parts.get(_origin(one), ()) if _has(one, file)}
 
 
 def _compacted(

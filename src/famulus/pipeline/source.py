@@ -82,7 +82,7 @@ def check_all(journal: Place, found: Sequence[Found], suspects: Collection[str] 
     """`suspects`: paths of files that are to be read from beginning to end."""
     if len(found) < 2:
         return [check(journal, each, wholly=each.path in suspects) for each in found]
-    with ThreadPoolExecutor(CHECKS_AT_ONCE) as pool:
+    with ThreadPoolExecutor(READERS if suspects else CHECKS_AT_ONCE) as pool:
         return list(pool.map(lambda each: check(journal, each, wholly=each.path in suspects), found))
 
 
@@ -134,7 +134,7 @@ def _is_damaged(journal: Place, path: str) -> bool:
 def _can_be_read(journal: Place, path: str) -> bool:
     try:
         with journal.open(path) as opened:
-            for _ in pq.ParquetFile(opened).iter_batches():
+            for _ in pq.ParquetFile(opened, pre_buffer=False).iter_batches():
                 pass
     except (pa.ArrowException, OSError) as error:
         return not is_damage(error)  # anything else will show when it is read in earnest

@@ -39,7 +39,7 @@ class State(msgspec.Struct, frozen=True):
     files: tuple[Done, ...] = ()
     #: Hours of which the journal no longer has all files: their tables stay as they are.
     frozen: tuple[int, ...] = ()
-    #: Files that could not be read, which are tried again.
+    #: Files that could not be read, or that such a file was put together from: they are tried again.
     bad: tuple[str, ...] = ()
     #: Every table with a digest of its columns: a table that is new or has others is made for all hours.
     tables: dict[str, str] = {}

@@ -129,9 +129,14 @@ def test_an_hour_is_not_frozen_since_a_compacted_file_cannot_be_read() -> None:
     planned = plan.make(known(*parts), sight, TABLES, DIGESTS, again=False)
     assert (planned.expired, planned.frozen, planned.is_empty) == ((), frozenset(), True)
     state = plan.after(known(*parts), sight, planned, DIGESTS)
-    assert (state.files, state.bad) == (known(*parts).files, (whole.path,))
+    assert state.files == known(*parts).files
     later = make(state, whole)
     assert (later.new, later.late, relative(later, "hourly")) == ((whole,), (), [0])
+    # Or somebody brings back what it was put together from, and takes it away.
+    assert make(state, *parts).new == parts
+    both = plan.Sight(parts, sight.bad)
+    state = plan.after(state, both, plan.make(state, both, TABLES, DIGESTS, again=False), DIGESTS)
+    assert plan.make(state, both, TABLES, DIGESTS, again=False).is_empty
 
 
 def test_the_hours_of_a_file_that_turned_out_to_be_damaged_are_made_without_it() -> None:
@@ -142,9 +147,23 @@ def test_the_hours_of_a_file_that_turned_out_to_be_damaged_are_made_without_it()
     planned = plan.make(state, sight, TABLES, DIGESTS, again=False, damaged={sound(5, 2).path})
     assert (relative(planned, "hourly"), relative(planned, "wide")) == ([5], [4, 5, 6])
     assert planned.whole == ("whole",)
-    # What was known before stays in the tables.
+    # What was known before stays in the tables, also if it was put together with others since.
+    for state, path in (
+        (known(sound(5, 1), sound(5, 2)), sound(5, 2).path),
+        (known(sound(5, 1), sound(5, 2), sound(5, 3)), sound(5, 2, 3).path),
+    ):
+        sight = plan.Sight((sound(5, 1),), (Bad(path, 3, "damaged", "it is damaged"),))
+        assert plan.make(state, sight, TABLES, DIGESTS, again=False, damaged={path}).is_empty
+
+
+def test_an_hour_with_rows_that_cannot_be_read_any_more_is_not_made_for_its_neighbours() -> None:
+    """All tables keep them, until there is something new in that very hour."""
     state = known(sound(5, 1), sound(5, 2))
-    assert plan.make(state, sight, TABLES, DIGESTS, again=False, damaged={sound(5, 2).path}).is_empty
+    bad = (Bad(sound(5, 2).path, 3, "damaged", "it is damaged"),)
+    planned = make(state, sound(5, 1), sound(6, 1), bad=bad)
+    assert (relative(planned, "hourly"), relative(planned, "wide")) == ([6], [6, 7])
+    planned = make(state, sound(5, 1), sound(5, 3), bad=bad)
+    assert (relative(planned, "hourly"), relative(planned, "wide")) == ([5], [4, 5, 6])
 
 
 def test_a_bad_compacted_file_does_not_hide_what_it_was_made_of() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from tests.unit.journal.conftest import HEAD, NOW_NS, NOW_US, OK, frame, tail, t
 
 from famulus.journal import packing_python, records, schema
 from famulus.journal.arrow import schema_of
-from famulus.journal.columns import Stack, unpacked
+from famulus.journal.columns import Columns, Stack, unpacked
 from famulus.journal.records import LAYOUTS, LETTERS, Pen, Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,7 +97,7 @@ def test_columns_say_what_the_rows_said(batches: list[list[Row]]) -> None:
     stack = Stack("tasks", "ann", "b007", "main")
     for rows in batches:
         batch = records.read(frame(pen, {"tasks": rows}))
-        columns = unpacked("tasks", batch.tables["tasks"])
+        columns = unpacked(batch, "tasks")
         assert columns is not None
         stack.add(batch, columns, len(rows), 3)
     table = stack.take()
@@ -115,7 +117,7 @@ def test_batches_with_one_service_each_keep_their_own(second: str) -> None:
     stack = Stack("tasks", "ann", "b007", "main")
     for number, service in enumerate(["echo", second]):
         batch = records.read(frame(pen, {"tasks": [task(number, service=service.encode())]}))
-        columns = unpacked("tasks", batch.tables["tasks"])
+        columns = unpacked(batch, "tasks")
         assert columns is not None
         stack.add(batch, columns, 1, 0)
     assert stack.take().column("service").to_pylist() == ["echo", second]
@@ -232,6 +234,62 @@ def test_a_row_that_does_not_fit_changes_nothing_of_the_others(kind: type[packin
             assert taken[column] in (value, struct.pack(f"<{rows + 1}i", *[value] * (rows + 1)))
 
 
+VALUES = {
+    "q": st.sampled_from([0, -1, NOW_NS, NOW_NS - 10**9]),
+    "i": st.sampled_from([-1, 0, 1, 7]),
+    "n": st.binary(min_size=8, max_size=8),
+    "s": st.sampled_from([b"", b"echo", b"other", OK]),
+    "m": message_ids,
+}
+
+
+@pytest.mark.parametrize("table", LAYOUTS)
+@given(st.data())
+def test_one_number_for_all_rows_says_what_many_would(table: str, data: st.DataObject) -> None:
+    one_row = st.tuples(*[VALUES[letter] for letter in LETTERS[table]])
+    batches = data.draw(st.lists(st.lists(one_row, min_size=1, max_size=3), min_size=1, max_size=3))
+    pen, stacks = Pen("dispatcher", "b007", HEAD), [Stack(table, "ann", "b007", "main") for _ in range(2)]
+    for rows in batches:
+        batch = records.read(frame(pen, {table: rows}))
+        columns = unpacked(batch, table)
+        assert columns is not None
+        spelled: Columns = {
+            name: np.full(len(rows), values, "<i4" if letter in "is" else "<i8") if isinstance(values, int) else values
+            for (name, letter), values in zip(LAYOUTS[table], columns.values(), strict=True)
+        }
+        for stack, given_columns in zip(stacks, (columns, spelled), strict=True):
+            stack.add(batch, given_columns, len(rows), 3)
+    first, second = (stack.take().cast(schema_of(table)) for stack in stacks)
+    assert first.to_pylist() == second.to_pylist()
+
+
+def with_all(letter: str, value: object) -> Callable[[int, list[Any]], object]:
+    def spoil(rows: int, columns: list[Any]) -> object:
+        letters = LETTERS["tasks"]
+        return rows, [value if each == letter else column for column, each in zip(columns, letters, strict=True)]
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda rows, columns: (0, columns),
+        lambda rows, columns: (rows + 1, columns),
+        lambda rows, columns: (1 << 40, columns),
+        lambda rows, columns: (rows, columns[:-1]),
+        with_all("i", 1 << 40),
+        with_all("s", 99),
+        with_all("s", -1),
+        with_all("s", b"\xff" * 8),
+    ],
+)
+def test_records_that_make_no_sense_are_left_alone(spoil: Callable[[int, list[Any]], object]) -> None:
+    whole = msgspec.msgpack.decode(frame(Pen("dispatcher", "b007", HEAD), {"tasks": [task(1), task(2)]}))
+    whole[7]["tasks"] = spoil(*whole[7]["tasks"])
+    assert unpacked(records.read(msgspec.msgpack.encode(whole)), "tasks") is None
+
+
 def test_each_batch_can_be_read_without_any_other() -> None:
     pen = Pen("dispatcher", "b007", HEAD)
     frame(pen, {"tasks": [task(1), task(2)]})
@@ -245,7 +303,7 @@ def test_a_name_that_is_no_text_is_shown_all_the_same() -> None:
     pen = Pen("dispatcher", "b007", HEAD)
     batch = records.read(frame(pen, {"workers": [(NOW_NS, b"\xff\x00peer", b"error_listed", b"", 0, -1, b"")]}))
     stack = Stack("workers", "ann", "b007", "main")
-    columns = unpacked("workers", batch.tables["workers"])
+    columns = unpacked(batch, "workers")
     assert columns is not None
     stack.add(batch, columns, 1, 0)
     (row,) = stack.take().to_pylist()

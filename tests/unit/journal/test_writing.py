@@ -53,6 +53,16 @@ def test_memory_holds_one_row_group(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     assert [row["ticket"] for row in desk.rows()] == list(range(6000))
 
 
+def test_what_one_row_group_lacks_another_may_have(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "GROUP_ROWS", 2)
+    for number in (1, 3, 5):
+        other = b"bob" if number == 3 else b""
+        desk.tell(task(number, delegated_to=other), task(number + 1, delegated_to=other))
+    desk.close()
+    assert [row["delegated_to"] for row in desk.rows()] == [None, None, "bob", "bob", None, None]
+    assert len(desk.names()) == 1
+
+
 def test_each_row_lies_in_its_hour(desk: Desk) -> None:
     before_nine_ns = NOW_NS + (US_PER_HOUR // 2) * 1000 - 1000
     desk.now_us += US_PER_HOUR // 2 - 1
@@ -153,6 +163,8 @@ def test_rubbish_does_no_harm(desk: Desk) -> None:
     desk.close()
     assert desk.writing.counts.faults == 2
     assert len(desk.rows()) == 1
+    (warning,) = desk.warnings
+    assert warning.startswith("what came for the journal cannot be read")
 
 
 def test_a_task_has_the_version_of_the_config_that_it_ended_under(desk: Desk) -> None:
