@@ -17,7 +17,7 @@ BUCKETS_PER_ROW: Final = 4
 
 
 def latency(timeline: Timeline | None) -> Safe:
-    lead = "From arrival to the end, as the broker saw it that the client had asked. To within 3.5 %."
+    lead = "From arrival to the end, as seen by the broker that the client had asked. To within 3.5 %."
     if timeline is None or not timeline.histograms["total_hist"].any():
         return section("latency", "Latency", lead, nothing("No tasks in this span."))
     return section("latency", "Latency", lead, _percentiles(timeline), _heat(timeline), _by_service(timeline))
