@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.pipeline.jobs.conftest import Journal, Tables, damaged_inside
 from famulus.journal import schema
 from famulus.pipeline import jobs, source
 from famulus.pipeline.pace import Pace, session_for
-from famulus.pipeline.place import Found, Place, PlaceError
+from famulus.pipeline.place import Found, Place, PlaceError, is_damage
 from famulus.pipeline.source import Bad, EmptyJournal, Sound
 from famulus.pipeline.spark_types import journal_schema
 from famulus.pipeline.tables import lost_attempts, worker_hours
@@ -191,6 +192,21 @@ def test_any_number_of_damaged_files_is_left_out(spark: SparkSession, journal: J
     made = jobs.run(spark, journal.place, tables.place, registry=[LOSSES])
     assert {each.path.split("/")[0] for each in made.bad} == set(LOSSES.inputs)
     assert [row["lost"] for row in tables.rows("losses")] == ["b2"]
+
+
+@pytest.mark.parametrize(
+    ("error", "damage"),
+    [
+        (pa.ArrowInvalid("no such page"), True),
+        (OSError("Corrupt data"), True),
+        (OSError(errno.EIO, "the disk"), False),
+        (OSError(errno.EMFILE, "too many files"), False),
+        (pa.ArrowMemoryError("no memory"), False),
+        (ValueError("no such thing"), False),
+    ],
+)
+def test_what_a_disk_says_is_no_damage_of_a_file(error: Exception, damage: bool) -> None:
+    assert is_damage(error) is damage
 
 
 def test_what_was_damaged_and_is_whole_again_is_not_missed(

@@ -290,6 +290,16 @@ def test_records_that_make_no_sense_are_left_alone(spoil: Callable[[int, list[An
     assert unpacked(records.read(msgspec.msgpack.encode(whole)), "tasks") is None
 
 
+def test_columns_do_not_hold_on_to_the_frame() -> None:
+    """It may have many rows of other tables, which are written long before."""
+    batch = records.read(frame(Pen("dispatcher", "b007", HEAD), {"tasks": [task(1), task(2)]}))
+    columns = unpacked(batch, "tasks")
+    assert columns is not None
+    arrays = [values for values in columns.values() if not isinstance(values, int)]
+    assert arrays
+    assert all(array.flags.owndata for array in arrays)
+
+
 def test_each_batch_can_be_read_without_any_other() -> None:
     pen = Pen("dispatcher", "b007", HEAD)
     frame(pen, {"tasks": [task(1), task(2)]})
