@@ -157,20 +157,18 @@ class Stack:
             return self._message_ids(self._rows(columns[name]))
         if column.kind is Kind.TEXT:
             return self._text_array(column)
-        values = columns["at_least_once" if name == "at_most_once" else name]
+        if name == "at_most_once":
+            return pa.array(self._rows(columns["at_least_once"]) == 0)
+        values = columns[name]
         if isinstance(values, int) and column.kind is not Kind.INSTANT:
             return self._same_number(values, column)
         values = self._rows(values)
-        if column.kind is Kind.BOOL:
-            return pa.array(values == 0)
         missing = _missing(values == 0 if column.kind is Kind.INSTANT else values < 0) if column.nullable else None
         if column.kind is Kind.INSTANT:
             return pa.array(values.view("datetime64[us]"), pa.timestamp("us", tz="UTC"), mask=missing)
         return pa.array(values, TYPES[column.kind], mask=missing)
 
     def _same_number(self, value: int, column: Column) -> pa.Array:
-        if column.kind is Kind.BOOL:
-            return pa.array(np.full(self.rows, value == 0))
         kind = TYPES[column.kind]
         if column.nullable and value < 0:
             return pa.nulls(self.rows, kind)
