@@ -96,8 +96,9 @@ def test_a_seed_gives_the_same_world_with_other_hashes() -> None:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_wrong_rules_are_caught_and_their_seed_fails_at_the_same_step_again(name: str) -> None:
-    caught = next((result for seed in range(20) if (result := run_seed(seed, mutant=name)).what), None)
+    catchers = MUTANTS[name].caught_by
+    caught = next((result for seed in range(20) if (result := run_seed(seed, mutant=name)).invariant in catchers), None)
     assert caught is not None, f"nobody noticed that {MUTANTS[name].what}"
-    assert caught.what.startswith(f"seed {caught.seed}, step {caught.steps}: Broken: ")
+    assert caught.what.startswith(f"seed {caught.seed}, step {caught.steps}: {caught.invariant}: ")
     assert run_seed(caught.seed, mutant=name) == caught
     assert run_seed(caught.seed).what == "", "and with the right rules it is a clean seed"

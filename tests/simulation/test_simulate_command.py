@@ -7,13 +7,15 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import signature
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from famulus.cli import main, simulate
+from famulus.sim.brokers.mutants import MUTANTS as OF_BROKERS
 from famulus.sim.brokers.world import run_seed as run_network
-from famulus.sim.mutants import MUTANTS
+from famulus.sim.mutants import MUTANTS, Mutant
 from famulus.sim.world import simulate as run_world
 
 MUTANT = "late-answer-keeps-slot"
@@ -106,6 +108,26 @@ def test_a_mutant_that_is_not_caught_is_a_failure() -> None:
     result = run("--mutant", "router-takes-questions-along", "--seed", "0")
     assert result.exit_code == 1
     assert "not caught" in result.stdout
+
+
+@pytest.mark.parametrize("invariant", ["", "bounds"])
+def test_a_mutant_that_fails_in_another_way_than_it_was_planted_for_is_not_caught(
+    monkeypatch: pytest.MonkeyPatch, invariant: str
+) -> None:
+    """An error of the mutant's own, or another invariant: neither says that the one that was meant would notice."""
+    failed = [simulate.Run(seed, 9, what=f"seed {seed}, step 9: no", invariant=invariant) for seed in range(2)]
+    monkeypatch.setattr(simulate, "_jobs", lambda *_: iter(failed))
+    result = run("--mutant", MUTANT, "--seeds", "2")
+    assert result.exit_code == 1
+    assert "not caught by what it was planted for (slots)" in result.stdout
+    assert "2 seeds failed in another way, which does not count: seed 0, step 9: no" in result.stdout
+
+
+@pytest.mark.parametrize("mutant", [*MUTANTS.values(), *OF_BROKERS.values()], ids=lambda mutant: mutant.name)
+def test_a_mutant_is_called_like_what_it_replaces(mutant: Mutant) -> None:
+    """Or else it would fail by its own mistake instead of the one that it is about."""
+    right, wrong = (list(signature(each).parameters) for each in (getattr(mutant.owner, mutant.method), mutant.wrong))
+    assert right == wrong
 
 
 def test_the_config_of_a_network_is_simulated_too() -> None:

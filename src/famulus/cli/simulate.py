@@ -46,6 +46,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     edits: int = 0
     events: dict[str, int] = {}
     what: str = ""
+    #: The one that was broken; empty if something else went wrong.
+    invariant: str = ""
 
 
 class What(StrEnum):
@@ -94,7 +96,7 @@ def simulate(
     while brokers, workers and clients are killed, paused, drained, disabled and cut off from each other. Every task has
     one outcome in time, what was rejected never ran, at-most-once tasks never run twice, and no task goes in circles.
 
-    Exit code: 0 if all seeds are clean, or the mutant was caught; 1 if not.
+    Exit code: 0 if all seeds are clean, or the mutant was caught by the invariant it was planted for; 1 if not.
 
     Examples:
 
@@ -150,7 +152,7 @@ def run_seed(seed: int, watch: Callable[[World], None] | None = None) -> Run:
     try:
         result = world.run()
     except Failure as failure:
-        return Run(seed, failure.step, what=str(failure))
+        return Run(seed, failure.step, what=str(failure), invariant=failure.invariant)
     except Exception as error:
         steps = world.clock.steps
         return Run(seed, steps, what=f"seed {seed}, step {steps}: {type(error).__name__}: {error}")
@@ -162,7 +164,14 @@ def run_config_seed(seed: int, brokers: int, mutant: str) -> Run:
     from famulus.sim.config.world import run_seed as run_network
 
     result = run_network(seed, brokers or None, mutant)
-    return Run(seed, result.steps, faults=len(result.faults), edits=result.acknowledged, what=result.what)
+    return Run(
+        seed,
+        result.steps,
+        faults=len(result.faults),
+        edits=result.acknowledged,
+        what=result.what,
+        invariant=result.invariant,
+    )
 
 
 def run_network_seed(seed: int, brokers: int, watch: Callable[[Network], None] | None = None) -> Run:
@@ -174,7 +183,8 @@ def run_network_seed(seed: int, brokers: int, watch: Callable[[Network], None] |
         watch(world)
     result = run_world(world)
     outcomes, events = dict(result.outcomes), dict(result.events)
-    return Run(seed, result.steps, result.tasks, len(result.faults), outcomes, events=events, what=result.what)
+    faults = len(result.faults)
+    return Run(seed, result.steps, result.tasks, faults, outcomes, 0, events, result.what, result.invariant)
 
 
 def _broken(mutant: str, brokers: int | None = None) -> AbstractContextManager[None]:
@@ -185,16 +195,15 @@ def _broken(mutant: str, brokers: int | None = None) -> AbstractContextManager[N
     return (MUTANTS if brokers is None else OF_BROKERS)[mutant].in_place() if mutant else nullcontext()
 
 
-def _mutants(brokers: int | None, what: What) -> dict[str, str]:
-    """The ways to break the core, or the tasks or the config of a network, with what each of them is."""
+def _mutants(brokers: int | None, what: What) -> Mapping[str, Mutant | Rules]:
+    """The ways to break the core, or the tasks or the config of a network."""
     from famulus.sim.brokers.mutants import MUTANTS as OF_BROKERS
     from famulus.sim.config.rules import MUTANTS as OF_THE_CONFIG
     from famulus.sim.mutants import MUTANTS
 
-    known: Mapping[str, Mutant | Rules] = MUTANTS
-    if brokers is not None:
-        known = OF_BROKERS if what is What.TASKS else OF_THE_CONFIG
-    return {name: mutant.what for name, mutant in known.items()}
+    if brokers is None:
+        return MUTANTS
+    return OF_BROKERS if what is What.TASKS else OF_THE_CONFIG
 
 
 def _check_mutant(mutant: str, brokers: int | None, what: What) -> None:
@@ -204,8 +213,13 @@ def _check_mutant(mutant: str, brokers: int | None, what: What) -> None:
 
 
 def _list_mutants(brokers: int | None, what: What) -> None:
-    for name, does in _mutants(brokers, what).items():
-        typer.echo(f"{name:<30}{does}")
+    for name, mutant in _mutants(brokers, what).items():
+        typer.echo(f"{name:<30}{mutant.what}")
+
+
+def _catchers(mutant: str, brokers: int | None, what: What) -> tuple[str, ...]:
+    """The invariants by which it counts as caught."""
+    return _mutants(brokers, what)[mutant].caught_by if mutant else ()
 
 
 # -- many seeds ---------------------------------------------------------------------------------------------------
@@ -230,11 +244,12 @@ def _run_all(
     )
     runs: dict[int, Run] = {}
     failed: list[int] = []
+    catchers = _catchers(mutant, brokers, what)
     with bar:
         progress = bar.add_task("", total=seeds, failed="")
         for run in _jobs(first, first + seeds, min(jobs, seeds), mutant, brokers, what):
             runs[run.seed] = run
-            if run.what:
+            if run.invariant in catchers if mutant else run.what:
                 failed.append(run.seed)
             bar.update(progress, advance=1, failed=f"{len(failed)} failed" if failed else "")
             # One catch is enough; but the first of them, so that the same command says the same again.
@@ -312,8 +327,12 @@ def _sum_up(runs: list[Run], mutant: str, brokers: int | None, what: What, secon
     how += " --what tasks" if what is What.TASKS else ""
     how += " --trace" if brokers is None or what is What.TASKS else ""
     how += f" --mutant {mutant}" if mutant else ""
+    catchers = _catchers(mutant, brokers, what)
+    counted = [run for run in runs if (run.invariant in catchers if mutant else run.what)]
     return {
         "mutant": mutant or None,
+        "caught_by": list(catchers),
+        "failed_otherwise": [run.what for run in runs if run.what and run not in counted],
         "brokers": brokers,
         "what": "tasks" if brokers is None else what.value,
         "first": runs[0].seed,
@@ -330,10 +349,10 @@ def _sum_up(runs: list[Run], mutant: str, brokers: int | None, what: What, secon
                 "seed": run.seed,
                 "step": run.steps,
                 "what": run.what,
+                "invariant": run.invariant,
                 "replay": f"famulus simulate --seed {run.seed}{how}",
             }
-            for run in runs
-            if run.what
+            for run in counted
         ],
     }
 
@@ -351,11 +370,23 @@ def _show(report: dict[str, Any]) -> None:
     for event, count in report["events"].items():
         typer.echo(f"{count:>10,}  {event}")
     if report["mutant"] is not None:
-        caught = f"caught by seed {report['failures'][0]['seed']}" if report["failures"] else "not caught"
-        typer.echo(f"mutant {report['mutant']}: {caught}")
+        _show_catch(report)
     else:
         failed = len(report["failures"])
         typer.echo(f"{failed} of them broke an invariant" if failed else "every invariant held")
+
+
+def _show_catch(report: dict[str, Any]) -> None:
+    meant, otherwise = " or ".join(report["caught_by"]), report["failed_otherwise"]
+    if report["failures"]:
+        first = report["failures"][0]
+        typer.echo(
+            f"mutant {report['mutant']}: caught by seed {first['seed']}, by the invariant {first['invariant']!r}"
+        )
+        return
+    typer.echo(f"mutant {report['mutant']}: not caught by what it was planted for ({meant})")
+    if otherwise:
+        typer.echo(f"{_counted(len(otherwise), 'seed')} failed in another way, which does not count: {otherwise[0]}")
 
 
 def _counted(number: int, noun: str) -> str:

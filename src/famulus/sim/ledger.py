@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from famulus.sim.invariants import demand
+from famulus.sim.invariants import Invariant, demand
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Ledger:
                 entry.disturbed = True
 
     def ran(self, body: bytes) -> None:
-        demand(body in self.entries, "a worker was given a task that nobody has submitted")
+        demand(body in self.entries, Invariant.DELIVERY, "a worker was given a task that nobody has submitted")
         self.entries[body].runs += 1
 
     def ended(self, body: bytes, now_ns: int, outcome: str, reason: str) -> None:

@@ -13,6 +13,7 @@ from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.questions import Question, Questions
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.task import JUDGING, RUNNING, Task
+from famulus.sim.invariants import Invariant
 from famulus.wire import inner
 
 
@@ -25,6 +26,8 @@ class Mutant:
     owner: type
     method: str
     wrong: Any
+    #: What has to notice. If the wrong method fails in another way, that says nothing about the invariants.
+    caught_by: tuple[Invariant, ...]
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -39,10 +42,13 @@ class Mutant:
             setattr(self.owner, self.method, right)
 
 
-def _late_answer_keeps_slot(self: Assignment, session: Session, ticket: bytes, now_ns: int) -> Task | None:
+def _late_answer_keeps_slot(
+    self: Assignment, session: Session, ticket: bytes, body_bytes: int, now_ns: int
+) -> Task | None:
     task = session.running.pop(ticket)
     if task.stage != RUNNING or task.ticket != ticket:
         self._counters.late += 1
+        self._facts.late(task, ticket, session.identity, b"", now_ns, body_bytes)
         return None
     self._free_slot(session, now_ns)
     task.stage = JUDGING
@@ -93,6 +99,7 @@ MUTANTS = {
             Assignment,
             "ticket_back",
             _late_answer_keeps_slot,
+            (Invariant.SLOTS,),
         ),
         Mutant(
             "always-again",
@@ -100,6 +107,7 @@ MUTANTS = {
             Assignment,
             "_again_or_unknown",
             _always_again,
+            (Invariant.DELIVERY,),
         ),
         Mutant(
             "router-takes-questions-along",
@@ -107,6 +115,7 @@ MUTANTS = {
             Questions,
             "router_gone",
             _lost_router_takes_questions_along,
+            (Invariant.ACCOUNTS,),
         ),
         Mutant(
             "last-answer-wins",
@@ -114,6 +123,7 @@ MUTANTS = {
             Assignment,
             "answer",
             _last_answer_wins,
+            (Invariant.ACCOUNTS,),
         ),
         Mutant(
             "enters-with-config",
@@ -121,6 +131,7 @@ MUTANTS = {
             Dispatcher,
             "_on_connect",
             _enters_with_config,
+            (Invariant.SLOTS, Invariant.NOTHING_LEFT),
         ),
         Mutant(
             "started-task-rejected",
@@ -128,6 +139,7 @@ MUTANTS = {
             Assignment,
             "_end_unstarted",
             _started_task_is_rejected,
+            (Invariant.DELIVERY,),
         ),
     )
 }

@@ -12,7 +12,7 @@ from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
 from famulus.sim.actors import BrokerActor, ClientActor, RouterActor, WorkerActor
 from famulus.sim.faults import plan_faults
-from famulus.sim.invariants import check_end, demand
+from famulus.sim.invariants import Invariant, check_end, demand, in_words, invariant_of
 from famulus.sim.ledger import Entry, Ledger
 from famulus.sim.network import Clock, Link
 from famulus.wire import inner
@@ -34,10 +34,12 @@ SERVICES = [*POLICIES, "undeclared", "nobody"]
 class Failure(AssertionError):
     """A seed that breaks an invariant; running it again fails at the same step."""
 
-    def __init__(self, seed: int, step: int, what: str) -> None:
-        super().__init__(f"seed {seed}, step {step}: {what}")
+    def __init__(self, seed: int, step: int, error: Exception) -> None:
+        super().__init__(f"seed {seed}, step {step}: {in_words(error)}")
         self.seed = seed
         self.step = step
+        #: Empty if it was another error.
+        self.invariant = invariant_of(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +146,10 @@ class World:
         try:
             while self.clock.next_ns < END_NS:
                 self.clock.step()
-                demand(self.clock.steps < STEPS_MAX, "it does not come to an end")
+                demand(self.clock.steps < STEPS_MAX, Invariant.END, "it does not come to an end")
             check_end(self)
         except Exception as error:  # whatever the core does wrong, the seed is what one wants to know
-            raise Failure(self.seed, self.clock.steps, f"{type(error).__name__}: {error}") from error
+            raise Failure(self.seed, self.clock.steps, error) from error
         return Result(
             self.seed,
             self.clock.steps,

@@ -13,7 +13,7 @@ from famulus.core.session.brokers import Brokers, read_told
 from famulus.core.session.client import ClientSession, Done
 from famulus.sim.actors import BATCH_MAX, Actor
 from famulus.sim.brokers.plug import Plug
-from famulus.sim.invariants import demand
+from famulus.sim.invariants import Invariant, demand
 
 if TYPE_CHECKING:
     from famulus.sim.brokers.world import World
@@ -126,4 +126,8 @@ class Client(Actor):
         for each in done:
             assert isinstance(each.token, bytes)
             self.world.ledger.ended(each.token, self.world.clock.now_ns, each.outcome, each.reason)
-            demand(each.outcome != "OK" or each.body == each.token, f"the answer to {each.token!r} is another one's")
+            demand(
+                each.outcome != "OK" or each.body == each.token,
+                Invariant.MEMORY,
+                f"the answer to {each.token!r} is another one's",
+            )

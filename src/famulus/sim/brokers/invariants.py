@@ -8,7 +8,7 @@ from famulus.core.clock import NS_PER_MS
 from famulus.core.dispatch.task import RUNNING
 from famulus.core.session.client import GRACE_NS
 from famulus.core.timers import TICK_NS
-from famulus.sim.invariants import check_entry, check_step, demand
+from famulus.sim.invariants import Invariant, check_entry, check_step, demand
 
 if TYPE_CHECKING:
     from famulus.sim.brokers.broker import Broker
@@ -26,10 +26,12 @@ def check_broker(broker: Broker, now_ns: int) -> None:
     for delegate in core.delegates.by_identity.values():
         demand(
             delegate.up or not delegate.running,
+            Invariant.PEERS,
             f"{broker.name} waits for {delegate.identity!r}, which it has lost",
         )
         demand(
             all(task.attempt > 0 for task in delegate.running.values()),
+            Invariant.DELIVERY,
             f"a task that {broker.name} handed over to {delegate.identity!r} counts as never started",
         )
     if core.counters.repeated != broker.repeated:
@@ -45,7 +47,11 @@ def _nobody_waits_for_himself(broker: Broker, key: bytes) -> None:
     while at is not None:
         at = _whom_it_waits_for(at, key)
         if at is not None:
-            demand(at.name not in way, f"each of {way} waits for the next one's answer to {key!r}, in a circle")
+            demand(
+                at.name not in way,
+                Invariant.CIRCLES,
+                f"each of {way} waits for the next one's answer to {key!r}, in a circle",
+            )
             way.append(at.name)
 
 
@@ -71,7 +77,7 @@ def check_end(world: World) -> None:
         check_entry(entry, body, client_survived=survived)
         if survived:
             _check_time(entry, body)
-    demand(not (left := world.unsettled()), f"long after the last fault: {left}")
+    demand(not (left := world.unsettled()), Invariant.END, f"long after the last fault: {left}")
 
 
 def _check_time(entry: Entry, body: bytes) -> None:
@@ -79,6 +85,7 @@ def _check_time(entry: Entry, body: bytes) -> None:
     took_ns = entry.outcomes[0][0] - entry.submitted_ns
     demand(
         took_ns <= entry.timeout_ns + GRACE_NS + TICK_NS + SLACK_NS,
+        Invariant.OUTCOMES,
         f"task {body!r} of {entry.service} ended {took_ns / NS_PER_MS:.0f} ms after its submission,"
         f" with a time-out of {entry.timeout_ns / NS_PER_MS:.0f} ms",
     )

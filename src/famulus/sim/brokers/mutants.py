@@ -8,6 +8,7 @@ from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.task import RUNNING, Task
 from famulus.core.session.client import ClientSession, Done, Repeatable
+from famulus.sim.invariants import Invariant
 from famulus.sim.mutants import Mutant
 from famulus.wire import inner, reasons
 from famulus.wire.headers import write_text
@@ -109,6 +110,7 @@ MUTANTS = {
             Delegates,
             "find",
             _find_in_circles,
+            (Invariant.WAYS,),
         ),
         Mutant(
             "forgets-via",
@@ -116,14 +118,18 @@ MUTANTS = {
             Task,
             "delegate_header",
             _delegate_header_without_past,
+            (Invariant.WAYS,),
         ),
-        Mutant("no-hop-limit", "a task passes any number of brokers", Delegates, "find", _find_for_ever),
+        Mutant(
+            "no-hop-limit", "a task passes any number of brokers", Delegates, "find", _find_for_ever, (Invariant.WAYS,)
+        ),
         Mutant(
             "lost-peer-again",
             "an at-most-once task goes to another worker or broker when the one that had it is lost",
             Assignment,
             "lose_delegate",
             _lost_peer_means_again,
+            (Invariant.DELIVERY,),
         ),
         Mutant(
             "lost-peer-waited-for",
@@ -131,6 +137,7 @@ MUTANTS = {
             Assignment,
             "lose_delegate",
             _lost_peer_is_waited_for,
+            (Invariant.PEERS,),
         ),
         Mutant(
             "peer-unknown-again",
@@ -138,6 +145,7 @@ MUTANTS = {
             Assignment,
             "delegate_unknown",
             _unknown_of_peer_means_again,
+            (Invariant.DELIVERY,),
         ),
         Mutant(
             "handed-over-not-started",
@@ -145,6 +153,7 @@ MUTANTS = {
             Assignment,
             "_delegate",
             _handed_over_is_not_started,
+            (Invariant.DELIVERY,),
         ),
         Mutant(
             "late-peer-counts",
@@ -152,6 +161,7 @@ MUTANTS = {
             Assignment,
             "delegated_answer",
             _late_answer_counts,
+            (Invariant.ACCOUNTS,),
         ),
         Mutant(
             "no-memory",
@@ -159,6 +169,7 @@ MUTANTS = {
             Repeats,
             "end",
             _nothing_is_remembered,
+            (Invariant.MEMORY,),
         ),
         Mutant(
             "client-repeats-all",
@@ -166,6 +177,7 @@ MUTANTS = {
             ClientSession,
             "on_lost",
             _lost_client_sends_everything_again,
+            (Invariant.DELIVERY,),
         ),
         Mutant(
             "client-repeats-doubtful",
@@ -173,6 +185,7 @@ MUTANTS = {
             ClientSession,
             "_is_refusal",
             _any_rejection_or_doubt_goes_elsewhere,
+            (Invariant.DELIVERY,),
         ),
         Mutant(
             "second-rejection-believed",
@@ -180,6 +193,7 @@ MUTANTS = {
             ClientSession,
             "on_lost",
             _second_rejection_is_believed,
+            (Invariant.DELIVERY,),
         ),
     )
 }

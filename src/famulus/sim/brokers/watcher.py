@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from famulus.core.dispatch.delegates import HOPS_MAX
-from famulus.sim.invariants import demand
+from famulus.sim.invariants import Invariant, demand
 from famulus.sim.network import Frames
 from famulus.wire import inner
 
@@ -44,9 +44,9 @@ class Watcher:
 
     def _check_way(self, way: list[str], via: object) -> None:
         name = self._broker.name
-        demand(via == way, f"a task came to {name} via {way}, but says {via}")
-        demand(name not in way, f"a task came to {name} in a circle, via {way}")
-        demand(len(way) < HOPS_MAX, f"a task came to {name} over too many brokers, via {way}")
+        demand(via == way, Invariant.WAYS, f"a task came to {name} via {way}, but says {via}")
+        demand(name not in way, Invariant.WAYS, f"a task came to {name} in a circle, via {way}")
+        demand(len(way) < HOPS_MAX, Invariant.WAYS, f"a task came to {name} over too many brokers, via {way}")
         self._events["came over two brokers or more"] += len(way) > 1
 
     def on_answers(self, messages: list[Frames]) -> None:
@@ -57,7 +57,11 @@ class Watcher:
             if not outcome or not body:
                 continue
             said, said_ns = self._answered.setdefault(body, (outcome, now_ns))
-            demand(said == outcome, f"{self._broker.name} said {said!r} to task {body!r}, and then {outcome!r}")
+            demand(
+                said == outcome,
+                Invariant.MEMORY,
+                f"{self._broker.name} said {said!r} to task {body!r}, and then {outcome!r}",
+            )
             self._events["answered from memory"] += said_ns < now_ns
 
     def on_hand_outs(self, messages: list[Frames]) -> None:
@@ -68,7 +72,7 @@ class Watcher:
         self._check_unanswered(message[2])
         broker, ticket = self._broker, message[0]
         delegate = broker.core.delegates.by_identity[identity]
-        demand(delegate.up, f"{broker.name} hands tasks to {identity!r}, which it has lost")
+        demand(delegate.up, Invariant.PEERS, f"{broker.name} hands tasks to {identity!r}, which it has lost")
         link, task, ways = broker.lines[identity].link, delegate.running.get(ticket), broker.world.ways
         # If the connection was lost and made anew just now, the task was given up while it lay in the outbox.
         if link is not None and task is not None:
@@ -76,7 +80,11 @@ class Watcher:
         self._events["handed over to another family" if delegate.rank else "handed over within the family"] += 1
 
     def _check_unanswered(self, body: bytes) -> None:
-        demand(body not in self._answered, f"{self._broker.name} gives task {body!r} out again after its answer")
+        demand(
+            body not in self._answered,
+            Invariant.MEMORY,
+            f"{self._broker.name} gives task {body!r} out again after its answer",
+        )
 
     def on_delegate(self, messages: list[Frames]) -> None:
         for _, header, _ in messages:

@@ -20,7 +20,7 @@ from famulus.sim.brokers.plug import Plug
 from famulus.sim.brokers.worker import Worker
 from famulus.sim.config.pen import root_pen
 from famulus.sim.hands import QUICK_NS
-from famulus.sim.invariants import demand
+from famulus.sim.invariants import Invariant, demand, in_words, invariant_of
 from famulus.sim.ledger import Entry, Ledger
 from famulus.sim.network import Clock
 
@@ -58,6 +58,8 @@ class Result:
     events: tuple[tuple[str, int], ...] = ()
     faults: tuple[str, ...] = ()
     what: str = ""
+    #: The one that was broken; empty if none was, or if something else went wrong.
+    invariant: str = ""
 
 
 class World:
@@ -243,7 +245,7 @@ class World:
     def _run_until(self, time_ns: int) -> None:
         while self.clock.next_ns < self._starts_ns + time_ns:
             self.clock.step()
-            demand(self.clock.steps < STEPS_MAX, "it does not come to an end")
+            demand(self.clock.steps < STEPS_MAX, Invariant.END, "it does not come to an end")
 
     def unsettled(self) -> str:
         """What is not yet as it should be when nothing is amiss, in words; nothing if all is well."""
@@ -288,5 +290,7 @@ def run_world(world: World) -> Result:
         return world.run()
     except Exception as error:
         steps = world.clock.steps
-        what = f"seed {world.seed}, step {steps}: {type(error).__name__}: {error}"
-        return Result(world.seed, len(world.brokers), steps, faults=tuple(world.faults), what=what)
+        what = f"seed {world.seed}, step {steps}: {in_words(error)}"
+        return Result(
+            world.seed, len(world.brokers), steps, faults=tuple(world.faults), what=what, invariant=invariant_of(error)
+        )

@@ -9,15 +9,15 @@ from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import Effective
 from famulus.sim.config.ledger import Ledger
 from famulus.sim.config.steward import Steward
-from famulus.sim.invariants import demand
+from famulus.sim.invariants import Invariant, demand
 
 
 def check_growth(ledger: Ledger, steward: Steward, new: Sequence[SignedEdit]) -> None:
     """After a steward has taken edits or started anew, and before anybody hears of it."""
     edits, page = steward.edits, ledger.pages[steward.name]
-    demand(not steward.disk.unsynced, f"{steward.name} speaks before its edits are on disk")
+    demand(not steward.disk.unsynced, Invariant.SAFETY, f"{steward.name} speaks before its edits are on disk")
     lost = [edit_id for edit_id in page.ids if edit_id not in edits]
-    demand(not lost, f"{steward.name} lost {len(lost)} edits, and no fault took them")
+    demand(not lost, Invariant.SAFETY, f"{steward.name} lost {len(lost)} edits, and no fault took them")
     check_closure(edits, new)
     check_heads(page.heads, edits, new)
     page.ids.update(signed.id for signed in new)
@@ -26,7 +26,11 @@ def check_growth(ledger: Ledger, steward: Steward, new: Sequence[SignedEdit]) ->
 def check_closure(edits: EditSet, new: Iterable[SignedEdit]) -> None:
     for signed in new:
         named = (*signed.edit.parents, signed.edit.grant) if signed.edit.grant else signed.edit.parents
-        demand(all(edit_id in edits for edit_id in named), f"{signed.id} is there without what it builds upon")
+        demand(
+            all(edit_id in edits for edit_id in named),
+            Invariant.CLOSURE,
+            f"{signed.id} is there without what it builds upon",
+        )
 
 
 def check_heads(before: dict[str, set[str]], edits: EditSet, new: Sequence[SignedEdit]) -> None:
@@ -35,8 +39,8 @@ def check_heads(before: dict[str, set[str]], edits: EditSet, new: Sequence[Signe
     named = {parent for signed in new for parent in signed.edit.parents}
     for key in {signed.edit.key for signed in new}:
         was, now = before.get(key, set()), {signed.id for signed in edits.heads(key)}
-        demand(now - was <= came, f"a superseded edit of {key} is a head again")
-        demand(was - now <= named, f"a head of {key} is gone, and no edit names it")
+        demand(now - was <= came, Invariant.HEADS, f"a superseded edit of {key} is a head again")
+        demand(was - now <= named, Invariant.HEADS, f"a head of {key} is gone, and no edit names it")
         before[key] = now
 
 
@@ -45,11 +49,19 @@ def check_reading(ledger: Ledger, edits: EditSet, amount: Effective) -> None:
     heads = plain_heads(edits)
     conflicts = {key: {signed.id for signed in several} for key, several in heads.items() if len(several) > 1}
     listed = {conflict.key: {head.id for head in conflict.heads} for conflict in amount.conflicts}
-    demand(listed == conflicts, f"conflicts about {sorted(listed.keys() ^ conflicts.keys())} are not listed rightly")
+    demand(
+        listed == conflicts,
+        Invariant.CONFLICTS,
+        f"conflicts about {sorted(listed.keys() ^ conflicts.keys())} are not listed rightly",
+    )
     for key, several in heads.items():
         _check_guarded(key, several, amount)
     written = amount.to_bytes()
-    demand(ledger.amounts.setdefault(edits.digest, written) == written, "equal digests, but not an equal config")
+    demand(
+        ledger.amounts.setdefault(edits.digest, written) == written,
+        Invariant.AGREEMENT,
+        "equal digests, but not an equal config",
+    )
 
 
 def _check_guarded(key: str, heads: Sequence[SignedEdit], amount: Effective) -> None:
@@ -57,10 +69,12 @@ def _check_guarded(key: str, heads: Sequence[SignedEdit], amount: Effective) -> 
     deleted = any(signed.edit.op == "DEL" for signed in heads)
     if kind == "admin" and deleted:
         family, _, admin = name.partition("/")
-        demand(admin not in amount.admins.get(family, {}), f"{key} was revoked and is authorised")
+        demand(admin not in amount.admins.get(family, {}), Invariant.RIGHTS, f"{key} was revoked and is authorised")
     if kind == "broker_state" and name in amount.brokers:
         disabled = deleted or any(signed.edit.value == {"state": "disabled"} for signed in heads)
-        demand(not disabled or amount.broker_states[name] == "disabled", f"{key} was disabled and is not")
+        demand(
+            not disabled or amount.broker_states[name] == "disabled", Invariant.RIGHTS, f"{key} was disabled and is not"
+        )
 
 
 def plain_heads(edits: EditSet) -> dict[str, list[SignedEdit]]:
@@ -75,10 +89,14 @@ def plain_heads(edits: EditSet) -> dict[str, list[SignedEdit]]:
 def check_agreement(ledger: Ledger, stewards: Sequence[Steward]) -> None:
     """Long enough after the last fault: all hold the same, and nothing that was acknowledged is missing."""
     digests = {steward.name: steward.edits.digest for steward in stewards}
-    demand(len(set(digests.values())) == 1, f"{len(set(digests.values()))} different configs after everything healed")
+    demand(
+        len(set(digests.values())) == 1,
+        Invariant.END,
+        f"{len(set(digests.values()))} different configs after everything healed",
+    )
     for steward in stewards:
         check_closure(steward.edits, steward.edits)
         check_reading(ledger, steward.edits, steward.read())
     edits = stewards[0].edits
     lost = [edit_id for edit_id in ledger.acknowledged if edit_id not in edits and edit_id not in ledger.taken]
-    demand(not lost, f"{len(lost)} acknowledged edits are lost, and no fault took them")
+    demand(not lost, Invariant.SAFETY, f"{len(lost)} acknowledged edits are lost, and no fault took them")

@@ -17,6 +17,7 @@ from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import Effective, effective, from_heads
 from famulus.core.config.sync import Edits, Ids, Message, Summary, Want
 from famulus.sim.config.signing import verify
+from famulus.sim.invariants import Invariant
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Rules:
     merge: Callable[[EditSet, Edits], Merged]
     news: Callable[[EditSet, Sequence[SignedEdit]], list[Message]]
     read: Callable[[EditSet], Effective]
+    #: What has to notice that they are wrong.
+    caught_by: tuple[Invariant, ...] = ()
 
 
 def _union(edits: EditSet, came: Edits) -> Merged:
@@ -44,6 +47,10 @@ def _union(edits: EditSet, came: Edits) -> Merged:
 RIGHT = Rules(
     "", "edits are united, and a conflict is shown until it is resolved", sync.answer, _union, sync.news, effective
 )
+
+
+#: Whoever believes a version number loses what others wrote meanwhile, or stays apart from them.
+_LOSES_OR_PARTS = (Invariant.SAFETY, Invariant.END)
 
 
 # -- mutants ------------------------------------------------------------------------------------------------------
@@ -69,7 +76,7 @@ def _by_version(name: str, what: str, *, any_other: bool, bigger_hash: bool) -> 
         new = theirs.add(came.edits).new
         return Merged(theirs, new) if believed(edits, theirs.version, theirs.digest) else Merged(edits, ())
 
-    return Rules(name, what, answer, adopt, lambda edits, _: [sync.heartbeat(edits)], effective)
+    return Rules(name, what, answer, adopt, lambda edits, _: [sync.heartbeat(edits)], effective, _LOSES_OR_PARTS)
 
 
 def _last_writer_wins(edits: EditSet) -> Effective:
@@ -113,6 +120,7 @@ MUTANTS = {
             _union,
             sync.news,
             _last_writer_wins,
+            (Invariant.CONFLICTS,),
         ),
     )
 }

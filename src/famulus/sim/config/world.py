@@ -25,7 +25,7 @@ from famulus.sim.config.pen import Pen, root_pen
 from famulus.sim.config.rules import MUTANTS, RIGHT, Rules
 from famulus.sim.config.signing import verify
 from famulus.sim.config.steward import Outgoing, Steward
-from famulus.sim.invariants import demand
+from famulus.sim.invariants import Invariant, demand, in_words, invariant_of
 from famulus.sim.network import Clock
 
 HEARTBEAT_NS = NS_PER_S
@@ -58,6 +58,8 @@ class Result:
     agreed_ms: int = 0
     faults: tuple[str, ...] = ()
     what: str = ""
+    #: The one that was broken; empty if none was, or if something else went wrong.
+    invariant: str = ""
 
 
 class World:
@@ -260,13 +262,13 @@ class World:
     def _run_until(self, done: Callable[[], bool], time_ns: int) -> None:
         while not done() and self.clock.next_ns < self._starts_ns + time_ns:
             self.clock.step()
-            demand(self.clock.steps < STEPS_MAX, "it does not come to an end")
+            demand(self.clock.steps < STEPS_MAX, Invariant.END, "it does not come to an end")
 
     def _check_peace(self) -> None:
         # A root that lost its own grant to faults on every disk cannot accept anything.
         if self.root.edits.grant_of(self.root.name, self.root.pen.public_key):
             left = [conflict.key for conflict in self.root.read().conflicts]
-            demand(not left, f"conflicts about {left} were resolved and are there still")
+            demand(not left, Invariant.CONFLICTS, f"conflicts about {left} were resolved and are there still")
 
 
 def run_seed(seed: int, brokers: int | None = None, mutant: str = "") -> Result:
@@ -276,8 +278,10 @@ def run_seed(seed: int, brokers: int | None = None, mutant: str = "") -> Result:
         return world.run()
     except Exception as error:
         steps = world.clock.steps
-        what = f"seed {seed}, step {steps}: {type(error).__name__}: {error}"
-        return Result(seed, len(world.stewards), steps, faults=tuple(world.faults), what=what)
+        what = f"seed {seed}, step {steps}: {in_words(error)}"
+        return Result(
+            seed, len(world.stewards), steps, faults=tuple(world.faults), what=what, invariant=invariant_of(error)
+        )
 
 
 def _keys(names: list[str]) -> list[str]:
