@@ -56,6 +56,8 @@ LAYERS = {
     "admin": layer("client net core wire errors __init__"),
     "client": layer("net core wire errors __init__"),
     "worker": layer("net core wire errors __init__"),
+    # Real processes under faults; an admin and a user like any other.
+    "chaos": Layer(frozenset({"admin", "cli", "client", "worker", "core", "errors", "__init__"}), ANY),
     "sim": layer("core wire errors", not_standard=WORLDLY - {"random"}),
     # It compares with plain pyzmq.
     "bench": Layer(ANY, ANY, not_ours=frozenset({"sim"}), not_others=frozenset()),

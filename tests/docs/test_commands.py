@@ -64,6 +64,7 @@ EXEMPT = {
         ),
         "Spark takes longer than a page may; tests/pipeline/jobs/test_commands.py runs them from the page",
     ),
+    "./famulus chaos --seconds 300 --seed 7": "it takes minutes; tests/processes/test_chaos.py has half a minute of it",
     "./famulus bench pipeline --tasks 1000000": "it takes minutes; tests/pipeline/jobs/test_bench.py has its parts",
 }
 

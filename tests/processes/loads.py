@@ -7,8 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 from tests.processes.conftest import HERE, Process, wait_until
-from tests.processes.ledgers import ClientLedger, compare
 from tests.processes.networks import Network
+
+from famulus.chaos.ledgers import ClientLedger, compare
 
 
 class Load:

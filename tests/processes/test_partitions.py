@@ -17,9 +17,11 @@ from pathlib import Path
 import pytest
 import zmq
 from tests.processes.conftest import HERE, Process, Raw, wait_until
-from tests.processes.lan import Namespaces, can_have_namespaces, make_lan
+from tests.processes.lan import Namespaces, make_lan
 from tests.processes.loads import Load
 from tests.processes.networks import Member, Network
+
+from famulus.chaos.lan import can_have_namespaces
 
 #: From the death of a broker to the next success of a client that tries again.
 CLIENT_BAR_S = 2.0

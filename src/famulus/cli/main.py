@@ -27,6 +27,7 @@ COMMANDS = {
     "broker": "broker:broker",
     "brokers": "status:brokers",
     "call": "call:call",
+    "chaos": "chaos:chaos",
     "demo": "demo:demo",
     "doctor": "doctor:doctor",
     "explain": "explain:explain",

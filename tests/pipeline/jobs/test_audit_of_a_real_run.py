@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from tests.pipeline.jobs.conftest import Tables
 from tests.processes.conftest import HERE as PROCESSES
 from tests.processes.conftest import BrokerProcess, Process, wait_until
-from tests.processes.ledgers import ClientLedger, Ended
 
+from famulus.chaos.ledgers import ClientLedger, Ended
 from famulus.journal.reading import Reading
 from famulus.pipeline import jobs
 from famulus.pipeline.pace import Pace

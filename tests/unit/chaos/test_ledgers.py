@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.processes.ledgers import ClientLedger, Ended, Sent, compare, judge
+from famulus.chaos.ledgers import ClientLedger, Ended, Sent, compare, judge
 
 SENT = [Sent("a", False, 1.0), Sent("b", True, 2.0)]
 ENDED = [Ended("a", "OK", "-", 1.5), Ended("b", "OK", "-", 2.5)]

@@ -1,0 +1,12 @@
+"""Real brokers, workers and clients under faults, held to their promises by ledgers on both sides: `famulus chaos`.
+
+plan        which faults strike whom and when: follows from a seed
+lan         the machines: network namespaces where root allows it, else all on loopback
+network     the processes on them, started, killed, stopped and started again
+client, worker
+            what runs there, each with a ledger of all that it sent, was told or began
+edits       an admin who changes the config meanwhile, and remembers what was acknowledged
+run         one run: the plan is carried out, everything heals, everybody stops
+ledgers, verdict
+            which promises were broken
+"""
