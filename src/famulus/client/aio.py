@@ -15,6 +15,7 @@ from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
 from famulus.client.threads import Body
 from famulus.client.window import Window
 from famulus.errors import OutcomeError
+from famulus.net import forks
 from famulus.wire.limits import PRIORITY_DEFAULT
 
 
@@ -25,27 +26,28 @@ class AsyncClient:
         answer = await client.request("echo", b"hello", timeout=2.0)
 
     Given several brokers, or told of others by its own, it goes to the next one when it loses the one it is with.
-    It belongs to the event loop that runs when it is first used. Errors are those of `Client`.
+    It belongs to the event loop that runs when it is first used; in a child that is forked, to another one. Errors are
+    those of `Client`.
     """
 
     def __init__(self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
         timeout_ms = rules.timeout_ms(timeout)
-        self._connection = Connection(broker)
-        self._asking = Asking(self._connection, timeout_ms)
+        self._asking = Asking(Connection(broker), timeout_ms)
+        forks.tell(self)
 
     @property
     def address(self) -> str:
-        return self._connection.address
+        return self._asking.connection.address
 
     @property
     def was_connected(self) -> bool:
         """Whether a broker has ever answered at that address, since the client went there."""
-        return self._connection.line.was_up
+        return self._asking.connection.line.was_up
 
     @property
     def addresses(self) -> list[str]:
         """All brokers that it knows: those it was given, then those that it was told of."""
-        return self._connection.brokers.known
+        return self._asking.connection.brokers.known
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -153,6 +155,7 @@ class AsyncClient:
         waiting = enumerate(bodies)
         opened = 0
         while True:
+            window.check()
             now_ns = monotonic_ns()
             for number, body in islice(waiting, window_size - opened):
                 asking.submit_for(window, number, now_ns, service, body, timeout_ms, priority, at_least_once)
@@ -163,6 +166,7 @@ class AsyncClient:
             while not (ready := window.take()):
                 something.clear()
                 await something.wait()
+                window.check()
             opened -= len(ready)
             for done in ready:
                 if done.outcome == "OK":
@@ -177,6 +181,9 @@ class AsyncClient:
     async def close(self) -> None:
         """End what is open (as UNKNOWN, or REJECTED if it never left) and the connection. Closing twice is fine."""
         self._asking.close()
+
+    def after_fork(self) -> None:
+        self._asking.abandon()
 
     async def __aenter__(self) -> AsyncClient:
         self._asking.start()

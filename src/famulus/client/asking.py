@@ -11,10 +11,10 @@ from typing import Any, Final, NoReturn
 
 from famulus.client import connection as rules
 from famulus.client.connection import Connection
-from famulus.client.settling import settle
+from famulus.client.settling import orphan, settle
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
-from famulus.errors import Closed
+from famulus.errors import Closed, FamulusError
 from famulus.net.line import Line
 from famulus.wire.limits import BODY_BYTES_MAX
 
@@ -34,6 +34,9 @@ class Asking:
         self._timer_ns = NEVER_NS
         self._send_planned = False
         self._closed = False
+        #: In a child that was forked: the loop of the parent, if it had one.
+        self._parents_loop: Any = None
+        self._copied = False
         self._checked_kinds: dict[tuple[str, Any, int], int] = {}
 
     def start(self) -> Any:
@@ -41,11 +44,39 @@ class Asking:
         if self._closed:
             raise Closed("this client is closed")
         if self._loop is None:
-            self._loop = get_running_loop()
+            self._loop = self._own_loop()
             self.connection.watch, self.connection.forget = self._watch, self._forget
             self._watch(self.connection.line)
             self._plan_timer()
         return self._loop
+
+    def _own_loop(self) -> Any:
+        if not self._copied:
+            return get_running_loop()
+        try:
+            loop = get_running_loop()
+        except RuntimeError:
+            loop = self._parents_loop
+        if loop is self._parents_loop:
+            # It has one set of descriptors for both processes: what we watch, the parent would get.
+            raise FamulusError("this process was forked, and cannot use its parent's event loop; run a new one")
+        self.connection = self.connection.successor()
+        self._timer_ns = NEVER_NS
+        self._copied = False
+        return loop
+
+    def abandon(self) -> None:
+        """In a child that was forked: the loop, the connection and all that is open are the parent's."""
+        connection = self.connection
+        connection.abandon()
+        if self._loop is not None:
+            self._parents_loop, self._loop = self._loop, None
+        # Nothing is taken back from the loop, which would do so for the parent too.
+        self._timer = None
+        self._timer_ns = 0  # nothing is planned any more
+        self._send_planned = False
+        self._copied = True
+        orphan(connection.session.open_tokens())
 
     def submit(
         self,

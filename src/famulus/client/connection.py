@@ -53,8 +53,10 @@ class Former:
 
 
 class Connection:
-    def __init__(self, broker: str | Iterable[str] | None) -> None:
+    def __init__(self, broker: str | Iterable[str] | None, told: Iterable[str] = ()) -> None:
+        """`told` are brokers that others told of, if they are known already."""
         self.brokers = Brokers(clock_ns(), frontends(broker), random.random)
+        self.brokers.on_told(told)
         self.session = ClientSession(0, _new_id)
         #: Called with each line that is made after the first one, and with each one that is about to be closed.
         self.watch: Callable[[Line], None] = _nobody_minds
@@ -113,6 +115,17 @@ class Connection:
         for line in self.lines:
             line.close()
         return self.session.close()
+
+    # -- after a fork -------------------------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """In a child that was forked: the lines and what is open are the parent's alone."""
+        for line in self.lines:
+            line.abandon()
+
+    def successor(self) -> Connection:
+        """One of our own, after `abandon`, to the brokers that were known."""
+        return Connection(self.brokers.given, self.brokers.known)
 
     # -- from broker to broker ----------------------------------------------------------------------------------
 
@@ -217,6 +230,11 @@ def _new_id() -> str:
 
 def error_of(done: Done) -> OutcomeError:
     return _ERRORS[done.outcome](done.reason, message_id=done.message_id, body=done.body)
+
+
+def orphan_error() -> Unknown:
+    sentence = "this process was forked while the task was open; its outcome goes to the parent alone"
+    return Unknown(reasons.reason(reasons.BROKER_LOST, sentence))
 
 
 def overload() -> Rejected:

@@ -14,9 +14,11 @@ from typing import Literal, overload
 
 from famulus.client import connection as rules
 from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
+from famulus.client.waiters import Caller, Promise, Waiter
 from famulus.client.window import Window
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
+from famulus.net import forks
 from famulus.net.line import Line
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire.limits import PRIORITY_DEFAULT
@@ -41,12 +43,20 @@ class Client:
 
     def __init__(self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
         self._timeout_ms = rules.timeout_ms(timeout)
-        self._connection = Connection(broker)
-        self._wishes: deque[_Wish] = deque()
-        self._bell = Bell()
-        self._closing = self._closed = False
         # Guards the moment of closing: nobody may leave a wish, or ring, once the thread has looked for the last time.
         self._gate = threading.Lock()
+        self._closed = self._copied = False
+        #: Whoever waits for an outcome.
+        self._waiters: set[Waiter | Window] = set()
+        self._begin(Connection(broker))
+        forks.tell(self)
+
+    def _begin(self, connection: Connection) -> None:
+        self._connection = connection
+        self._wishes: deque[_Wish] = deque()
+        self._bell = Bell()
+        self._waiting = Waiting()
+        self._closing = False
         self._thread = threading.Thread(target=self._serve, name="famulus-client", daemon=True)
         self._thread.start()
 
@@ -80,20 +90,12 @@ class Client:
 
         client.request("thumbnail", image, timeout=10)
         """
-        ended = threading.Lock()
-        ended.acquire()
-        box: list[Done] = []
-
-        def take(done: Done) -> None:
-            box.append(done)
-            ended.release()
-
-        self._wish(take, service, body, timeout, priority, message_id, at_least_once)
-        ended.acquire()
-        done = box[0]
-        if done.outcome == "OK":
-            return done.body
-        raise error_of(done)
+        caller = Caller()
+        self._wish(caller, service, body, timeout, priority, message_id, at_least_once)
+        try:
+            return caller.wait()
+        finally:
+            self._waiters.discard(caller)
 
     def submit(
         self,
@@ -111,17 +113,9 @@ class Client:
 
         future = client.submit("report", b"2026")
         """
-        future: Future[bytes] = Future()
-        future.set_running_or_notify_cancel()  # what was sent cannot be called back
-
-        def take(done: Done) -> None:
-            if done.outcome == "OK":
-                future.set_result(done.body)
-            else:
-                future.set_exception(error_of(done))
-
-        self._wish(take, service, body, timeout, priority, message_id, at_least_once)
-        return future
+        promise = Promise(self._waiters)
+        self._wish(promise, service, body, timeout, priority, message_id, at_least_once)
+        return promise
 
     @overload
     def map(
@@ -190,34 +184,40 @@ class Client:
         nothing = threading.Lock()
         nothing.acquire()
         window = Window(ordered, partial(_let_go, nothing))
+        self._waiters.add(window)
         waiting = enumerate(bodies)
         opened = 0
-        while True:
-            wishes: list[_Wish] = [
-                (window, service, rules.checked_body(body), milliseconds, priority, "", number, at_least_once)
-                for number, body in islice(waiting, window_size - opened)
-            ]
-            if wishes:
-                self._leave_wishes(wishes, at_least_once)
-                opened += len(wishes)
-            if not opened:
-                return
-            while not (ready := window.take()):
-                nothing.acquire()
-            opened -= len(ready)
-            for done in ready:
-                if done.outcome == "OK":
-                    yield done.body
-                elif errors == "return":
-                    yield error_of(done)
-                else:
-                    raise error_of(done)
+        try:
+            while True:
+                window.check()
+                wishes: list[_Wish] = [
+                    (window, service, rules.checked_body(body), milliseconds, priority, "", number, at_least_once)
+                    for number, body in islice(waiting, window_size - opened)
+                ]
+                if wishes:
+                    self._leave_wishes(wishes, at_least_once)
+                    opened += len(wishes)
+                if not opened:
+                    return
+                while not (ready := window.take()):
+                    nothing.acquire()
+                    window.check()
+                opened -= len(ready)
+                for done in ready:
+                    if done.outcome == "OK":
+                        yield done.body
+                    elif errors == "return":
+                        yield error_of(done)
+                    else:
+                        raise error_of(done)
+        finally:
+            self._waiters.discard(window)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _wish(
         self,
-        take: _Callback,
+        waiter: Waiter,
         service: str,
         body: Body,
         timeout: float | None,
@@ -227,8 +227,13 @@ class Client:
     ) -> None:
         milliseconds, message_id = self._checked(service, timeout, priority, message_id)
         content = rules.checked_body(body)
-        wish = (take, service, content, milliseconds, priority, message_id, 0, at_least_once)
-        self._leave_wishes([wish], at_least_once)
+        wish = (waiter, service, content, milliseconds, priority, message_id, 0, at_least_once)
+        self._waiters.add(waiter)
+        try:
+            self._leave_wishes([wish], at_least_once)
+        except BaseException:
+            self._waiters.discard(waiter)
+            raise
 
     def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> tuple[int, str]:
         rules.checked_service(service, priority, message_id)
@@ -237,7 +242,7 @@ class Client:
     def _leave_wishes(self, wishes: list[_Wish], at_least_once: bool) -> None:
         with self._gate:
             if self._closing:
-                raise Closed("this client is closed")
+                self._begin_anew()
             if len(self._connection.session) + len(self._wishes) + len(wishes) > rules.IN_FLIGHT_MAX:
                 raise rules.overload()
             # Counted here and not by the I/O thread, so that it is raised where it was asked for.
@@ -246,29 +251,55 @@ class Client:
             self._wishes.extend(wishes)
             self._bell.ring()
 
+    def _begin_anew(self) -> None:
+        """In a child that was forked: only one that uses its copy gets a connection and a thread."""
+        if self._closed or not self._copied:
+            raise Closed("this client is closed")
+        self._begin(self._connection.successor())
+        self._copied = False
+
+    def after_fork(self) -> None:
+        """This is a copy: the connection, the thread and all that is open are the parent's."""
+        # A thread that is not here may hold the former one.
+        self._gate = threading.Lock()
+        self._connection.abandon()
+        self._waiting.close()
+        self._bell.close()
+        self._wishes = deque()
+        waiters, self._waiters = self._waiters, set()
+        error = rules.orphan_error()
+        for waiter in waiters:
+            waiter.orphan(error)
+        self._closing = self._copied = True
+
     def _serve(self) -> None:
         """Whatever happens here, nobody may be left waiting."""
+        wishes = self._wishes
         try:
             self._serve_until_closed()
         finally:
-            with self._gate:
-                self._closing = True
-            self._end()
+            # Else this is a child that a callback has forked, and nothing here is its own.
+            if self._wishes is wishes:
+                with self._gate:
+                    self._closing = True
+                self._end()
 
     def _serve_until_closed(self) -> None:
         connection, session, wishes = self._connection, self._connection.session, self._wishes
-        waiting = Waiting()
-        waiting.watch(self._bell.fd)
+        waiting, bell = self._waiting, self._bell
+        waiting.watch(bell.fd)
         connection.watch, connection.forget = partial(_watch, waiting), partial(_forget, waiting)
         _watch(waiting, connection.line)
         while not self._closing:
-            if self._bell.fd in waiting.wait(connection.next_due_ns):
-                self._bell.answer()
+            if bell.fd in waiting.wait(connection.next_due_ns):
+                bell.answer()
             now_ns = monotonic_ns()
             while wishes:
                 session.submit(now_ns, *wishes.popleft())
             for done in connection.step():
                 done.token(done)  # type: ignore[operator]
+            if self._wishes is not wishes:
+                return  # a callback has forked, and this is the child
         waiting.close()
 
     def _end(self) -> None:
@@ -284,6 +315,8 @@ class Client:
             if self._closed:
                 return
             self._closed = self._closing = True
+            if self._copied:
+                return  # never used in this child
             self._bell.ring()
         self._thread.join()
         self._bell.close()

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from famulus.core.session.client import Done
+from famulus.errors import OutcomeError
 
 
 class Window:
@@ -17,10 +18,21 @@ class Window:
         self._came: deque[Done] = deque()
         self._early: dict[int, Done] = {}
         self._next = 0
+        #: Set in a child that was forked: what is open is the parent's.
+        self._error: OutcomeError | None = None
 
     def __call__(self, done: Done) -> None:
         self._came.append(done)
         self._wake()
+
+    def orphan(self, error: OutcomeError) -> None:
+        """Who waits here, or would go on, gets this error."""
+        self._error = error
+        self._wake()
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise self._error
 
     def take(self) -> list[Done]:
         """All that can be given out now: in the order of the bodies, or in the order in which they came."""

@@ -124,6 +124,17 @@ class Line:
         self.due_ns = NEVER_NS
         self._epoll.close()
 
+    def abandon(self) -> None:
+        """In a child that was forked: close our copies. What they stand for is the parent's, and goes on there."""
+        copy, self._socket = self._socket, None
+        lookup, self._lookup = self._lookup, None
+        # Not taken out of the epoll before, which is the parent's too.
+        if copy is not None:
+            copy.close()
+        if lookup is not None:
+            lookup.abandon()
+        self.close()
+
     # -- to be connected ----------------------------------------------------------------------------------------
 
     def _connect(self, now_ns: int) -> None:

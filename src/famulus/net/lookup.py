@@ -49,6 +49,12 @@ class Lookup:
                 os.close(self.fd)
                 self.fd = -1
 
+    def abandon(self) -> None:
+        """As `close`, in a child that was forked: nobody else is there, and the gate may be closed for ever."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
 
 def _look(host: str, port: int) -> None:
     found: list[Where] = []

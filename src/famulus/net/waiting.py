@@ -87,4 +87,8 @@ class Bell:
         self._rung = False
 
     def close(self) -> None:
-        os.close(self.fd)
+        """Closing twice is fine."""
+        # In this order: in the middle of it somebody may fork, and close the copy there.
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)

@@ -110,6 +110,12 @@ class Place:
             self._probe.close()
         self.line.close()
 
+    def abandon(self) -> None:
+        """In a child that was forked: the lines are the parent's."""
+        if self._probe is not None:
+            self._probe.abandon()
+        self.line.abandon()
+
     def _line_to(self, address: str) -> Line:
         """A line to this broker, or to the next one if the address is no good: somebody else may have told us of it."""
         while True:

@@ -25,6 +25,10 @@ class Probe:
             self._line.send([PROBE])
         return any(map(proves_life, answers)) if answers else None
 
+    def abandon(self) -> None:
+        """In a child that was forked: the line is the parent's."""
+        self._line.abandon()
+
     def close(self) -> None:
         self._waiting.forget(self._line.fd)
         self._line.close()

@@ -101,6 +101,13 @@ class Shift:
         self._waiting.close()
         return ended
 
+    def abandon(self) -> None:
+        """In a child that was forked: this is the parent's shift."""
+        for place in self._places:
+            place.abandon()
+        self._waiting.close()
+        self._bell.close()
+
     def _lead(self, turn: int) -> None:
         """What the holder of the baton does, from the first turn on or from where another one got stuck."""
         try:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from famulus.errors import FamulusError, SettingsError
+from famulus.net import forks
 from famulus.net.addresses import backend
 from famulus.net.waiting import Bell
 from famulus.worker.child import serve
@@ -109,6 +110,11 @@ class Worker:
         self._runs = False
         self._ending = Ending()
         self._bell: Bell | None = None
+        self._shift: Shift | None = None
+        self._own_identity = identity is None
+        #: What was to be done at which signal before this worker ran.
+        self._former_signals: dict[int, Any] = {}
+        forks.tell(self)
 
     @property
     def identity(self) -> str:
@@ -148,9 +154,25 @@ class Worker:
             with self._signals(), ExitStack() as closing:
                 return self._serve(closing)
         finally:
-            self._bell = None
-            self._ending = Ending()
-            self._runs = False
+            self._forget_run()
+
+    def _forget_run(self) -> None:
+        self._bell = self._shift = None
+        self._ending = Ending()
+        self._runs = False
+
+    def after_fork(self) -> None:
+        """This is a copy: what runs is the parent's. It may be run here, too, and then as another worker."""
+        self._lock = threading.Lock()
+        if self._shift is not None:
+            self._shift.abandon()
+        self._forget_run()
+        # Ours would make the child deaf to those who want to end it.
+        former, self._former_signals = self._former_signals, {}
+        for number, what in former.items():
+            signal.signal(number, what)
+        if self._own_identity:
+            self.settings = replace(self.settings, identity=new_identity())
 
     def stop(self, now: bool = False) -> None:
         """End `run`, from any thread: at once with `now`, else when the running tasks are done or `drain_s` is over."""
@@ -164,6 +186,7 @@ class Worker:
     def change(self, **settings: Any) -> None:
         """Change settings by their names before the worker runs; None leaves one as it is."""
         given = {key: value for key, value in settings.items() if value is not None}
+        self._own_identity = self._own_identity and "identity" not in given
         if "addresses" in given:
             given["addresses"] = _addresses(None, given["addresses"])
         self.settings = replace(self.settings, **given)
@@ -190,7 +213,7 @@ class Worker:
         if any(service.asynchronous for service in self._services):
             runners.append(Coroutines(bell))
             closers.append(runners[1].close)
-        shift = Shift(self.settings, self._services, bell, self._ending, runners)
+        shift = self._shift = Shift(self.settings, self._services, bell, self._ending, runners)
         closers.insert(0, shift.close)
         self._bell = bell
         bell.ring()  # for a stop that came before there was a bell
@@ -199,7 +222,9 @@ class Worker:
     def _open_nursery(self, closing: ExitStack) -> Nursery | None:
         if not self.settings.processes:
             return None
-        if threading.active_count() > 1:
+        # A client's thread does no harm: in a child it begins anew.
+        harmless = [each for each in threading.enumerate() if each.name == "famulus-client"]
+        if threading.active_count() - len(harmless) > 1:
             log.warning("this program has threads already; forking it may copy locks that they hold")
         nursery = Nursery(partial(serve, services=self._services))
         closing.callback(nursery.close)
@@ -220,10 +245,12 @@ class Worker:
         def stop(number: int, frame: FrameType | None) -> None:
             self.stop(now=self._ending.soon)
 
-        former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        former: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        self._former_signals = former
         try:
             yield
         finally:
+            self._former_signals = {}
             for number, what in former.items():
                 signal.signal(number, what)
 

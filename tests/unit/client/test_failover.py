@@ -130,7 +130,8 @@ class Threads:
 
     @property
     def connection(self) -> Connection:
-        return self.client._connection
+        client = self.client
+        return client._connection if isinstance(client, Client) else client._asking.connection
 
 
 class Loop(Threads):

@@ -43,12 +43,12 @@ _NOWHERE = frozenset({"0.0.0.0", "[::]"})
 class Brokers:
     def __init__(self, now_ns: int, given: Sequence[str], chance: Callable[[], float]) -> None:
         """The first one given is the first to be tried, from now on."""
-        self._given = tuple(given)
+        self.given = tuple(given)
         self._told: tuple[str, ...] = ()
         self._chance = chance
         self._backoff = Backoff(*SLACK_NS, chance)
         #: Where we are, or try to be.
-        self.address = self._given[0]
+        self.address = self.given[0]
         #: This round: since a broker was last there, or all others were tried.
         self._tried: dict[str, None] = {self.address: None}
         self._rounds = 0
@@ -62,7 +62,7 @@ class Brokers:
 
     @property
     def known(self) -> list[str]:
-        return list(dict.fromkeys((*self._given, *self._told)))
+        return list(dict.fromkeys((*self.given, *self._told)))
 
     @property
     def tried(self) -> str:

@@ -246,6 +246,10 @@ class ClientSession:
         self._send_first(again + self._take_resting())
         return ended
 
+    def open_tokens(self) -> list[object]:
+        """Of all tasks that have not ended."""
+        return [pending.token for pending in (*self._pending.values(), *self.refused)]
+
     def on_tick(self, now_ns: int) -> list[Done]:
         done: list[Done] = []
         expired = 0

@@ -1,0 +1,76 @@
+"""Those who wait for an outcome in a program with threads: a caller, or a future. Know no sockets.
+
+Each is called with its task when that has ended, by the I/O thread. In a child that was forked meanwhile nobody will do
+so; there each is told that it is an orphan, and may be in any state that the I/O thread of the parent had left it in.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+from famulus.client.connection import error_of
+from famulus.core.session.client import Done
+from famulus.errors import OutcomeError
+
+
+class Caller:
+    """A thread that waits for one task."""
+
+    __slots__ = ("_done", "_ended", "_error")
+
+    def __init__(self) -> None:
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self._done: Done | None = None
+        self._error: OutcomeError | None = None
+
+    def __call__(self, done: Done) -> None:
+        self._done = done
+        self._ended.release()
+
+    def wait(self) -> bytes:
+        self._ended.acquire()
+        done = self._done
+        if done is None:
+            assert self._error is not None
+            raise self._error
+        if done.outcome == "OK":
+            return done.body
+        raise error_of(done)
+
+    def orphan(self, error: OutcomeError) -> None:
+        # One that waits here is the thread that forked, in the middle of a signal handler.
+        if self._done is None:
+            self._error = error
+        if self._ended.locked():
+            self._ended.release()
+
+
+class Promise(Future[bytes]):
+    """A future that settles itself, and then leaves the `waiters`."""
+
+    def __init__(self, waiters: set[Any]) -> None:
+        super().__init__()
+        self.set_running_or_notify_cancel()  # what was sent cannot be called back
+        self._all_waiters = waiters
+
+    def __call__(self, done: Done) -> None:
+        if done.outcome == "OK":
+            self.set_result(done.body)
+        else:
+            self.set_exception(error_of(done))
+        # Last of all: until then it may be half settled, with its lock held.
+        self._all_waiters.discard(self)
+
+    def orphan(self, error: OutcomeError) -> None:
+        # Its lock may be held for ever; and what is to be done when it ends, the parent does.
+        self._condition = threading.Condition()
+        self._done_callbacks: list[object] = []
+        self._waiters = []
+        if not self.done():
+            self.set_exception(error)
+
+
+Waiter = Caller | Promise
