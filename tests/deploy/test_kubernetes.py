@@ -14,8 +14,9 @@ from tests.deploy.command_lines import parse
 from tests.deploy.plain_yaml import read_all
 
 from famulus.broker.settings import ADMIN_PORT, HTTP_PORT, load
-from famulus.broker.supervisor import HANG_NS, SCRIBE_STOP_S
+from famulus.broker.supervisor import SCRIBE_STOP_S
 from famulus.core.clock import NS_PER_S
+from famulus.core.hangs import HANG_NS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/kubernetes"

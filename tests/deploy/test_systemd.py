@@ -16,8 +16,9 @@ from tests.deploy.command_lines import parse
 
 from famulus import Worker
 from famulus.broker.settings import Settings
-from famulus.broker.supervisor import HANG_NS, SCRIBE_STOP_S
+from famulus.broker.supervisor import SCRIBE_STOP_S
 from famulus.core.clock import NS_PER_S
+from famulus.core.hangs import HANG_NS
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
 BROKER = FOLDER / "famulus-broker.service"

@@ -82,6 +82,7 @@ SHORTENED = (
     (r"--seeds \d+", "--seeds 4"),
     (r"^(\./famulus test tests/\S+)$", r"\1 --collect-only"),  # whoever runs this one runs those, too
     (r"^(\./famulus bench echo.*)$", r"\1 --seconds 0.5 --rounds 1"),  # the last one of an option counts
+    (r"^(\./famulus bench recovery.*)$", r"\1 --rounds 1 --seconds 1 --busy 1"),
     (r"^(\./famulus bench viewers.*)$", r"\1 --viewers 3 --seconds 0.5 --rounds 1"),
     (r"^(\./famulus bench journal.*)$", r"\1 --seconds 0.5 --rounds 1 --soak 1"),
     (r"^(\./famulus bench overload.*)$", r"\1 --seconds 1"),

@@ -43,7 +43,7 @@ class AdminConnection:
         self._connect_ns = round(connect_s * NS_PER_S)
         self._answer_ns = round(answer_s * NS_PER_S)
         self._asked = 0
-        self._line = Line(self.address, heartbeats=True)
+        self._line = Line(self.address, asks=True)
         self._waiting = Waiting()
         self._waiting.watch(self._line.fd)
 

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic_ns
 from typing import IO, Any
 
 import msgspec
 
 from famulus.core.clock import NEVER_NS
+from famulus.core.hangs import Doubts
 from famulus.core.restarts import Restarts
 
 
@@ -21,6 +23,7 @@ class Child:
         self.name = name
         self.module = module
         self.restarts = Restarts()
+        self.doubts = Doubts()
         #: How often it was started.
         self.starts = 0
         self.start_at_ns = NEVER_NS
@@ -102,6 +105,14 @@ class Child:
         self._process = None
         self.ready = False
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+    def work(self) -> tuple[str, int]:
+        """What the system says that it does, as a letter, and for how many ticks of a processor it has worked."""
+        with suppress(OSError, IndexError, ValueError):
+            # Its name, which may be anything, is in brackets.
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            return fields[0], int(fields[11]) + int(fields[12])
+        return "", 0
 
     def kill(self) -> None:
         if self._process is not None:

@@ -16,6 +16,7 @@ from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.facts import Work
 from famulus.core.dispatch.message_ids import MessageIds
+from famulus.core.hangs import ALIVE_NS
 from famulus.core.status import telling
 from famulus.errors import ProtocolError
 from famulus.journal.records import Pen
@@ -112,7 +113,7 @@ class Dispatching:
         #: To other brokers, by their names.
         self._links: dict[bytes, DelegateLink] = {}
         self._routers_expected = settings.routers
-        self._report_ns = self._checkpoint_ns = self._told_tasks = self._told_routers = 0
+        self._report_ns = self._count_ns = self._checkpoint_ns = self._told_tasks = self._told_routers = 0
         self._stopped = False
 
     def run(self) -> None:
@@ -308,10 +309,17 @@ class Dispatching:
         for command in commands:
             if "drain_ms" in command:
                 self._core.drain(now_ns, command["drain_ms"] * NS_PER_MS)
-                self._report_ns = now_ns
+                self._report_ns = self._count_ns = now_ns
 
     def _report(self, now_ns: int) -> None:
-        """Once a second: proof of life, and what was counted."""
+        """Proof of life; and once a second, what was counted."""
+        if now_ns >= self._count_ns:
+            self._report_counts(now_ns)
+        else:
+            self._lifeline.report(alive=True)
+        self._report_ns = min(now_ns + ALIVE_NS, self._count_ns)
+
+    def _report_counts(self, now_ns: int) -> None:
         core = self._core
         self._lifeline.report(
             alive=True,
@@ -347,7 +355,7 @@ class Dispatching:
             self._stopped = True
         # Neither a start, which waits for all routers, nor a drain should wait for the next second.
         waited_for = core.draining or len(core.questions.routers) < self._routers_expected
-        self._report_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
+        self._count_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
 
     def _tell_herald(self, herald: sockets.Socket, work: Work, now_ns: int) -> None:
         """Whether it is there or not: what it does not take is gone."""

@@ -24,6 +24,7 @@ from famulus import __version__
 from famulus.broker.child import Child
 from famulus.broker.settings import Settings
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.hangs import HANG_NS, pause_ns
 from famulus.errors import BrokerFailed, SettingsError
 from famulus.net import sockets
 from famulus.net.pump import send_some
@@ -31,8 +32,6 @@ from famulus.wire import inner, status
 
 log = logging.getLogger("famulus.broker")
 
-#: A process that reports once a second and has said nothing for this long hangs.
-HANG_NS = 5 * NS_PER_S
 START_NS = 30 * NS_PER_S
 #: A scribe may have to wait for its disk, and nobody waits for it.
 SCRIBE_HANG_NS = 60 * NS_PER_S
@@ -123,6 +122,8 @@ class Supervisor:
         now_ns = monotonic_ns()
         starts_ns = min(child.start_at_ns for child in self._children)
         until_ns = min(now_ns + NS_PER_S, starts_ns)
+        if self._dispatcher.ready:
+            until_ns = min(until_ns, self._dispatcher.doubts.look_ns(self._dispatcher.seen_ns))
         for key, _ in self._selector.select(max(0.0, (until_ns - now_ns) / NS_PER_S)):
             child = key.data
             if child is None:
@@ -200,20 +201,26 @@ class Supervisor:
 
     def _kill_the_hanging(self, planned_ns: int) -> None:
         now_ns = monotonic_ns()
-        if now_ns - planned_ns > NS_PER_S:
-            # We were stopped ourselves, and so could not hear them.
-            for child in self._children:
-                child.seen_ns = now_ns
+        # For so long we were stopped ourselves, and could not hear them.
+        absent_ns = pause_ns(now_ns, planned_ns)
+        for child in self._children:
+            child.seen_ns = min(child.seen_ns + absent_ns, now_ns)
         if now_ns > self._drained_by_ns:
             log.error("the dispatcher does not come to an end; killing it")
             self._drained_by_ns = NEVER_NS
             self._dispatcher.kill()
         for child in self._children:
             patience_ns = SCRIBE_HANG_NS if child is self._scribe else HANG_NS if child.ready else START_NS
-            if child.running and child.seen_ns + patience_ns <= now_ns:
+            if child.running and (child.seen_ns + patience_ns <= now_ns or self._is_still(child, now_ns)):
                 log.error("the %s says nothing any more; killing it", child.name)
                 child.seen_ns = now_ns
                 child.kill()
+
+    def _is_still(self, child: Child, now_ns: int) -> bool:
+        """Everybody waits for the dispatcher, so it has no time to hang in peace."""
+        if child is not self._dispatcher or not child.ready or now_ns < child.doubts.look_ns(child.seen_ns):
+            return False
+        return child.doubts.hangs(now_ns, child.seen_ns, *child.work())
 
     def _announce_ready(self, on_ready: Callable[[Settings], None]) -> None:
         dispatcher = self._dispatcher

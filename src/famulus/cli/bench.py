@@ -12,6 +12,7 @@ from famulus.cli.bench_journal import journal
 from famulus.cli.bench_latency import latency
 from famulus.cli.bench_peers import peers
 from famulus.cli.bench_pipeline import pipeline
+from famulus.cli.bench_recovery import recovery
 from famulus.cli.bench_scale import scale
 from famulus.cli.bench_viewers import viewers
 
@@ -89,6 +90,7 @@ app.command()(peers)
 app.command()(pipeline)
 app.command()(journal)
 app.command()(viewers)
+app.command()(recovery)
 
 
 def _quiet(*_: object) -> None:

@@ -16,6 +16,7 @@ from famulus.client.addresses import frontends
 from famulus.core.clock import NS_PER_MS
 from famulus.core.session.brokers import Brokers, read_told
 from famulus.core.session.client import KEPT_BYTES_MAX, ClientSession, Done
+from famulus.core.silence import SELDOM_NS, SOON_NS
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
 from famulus.net.line import Line
 from famulus.net.link import Change
@@ -62,8 +63,10 @@ class Connection:
         self.watch: Callable[[Line], None] = _nobody_minds
         self.forget: Callable[[Line], None] = _nobody_minds
         self._former: list[Former] = []
+        #: No task was open when we last looked.
+        self._idle = True
         self._tend_at_ns = 0
-        self.line = Line(self.brokers.address, heartbeats=True)
+        self.line = Line(self.brokers.address, asks=True)
         self._plan()
 
     @property
@@ -104,6 +107,8 @@ class Connection:
 
     def _send(self, now_ns: int) -> None:
         session, line = self.session, self.line
+        if self._idle:
+            self._hurry(now_ns)
         while session.unsent and line.up:
             messages = session.next_to_send(now_ns, BATCH_MAX)
             sent = line.send(messages)
@@ -135,9 +140,18 @@ class Connection:
         self._tend_at_ns = min([brokers.next_due_ns, *[line.due_ns for line in self.lines]])
         self.session.on_brokers(len(brokers.known) > 1, brokers.tried)
 
+    def _hurry(self, now_ns: int) -> None:
+        """There are tasks again: a broker that does nothing is to be found soon."""
+        self._idle = False
+        self.line.ask_every_ns = SOON_NS
+        self.line.hurry(now_ns)
+        self._tend_at_ns = min(self._tend_at_ns, self.line.due_ns)
+
     def _tend(self, now_ns: int) -> list[Done]:
         """What is to be done besides the tasks: look after the lines, ask for brokers, move on."""
         session = self.session
+        self._idle = not len(session)
+        self.line.ask_every_ns = SELDOM_NS if self._idle else SOON_NS
         if now_ns - self._tend_at_ns > PAUSE_NS:
             self.brokers.on_pause(now_ns)
         done = self._follow_line(now_ns)  # or we would leave a broker that has just come
@@ -160,7 +174,7 @@ class Connection:
                 self.brokers.on_up(now_ns)
             else:
                 done += self.session.on_lost(now_ns, self.session.leg)
-                self.brokers.on_down(now_ns)
+                self.brokers.on_down(now_ns, silent=self.line.fell_silent)
         if changes or not self.line.up:
             self._plan()
         return done
@@ -182,12 +196,13 @@ class Connection:
         """Go to the next broker, if it is time and there is one."""
         while address := self.brokers.next(now_ns):
             try:
-                line = Line(address, heartbeats=True)
+                line = Line(address, asks=True)
             except Exception:
                 # No address, or no descriptor left for another line.
                 self.brokers.on_unusable(now_ns, address)
                 continue
             self._leave()
+            line.ask_every_ns = SELDOM_NS if self._idle else SOON_NS
             self.line = line
             self.watch(line)
             self.brokers.on_moved(now_ns, address)

@@ -27,6 +27,7 @@ from typing import Final
 
 from famulus.core.backoff import Backoff
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.silence import SELDOM_NS, Silence
 from famulus.net.addresses import split
 from famulus.net.link import Change
 from famulus.net.lookup import Lookup, Where, known
@@ -38,31 +39,35 @@ clock_ns: Final = monotonic_ns
 
 #: Between two tries to connect: doubling, from the first to the second.
 RECONNECT_NS: Final = (100 * NS_PER_MS, 2 * NS_PER_S)
+#: A broker that was just there is started again within seconds: so long after it was lost the pauses stay so short.
+SOON_BACK_NS: Final = 5 * NS_PER_S
+SOON_BACK_EVERY_NS: Final = 400 * NS_PER_MS
 #: From the first packet until the other side is ready. Who has other brokers to go to does not wait for so long.
 OPEN_NS: Final = 10 * NS_PER_S
 #: The same where a name has other addresses to try; twice as long in the next round.
 NEXT_NS: Final = 250 * NS_PER_MS
-#: A broker that is there but does nothing is found by a PING so often,
-PING_EVERY_NS: Final = 2 * NS_PER_S
-#: when it has said nothing for so many of them.
-SILENT_MAX: Final = 3
 #: Bodies are bounded by brokers, whose limit we do not know; this bounds what a peer that is none can ask for.
 FRAME_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 
 class Line:
-    def __init__(self, address: str, *, heartbeats: bool) -> None:
-        """`heartbeats`: for who has none of his own."""
+    def __init__(self, address: str, *, asks: bool) -> None:
+        """`asks`: whether the other side is there, by PINGs, which finds one that does nothing."""
         self.address = address
         self._host, self._port = split(address)
-        self._heartbeats = heartbeats
+        self._asks = asks
+        #: How often. Its owner may change that at any time; `hurry` makes it count at once.
+        self.ask_every_ns = SELDOM_NS
         self.up = self.was_up = False
+        #: It was lost because the other side did not answer, and may be there all the same.
+        self.fell_silent = False
         #: Whether there is nothing for `follow` to do before `due_ns`.
         self.calm = False
         #: When `follow` is to be called at the latest.
         self.due_ns = NEVER_NS
         self._changes: list[Change] = []
         self._backoff = Backoff(RECONNECT_NS[0], RECONNECT_NS[1], random.random)
+        self._soon_back_until_ns = 0
         #: Where to try next, if this one is not there.
         self._places: list[Where] = []
         self._lookup: Lookup | None = None
@@ -71,7 +76,8 @@ class Line:
         self._wanted = 0
         self._heard = b""
         self._stream: Stream | None = None
-        self._received = self._arrived = self._silent = 0
+        self._received = self._arrived = 0
+        self._silence = Silence(0, 0)
         # One for all that the line waits for, so that its owner has one descriptor to watch, and always the same.
         self._epoll = select.epoll()
         self.fd = self._epoll.fileno()
@@ -116,6 +122,12 @@ class Line:
             self._lose(now_ns)
         changes, self._changes = self._changes, []
         return changes
+
+    def hurry(self, now_ns: int) -> None:
+        """Something is waited for: the next look is not to come later than `ask_every_ns` says."""
+        if self.up and self._asks:
+            self._silence.hurry(now_ns, self.ask_every_ns)
+            self.due_ns = self._silence.due_ns
 
     def close(self) -> None:
         self._let_go()
@@ -210,13 +222,17 @@ class Line:
     def _begin(self, connected: socket.socket) -> None:
         self._opening = None
         self._stream = new_stream(connected, FRAME_BYTES_MAX)
-        self._received = self._arrived = self._silent = 0
+        self._received = self._arrived = 0
         self._places = []
         self._backoff.reset()
         self.up = self.was_up = True
+        self.fell_silent = False
         self._changes.append(Change.UP)
         self.calm = True
-        self.due_ns = clock_ns() + PING_EVERY_NS if self._heartbeats else NEVER_NS
+        self.due_ns = NEVER_NS
+        if self._asks:
+            self._silence = Silence(clock_ns(), self.ask_every_ns)
+            self.due_ns = self._silence.due_ns
 
     # -- connected ----------------------------------------------------------------------------------------------
 
@@ -227,7 +243,7 @@ class Line:
         if stream.ended:
             self._lose(now_ns)
             return
-        if self._heartbeats and now_ns >= self.due_ns:
+        if self._asks and now_ns >= self.due_ns:
             self._listen(stream, now_ns)
         if self._stream is not None:
             self.calm = stream.flush()
@@ -240,10 +256,12 @@ class Line:
         on_its_way = _on_its_way(self._descriptor())
         arrived = stream.written - on_its_way
         takes = on_its_way > 0 and arrived > self._arrived
-        self._silent = 0 if unread or takes or stream.received != self._received else self._silent + 1
+        heard = unread or takes or stream.received != self._received
         self._received, self._arrived = stream.received, arrived
-        self.due_ns = now_ns + PING_EVERY_NS
-        if self._silent >= SILENT_MAX:
+        is_lost = self._silence.is_lost(now_ns, heard, self.ask_every_ns)
+        self.due_ns = self._silence.due_ns
+        if is_lost:
+            self.fell_silent = True
             self._lose(now_ns)
         elif not unread:
             # What a broker said last may still be on its way after it closed; a PING makes its machine drop what has
@@ -270,6 +288,7 @@ class Line:
         was_up, self.up = self.up, False
         self._let_go()
         if was_up:
+            self._soon_back_until_ns = now_ns + SOON_BACK_NS
             self._changes.append(Change.DOWN)
         if self._places:
             self._connect(now_ns)
@@ -278,7 +297,10 @@ class Line:
 
     def _rest(self, now_ns: int) -> None:
         self.calm = True
-        self.due_ns = now_ns + self._backoff.next_ns()
+        pause_ns = self._backoff.next_ns()
+        if now_ns < self._soon_back_until_ns:
+            pause_ns = min(pause_ns, SOON_BACK_EVERY_NS)
+        self.due_ns = now_ns + pause_ns
 
     def _let_go(self) -> None:
         self._stream = self._opening = None

@@ -89,7 +89,7 @@ def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
         },
     )
     if heartbeats:
-        _set(socket, {zmq.HEARTBEAT_IVL: 2000, zmq.HEARTBEAT_TIMEOUT: 6000})
+        _set(socket, {zmq.HEARTBEAT_IVL: 500, zmq.HEARTBEAT_TIMEOUT: 2000})
     _keep_alive(socket)
     return socket
 

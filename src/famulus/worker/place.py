@@ -11,6 +11,7 @@ import random
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.homes import Homes
 from famulus.core.session.worker import State, WorkerSession
+from famulus.core.silence import SOON_NS
 from famulus.errors import SettingsError
 from famulus.net.addresses import BACKEND
 from famulus.net.line import Line
@@ -69,11 +70,13 @@ class Place:
         line = self.line
         if line.calm and now_ns < line.due_ns:
             return
+        # Who wished for long heartbeats wants little to be sent.
+        line.ask_every_ns = max(SOON_NS, self.session.heartbeat_ns // 2)
         for change in line.follow(now_ns):
             if change is Change.UP:
                 self.session.on_link(now_ns)
             else:
-                self.session.on_link_lost(now_ns)
+                self.session.on_link_lost(now_ns, silent=line.fell_silent)
 
     def send(self) -> None:
         """What the line does not take now stays; its descriptor tells when there is room again."""
@@ -120,7 +123,7 @@ class Place:
         """A line to this broker, or to the next one if the address is no good: somebody else may have told us of it."""
         while True:
             try:
-                line = Line(address, heartbeats=False)
+                line = Line(address, asks=True)
             except SettingsError as error:
                 if self._homes.alone:
                     raise

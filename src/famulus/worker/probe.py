@@ -11,7 +11,7 @@ from famulus.net.waiting import Waiting
 class Probe:
     def __init__(self, waiting: Waiting, address: str) -> None:
         self._waiting = waiting
-        self._line = Line(address, heartbeats=False)
+        self._line = Line(address, asks=False)
         waiting.watch(self._line.fd)
 
     @property

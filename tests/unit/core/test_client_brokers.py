@@ -77,6 +77,15 @@ def test_one_that_is_lost_may_come_back_within_a_moment() -> None:
     assert move(known, START_NS + 60 * NS_PER_S + PATIENT_NS) == B
 
 
+def test_one_that_fell_silent_had_its_time() -> None:
+    known = brokers(A, B)
+    known.on_up(START_NS)
+    known.on_down(START_NS + NS_PER_S, silent=True)
+    assert known.next(START_NS + NS_PER_S) == B
+    known.on_pause(START_NS + NS_PER_S)
+    assert move(known, START_NS + NS_PER_S) == B
+
+
 def test_who_could_hear_nobody_gives_it_its_time_once() -> None:
     known = brokers(A, B)
     late_ns = START_NS + 5 * NS_PER_S

@@ -216,6 +216,16 @@ def test_each_lost_link_waits_longer_until_one_holds(talk: Talk) -> None:
     assert talk.session.relink_at_ns - talk.now_ns == tenth
 
 
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_broker_that_fell_silent_is_tried_last_and_one_whose_link_was_cut_first(silent: bool) -> None:
+    homes = Homes(["a", "b"], lambda: 0.0)
+    session = WorkerSession("w", ["echo"], 1, None, lambda: 0.0, homes)
+    session.on_link(0)
+    homes.on_ready(0)
+    session.on_link_lost(NS_PER_S, silent=silent)
+    assert homes.next() == ("b" if silent else "a")
+
+
 # -- tasks --------------------------------------------------------------------------------------------------------
 
 

@@ -17,10 +17,11 @@ import pytest
 import zmq
 
 from famulus.core.clock import NS_PER_S
+from famulus.core.silence import SELDOM_NS, SOON_NS
 from famulus.errors import SettingsError
 from famulus.net import line as line_module
 from famulus.net import lookup
-from famulus.net.line import NEXT_NS, PING_EVERY_NS, Line, _on_its_way
+from famulus.net.line import NEXT_NS, SOON_BACK_EVERY_NS, Line, _on_its_way
 from famulus.net.link import Change
 from famulus.net.lookup import Lookup
 from famulus.wire import zmtp
@@ -33,8 +34,8 @@ READY = zmtp.OPENING[:64] + zmtp.command(b"READY", b"\x0bSocket-Type\0\0\0\x06RO
 class Owner:
     """What an owner of a line does, one turn at a time."""
 
-    def __init__(self, address: str, *, heartbeats: bool = False) -> None:
-        self.line = Line(address, heartbeats=heartbeats)
+    def __init__(self, address: str, *, asks: bool = False) -> None:
+        self.line = Line(address, asks=asks)
         self.heard: list[list[bytes]] = []
         self.changes: list[Change] = []
 
@@ -146,7 +147,7 @@ def test_by_a_path(owners: Owners, router: Router, tmp_path: Path) -> None:
 
 
 def test_libzmq_answers_our_ping(owners: Owners, router: Router) -> None:
-    owner = owners(router.address, heartbeats=True)
+    owner = owners(router.address, asks=True)
     owner.up()
     stream = owner.line._stream
     assert stream is not None
@@ -196,6 +197,22 @@ def test_after_each_success_it_is_as_patient_as_at_first(owners: Owners, server:
         owner.until(lambda: not owner.line.up, "lost")
         assert owner.line.due_ns - time.monotonic_ns() <= 0.1 * NS_PER_S
         owner.until(lambda: select.select([server], [], [], 0)[0], "it comes again")
+
+
+def test_a_broker_that_was_just_there_is_tried_often(owners: Owners, server: socket.socket) -> None:
+    """It is started again within seconds, and nobody is to sleep through that."""
+    owner = owners(address_of(server))
+    accepted(server).close()
+    owner.up()
+    server.close()
+    owner.until(lambda: not owner.line.up, "lost")
+    pauses = []
+    for _ in range(12):
+        owner.line.follow(owner.line.due_ns)
+        while not owner.line.calm:
+            owner.turn(0)
+        pauses.append(owner.line.due_ns - time.monotonic_ns())
+    assert max(pauses) <= SOON_BACK_EVERY_NS
 
 
 # -- with others --------------------------------------------------------------------------------------------------
@@ -295,25 +312,47 @@ def test_without_room_its_descriptor_tells_when_there_is_some(owners: Owners, se
 # -- heartbeats ---------------------------------------------------------------------------------------------------
 
 
-def test_silence_is_a_loss(owners: Owners, server: socket.socket) -> None:
-    owner = owners(address_of(server), heartbeats=True)
+@pytest.mark.parametrize("every_ns", [SELDOM_NS, SOON_NS])
+def test_silence_is_a_loss(owners: Owners, server: socket.socket, every_ns: int) -> None:
+    owner = owners(address_of(server), asks=True)
+    owner.line.ask_every_ns = every_ns
     with accepted(server) as connection:
         owner.up()
         assert connection.recv(len(zmtp.OPENING), socket.MSG_WAITALL) == zmtp.OPENING
         now_ns = owner.line.due_ns
-        assert now_ns <= time.monotonic_ns() + PING_EVERY_NS
+        assert now_ns <= time.monotonic_ns() + every_ns
         for _ in range(2):
             assert owner.line.follow(now_ns) == []
             assert connection.recv(100) == zmtp.PING
-            now_ns += PING_EVERY_NS
+            now_ns += every_ns
             assert owner.line.due_ns == now_ns
         assert owner.line.follow(now_ns) == [Change.DOWN]
         assert not owner.line.up
+        assert owner.line.fell_silent
         assert connection.recv(100) == b""
 
 
+def test_who_waits_for_something_looks_sooner(owners: Owners, server: socket.socket) -> None:
+    owner = owners(address_of(server), asks=True)
+    with accepted(server):
+        owner.line.hurry(time.monotonic_ns())
+        owner.up()
+        assert owner.line.due_ns > time.monotonic_ns() + SOON_NS
+        owner.line.ask_every_ns = SOON_NS
+        owner.line.hurry(time.monotonic_ns())
+        assert owner.line.due_ns <= time.monotonic_ns() + SOON_NS
+
+
+def test_a_line_that_was_cut_did_not_fall_silent(owners: Owners, server: socket.socket) -> None:
+    owner = owners(address_of(server), asks=True)
+    with accepted(server):
+        owner.up()
+    owner.until(lambda: Change.DOWN in owner.changes, "cut")
+    assert not owner.line.fell_silent
+
+
 def test_who_says_anything_is_there_whether_it_was_read_or_not(owners: Owners, server: socket.socket) -> None:
-    owner = owners(address_of(server), heartbeats=True)
+    owner = owners(address_of(server), asks=True)
     with accepted(server) as connection:
         owner.up()
         for is_read in [False] * 5 + [True] * 5:
@@ -328,7 +367,7 @@ def test_who_says_anything_is_there_whether_it_was_read_or_not(owners: Owners, s
 def test_what_a_broker_said_before_it_closed_is_read_whole_whenever_a_ping_is_due(
     owners: Owners, server: socket.socket
 ) -> None:
-    owner = owners(address_of(server), heartbeats=True)
+    owner = owners(address_of(server), asks=True)
     with accepted(server) as connection:
         owner.up()
         assert connection.recv(len(zmtp.OPENING), socket.MSG_WAITALL) == zmtp.OPENING
@@ -343,7 +382,7 @@ def test_what_a_broker_said_before_it_closed_is_read_whole_whenever_a_ping_is_du
     assert len(owner.heard) == said // 6
 
 
-def test_who_has_heartbeats_of_its_own_needs_none(owners: Owners, server: socket.socket) -> None:
+def test_who_does_not_ask_is_not_woken(owners: Owners, server: socket.socket) -> None:
     owner = owners(address_of(server))
     with accepted(server):
         owner.up()
@@ -352,7 +391,7 @@ def test_who_has_heartbeats_of_its_own_needs_none(owners: Owners, server: socket
 
 def test_a_body_on_a_slow_way_is_no_silence(owners: Owners, server: socket.socket) -> None:
     """A PING waits behind it, so there is no PONG; but it goes on."""
-    owner = owners(address_of(server), heartbeats=True)
+    owner = owners(address_of(server), asks=True)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     with accepted(server) as connection:
         owner.up()
@@ -462,7 +501,7 @@ def test_closed_while_somebody_looks_it_up(monkeypatch: pytest.MonkeyPatch) -> N
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-    line = Line("tcp://slow.example:7100", heartbeats=False)
+    line = Line("tcp://slow.example:7100", asks=False)
     looking = [thread for thread in threading.enumerate() if thread.name == "famulus-lookup"]
     line.close()
     other = os.eventfd(0, os.EFD_NONBLOCK)  # very likely the same number
@@ -480,7 +519,7 @@ def test_closed_while_somebody_looks_it_up(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("address", ["tcp://x", "inproc://x", "tcp://-:1", "x:1"])
 def test_what_is_no_address_raises(address: str) -> None:
     with pytest.raises(SettingsError, match="is not a broker's address"):
-        Line(address, heartbeats=False)
+        Line(address, asks=False)
 
 
 # -- ends ---------------------------------------------------------------------------------------------------------

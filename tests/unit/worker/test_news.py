@@ -20,7 +20,7 @@ DEAD = "tcp://127.0.0.1:1"
 
 @pytest.fixture
 def line() -> Iterator[Line]:
-    line = Line(DEAD, heartbeats=False)
+    line = Line(DEAD, asks=False)
     yield line
     line.close()
 

@@ -85,10 +85,11 @@ class Brokers:
         self._ask_at_ns = now_ns
         self._leave_at_ns = NEVER_NS
 
-    def on_down(self, now_ns: int) -> None:
+    def on_down(self, now_ns: int, *, silent: bool = False) -> None:
+        """`silent`: it did not answer for so long that it was given up. It had its time."""
         self._ask_at_ns = NEVER_NS
-        self._leave_at_ns = now_ns + self._about(PATIENCE_NS)
-        self._excused = False
+        self._leave_at_ns = now_ns + (0 if silent else self._about(PATIENCE_NS))
+        self._excused = silent
 
     def on_pause(self, now_ns: int) -> None:
         """We could hear nobody for a while: it gets its time from now on, once, since we may never be quicker."""

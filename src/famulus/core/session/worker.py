@@ -86,7 +86,7 @@ class WorkerSession:
         self.version: int | None = None
         self.digest = ""
         self._wish_ms = heartbeat_ms
-        self._heartbeat_ns = FIRST_HEARTBEAT_MS * NS_PER_MS
+        self.heartbeat_ns = FIRST_HEARTBEAT_MS * NS_PER_MS
         self._heard_ns = 0
         self._ping_at_ns = NEVER_NS
         self._tickets: dict[bytes, None] = {}
@@ -111,9 +111,12 @@ class WorkerSession:
         self._heard_ns = now_ns
         self._connect(now_ns)
 
-    def on_link_lost(self, now_ns: int) -> None:
-        """The connection is gone, and with it our tickets: the broker has ended those tasks, or will."""
-        self._leave(now_ns, cut=True)
+    def on_link_lost(self, now_ns: int, *, silent: bool = False) -> None:
+        """The connection is gone, and with it our tickets: the broker has ended those tasks, or will.
+
+        `silent`: we gave it up, since nothing came over it any more.
+        """
+        self._leave(now_ns, cut=not silent)
 
     def _leave(self, now_ns: int, *, cut: bool) -> None:
         """This broker is not ours any more; on to the next, which may be the same."""
@@ -177,7 +180,7 @@ class WorkerSession:
             self._on_error(told, now_ns)
 
     def _on_config(self, told: headers.ConfigResponse, body: bytes, now_ns: int) -> None:
-        self._heartbeat_ns = told.heartbeat_ms * NS_PER_MS
+        self.heartbeat_ns = told.heartbeat_ms * NS_PER_MS
         self.version = told.version
         self.digest = told.digest
         if not told.current:
@@ -309,7 +312,7 @@ class WorkerSession:
 
     @property
     def _silence_ns(self) -> int:
-        return self._heartbeat_ns * limits.HEARTBEATS_UNTIL_LOST
+        return self.heartbeat_ns * limits.HEARTBEATS_UNTIL_LOST
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -319,9 +322,9 @@ class WorkerSession:
         self.relink_at_ns = NEVER_NS
         self.state = State.CONNECTING
         # What another broker granted, or this one in a former session, does not count yet.
-        self._heartbeat_ns = FIRST_HEARTBEAT_MS * NS_PER_MS
+        self.heartbeat_ns = FIRST_HEARTBEAT_MS * NS_PER_MS
         self._send("CONNECT", **self._who(), slots=self.slots, heartbeat_ms=self._wish_ms)
-        self._ping_at_ns = now_ns + self._heartbeat_ns
+        self._ping_at_ns = now_ns + self.heartbeat_ns
 
     def _who(self) -> dict[str, object]:
         return {
@@ -333,7 +336,7 @@ class WorkerSession:
 
     def _ping(self, now_ns: int) -> None:
         self._send("PING")
-        self._ping_at_ns = now_ns + self._heartbeat_ns
+        self._ping_at_ns = now_ns + self.heartbeat_ns
 
     def _send(self, request: str, **fields: object) -> None:
         self.outbox.append([b"", headers.write(request, "REQUEST", **fields), b""])

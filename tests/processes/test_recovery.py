@@ -1,0 +1,84 @@
+"""A broker or dispatcher that is there but does nothing is soon found. How soon, by the settings, is a unit test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+from tests.processes.conftest import HERE, BrokerProcess, Process, alive, wait_until
+from tests.processes.lan import Namespaces, can_have_namespaces
+
+from famulus.bench.recovery import FAULTS, without_answers_s
+
+#: Less than it took at best with a PING every 2 s and a report once a second, and more than a busy machine needs.
+WITHIN_S = 4.0
+TRIES = 3
+
+ASKS = """
+import sys, time
+from famulus import Client
+from famulus.errors import OutcomeError
+with Client(sys.argv[1:]) as client:
+    while True:
+        try:
+            client.request("echo", b"x")
+        except OutcomeError as error:
+            print("lost", error.code, flush=True)
+        else:
+            print("OK", client.address, flush=True)
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_who_does_nothing_is_soon_replaced(fault: str) -> None:
+    tries: list[float] = []
+    while not tries or (tries[-1] > WITHIN_S and len(tries) < TRIES):
+        tries.append(without_answers_s(fault, 0.5))
+    assert min(tries) < WITHIN_S, tries
+
+
+def test_a_busy_dispatcher_is_not_killed(broker: BrokerProcess) -> None:
+    """Stopped for a moment, again and again: it reports as soon as it can, and that is soon enough."""
+    dispatcher = broker.dispatcher
+    for _ in range(4):
+        os.kill(dispatcher, signal.SIGSTOP)
+        time.sleep(0.5)
+        os.kill(dispatcher, signal.SIGCONT)
+        time.sleep(0.1)
+    assert alive(dispatcher)
+    assert broker.stop() == 0
+    assert "killing it" not in broker.output
+
+
+@pytest.mark.skipif(not can_have_namespaces(), reason="dropping packets takes network namespaces: root, and ip")
+def test_packets_that_are_dropped_are_noticed() -> None:
+    lan = Namespaces()
+    started: list[Process] = []
+    try:
+        for name in ("a", "b"):
+            machine = lan.machine(name)
+            flags = ["--host", machine.host, "--frontend-port", "7100", "--backend-port", "7101", "--routers", "1"]
+            started.append(BrokerProcess(*flags, enter=machine.enter))
+            worker = [f"tcp://{machine.host}:7101", "10", "echo"]
+            command = [*machine.enter, sys.executable, str(HERE / "echo_worker.py"), *worker]
+            started.append(Process(*command))
+            started[-1].wait_for_line("is ready")
+        asking = lan.machine("client")
+        frontends = [f"tcp://{lan.machine(name).host}:7100" for name in ("a", "b")]
+        client = Process(*asking.enter, sys.executable, "-c", ASKS, *frontends)
+        started.append(client)
+        client.wait_for_line(f"OK {frontends[0]}")
+        cut_at = time.monotonic()
+        lan.partition(["b", "client"], ["a"])
+        wait_until(lambda: f"OK {frontends[1]}" in client.lines, 20, "a success at the other one")
+        assert time.monotonic() - cut_at < WITHIN_S
+        assert "lost broker_lost" in client.lines
+    finally:
+        lan.heal()
+        for process in reversed(started):
+            process.close()
+        lan.close()
