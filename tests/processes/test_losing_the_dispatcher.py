@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.processes.conftest import Book, BrokerProcess, Process, Raw, WorkerProcess, retry, wait_until
@@ -53,6 +54,19 @@ def test_kill_of_the_dispatcher_under_load(
     assert not ran.keys() & waiting, "what waited in the backlog of the dead one never ran"
 
 
+@contextmanager
+def asleep(broker: BrokerProcess) -> Iterator[None]:
+    """Its dispatcher does nothing meanwhile. So does its supervisor, which would take the dispatcher for a hung one."""
+    sleepers = (broker.pid, broker.dispatcher)
+    for pid in sleepers:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in reversed(sleepers):
+            os.kill(pid, signal.SIGCONT)
+
+
 def test_a_short_stop_of_the_dispatcher_loses_nobody(
     brokers: Callable[..., BrokerProcess], ledger_workers: Callable[..., WorkerProcess]
 ) -> None:
@@ -64,13 +78,10 @@ def test_a_short_stop_of_the_dispatcher_loses_nobody(
             book.ask("once", b"sleep 2.5")
         wait_until(lambda: sum(len(worker.ledger) for worker in workers) == 16, 10, "sixteen are running")
         dispatcher = broker.dispatcher
-        os.kill(dispatcher, signal.SIGSTOP)
-        try:
-            time.sleep(2.0)  # the length of the pause is what is tested
+        with asleep(broker):
+            time.sleep(0.8)  # the length of the pause is what is tested
             for _ in range(100):
                 book.ask("once", b"x")
-        finally:
-            os.kill(dispatcher, signal.SIGCONT)
         book.wait_for_all()
         assert book.outcomes() == {("OK", "")}
     assert [worker.times_ready() for worker in workers] == [1, 1]
@@ -88,9 +99,8 @@ def test_a_silence_that_the_dispatcher_slept_through_is_forgiven(
     worker.become_worker("quiet", "quiet")
     client.tell("TASK", service="quiet", timeout_ms=20_000)
     ticket, _, _ = worker.recv()
-    os.kill(broker.dispatcher, signal.SIGSTOP)
-    time.sleep(3.5)  # more than three heartbeats, less than a hang
-    os.kill(broker.dispatcher, signal.SIGCONT)
+    with asleep(broker):
+        time.sleep(3.5)  # more than three heartbeats
     client.tell("TASK", service="none")
     assert client.hear()["reason"].startswith("no_service"), "awake; the quiet worker would be lost by now"
     worker.tell("TASK", "RESPONSE", envelope=ticket)
