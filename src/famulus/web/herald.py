@@ -78,7 +78,7 @@ class Herald:
         loop.add_reader(sockets.descriptor(self._snapshots), self._read)
         ticking = loop.create_task(self._tick())
         host = f"[{self._host}]" if ":" in self._host else self._host
-        self._lifeline.report(ready=True, http_port=self.port)
+        self._report(ready=True, http_port=self.port)
         log.info("status, metrics and dashboard: http://%s:%d/", host, self.port)
         if not is_loopback(self._host):
             log.warning("http_host %s is not loopback: whoever reaches it can read all of this", self._host)
@@ -86,13 +86,24 @@ class Herald:
             await self._server.serve([self._listener])
         finally:
             ticking.cancel()
+            loop.remove_reader(sockets.descriptor(self._snapshots))
             self._context.destroy(linger=0)
 
     def _obey(self) -> None:
         if self._lifeline.commands() is None:
-            asyncio.get_running_loop().remove_reader(self._lifeline.fd)
-            self._desk.close()
-            self._server.should_exit = True
+            self._go()
+
+    def _report(self, **facts: object) -> None:
+        try:
+            self._lifeline.report(**facts)
+        except SystemExit:
+            # Nobody listens any more. To leave from inside a callback would cut the loop off in the middle of its work.
+            self._go()
+
+    def _go(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._lifeline.fd)
+        self._desk.close()
+        self._server.should_exit = True
 
     def _read(self) -> None:
         """Until there is nothing more: the descriptor says "look again" only once."""
@@ -108,7 +119,7 @@ class Herald:
     async def _tick(self) -> None:
         while True:
             self._read()
-            self._lifeline.report(alive=True)
+            self._report(alive=True)
             self._desk.tell(monotonic_ns(), int(time.time() * 1000))
             await asyncio.sleep(TICK_S)
 
