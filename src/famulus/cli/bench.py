@@ -60,23 +60,30 @@ def echo(
 
 @app.command()
 def overload(
-    seconds: Annotated[float, typer.Option(min=1.0, help="Length of each of the two phases.")] = 5.0,
-    work_ms: Annotated[float, typer.Option(min=0.0, help="How long a worker takes for a task.")] = 2.0,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Length of each measurement, after its warm-up.")] = 5.0,
+    work_ms: Annotated[float, typer.Option(min=0.0, help="How long the worker takes for a task.")] = 8.0,
     slots: Annotated[int, typer.Option(min=1, help="Slots of the worker.")] = 8,
     factor: Annotated[float, typer.Option(min=1.0, help="Offered load in multiples of the saturation.")] = 2.0,
+    timeout: Annotated[
+        list[float] | None, typer.Option(min=0.01, help="Time-out of the tasks, in s; repeatable. 0.2, 1, 5, 60 if none.")
+    ] = None,
+    slow: Annotated[bool, typer.Option(help="Also a service of 1 s a task, with 4 slots.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """What happens beyond saturation: goodput must stay, the rest is rejected quickly, memory stays flat.
 
     First the saturation is measured with a closed loop, then so many times as much is offered, whether it is served
-    or not.
+    or not: once for each time-out.
 
     Example: famulus bench overload --factor 2
     """
     from famulus.bench.machine import facts
-    from famulus.bench.overload import Plan, measure
+    from famulus.bench.overload import Plan, Service, measure
 
-    result = measure(Plan(seconds, work_ms, slots, factor), _quiet if as_json else _tell_phase)
+    services = [Service("fast", work_ms, slots, tuple(timeout or (0.2, 1.0, 5.0, 60.0)))]
+    if slow:
+        services.append(Service("slow", 1000.0, 4, (1.5, 5.0, 60.0)))
+    result = measure(Plan(seconds, factor, tuple(services)), _quiet if as_json else _tell_phase)
     if as_json:
         typer.echo(json.dumps({"command": "overload", **facts(), **result}, indent=2))
     else:
@@ -125,8 +132,13 @@ def _show_overload(result: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table(title="overload")
+    loads = result.pop("loads")
     table.add_column("figure")
-    table.add_column("value", justify="right")
+    for load in loads:
+        table.add_column(f"{load['work_ms']:g} ms, time-out {load['timeout_s']:g} s", justify="right")
+    for name in loads[0]:
+        table.add_row(name, *[f"{load[name]:,.2f}" for load in loads])
+    console = Console()
+    console.print(table)
     for name, value in result.items():
-        table.add_row(name, f"{value:,.2f}" if isinstance(value, float) else str(value))
-    Console().print(table)
+        console.print(f"{name}: {value:,.2f}" if isinstance(value, float) else f"{name}: {value}")
