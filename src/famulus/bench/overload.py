@@ -42,7 +42,9 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> dict[str, object]:
         frontend, backend = fleet.broker(members)
         dispatcher = fleet.parts_of(members[0])["dispatcher"]
         with _Memory(dispatcher) as memory:
-            loads = [load for service in plan.services for load in _loads(plan, service, members, frontend, backend, tell)]
+            loads = [
+                load for service in plan.services for load in _loads(plan, service, members, frontend, backend, tell)
+            ]
     return {
         "loads": loads,
         "goodput_ratio": min(load["goodput_ratio"] for load in loads),

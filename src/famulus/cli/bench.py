@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -18,6 +20,18 @@ from famulus.cli.bench_viewers import viewers
 app = typer.Typer(
     help="Measure this machine: each command starts its own broker, workers and clients.", no_args_is_help=True
 )
+
+
+@app.callback()
+def _bench() -> None:
+    """Measure this machine: each command starts its own broker, workers and clients."""
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, _: object) -> None:
+    """As with Ctrl-C, whatever was started is stopped first; nobody interrupts that."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 class ClientKind(StrEnum):
@@ -65,7 +79,8 @@ def overload(
     slots: Annotated[int, typer.Option(min=1, help="Slots of the worker.")] = 8,
     factor: Annotated[float, typer.Option(min=1.0, help="Offered load in multiples of the saturation.")] = 2.0,
     timeout: Annotated[
-        list[float] | None, typer.Option(min=0.01, help="Time-out of the tasks, in s; repeatable. 0.2, 1, 5, 60 if none.")
+        list[float] | None,
+        typer.Option(min=0.01, help="Time-out of the tasks, in s; repeatable. 0.2, 1, 5, 60 if none."),
     ] = None,
     slow: Annotated[bool, typer.Option(help="Also a service of 1 s a task, with 4 slots.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,

@@ -73,7 +73,8 @@ def simulate(
         ),
     ] = None,
     what: Annotated[
-        What, typer.Option(help="With --brokers: the config that they share, or the tasks that they carry. Or overload.")
+        What,
+        typer.Option(help="With --brokers: the config that they share, or the tasks that they carry. Or overload."),
     ] = What.CONFIG,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="J", help="Processes; one per core unless told.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,

@@ -63,7 +63,9 @@ def draw(seed: int) -> Load:
     spread = random.choice([0.0, 0.1, 0.3])
     # In the time that it has, a task must be able to wait a little and to run for as long as any.
     enough_ns = int(2.2 * work_ns * (1 + spread)) + 40 * NS_PER_MS
-    timeouts = [ms * NS_PER_MS for ms in (100, 200, 500, 1000, 2000, 5000, 20_000, 60_000) if ms * NS_PER_MS >= enough_ns]
+    timeouts = [
+        ms * NS_PER_MS for ms in (100, 200, 500, 1000, 2000, 5000, 20_000, 60_000) if ms * NS_PER_MS >= enough_ns
+    ]
     some = random.sample(timeouts, min(len(timeouts), random.randint(1, 3)))
     if random.random() < 0.3:
         some.append(max(work_ns // 3, NS_PER_MS))  # and somebody who never has time enough
@@ -77,7 +79,7 @@ class Result:
     goodput: float
     #: Of the tasks that a worker had then, those that were given up before their answer.
     unknown: float
-    #: Tasks that a worker was given with less time than any task takes, after the first ones had shown how long that is.
+    #: Tasks that a worker was given with less time than any task takes, once the first ones had shown how long.
     too_late: int
     #: Tasks that were rejected when they came, and did not wait first.
     rejected_at_once: int

@@ -155,7 +155,9 @@ def test_who_waits_is_told_as_soon_as_it_is_too_late(broker: Broker, ann: Client
     assert ann.hears_outcome() == "REJECTED expired"
 
 
-def test_a_task_shorter_than_all_that_were_is_not_begun_on_a_free_slot(broker: Broker, ann: Client, bob: Worker) -> None:
+def test_a_task_shorter_than_all_that_were_is_not_begun_on_a_free_slot(
+    broker: Broker, ann: Client, bob: Worker
+) -> None:
     ann.asks("echo", timeout_ms=500)
     bob.answers(bob.gets_task())  # the first one is tried, and was quicker than all before
     assert ann.hears_outcome() == "OK"

@@ -55,7 +55,9 @@ def test_twice_a_long_task_is_left_for_it_where_there_is_so_much_time() -> None:
 
 
 @given(st.lists(DURATIONS, min_size=SAMPLES_MIN, max_size=40), DURATIONS)
-def test_a_task_may_always_wait_a_little_unless_its_time_is_shorter_than_usual(durations: list[int], timeout: int) -> None:
+def test_a_task_may_always_wait_a_little_unless_its_time_is_shorter_than_usual(
+    durations: list[int], timeout: int
+) -> None:
     time = ServiceTime()
     for duration in durations:
         time.add(duration, 0)

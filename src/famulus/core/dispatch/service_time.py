@@ -13,6 +13,8 @@ from famulus.core.clock import NS_PER_MS, NS_PER_S
 #: What is known is known from so many answers; less than the second number is not knowledge yet.
 SAMPLES_MAX: Final = 32
 SAMPLES_MIN: Final = 8
+#: Once there are enough, they are ranked at every so many of them: that is the dear part.
+RANKED_EVERY: Final = 4
 #: Between two samples, unless the service is slower than that.
 SAMPLE_EVERY_NS: Final = NS_PER_MS
 #: Beside twice the time that a long task takes: a busy machine is late by so much now and then.
@@ -23,10 +25,11 @@ TRY_SHARE: Final = 32
 
 
 class ServiceTime:
-    __slots__ = ("_samples", "_tries_at_ns", "least_ns", "long_ns", "mean_ns", "next_sample_ns", "usual_ns")
+    __slots__ = ("_added", "_samples", "_tries_at_ns", "least_ns", "long_ns", "mean_ns", "next_sample_ns", "usual_ns")
 
     def __init__(self) -> None:
         self._samples: list[int] = []
+        self._added = 0
         #: When an answer is worth a sample again.
         self.next_sample_ns = 0
         #: Of the last answers: the shortest, the one in the middle, the one that nine of ten do not exceed, the mean.
@@ -44,7 +47,8 @@ class ServiceTime:
         if len(samples) > SAMPLES_MAX:
             del samples[0]
         count = len(samples)
-        if count >= SAMPLES_MIN:
+        self._added += 1
+        if count >= SAMPLES_MIN and (count < SAMPLES_MAX or self._added % RANKED_EVERY == 0):
             ranked = sorted(samples)
             self.least_ns = ranked[0]
             self.usual_ns = ranked[count // 2]
