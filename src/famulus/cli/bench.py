@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import signal
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -26,12 +29,22 @@ app = typer.Typer(
 def _bench() -> None:
     """Measure this machine: each command starts its own broker, workers and clients."""
     signal.signal(signal.SIGTERM, _end)
+    # A signal may come between the start of a process and the moment from which somebody looks after it.
+    atexit.register(_leave_nobody_behind)
 
 
 def _end(number: int, _: object) -> None:
     """As with Ctrl-C, whatever was started is stopped first; nobody interrupts that."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
+
+
+def _leave_nobody_behind() -> None:
+    from famulus.bench.peers.recruit import family
+
+    for pid in family(os.getpid())[1:]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class ClientKind(StrEnum):
