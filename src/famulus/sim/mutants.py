@@ -11,6 +11,7 @@ from typing import Any
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.questions import Question, Questions
+from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.task import JUDGING, RUNNING, Task
 from famulus.sim.invariants import Invariant
@@ -90,6 +91,18 @@ def _started_task_is_rejected(self: Assignment, task: Task, rejection: bytes, un
     self._reject(task, rejection)
 
 
+def _nobody_learns(self: ServiceTime, duration_ns: int, now_ns: int) -> None:
+    pass
+
+
+def _all_may_wait(self: ServiceTime, ahead: int, slots: int) -> int:
+    return 0
+
+
+def _any_time_will_do(self: ServiceTime, timeout_ns: int) -> int:
+    return 0
+
+
 MUTANTS = {
     mutant.name: mutant
     for mutant in (
@@ -140,6 +153,37 @@ MUTANTS = {
             "_end_unstarted",
             _started_task_is_rejected,
             (Invariant.DELIVERY,),
+        ),
+    )
+}
+
+#: Of the worlds in which there is too much to do.
+OF_OVERLOAD = {
+    mutant.name: mutant
+    for mutant in (
+        Mutant(
+            "nobody-learns",
+            "how long tasks take is not noted: they wait and are given out until their time is over",
+            ServiceTime,
+            "add",
+            _nobody_learns,
+            (Invariant.GOODPUT, Invariant.IN_VAIN),
+        ),
+        Mutant(
+            "all-may-wait",
+            "a task joins the backlog however long that will take",
+            ServiceTime,
+            "wait_ns",
+            _all_may_wait,
+            (Invariant.PROMPTNESS,),
+        ),
+        Mutant(
+            "any-time-will-do",
+            "a task that waited is given out with whatever time it has left",
+            ServiceTime,
+            "needed_ns",
+            _any_time_will_do,
+            (Invariant.GOODPUT, Invariant.IN_VAIN),
         ),
     )
 }

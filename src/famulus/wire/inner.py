@@ -212,11 +212,18 @@ REJECTED_NO_WORKER: Final = tail(
     "REJECTED", reasons.reason(reasons.NO_WORKER, "no worker of this service came in time")
 )
 REJECTED_OVERLOAD: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "the backlog of this service is full"))
+REJECTED_LONG_WAIT: Final = tail(
+    "REJECTED", reasons.reason(reasons.OVERLOAD, "the wait for a slot would be longer than its time-out allows")
+)
 REJECTED_BROKER_FULL: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "this broker holds all it can"))
 #: To another broker that hands over to us what we have handed over ourselves.
 REJECTED_HANDED_OVER: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free here for it either"))
 REJECTED_TOO_LONG: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free in time"))
 REJECTED_EXPIRED: Final = tail("REJECTED", reasons.reason(reasons.EXPIRED, "the time-out passed before it could start"))
+#: It could have started, and would hardly have ended in time.
+REJECTED_TOO_LATE: Final = tail(
+    "REJECTED", reasons.reason(reasons.EXPIRED, "less time was left than this service takes for a task")
+)
 REJECTED_DRAINING: Final = tail("REJECTED", reasons.reason(reasons.DISABLED, "this broker is shutting down"))
 UNKNOWN_EXPIRED: Final = tail("UNKNOWN", reasons.reason(reasons.EXPIRED, "no answer within the time-out"))
 UNKNOWN_WORKER_LOST: Final = tail("UNKNOWN", reasons.reason(reasons.WORKER_LOST, "its worker was lost in the middle"))

@@ -56,6 +56,8 @@ class Session:
         """Its first PONG: its slots enter the LRU."""
         self.ready = True
         self.greeted_ns = greeted_ns
+        for service in self.services:
+            service.slots += self.slots
         self._list()
 
     def give_back_slot(self) -> None:
@@ -65,9 +67,13 @@ class Session:
 
     def leave(self) -> None:
         """No more tasks for it."""
-        self.ready = False
         for service in self.services:
             service.lru.withdraw(self)
+            if self.ready:
+                service.slots -= self.slots
+                if not service.slots:
+                    service.service_time.forget()
+        self.ready = False
 
     def _list(self) -> None:
         if self.free:
