@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from famulus.pipeline.progress import Step, Summary, Tell
 
 _DOING = {
+    "renew": "these tables are from an older pipeline, which filed some rows under wrong hours: all are made anew, "
+    "save for hours that the journal no longer has",
     "look": "looking at the journal",
     "stage": "making",
     "publish": "publishing",
@@ -62,6 +64,8 @@ def _live() -> Iterator[Tell]:
 
 def _words(step: Step) -> str:
     about = f"{_DOING[step.what]}{' ' + step.table if step.table else ''}"
+    if step.what == "renew":
+        return about
     if not step.done:
         hours = f", {step.hours:,} hours" if step.hours else ""
         return about + hours

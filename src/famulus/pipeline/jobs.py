@@ -115,18 +115,22 @@ class _Run:
         self._store.clean()
         before = state.load(self._place)
         digests = {table.name: digest_of(table) for table in self._registry}
-        sight, planned = self._plan(before, only, digests, again=again)
+        if before.is_older:
+            self._tell(Step("renew", done=True))
+        sight, planned = self._plan(before, only, digests, again=again or before.is_older)
         self._sound = sight.sound
         made = [] if planned.is_empty else self._make(planned)
         after = plan.after(before, sight, planned, digests)
         # A state that says the same as before is not worth a number.
-        if made or (after.files, after.frozen, after.bad) != (before.files, before.frozen, before.bad):
+        says_more = (after.files, after.frozen, after.bad) != (before.files, before.frozen, before.bad)
+        if made or says_more or before.is_older:
             self._tell(Step("remember"))
             state.save(self._place, after)
         else:
             after = before
         self._store.clean()
-        return self._summary(sight, planned, made, after, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        return self._summary(sight, planned, made, after, seconds, renewed=before.is_older)
 
     # -- deciding -------------------------------------------------------------------------------------------------
 
@@ -304,7 +308,9 @@ class _Run:
 
     # -- telling --------------------------------------------------------------------------------------------------
 
-    def _summary(self, sight: Sight, planned: Plan, made: Sequence[TableDone], after: State, seconds: float) -> Summary:
+    def _summary(
+        self, sight: Sight, planned: Plan, made: Sequence[TableDone], after: State, seconds: float, *, renewed: bool
+    ) -> Summary:
         return Summary(
             journal=str(self._journal),
             tables_folder=str(self._place),
@@ -319,6 +325,7 @@ class _Run:
             tables=tuple(made),
             seconds=seconds,
             state=after.number,
+            renewed=renewed,
         )
 
 

@@ -13,7 +13,7 @@ import msgspec
 class Step:
     """Something begins, or has been done."""
 
-    #: look, stage, publish, remember
+    #: renew, look, stage, publish, remember
     what: str
     #: The table, where there is one.
     table: str = ""
@@ -64,6 +64,8 @@ class Summary(msgspec.Struct, frozen=True):
     seconds: float
     #: Number of the state; the same as before if nothing was to be done.
     state: int
+    #: Whether an older pipeline had made the tables, so that all of them were made anew.
+    renewed: bool = False
 
     def facts(self) -> dict[str, Any]:
         return dict(msgspec.to_builtins(self))

@@ -15,8 +15,9 @@ from famulus.errors import FamulusError
 from famulus.pipeline.place import Place
 
 FOLDER: Final = "_state"
-#: Of the file below; a newer one is not ours to read.
-FORMAT: Final = 1
+#: Of the file below, and of how the tables are filed; a newer one is not ours to read. Tables of an older one are made
+#: anew: until 1, rows could be in the folder of another hour.
+FORMAT: Final = 2
 _NAME: Final = re.compile(r"state-(\d{8})\.json")
 
 
@@ -43,6 +44,11 @@ class State(msgspec.Struct, frozen=True):
     bad: tuple[str, ...] = ()
     #: Every table with a digest of its columns: a table that is new or has others is made for all hours.
     tables: dict[str, str] = {}
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the tables were made by a pipeline that filed them in another way."""
+        return self.format < FORMAT
 
 
 def load(tables: Place) -> State:

@@ -9,21 +9,28 @@ there, in one step. Names are fixed, so no reader ever sees an hour twice, whate
 An hour with very many rows is cut into parts of whole minutes, a file each. When it is made again, each part takes the
 place of the same part. Should it need more parts than before, the parts are moved in order of time: then some minutes
 may be missing for the blink of an eye, but none is there twice. An hour never gets fewer parts than it has.
+
+A row in the folder of another hour would be missing here and wrong there. So of each file it is checked, before it is
+published, that all of its rows are of the hour of its folder.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
+from famulus.errors import FamulusError
 from famulus.pipeline import hours
 from famulus.pipeline.arrow_types import arrow_schema
 from famulus.pipeline.handful import brought, file_of
@@ -43,6 +50,20 @@ ROWS_PER_FILE: Final = 4_000_000
 _PARTS: Final = ["date", "hour", "part_"]
 _STAGED: Final = re.compile(r"(?:.*/)?date=(\d{4}-\d\d-\d\d)/hour=(\d+)/part_=(\d+)/[^/]+\.parquet")
 _PUBLISHED: Final = re.compile(r"\w+/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/part-(\d\d)\.parquet")
+#: What the instant of a row may be called, of those that have one.
+_INSTANTS: Final = ("ended", "minute", "at")
+_HOUR_US: Final = 3_600_000_000
+
+
+class Misfiled(FamulusError):
+    """Rows were about to get into the folder of an hour that they are not of."""
+
+    def __init__(self, table: Table, hour: int, first: int, last: int) -> None:
+        found = " and ".join(hours.folder_of(each) for each in sorted({first, last}))
+        super().__init__(
+            f"rows of {table.name} that are of {found} would have been filed under {hours.folder_of(hour)}; "
+            "these were not published. This is a mistake of the pipeline: please report it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +127,13 @@ class Store:
         kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(table, number, parts))
         folder = f"{STAGING}/{table.name}"
         if few:
-            return Made(table, folder, wanted, self._put_hours(table, kept.toArrow(), folder))
+            return Made(table, folder, wanted, self.put_hours(table, kept.toArrow(), folder))
         # One task for each part, hence one file for each.
         files = sum(parts.get(each, 1) for each in wanted)
         tasks = min(files, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
         laid_out = kept.repartition(tasks, *_PARTS).sortWithinPartitions(*_PARTS, *_order_of(table))
         laid_out.write.partitionBy(*_PARTS).parquet(self.place.uri(folder))
-        return Made(table, folder, wanted, self._count(folder))
+        return Made(table, folder, wanted, self._checked(table, folder))
 
     def stage_whole(self, table: Table, rows: DataFrame, *, few: bool) -> Made:
         folder = f"{STAGING}/{table.name}"
@@ -121,26 +142,25 @@ class Store:
             self.place.put(f"{folder}/few.parquet", file_of(made, arrow_schema(table.columns)))
             return Made(table, folder, frozenset(), made.num_rows)
         rows.repartition(1).write.parquet(self.place.uri(folder))
-        return Made(table, folder, frozenset(), self._count(folder))
+        return Made(table, folder, frozenset(), sum(about.num_rows for _, about in self._ends(folder)))
 
-    def _put_hours(self, table: Table, rows: pa.Table, folder: str) -> int:
-        """Where Spark would have written them."""
+    def put_hours(self, table: Table, rows: pa.Table, folder: str) -> int:
+        """Where Spark would have written them; how many there are."""
         rows = rows.sort_by([(name, "ascending") for name in (*_PARTS, *_order_of(table))])
-        begin = 0
-        for part in rows.group_by(_PARTS, use_threads=False).aggregate([([], "count_all")]).to_pylist():
-            own = rows.slice(begin, part["count_all"])
-            begin += own.num_rows
-            path = "/".join(f"{name}={part[name]}" for name in _PARTS)
-            self.place.put(f"{folder}/{path}/few.parquet", file_of(own, _file_schema(table)))
-        return begin
+        for begin, end in pairwise([*cuts(rows), rows.num_rows]):
+            own = rows.slice(begin, end - begin)
+            day, hour, part = (own[name][0].as_py() for name in _PARTS)
+            _check(table, hours.number_of(str(day), str(hour)), *_hours_within(table, own))
+            self.place.put(
+                f"{folder}/date={day}/hour={hour}/part_={part}/few.parquet", file_of(own, _file_schema(table))
+            )
+        return int(rows.num_rows)
 
     def publish_hours(self, made: Made, with_files: Collection[int]) -> None:
         """`with_files`: hours that the journal has. They get a file even if it has no rows."""
         staged: dict[int, dict[int, str]] = defaultdict(dict)
         for each in self.place.files(made.folder):
-            found = _STAGED.fullmatch(each.path)
-            assert found is not None, each.path
-            hour, part = hours.number_of(found[1], found[2]), int(found[3])
+            hour, part = _place_of(each.path)
             assert part not in staged[hour], f"two files for one part: {each.path}"
             staged[hour][part] = each.path
         before = self.parts(made.table.name)
@@ -174,13 +194,70 @@ class Store:
                 found[hours.number_of(match[1], match[2])].add(int(match[3]))
         return dict(found)
 
-    def _count(self, folder: str) -> int:
-        """By what the files say of themselves."""
-        total = 0
+    def _checked(self, table: Table, folder: str) -> int:
+        """How many rows Spark has written, by what the files say of themselves: as also of the span of their rows."""
+        rows = 0
+        for path, about in self._ends(folder):
+            rows += about.num_rows
+            for first, last in _hours_told(table, about):
+                _check(table, _place_of(path)[0], first, last)
+        return rows
+
+    def _ends(self, folder: str) -> Iterator[tuple[str, pq.FileMetaData]]:
         for each in self.place.files(folder):
             with self.place.open(each.path) as file:
-                total += pq.read_metadata(file).num_rows
-        return total
+                yield each.path, pq.read_metadata(file)
+
+
+def cuts(rows: pa.Table) -> list[int]:
+    """Where each part begins, in rows that are sorted by it.
+
+    By these columns themselves: whoever groups by them, such as Arrow, has the groups in an order of his own.
+    """
+    if not rows.num_rows:
+        return []
+    begins = np.zeros(rows.num_rows, dtype=bool)
+    begins[0] = True
+    for name in _PARTS:
+        numbers = pc.cast(rows[name], pa.int32()).to_numpy()
+        begins[1:] |= numbers[1:] != numbers[:-1]
+    return [int(begin) for begin in np.flatnonzero(begins)]
+
+
+def _check(table: Table, hour: int, first: int, last: int) -> None:
+    if (first, last) != (hour, hour):
+        raise Misfiled(table, hour, first, last)
+
+
+def _hours_within(table: Table, rows: pa.Table) -> tuple[int, int]:
+    """The first and the last hour that these are of: by the columns that are in the path, and by their instants."""
+    days, of_day = (pc.cast(rows[name], pa.int32()).to_numpy() for name in ("date", "hour"))
+    numbers = [days * 24 + of_day]
+    if (instant := _instant_of(table)) is not None:
+        numbers.append(pc.cast(rows[instant], pa.int64()).to_numpy() // _HOUR_US)
+    return int(min(each.min() for each in numbers)), int(max(each.max() for each in numbers))
+
+
+def _hours_told(table: Table, about: pq.FileMetaData) -> Iterator[tuple[int, int]]:
+    """The same by the bounds that a file notes of its columns. Of those in the path it has none: Spark itself took them
+    from there."""
+    instant = _instant_of(table)
+    for group in map(about.row_group, range(about.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            if column.path_in_schema == instant and column.is_stats_set and column.statistics.has_min_max:
+                yield column.statistics.min_raw // _HOUR_US, column.statistics.max_raw // _HOUR_US
+
+
+def _instant_of(table: Table) -> str | None:
+    names = {column.name for column in table.columns}
+    return next((name for name in _INSTANTS if name in names), None)
+
+
+def _place_of(staged: str) -> tuple[int, int]:
+    """The hour and the part."""
+    found = _STAGED.fullmatch(staged)
+    assert found is not None, staged
+    return hours.number_of(found[1], found[2]), int(found[3])
 
 
 def _number() -> Column:

@@ -7,13 +7,15 @@ from collections.abc import Callable
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
 
-from famulus.pipeline import jobs, schemas
+from famulus.cli.pipeline_progress import _words
+from famulus.pipeline import jobs, schemas, state
 from famulus.pipeline.lock import Busy, locked
 from famulus.pipeline.pace import Pace
-from famulus.pipeline.progress import Summary
+from famulus.pipeline.progress import Step, Summary
 from famulus.pipeline.tables import lost_attempts
 from famulus.pipeline.tables.table import Grain, Table
 
@@ -210,6 +212,37 @@ def test_a_new_table_is_made_of_everything(run: Run, journal: Journal, tables: T
     toys.append(services)
     assert hours_of(run()) == {"toy_services": 0}
     assert len(tables.rows("toy_services")) == 3
+
+
+def test_tables_of_an_older_pipeline_are_made_anew(run: Run, journal: Journal, tables: Tables) -> None:
+    """Known by the number in the state: rows may be in the folder of another hour, and no column would tell."""
+    gone = journal.write(journal.tasks(0, 0), 1)
+    for hour in (2, 3):
+        journal.write(journal.tasks(hour, 100 * hour), 1)
+    run()
+    gone.unlink()
+    run()
+    made, kept = tables.rows("toy_tasks"), [path for path in tables.files() if "hour=08" in path]
+    done = state.load(tables.place)
+    state.save(tables.place, replace(done, format=1, number=done.number + 1))
+    # As they were filed once: two hours have each other's rows.
+    ten, eleven = (tables.folder / f"toy_tasks/date=2026-11-15/hour={hour}/part-00.parquet" for hour in (10, 11))
+    ten.rename(tables.folder / "aside")
+    eleven.rename(ten)
+    (tables.folder / "aside").rename(eleven)
+    assert tables.rows("toy_tasks") != made
+    told: list[Step] = []
+    summary = run(tell=told.append)
+    assert (summary.renewed, hours_of(summary)) == (True, {"toy_tasks": 4, "toy_services": 0})
+    assert tables.rows("toy_tasks") == made
+    assert [path for path in tables.files() if "hour=08" in path] == kept, "what the journal no longer has stays"
+    assert [_words(step) for step in told if step.what == "renew"] == [
+        "these tables are from an older pipeline, which filed some rows under wrong hours: all are made anew, save for "
+        "hours that the journal no longer has"
+    ]
+    assert state.load(tables.place).format == state.FORMAT
+    again = run(tell=told.append)
+    assert (again.renewed, again.tables) == (False, ())
 
 
 def test_what_a_dead_run_left_is_removed(run: Run, journal: Journal, tables: Tables) -> None:

@@ -24,7 +24,8 @@ def test_a_half_written_one_does_not_count(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"), [("{", "cannot be read"), ('{"format": 2}', "was written by a newer pipeline")]
+    ("content", "complaint"),
+    [("{", "cannot be read"), (f'{{"format": {state.FORMAT + 1}}}', "was written by a newer pipeline")],
 )
 def test_one_that_cannot_be_read_says_what_to_do(tables: Tables, content: str, complaint: str) -> None:
     state.save(tables.place, State(number=1))

@@ -46,7 +46,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-def _zero(kind: object) -> Any:
+def zero(kind: object) -> Any:
     return {
         "text": "", "int": 0, "long": 0, "bool": False, "instant": at(), "double": 0.0, "date": NOON.date(),
         "histogram": [], "texts": [], "arrivals": [],
@@ -65,7 +65,7 @@ class Rows:
             whole = [{**where, **DEFAULTS[table], **row} for row in rows]
             columns = [(each.name, None) for each in schema.TABLES[table]]
             return self.made(whole, columns, journal_schema(table))
-        zeros = [(each.name, None if each.nullable else _zero(each.kind)) for each in schemas.TABLES[table]]
+        zeros = [(each.name, None if each.nullable else zero(each.kind)) for each in schemas.TABLES[table]]
         return self.made(rows, zeros, output_schema(table))
 
     def made(self, rows: Any, columns: list[tuple[str, Any]], struct: Any) -> DataFrame:

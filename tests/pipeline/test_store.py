@@ -1,0 +1,119 @@
+"""Every row is in the folder of its own hour, whoever wrote it, whatever the dates and the numbers of rows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.tables.conftest import zero
+
+from famulus.pipeline import hours, store
+from famulus.pipeline.arrow_types import arrow_schema
+from famulus.pipeline.pace import Pace, session_for
+from famulus.pipeline.place import Place
+from famulus.pipeline.store import Misfiled, Store
+from famulus.pipeline.tables import service_loads, task_facts
+from famulus.pipeline.tables.table import Table
+
+#: An hour of the first one may be cut; the other has no instant from which one could tell the hour of a row.
+BY_TASK, BY_SERVICE = task_facts.TABLE, service_loads.TABLE
+
+
+class Rows:
+    """Rows of some hours in a row, in no order; each knows by its name in which hour it belongs."""
+
+    def __init__(self, table: Table, chance: random.Random, hours_max: int = 30) -> None:
+        self.table = table
+        first = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=chance.randrange(365 * 24))
+        instants = [first + timedelta(hours=number) for number in range(chance.randint(2, hours_max))]
+        listed = [self._row(at, number) for at in instants for number in range(chance.choice((0, 1, 1, 2, 5, 40)))]
+        chance.shuffle(listed)
+        self.listed = listed
+        self.hours = frozenset(int(at.timestamp()) // 3600 for at in instants)
+
+    def _row(self, at: datetime, number: int) -> dict[str, Any]:
+        plain = {each.name: None if each.nullable else zero(each.kind) for each in self.table.columns}
+        own = {"date": at.date(), "hour": at.hour, "service": _name(at.date(), at.hour)}
+        if self.table is BY_TASK:
+            own |= {"ended": at + timedelta(minutes=number % 60), "message_id": str(number)}
+        return plain | own
+
+    def arrow(self, **more: Any) -> pa.Table:
+        rows = pa.Table.from_pylist(self.listed, arrow_schema(self.table.columns))
+        for name, value in more.items():
+            rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.int32()), rows.num_rows))
+        return rows
+
+    def by_hour(self) -> Counter[str]:
+        return Counter(row["service"] for row in self.listed)
+
+
+def _name(day: date, hour: int) -> str:
+    return f"{day}T{hour:02d}"
+
+
+def filed(folder: Path) -> Iterator[tuple[str, str]]:
+    """Of each row the hour of its folder, and the one that it says it is of."""
+    for path in folder.rglob("*.parquet"):
+        named = dict(part.split("=") for part in path.parts if "=" in part)
+        for service in pq.read_table(path, columns=["service"])["service"].to_pylist():
+            yield _name(date.fromisoformat(named["date"]), int(named["hour"])), service
+
+
+@pytest.mark.parametrize("table", [BY_TASK, BY_SERVICE], ids=lambda table: table.name)
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_are_cut_into_their_own_hours(tmp_path: Path, table: Table, seed: int) -> None:
+    rows = Rows(table, random.Random(seed))
+    assert Store(Place(tmp_path)).put_hours(table, rows.arrow(part_=0), "some") == len(rows.listed)
+    found = list(filed(tmp_path / "some"))
+    assert [(folder, row) for folder, row in found if folder != row] == []
+    assert Counter(row for _, row in found) == rows.by_hour()
+
+
+@pytest.mark.parametrize("pace", [Pace.FEW, Pace.MANY], ids=["arrow", "spark"])
+@pytest.mark.parametrize("table", [BY_TASK, BY_SERVICE], ids=lambda table: table.name)
+@pytest.mark.parametrize("seed", range(3))
+def test_both_writers_file_rows_under_their_own_hours(
+    spark: SparkSession, tmp_path: Path, table: Table, pace: Pace, seed: int
+) -> None:
+    rows, place = Rows(table, random.Random(seed), hours_max=6), Store(Place(tmp_path))
+    frame = session_for(spark, pace).createDataFrame(rows.arrow())
+    parts = dict.fromkeys(rows.hours, 3) if table is BY_TASK else {}
+    made = place.stage_hours(table, frame, rows.hours, parts, few=pace is Pace.FEW)
+    place.publish_hours(made, rows.hours)
+    found = list(filed(tmp_path / table.name))
+    assert [(folder, row) for folder, row in found if folder != row] == []
+    assert (Counter(row for _, row in found), made.rows) == (rows.by_hour(), len(rows.listed))
+    assert set(place.parts(table.name)) == rows.hours
+
+
+@pytest.mark.parametrize("pace", [Pace.FEW, Pace.MANY], ids=["arrow", "spark"])
+def test_rows_of_another_hour_are_noticed_before_they_are_published(
+    spark: SparkSession, tmp_path: Path, pace: Pace
+) -> None:
+    """Columns that say one hour, and an instant that says another."""
+    rows = Rows(BY_TASK, random.Random(1))
+    first = min(rows.listed, key=lambda row: row["ended"])
+    hour = hours.number_of(str(first["date"]), str(first["hour"]))
+    first["ended"] += timedelta(hours=1)
+    frame = session_for(spark, pace).createDataFrame(rows.arrow())
+    with pytest.raises(Misfiled, match=rf"task_facts .* {hours.folder_of(hour)}"):
+        Store(Place(tmp_path)).stage_hours(BY_TASK, frame, rows.hours, {}, few=pace is Pace.FEW)
+    assert not (tmp_path / "task_facts").exists()
+
+
+def test_a_cut_in_the_wrong_place_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was once cut: in the order in which Arrow names its groups, and not in that of the rows."""
+    rows = Rows(BY_SERVICE, random.Random(1))
+    right = store.cuts
+    monkeypatch.setattr(store, "cuts", lambda each: [right(each)[0], *(cut + 1 for cut in right(each)[1:])])
+    with pytest.raises(Misfiled, match="service_loads"):
+        Store(Place(tmp_path)).put_hours(BY_SERVICE, rows.arrow(part_=0), "some")
