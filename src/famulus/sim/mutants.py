@@ -66,7 +66,7 @@ def _lost_router_takes_questions_along(self: Questions, router_id: bytes) -> Non
     router = self._routers.pop(router_id, None)
     for question in router.asked.values() if router is not None else ():
         del self._open[question.number]
-        self.body_bytes -= len(question.body)
+        self.held_bytes -= len(question.header) + len(question.body)
 
 
 def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:

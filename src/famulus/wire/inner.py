@@ -40,7 +40,7 @@ ACCEPT: Final = b"T"  # [service][terms][worker head][client head][message_id][e
 ANSWER: Final = b"A"  # [outcome: O, E; of a delegate also R or U][tail]  the answer to a task
 REPLY: Final = b"R"  # [header][body]                                     to whoever asked; changes nothing
 CONNECT: Final = b"C"  # [identity][session terms][services][header][body]
-PONG: Final = b"P"  # [header]                                            the worker may get tasks now
+PONG: Final = b"P"  # [header][epoch, or empty]                          the worker may get tasks now
 DISCONNECT: Final = b"D"  # [header]                                      the farewell, for when its last task is done
 LATE: Final = b"L"  # [header, or empty for silence]              a worker's answer to nothing that is open
 MANAGE: Final = b"M"  # for the steward, who is given the header and the body
@@ -53,7 +53,7 @@ DECISION_PARTS: Final = {
     ANSWER: 4,
     REPLY: 4,
     CONNECT: 7,
-    PONG: 3,
+    PONG: 4,
     DISCONNECT: 3,
     LATE: 3,
     MANAGE: 2,

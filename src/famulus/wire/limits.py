@@ -10,6 +10,9 @@ HEADER_BYTES_MAX: Final = 16 * 1024
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 #: Nesting of a header: the object itself is 1, a list of services in it 2.
 NESTING_MAX: Final = 4
+#: Texts, numbers, lists and so on in a header, at any depth: room for a worker with as many services as it may have.
+#: To read a value costs far more than its bytes do.
+VALUES_MAX: Final = 1024
 #: What every JSON reader holds exactly.
 INTEGER_MAX: Final = 2**53 - 1
 

@@ -155,7 +155,7 @@ def test_an_answer_of_somebody_without_a_session_is_late_and_no_fault(broker: Br
 def test_a_ping_that_is_decided_after_the_session_ended_says_connect_again(broker: Broker) -> None:
     bob = broker.worker("bob").starts()
     broker.routers_answer = False
-    bob.says("PING")
+    bob.says("PING", note="as no other")
     (ping,) = broker.decisions()
     broker.asked.clear()
     broker.core.sessions.end(broker.core.sessions.by_peer[bob.peer], broker.now_ns)

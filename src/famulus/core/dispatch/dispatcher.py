@@ -155,6 +155,7 @@ class Dispatcher:
         self.assignment.at(now_ns)
         questions, assignment, sessions = self.questions, self.assignment, self.sessions
         by_peer = sessions.by_peer
+        pongs = self.flows.pongs
         plain_ok = self.bounds.flows_max > 0
         body_bytes_max = self._body_bytes_max
         for message in batch:
@@ -185,6 +186,8 @@ class Dispatcher:
                         questions.ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
                 if session.farewell is not None and not session.running:
                     sessions.end(session, now_ns, b"disconnected")
+            elif (pong := pongs.get(header)) is not None:
+                self._pong(session, envelope, pong, now_ns, now_ns)
             else:
                 questions.ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
@@ -388,13 +391,13 @@ class Dispatcher:
     def reads_clients(self) -> bool:
         """Routers are behind: what clients send may wait in their sockets, which is the cheapest place."""
         questions = self.questions
-        return len(questions) < self._questions_max and questions.body_bytes < self._questions_bytes_max
+        return len(questions) < self._questions_max and questions.held_bytes < self._questions_bytes_max
 
     @property
     def reads_workers(self) -> bool:
         """Workers are read for longer: their answers make room."""
         questions = self.questions
-        return len(questions) < 2 * self._questions_max and questions.body_bytes < 2 * self._questions_bytes_max
+        return len(questions) < 2 * self._questions_max and questions.held_bytes < 2 * self._questions_bytes_max
 
     # -- routers decide -----------------------------------------------------------------------------------------
 
@@ -517,9 +520,16 @@ class Dispatcher:
         if session is None:
             self._reply(question, _NOT_CONNECTED, b"")
             return
-        self._reply(question, decision[2], b"")
+        _, _, pong, epoch_frame = decision
+        if epoch_frame:
+            self.flows.install_pong(question.header, inner.read_epoch(epoch_frame), pong)
+        self._pong(session, question.envelope, pong, question.seen_ns, now_ns)
+
+    def _pong(self, session: Session, envelope: bytes, pong: bytes, seen_ns: int, now_ns: int) -> None:
+        """Answer a PING that came then. The first one makes its worker ready."""
+        self.to_workers.append([session.peer, envelope, pong, b""])
         if not session.ready and session.farewell is None:
-            self.assignment.enter(session, question.seen_ns, now_ns)
+            self.assignment.enter(session, seen_ns, now_ns)
             self.facts.worker(session, b"ready", now_ns)
 
     def _on_disconnect(self, question: Question, decision: Frames, now_ns: int) -> None:

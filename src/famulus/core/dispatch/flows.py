@@ -2,8 +2,9 @@
 
 A flow is a router's decision about a header, under the exact bytes of that header: the service, the terms, and both
 outgoing headers up to the hole where the message_id goes. Only headers without a message_id of their own become flows,
-since only those come again. A new configuration (a new epoch) empties the table. The table is bounded: when it is
-full, the oldest flow makes room, and its next task asks a router again.
+since only those come again. So do the PINGs of workers, which must not wait behind others' headers: each is kept with
+the PONG that a router gave. A new configuration (a new epoch) empties the table. The table is bounded: when it is full,
+the oldest flow makes room, and its next task asks a router again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: A longer header is not worth remembering: it is hardly one that comes again.
 HEADER_BYTES_MAX: Final = 1024
+#: Workers say PING in few ways.
+PINGS_MAX: Final = 64
 
 
 class Flow:
@@ -70,6 +73,8 @@ class Flows:
         self._flows_max = flows_max
         #: Everybody may look a header up here, without a call, since every task comes by; only we change it.
         self.by_header: dict[bytes, Flow] = {}
+        #: Likewise the headers of PINGs, with those of their PONGs.
+        self.pongs: dict[bytes, bytes] = {}
         self.epoch = 1
 
     def __len__(self) -> int:
@@ -83,17 +88,25 @@ class Flows:
             del self.by_header[next(iter(self.by_header))]
         self.by_header[header] = flow
 
+    def install_pong(self, ping: bytes, epoch: int, pong: bytes) -> None:
+        if epoch != self.epoch or len(ping) > HEADER_BYTES_MAX or not self._flows_max:
+            return
+        if len(self.pongs) >= PINGS_MAX and ping not in self.pongs:
+            del self.pongs[next(iter(self.pongs))]
+        self.pongs[ping] = pong
+
     def move_to(self, epoch: int) -> None:
         """There is a new configuration: whatever was decided under the old one is void."""
         # Only forward: a router that has not heard of it yet must not bring the old one back.
         if epoch > self.epoch:
             self.epoch = epoch
-            self.by_header.clear()
+            self.clear()
 
     def clear(self) -> None:
         self.by_header.clear()
+        self.pongs.clear()
 
     def close(self) -> None:
         """Nothing is remembered from now on: every task is to be asked about."""
         self._flows_max = 0
-        self.by_header.clear()
+        self.clear()

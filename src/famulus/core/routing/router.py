@@ -210,7 +210,7 @@ class Router:
         return header, b"" if current else self._book.worker_config(wish.identity, wish.services)
 
     def _pong_back(self, number: bytes, fields: Fields, ping: headers.PingRequest) -> Frames:
-        return [number, inner.PONG, self._pong]
+        return [number, inner.PONG, self._pong, self._epoch]
 
     def _disconnect(self, number: bytes, fields: Fields, wish: headers.DisconnectRequest) -> Frames:
         return [number, inner.DISCONNECT, self._goodbye]
