@@ -28,9 +28,11 @@ class AsyncClient:
     It belongs to the event loop that runs when it is first used. Errors are those of `Client`.
     """
 
-    def __init__(self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(
+        self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S, token: str | None = None
+    ) -> None:
         timeout_ms = rules.timeout_ms(timeout)
-        self._connection = Connection(broker)
+        self._connection = Connection(broker, token)
         self._asking = Asking(self._connection, timeout_ms)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from secrets import token_hex
 from time import monotonic_ns
 from typing import Final
 from uuid import uuid4
@@ -53,9 +54,9 @@ class Former:
 
 
 class Connection:
-    def __init__(self, broker: str | Iterable[str] | None) -> None:
+    def __init__(self, broker: str | Iterable[str] | None, token: str | None = None) -> None:
         self.brokers = Brokers(clock_ns(), frontends(broker), random.random)
-        self.session = ClientSession(0, _new_id)
+        self.session = ClientSession(0, _new_id, checked_token(token) if token is not None else token_hex(16))
         #: Called with each line that is made after the first one, and with each one that is about to be closed.
         self.watch: Callable[[Line], None] = _nobody_minds
         self.forget: Callable[[Line], None] = _nobody_minds
@@ -213,6 +214,14 @@ def _nobody_minds(line: Line) -> None:
 
 def _new_id() -> str:
     return str(uuid4())
+
+
+def checked_token(token: str) -> str:
+    if not isinstance(token, str):
+        raise TypeError(f"token must be str, not {type(token).__name__}")
+    if not 16 <= len(token) <= limits.TOKEN_CHARS_MAX:
+        raise ValueError(f"token must have 16 to {limits.TOKEN_CHARS_MAX} characters, so that nobody guesses it")
+    return token
 
 
 def error_of(done: Done) -> OutcomeError:

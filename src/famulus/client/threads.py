@@ -39,9 +39,11 @@ class Client:
     safe) or `Unknown` (it may have run), all of them `FamulusError`s with message_id, outcome and reason.
     """
 
-    def __init__(self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(
+        self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S, token: str | None = None
+    ) -> None:
         self._timeout_ms = rules.timeout_ms(timeout)
-        self._connection = Connection(broker)
+        self._connection = Connection(broker, token)
         self._wishes: deque[_Wish] = deque()
         self._bell = Bell()
         self._closing = self._closed = False

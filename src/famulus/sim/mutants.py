@@ -12,6 +12,7 @@ from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.questions import Question, Questions
 from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.task import JUDGING, RUNNING, Task
 from famulus.sim.invariants import Invariant
 from famulus.wire import inner
@@ -78,12 +79,16 @@ def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes,
 
 
 def _enters_with_config(self: Dispatcher, question: Question, decision: list[bytes], now_ns: int) -> None:
-    _, _, identity, terms, names, header, body = decision
+    _, _, identity, terms, names, header, body, token = decision
     if not self.sessions.connect(
-        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
+        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns, token
     ):
         self.assignment.enter(self.sessions.by_peer[question.asker], now_ns, now_ns)
         self._reply(question, header, body)
+
+
+def _newer_is_believed(self: Sessions, peer: bytes, identity: bytes, token: bytes) -> None:
+    return None
 
 
 def _started_task_is_rejected(self: Assignment, task: Task, rejection: bytes, unknown: bytes) -> None:
@@ -132,6 +137,13 @@ MUTANTS = {
             "_on_connect",
             _enters_with_config,
             (Invariant.SLOTS, Invariant.NOTHING_LEFT),
+        ),
+        Mutant(
+            "newer-believed",
+            "a worker that connects gets its name, whoever has it",
+            Sessions,
+            "holder",
+            _newer_is_believed,
         ),
         Mutant(
             "started-task-rejected",

@@ -1,9 +1,9 @@
 """Headers: flat JSON objects in bytes, to typed and valid values, and back.
 
 `read_fields` is strict where JSON readers commonly are not: duplicate keys, NaN, huge integers and deep nesting
-are bad headers. What it costs is bounded by more than the bytes, since whoever sends a header does not pay for it: there
-are only so many values in one, counted before it is read. `read_message` turns fields into the one struct that (request, type) stands for. Whatever the
-bytes are, the result is a value or a `ProtocolError` that blames the sender; nothing else leaves this module.
+are bad headers. Whoever sends a header does not pay for its reading, so its values are counted before it is read.
+`read_message` turns fields into the one struct that (request, type) stands for. Whatever the bytes are, the result is a
+value or a `ProtocolError` that blames the sender; nothing else leaves this module.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_M
 # No pattern here: a service that no worker could offer is simply not there, and a pattern costs every task.
 _Asked = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 _MessageId = Annotated[str, msgspec.Meta(max_length=limits.MESSAGE_ID_CHARS_MAX)]
+_Token = Annotated[str, msgspec.Meta(max_length=limits.TOKEN_CHARS_MAX)]
 _Priority = Annotated[int, msgspec.Meta(ge=0, le=limits.PRIORITY_MAX)]
 _Timeout = Annotated[int, msgspec.Meta(ge=1)]
 _Heartbeat = Annotated[int, msgspec.Meta(ge=1)]
@@ -43,6 +44,8 @@ class TaskRequest(Message, frozen=True):
     attempt: int = 1
     #: The brokers that it has come through, where one handed it to another.
     via: _Via = []
+    #: Random, and its client's alone: what is remembered of tasks with an id of their own is remembered under it.
+    client_token: _Token = ""
 
 
 class TaskResponse(Message, frozen=True):
@@ -61,6 +64,8 @@ class ConnectRequest(Message, frozen=True):
     heartbeat_ms: _Heartbeat | None = None
     version: int | None = None
     digest: str = ""
+    #: Random, and the same as long as the worker lives: so it is known again over another connection.
+    worker_token: _Token = ""
 
 
 class ConfigResponse(Message, frozen=True):
@@ -271,7 +276,7 @@ def _has_too_many_values(header: bytes) -> bool:
     """Counted by what stands before values, without reading them; never fewer than there are."""
     if _count_before_values(header) <= limits.VALUES_MAX:
         return False
-    # What stands in texts means nothing. A value brings two of them at most, its key and itself, so no more are looked at.
+    # What stands in texts means nothing. A value brings two texts at most, its key and itself: no more are looked at.
     parts = header.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"', 4 * limits.VALUES_MAX)
     return _count_before_values(b"".join(parts[::2])) > limits.VALUES_MAX
 

@@ -18,6 +18,8 @@ INTEGER_MAX: Final = 2**53 - 1
 
 NAME_CHARS_MAX: Final = 255
 MESSAGE_ID_CHARS_MAX: Final = 128
+#: Of what a client or a worker proves by that it is the same as before.
+TOKEN_CHARS_MAX: Final = 128
 REASON_CHARS_MAX: Final = 1024
 SERVICES_PER_WORKER_MAX: Final = 1000
 SLOTS_MAX: Final = 100_000

@@ -30,6 +30,7 @@ class Flow:
         "at_least_once",
         "came_from",
         "client_head",
+        "client_token",
         "first_tail",
         "priority",
         "service",
@@ -46,6 +47,7 @@ class Flow:
         worker_head: bytes,
         client_head: bytes,
         visited: tuple[bytes, ...] = (),
+        client_token: bytes = b"",
     ) -> None:
         self.service = service
         self.terms = terms
@@ -53,6 +55,8 @@ class Flow:
         self.worker_head = worker_head
         self.client_head = client_head
         self.at_least_once = terms.at_least_once
+        #: Of a task with an id of its own: whose it is, as a JSON text, for a broker that it is handed over to. Secret.
+        self.client_token = client_token
         #: The brokers that a task with this header has come through.
         self.visited = visited
         #: The last one of them, and the task's priority: each task's row in the journal has them.
