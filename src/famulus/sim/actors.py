@@ -15,7 +15,7 @@ from famulus.core.routing.router import Router
 from famulus.core.session.client import ClientSession, Done
 from famulus.core.session.worker import State, WorkerSession
 from famulus.sim.hands import Hands
-from famulus.sim.invariants import check_step, demand
+from famulus.sim.invariants import Invariant, check_step, demand
 from famulus.sim.network import Clock, Frames, Link
 from famulus.wire import headers, inner
 
@@ -346,6 +346,7 @@ class ThiefActor(Peer):
             is_taken = b'"CONFIG"' in header
             demand(
                 not is_taken or not self._was_there or not self._is_undisturbed(),
+                Invariant.NAMES,
                 f"{self._victim.name} was there, and its name was given to another",
             )
             self.world.thefts[is_taken] += 1

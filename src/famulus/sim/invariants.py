@@ -28,6 +28,7 @@ class Invariant(StrEnum):
     DELIVERY = "delivery"
     PROMPTNESS = "promptness"
     NOTHING_LEFT = "nothing left"
+    NAMES = "names"
     # Of the tasks of a network.
     MEMORY = "memory"
     WAYS = "ways"

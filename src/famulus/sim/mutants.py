@@ -144,6 +144,7 @@ MUTANTS = {
             Sessions,
             "holder",
             _newer_is_believed,
+            (Invariant.NAMES,),
         ),
         Mutant(
             "started-task-rejected",

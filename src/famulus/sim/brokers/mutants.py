@@ -187,6 +187,7 @@ MUTANTS = {
             Repeats,
             "get",
             _id_is_everybodys,
+            (Invariant.MEMORY, Invariant.DELIVERY),
         ),
         Mutant(
             "client-repeats-all",
