@@ -16,11 +16,8 @@ COSTLY = b'{"request":"TASK","type":"REQUEST","service":"nobody","x":[' + b",".j
 
 
 def start_worker(processes: Callable[..., Process], broker: BrokerProcess, *flags: str) -> Process:
-    worker = processes(
-        sys.executable, "-m", "famulus", "worker", "echo_worker", "--broker", broker.backend, "--identity", "bob", *flags,
-        cwd=HERE,
-    )  # fmt: skip
-    return worker
+    command = ("worker", "echo_worker", "--broker", broker.backend, "--identity", "bob", *flags)
+    return processes(sys.executable, "-m", "famulus", *command, cwd=HERE)
 
 
 def test_a_thief_of_a_name_is_refused_and_the_worker_works_on(
@@ -85,7 +82,6 @@ def test_a_burst_of_costly_headers_delays_neither_heartbeats_nor_others(
             began = time.monotonic()
             assert client.request("echo", b"x", message_id=f"{number}") == b"x"
             answers.append(time.monotonic() - began)
-    began = time.monotonic()
     for _ in range(burst):
         assert b"values" in greedy.recv()[1]
     # Before, each of them took a router milliseconds, and everybody waited for all.

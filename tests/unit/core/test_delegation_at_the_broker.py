@@ -396,9 +396,7 @@ def test_a_service_whose_slots_are_all_busy_over_there_is_known(broker: Broker, 
 
 
 @pytest.mark.parametrize("token", ["a" * 32, None])
-def test_a_peer_can_tell_the_ids_of_different_clients_apart(
-    broker: Broker, ann: Client, token: str | None
-) -> None:
+def test_a_peer_can_tell_the_ids_of_different_clients_apart(broker: Broker, ann: Client, token: str | None) -> None:
     """Whose a task is goes with it: else clients of one broker would meet at another one."""
     bee = Neighbour(broker, "bee", again=3)
     meet(broker, bee)
