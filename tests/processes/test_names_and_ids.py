@@ -7,23 +7,37 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from tests.processes.conftest import HERE, BrokerProcess, Process, Raw
+from tests.processes.conftest import BrokerProcess, Process, Raw
 
 from famulus import Client
 
 COSTLY = b'{"request":"TASK","type":"REQUEST","service":"nobody","x":[' + b",".join([b"[]"] * 5200) + b"]}"
 
 
-def start_worker(processes: Callable[..., Process], broker: BrokerProcess, *flags: str) -> Process:
-    command = ("worker", "echo_worker", "--broker", broker.backend, "--identity", "bob", *flags)
-    return processes(sys.executable, "-m", "famulus", *command, cwd=HERE)
+WORKER = """
+from famulus import Worker
+
+worker = Worker(slots=4)
+
+
+@worker.service("echo")
+def echo(body: bytes) -> bytes:
+    return body
+"""
+
+
+def start_worker(processes: Callable[..., Process], broker: BrokerProcess, folder: Path) -> Process:
+    (folder / "bobs.py").write_text(WORKER)
+    command = ("worker", "bobs", "--broker", broker.backend, "--identity", "bob")
+    return processes(sys.executable, "-m", "famulus", *command, cwd=folder)
 
 
 def test_a_thief_of_a_name_is_refused_and_the_worker_works_on(
-    broker: BrokerProcess, processes: Callable[..., Process], raw: Callable[..., Raw]
+    broker: BrokerProcess, processes: Callable[..., Process], raw: Callable[..., Raw], tmp_path: Path
 ) -> None:
-    worker = start_worker(processes, broker)
+    worker = start_worker(processes, broker, tmp_path)
     worker.wait_for_line("is ready")
     with Client(broker.frontend) as client:
         for _ in range(5):
@@ -33,7 +47,7 @@ def test_a_thief_of_a_name_is_refused_and_the_worker_works_on(
             assert client.request("echo", b"x", timeout=10) == b"x"
     assert worker.running
     assert "lost" not in worker.output
-    second = start_worker(processes, broker)
+    second = start_worker(processes, broker, tmp_path)
     assert second.wait() == 1
     assert "bob" in second.output
     assert "another identity" in second.output
@@ -42,12 +56,12 @@ def test_a_thief_of_a_name_is_refused_and_the_worker_works_on(
 
 
 def test_a_worker_that_was_killed_has_its_name_again_at_once(
-    broker: BrokerProcess, processes: Callable[..., Process]
+    broker: BrokerProcess, processes: Callable[..., Process], tmp_path: Path
 ) -> None:
-    first = start_worker(processes, broker)
+    first = start_worker(processes, broker, tmp_path)
     first.wait_for_line("is ready")
     os.kill(first.pid, signal.SIGKILL)
-    second = start_worker(processes, broker)
+    second = start_worker(processes, broker, tmp_path)
     second.wait_for_line("is ready")
     with Client(broker.frontend) as client:
         assert client.request("echo", b"x", timeout=10) == b"x"
