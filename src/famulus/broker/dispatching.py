@@ -102,7 +102,13 @@ class Dispatching:
         self._pen = Pen("dispatcher", boot, message_ids.head)
         notes = self._pen.notes if settings.journal else None
         self._core = Dispatcher(
-            settings.bounds, chance, declared, settled_at_ns, message_ids=message_ids, journal=notes
+            settings.bounds,
+            chance,
+            declared,
+            settled_at_ns,
+            message_ids=message_ids,
+            journal=notes,
+            secret=secrets.token_hex(16),
         )
         self._journal = (
             sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None

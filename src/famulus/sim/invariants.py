@@ -31,6 +31,7 @@ class Invariant(StrEnum):
     # Of a broker that is asked for too much.
     GOODPUT = "goodput"
     IN_VAIN = "in vain"
+    NAMES = "names"
     # Of the tasks of a network.
     MEMORY = "memory"
     WAYS = "ways"

@@ -13,6 +13,7 @@ from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.questions import Question, Questions
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.task import JUDGING, RUNNING, Task
 from famulus.sim.invariants import Invariant
 from famulus.wire import inner
@@ -67,7 +68,7 @@ def _lost_router_takes_questions_along(self: Questions, router_id: bytes) -> Non
     router = self._routers.pop(router_id, None)
     for question in router.asked.values() if router is not None else ():
         del self._open[question.number]
-        self.body_bytes -= len(question.body)
+        self.held_bytes -= len(question.header) + len(question.body)
 
 
 def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
@@ -79,12 +80,16 @@ def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes,
 
 
 def _enters_with_config(self: Dispatcher, question: Question, decision: list[bytes], now_ns: int) -> None:
-    _, _, identity, terms, names, header, body = decision
+    _, _, identity, terms, names, header, body, token = decision
     if not self.sessions.connect(
-        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
+        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns, token
     ):
         self.assignment.enter(self.sessions.by_peer[question.asker], now_ns, now_ns)
         self._reply(question, header, body)
+
+
+def _newer_is_believed(self: Sessions, peer: bytes, identity: bytes, token: bytes) -> None:
+    return None
 
 
 def _started_task_is_rejected(self: Assignment, task: Task, rejection: bytes, unknown: bytes) -> None:
@@ -145,6 +150,14 @@ MUTANTS = {
             "_on_connect",
             _enters_with_config,
             (Invariant.SLOTS, Invariant.NOTHING_LEFT),
+        ),
+        Mutant(
+            "newer-believed",
+            "a worker that connects gets its name, whoever has it",
+            Sessions,
+            "holder",
+            _newer_is_believed,
+            (Invariant.NAMES,),
         ),
         Mutant(
             "started-task-rejected",

@@ -36,11 +36,12 @@ FROM_DELEGATE: Final = b"D"
 
 # Verbs of decisions.
 HELLO: Final = b"H"  # [number: zeros]                                    a router is there
-ACCEPT: Final = b"T"  # [service][terms][worker head][client head][message_id][epoch, or empty][visited]      a task
+# [service][terms][worker head][client head][message_id][epoch, or empty][visited][client's token, or empty]  a task
+ACCEPT: Final = b"T"
 ANSWER: Final = b"A"  # [outcome: O, E; of a delegate also R or U][tail]  the answer to a task
 REPLY: Final = b"R"  # [header][body]                                     to whoever asked; changes nothing
-CONNECT: Final = b"C"  # [identity][session terms][services][header][body]
-PONG: Final = b"P"  # [header]                                            the worker may get tasks now
+CONNECT: Final = b"C"  # [identity][session terms][services][header][body][token, or empty]
+PONG: Final = b"P"  # [header][epoch, or empty]                          the worker may get tasks now
 DISCONNECT: Final = b"D"  # [header]                                      the farewell, for when its last task is done
 LATE: Final = b"L"  # [header, or empty for silence]              a worker's answer to nothing that is open
 MANAGE: Final = b"M"  # for the steward, who is given the header and the body
@@ -49,11 +50,11 @@ FAULT: Final = b"F"  # [header]                                           the se
 #: How many parts each decision has, the number and the verb included.
 DECISION_PARTS: Final = {
     HELLO: 2,
-    ACCEPT: 9,
+    ACCEPT: 10,
     ANSWER: 4,
     REPLY: 4,
-    CONNECT: 7,
-    PONG: 3,
+    CONNECT: 8,
+    PONG: 4,
     DISCONNECT: 3,
     LATE: 3,
     MANAGE: 2,

@@ -67,7 +67,7 @@ REASONS: Final = Kind(
         ),
         entry(
             wire.CONFLICT,
-            "Another worker connected with this identity, and the broker believes the newer one.",
+            "Another worker with this identity is connected and answers.",
             when="to a worker",
             why="Two workers were given the same identity.",
             remedy="Give each its own, or leave it out: the default is unique.",

@@ -55,6 +55,8 @@ class Assignment:
         self._facts = facts
         #: Our own name among the brokers; empty while we stand alone.
         self.identity = b""
+        #: By which other brokers tell the ids that we made from those of clients: a JSON text, and a secret.
+        self.token = b'""'
         #: Tasks for other brokers, by their names.
         self.to_delegates: list[tuple[bytes, Frames]] = []
         #: When the batch at hand came: what ends now is remembered from then on.
@@ -246,7 +248,8 @@ class Assignment:
         delegate.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
-        self.to_delegates.append((delegate.identity, [ticket, task.delegate_header(now_ns, self.identity), task.body]))
+        header = task.delegate_header(now_ns, self.identity, self.token)
+        self.to_delegates.append((delegate.identity, [ticket, header, task.body]))
         if task.stage == NEW:
             self.open_bytes += len(task.body)
         task.stage = RUNNING

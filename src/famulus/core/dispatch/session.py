@@ -28,12 +28,23 @@ class Session:
         "services",
         "silence_ns",
         "slots",
+        "token",
         "unlisted",
     )
 
-    def __init__(self, peer: bytes, identity: bytes, services: list[Service], terms: SessionTerms, now_ns: int) -> None:
+    def __init__(
+        self,
+        peer: bytes,
+        identity: bytes,
+        services: list[Service],
+        terms: SessionTerms,
+        now_ns: int,
+        token: bytes = b"",
+    ) -> None:
         self.peer = peer
         self.identity = identity
+        #: By which the same worker is known over another connection; empty if it gave none.
+        self.token = token
         self.services = services
         self.slots = self.free = terms.slots
         self.silence_ns = terms.heartbeat_ms * NS_PER_MS * HEARTBEATS_UNTIL_LOST

@@ -20,7 +20,7 @@ REMEMBERED_MAX = 4096
 BROKERS_NAMED_MAX = 5
 
 # The fields of a task and of its answer that the broker has a say in; all others go on untouched.
-_TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via")
+_TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via", "client_token")
 _ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome", "reason", "protocol"})
 
 
@@ -112,6 +112,7 @@ class Router:
             # With an id of its own a header does not come again.
             b"" if task.message_id else self._epoch,
             inner.write_names(task.via) if task.via else b"",
+            headers.write_text(task.client_token) if task.client_token else b"",
         ]
 
     def _answer(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
@@ -176,6 +177,7 @@ class Router:
             inner.write_session_terms(terms),
             inner.write_names(wish.services),
             *self._config(wish),
+            wish.worker_token.encode(),
         ]
 
     def _not_served(self, services: list[str]) -> str:
@@ -210,7 +212,7 @@ class Router:
         return header, b"" if current else self._book.worker_config(wish.identity, wish.services)
 
     def _pong_back(self, number: bytes, fields: Fields, ping: headers.PingRequest) -> Frames:
-        return [number, inner.PONG, self._pong]
+        return [number, inner.PONG, self._pong, self._epoch]
 
     def _disconnect(self, number: bytes, fields: Fields, wish: headers.DisconnectRequest) -> Frames:
         return [number, inner.DISCONNECT, self._goodbye]
