@@ -59,6 +59,8 @@ class ConnectRequest(Message, frozen=True):
     heartbeat_ms: _Heartbeat | None = None
     version: int | None = None
     digest: str = ""
+    #: SHA-256 of the body of the CONFIG that it has, in hex.
+    body_digest: str = ""
 
 
 class ConfigResponse(Message, frozen=True):
@@ -75,6 +77,8 @@ class CheckConfigRequest(Message, frozen=True):
     heartbeat_ms: _Heartbeat | None = None
     version: int | None = None
     digest: str = ""
+    #: SHA-256 of the body of the CONFIG that it has, in hex.
+    body_digest: str = ""
 
 
 class PingRequest(Message, frozen=True):
