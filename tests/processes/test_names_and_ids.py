@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.processes.conftest import BrokerProcess, Process, Raw
 
@@ -107,7 +108,7 @@ def test_a_worker_that_is_cut_off_comes_back_before_the_broker_has_noticed(
     broker: BrokerProcess, raw: Callable[..., Raw]
 ) -> None:
     before, after = raw(broker.backend), raw(broker.backend)
-    who = {"identity": "bob", "services": ["echo"], "heartbeat_ms": 60_000, "worker_token": "w" * 16}
+    who: dict[str, Any] = {"identity": "bob", "services": ["echo"], "heartbeat_ms": 60_000, "worker_token": "w" * 16}
     before.tell("CONNECT", **who)
     assert before.hear()["request"] == "CONFIG"
     after.tell("CONNECT", **who)

@@ -66,6 +66,8 @@ class ConnectRequest(Message, frozen=True):
     digest: str = ""
     #: Random, and the same as long as the worker lives: so it is known again over another connection.
     worker_token: _Token = ""
+    #: SHA-256 of the body of the CONFIG that it has, in hex.
+    body_digest: str = ""
 
 
 class ConfigResponse(Message, frozen=True):
@@ -82,6 +84,8 @@ class CheckConfigRequest(Message, frozen=True):
     heartbeat_ms: _Heartbeat | None = None
     version: int | None = None
     digest: str = ""
+    #: SHA-256 of the body of the CONFIG that it has, in hex.
+    body_digest: str = ""
 
 
 class PingRequest(Message, frozen=True):

@@ -95,8 +95,9 @@ Errors = tuple[str, int, int]
 #: A peer's identity, its frontend, how near its family is, and its free slots by service.
 PeerOffer = tuple[str, str, int, dict[str, int]]
 _decode_peers = msgspec.msgpack.Decoder(tuple[str, list[PeerOffer]]).decode
-_decode_work = msgspec.msgpack.Decoder(tuple[Work, list[Errors]]).decode
+_decode_work = msgspec.msgpack.Decoder(tuple[Work, tuple[int, int], list[Errors]]).decode
 _EPOCH: Final = struct.Struct("!Q")
+_LOAD: Final = struct.Struct("!d")
 
 
 class Terms(NamedTuple):
@@ -180,13 +181,23 @@ def read_batch(frame: bytes) -> list[list[bytes]]:
         raise ProtocolError(reasons.BAD_FRAMES, f"not a batch ({error})") from None
 
 
-def write_work(work: Work, errors: list[Errors]) -> bytes:
-    """What the dispatcher tells the steward once a second."""
-    return _encode_work((work, errors))
+def write_work(work: Work, slots: tuple[int, int], errors: list[Errors]) -> bytes:
+    """What the dispatcher tells the steward once a second. The slots are the free and the busy ones, each once."""
+    return _encode_work((work, slots, errors))
 
 
-def read_work(frame: bytes) -> tuple[Work, list[Errors]]:
+def read_work(frame: bytes) -> tuple[Work, tuple[int, int], list[Errors]]:
     return _decode_work(frame)
+
+
+def write_load(load: float) -> list[bytes]:
+    """What the dispatcher tells its routers once a second, for whoever asks them for a broker."""
+    return [_LOAD.pack(load)]
+
+
+def read_load(frames: list[bytes]) -> float:
+    """0 if they are none."""
+    return _LOAD.unpack(frames[0])[0] if len(frames) == 1 and len(frames[0]) == _LOAD.size else 0.0
 
 
 def write_peers(identity: str, offers: list[PeerOffer]) -> bytes:

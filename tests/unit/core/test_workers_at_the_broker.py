@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from famulus.core.dispatch.error_workers import FAULTS_FORGIVEN
 from famulus.wire import headers, limits
 
 if TYPE_CHECKING:
-    from tests.unit.core.conftest import Broker
+    from tests.unit.core.conftest import Broker, Heard
 
 HEARTBEAT_MS = 1000
 LOST_MS = HEARTBEAT_MS * limits.HEARTBEATS_UNTIL_LOST
@@ -83,22 +84,43 @@ def test_a_worker_with_a_longer_heartbeat_may_be_silent_for_longer(broker: Broke
 def test_a_worker_that_has_the_config_is_told_so_and_gets_no_body(broker: Broker) -> None:
     bob = broker.worker("bob")
     bob.connects()
-    known = bob.hears_one().fields
-    bob.connects(version=known["version"], digest=known["digest"])
+    bob.connects(**shown(bob.hears_one()))
     again = bob.hears_one()
     assert again.fields["current"] is True
     assert again.body == b""
 
 
-@pytest.mark.parametrize("other", [{"version": 99}, {"digest": "something else"}])
-def test_the_version_alone_or_the_digest_alone_is_not_enough(broker: Broker, other: dict[str, object]) -> None:
+def shown(config: Heard) -> dict[str, Any]:
+    """What a worker says of the config that it has."""
+    digest, version = config.fields["digest"], config.fields["version"]
+    return {"version": version, "digest": digest, "body_digest": hashlib.sha256(config.body).hexdigest()}
+
+
+@pytest.mark.parametrize("other", [{"version": 99}, {"digest": "something else"}, {"body_digest": "ab" * 32}])
+def test_one_of_version_and_digests_is_not_enough(broker: Broker, other: dict[str, object]) -> None:
     bob = broker.worker("bob")
     bob.connects()
-    known = bob.hears_one().fields
-    bob.connects(**({"version": known["version"], "digest": known["digest"]} | other))
+    bob.connects(**(shown(bob.hears_one()) | other))
     again = bob.hears_one()
     assert "current" not in again.fields
     assert again.body
+
+
+@pytest.mark.parametrize("other", [{"services": ["echo", "another"]}, {"identity": "bill"}])
+def test_a_config_for_another_name_or_other_services_is_not_current(broker: Broker, other: dict[str, Any]) -> None:
+    """The digest alone says what configs are made of here, not which of them the worker has."""
+    bob = broker.worker("bob").starts()
+    bob.says("CHECKCONFIG", **bob.who)
+    config = bob.hears_one()
+    without_body = {"version": config.fields["version"], "digest": config.fields["digest"]}
+    for claim in (shown(config), without_body):
+        bob.says("CHECKCONFIG", **(bob.who | other), **claim)
+        answer = bob.hears_one()
+        assert "current" not in answer.fields
+        body = json.loads(answer.body)
+        assert {name: body[name] for name in other} == other
+    bob.says("CHECKCONFIG", **bob.who, **shown(config))
+    assert bob.hears_one().fields["current"] is True
 
 
 def test_checkconfig_is_answered_by_config_and_changes_nothing(broker: Broker) -> None:
@@ -110,7 +132,7 @@ def test_checkconfig_is_answered_by_config_and_changes_nothing(broker: Broker) -
     assert json.loads(config.body)["identity"] == "bob"
     assert bob.is_in_lru()
 
-    bob.says("CHECKCONFIG", **bob.who, digest=config.fields["digest"], version=config.fields["version"])
+    bob.says("CHECKCONFIG", **bob.who, **shown(config))
     assert bob.hears_one().fields["current"] is True
 
 
@@ -541,3 +563,20 @@ def test_to_forgive_faults_does_not_touch_whom_the_config_names(broker: Broker) 
     bob = broker.worker("bob")
     bob.connects()
     assert bob.hears_one().code == "not_allowed"
+
+
+# -- how much there is to do --------------------------------------------------------------------------------------
+
+
+def test_a_slot_is_counted_once_however_many_services_its_worker_has(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob", "echo", "sum", "resize", slots=4).starts()
+    assert broker.core.slots() == (4, 0)
+    ann.asks("echo")
+    bob.gets_task()
+    assert broker.core.slots() == (3, 1)
+    assert broker.core.load() == 0.25
+    for _ in range(5):
+        ann.asks("sum")
+    assert broker.core.slots() == (0, 4)
+    assert broker.core.load() == 1.5

@@ -39,6 +39,7 @@ from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import IN_USE, Sessions
 from famulus.core.dispatch.task import Task
+from famulus.core.load import load
 from famulus.core.timers import TICK_NS
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
@@ -354,6 +355,15 @@ class Dispatcher:
             name.decode(): (slots[name][0], slots[name][1], service.backlog.tasks)
             for name, service in self.assignment.services.items()
         }
+
+    def slots(self) -> tuple[int, int]:
+        """Free and busy ones, each once: a worker of several services is in the work of each of them."""
+        sessions = self.sessions.by_peer.values()
+        free = sum([session.free for session in sessions if session.ready])
+        return free, sum([session.slots - session.free for session in sessions])
+
+    def load(self) -> float:
+        return load(*self.slots(), sum([service.backlog.tasks for service in self.assignment.services.values()]))
 
     def error_workers(self, now_ns: int) -> list[tuple[str, int, int]]:
         return self.sessions.error_workers.listed(now_ns)

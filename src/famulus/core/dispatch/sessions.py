@@ -155,7 +155,7 @@ class Sessions:
             if session is not None:
                 self._to_workers.append([session.peer, b"", _NAMED, b""])
                 self._counters.workers_lost += 1
-                self.end(session, now_ns)
+                self.end(session, now_ns, b"lost", _FAULTS)
 
     def ignored(self, peer: bytes, now_ns: int) -> bool:
         return bool(self.error_workers) and self.error_workers.ignored_for_ns(peer, now_ns) > 0

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from hashlib import sha256
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -339,6 +340,7 @@ class WorkerSession:
             "services": self.services,
             "version": self.version,
             "digest": self.digest or None,
+            "body_digest": sha256(self.config).hexdigest() if self.config else None,
         }
 
     def _ping(self, now_ns: int) -> None:

@@ -196,5 +196,5 @@ class Broker(Doors):
     def _report(self, now_ns: int) -> None:
         """Once a second the steward hears how much there is to do."""
         self._report_ns = now_ns + REPORT_NS
-        work, steward = self.core.work(), self.steward.core
-        self.world.clock.after(self.random.randrange(2 * NS_PER_MS), lambda: steward.on_work(work))
+        work, slots, steward = self.core.work(), self.core.slots(), self.steward.core
+        self.world.clock.after(self.random.randrange(2 * NS_PER_MS), lambda: steward.on_work(work, slots))
