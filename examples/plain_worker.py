@@ -34,6 +34,8 @@ def main(address: str) -> None:
             case "CONFIG":
                 heartbeat_ms = header["heartbeat_ms"]
                 tell("PING")  # the PONG makes us ready
+            case "PING":
+                tell("PING")  # the broker wants to know whether we are there
             case "PONG":
                 print("ready", flush=True)
             case "TASK":

@@ -8,7 +8,7 @@ FamulusError
 ├── ProtocolError           a message broke the protocol; carries the reason code
 ├── SettingsError           a setting is wrong; names the key
 ├── BrokerUnreachable       nobody answers at that address
-├── IdentityTaken           another worker connected with our identity
+├── IdentityTaken           another worker is connected with our identity
 ├── BrokerFailed            a process of the broker cannot be kept alive
 └── Closed                  used after close()
 """
@@ -83,7 +83,7 @@ class BrokerUnreachable(FamulusError):
 
 
 class IdentityTaken(FamulusError):
-    """Another worker connected with our identity, and the broker believes the newer one."""
+    """Another worker is connected with our identity, and answers."""
 
 
 class BrokerFailed(FamulusError):

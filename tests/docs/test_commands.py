@@ -2,7 +2,8 @@
 
 The rule: each line of a fenced `sh` block is a command, and the commands of a page are run in order, in a folder of its
 own. Other blocks whose first line is a file's name in a comment (`# hello.py`) are written to that folder before. One
-broker serves all pages. What serves (SERVERS) is started, waited for, and stopped with SIGTERM at the end of its page.
+broker serves all pages. What serves (SERVERS) is started, waited for, and stopped with SIGTERM at the end of its page,
+or where a comment among the commands says so: `# Ctrl-C in the terminals of b1 and b2`, which are folders.
 What takes long is SHORTENED, what needs more is ADDED to, what cannot be run is EXEMPT: all in the tables below, and
 nowhere else. A line that fits nothing of this fails.
 """
@@ -85,7 +86,7 @@ SHORTENED = (
     (r"^(\./famulus bench recovery.*)$", r"\1 --rounds 1 --seconds 1 --busy 1"),
     (r"^(\./famulus bench viewers.*)$", r"\1 --viewers 3 --seconds 0.5 --rounds 1"),
     (r"^(\./famulus bench journal.*)$", r"\1 --seconds 0.5 --rounds 1 --soak 1"),
-    (r"^(\./famulus bench overload.*)$", r"\1 --seconds 1"),
+    (r"^(\./famulus bench overload.*)$", r"\1 --seconds 1 --timeout 0.5 --no-slow"),
     (r"^(\./famulus bench peers.*)$", r"\1 --seconds 0.3 --rounds 1 --only famulus_map_1000 --only proxy_1000"),
     (r"^(\./famulus bench scale.*)$", r"\1 --quick"),
     (r"^(\./famulus bench latency.*)$", r"\1 --seconds 0.5"),
@@ -107,6 +108,9 @@ SERVERS = (
 )
 #: Except when they are asked for something else.
 NO_SERVERS = ("--check", "--help", "--show-key")
+
+#: Somebody stops brokers, named by their folders.
+CTRL_C = "# Ctrl-C in the terminals of "
 
 READY_S = 20.0
 COMMAND_S = 60.0
@@ -141,9 +145,14 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
-def commands_of(page: Path) -> list[str]:
+def steps_of(page: Path) -> list[str]:
+    """The commands, and what a person does between them."""
     lines = [line.strip() for block in blocks_of(page) if block.language == "sh" for line in block.text.splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
+    return [line for line in lines if line and (line.startswith(CTRL_C) or not line.startswith("#"))]
+
+
+def commands_of(page: Path) -> list[str]:
+    return [line for line in steps_of(page) if not line.startswith(CTRL_C)]
 
 
 def name_of(page: Path) -> str:
@@ -275,8 +284,12 @@ WITH_COMMANDS = [
 def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, env: dict[str, str]) -> None:
     write_files(page, tmp_path)
     servers: list[tuple[Running, int]] = []
+    home = ""
     with ExitStack() as closing:
-        for command in commands_of(page):
+        for command in steps_of(page):
+            if command.startswith(CTRL_C):
+                servers = stop_those_of(command.removeprefix(CTRL_C).split(" and "), servers)
+                continue
             if command in EXEMPT:
                 continue
             assert command.split()[0] in PROGRAMS, f"{command!r} is neither run nor exempt"
@@ -289,10 +302,24 @@ def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, env: dict[st
                 ready = running.wait_for_line(server[0])
                 servers.append((running, server[1]))
                 if command.startswith("./famulus broker --folder") and "--join" not in command:
+                    home = home or command
+                if command == home:
                     # The first broker of a network: what follows on the page is about it.
                     env = {**env, "FAMULUS_FRONTEND": ready[1], "FAMULUS_BACKEND": ready[2]}
         for running, code in reversed(servers):
             assert running.stop() == code, f"{running.command}:\n{running.said}"
+
+
+def stop_those_of(folders: list[str], servers: list[tuple[Running, int]]) -> list[tuple[Running, int]]:
+    """Stop the brokers of these folders; who is left."""
+    left = []
+    for running, code in servers:
+        if any(re.search(rf"--folder {folder}\b", running.command) for folder in folders):
+            assert running.stop() == code, f"{running.command}:\n{running.said}"
+        else:
+            left.append((running, code))
+    assert len(left) == len(servers) - len(folders), f"{folders} are not all there"
+    return left
 
 
 def test_no_exemption_is_left_over() -> None:

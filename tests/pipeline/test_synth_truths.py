@@ -124,6 +124,7 @@ def _crashed_dispatcher(told: Told, planted: dict[str, Any]) -> None:
     assert window["rows"] == len(swallowed)
     (death,) = [row for row in told["failovers"] if row["kind"] == "dispatcher_died"]
     assert (death["lost"], death["tasks_hit"]) == (planted["broker"], len(swallowed))
+    assert told.findings("tasks_lost") == {planted["broker"]}
 
 
 def _lost_task(told: Told, planted: dict[str, Any]) -> None:
@@ -153,6 +154,7 @@ def _late_answer(told: Told, planted: dict[str, Any]) -> None:
 def _slow_convergence(told: Told, planted: dict[str, Any]) -> None:
     slow = {row["edit"]: row["span_ms"] for row in told["config_convergence"] if row["span_ms"] >= 1000}
     assert slow == {planted["edit"]: planted["span_ms"]}
+    assert told.findings("edits_late") == {planted["last_broker"]}
 
 
 def _conflicts(told: Told) -> dict[str, dict[str, Any]]:
@@ -220,7 +222,8 @@ def test_nothing_else_is_found(told: Told) -> None:
     assert {row["kind"] for row in told["audit"]} == kinds
     assert {row["kind"] for row in told["failovers"]} == {"worker_lost", "dispatcher_died"}
     assert {row["kind"] for row in told["findings"]} == {
-        "audit", "bad_worker", "config_conflict", "journal_gaps", "too_few_slots", "unusual",
+        "audit", "bad_worker", "config_conflict", "edits_late", "journal_gaps", "tasks_lost", "too_few_slots",
+        "unusual",
     }  # fmt: skip
     assert told.findings("audit") == {"no_outcome", "two_outcomes", "at_most_once"}
     burst = told.truths["error_burst"]["service"]

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -358,7 +359,8 @@ def test_checkconfig(served: BrokerProcess, raw: Callable[..., Raw]) -> None:
     facts = json.loads(header)
     assert (facts["request"], facts["identity"], facts["heartbeat_ms"]) == ("CONFIG", "w", 5000)
     assert json.loads(body)["services"] == ["mine"]
-    worker.tell("CHECKCONFIG", identity="w", services=["mine"], version=facts["version"], digest=facts["digest"])
+    known = {"version": facts["version"], "digest": facts["digest"], "body_digest": sha256(body).hexdigest()}
+    worker.tell("CHECKCONFIG", identity="w", services=["mine"], **known)
     _, header, body = worker.recv()
     assert json.loads(header)["current"] is True
     assert body == b""

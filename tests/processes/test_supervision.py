@@ -58,6 +58,28 @@ def test_kill_of_the_supervisor_leaves_no_child_behind(broker: BrokerProcess) ->
     wait_until(lambda: not [pid for pid in children if alive(pid)], 5, "the end of all children")
 
 
+def test_the_folder_of_a_killed_broker_is_removed_by_the_next_one(brokers: Callable[..., BrokerProcess]) -> None:
+    dead, living = brokers(), brokers()
+    folder, other = _ipc_folder(dead.dispatcher), _ipc_folder(living.dispatcher)
+    # Nobody is left who could clean up.
+    for pid in (dead.dispatcher, *dead.routers):
+        os.kill(pid, signal.SIGSTOP)
+    dead.perish()
+    assert dead.wait() == -signal.SIGKILL
+    assert folder.exists()
+    brokers()
+    assert not folder.exists()
+    assert (other / "task").exists(), "who lives keeps his"
+    assert living.stop() == 0
+    assert not other.exists()
+
+
+def test_the_folder_of_a_killed_supervisor_is_removed_by_its_children(broker: BrokerProcess) -> None:
+    folder = _ipc_folder(broker.dispatcher)
+    broker.signal(signal.SIGKILL)
+    wait_until(lambda: not folder.exists(), 10, "the end of its folder")
+
+
 def test_stop_and_continue_of_the_supervisor(broker: BrokerProcess) -> None:
     """Its processes live on without it, and it does not take its own absence for theirs."""
     children = {broker.dispatcher, *broker.routers}

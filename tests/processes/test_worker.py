@@ -138,6 +138,52 @@ def test_a_module_becomes_a_worker_that_survives_its_functions(
     assert "in fail" in worker.output
 
 
+TALKATIVE = """
+import logging
+from famulus import Worker
+
+%s
+worker = Worker(processes=%d)
+log = logging.getLogger("shop.orders")
+log.info("the shop opens")
+
+@worker.service("order")
+def order(body):
+    log.info("an order for %%s", body.decode())
+    log.debug("and all about it")
+    return body
+"""
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+@pytest.mark.parametrize(
+    ("setting_up", "line"),
+    [
+        ("", r"INFO    shop\.orders: an order for chairs"),
+        ("logging.basicConfig(level=logging.DEBUG, format='SHOP %(message)s')", "(?m)^SHOP an order for chairs"),
+    ],
+)
+def test_what_a_module_logs_is_seen_as_it_wants_it(
+    broker: BrokerProcess,
+    processes: int,
+    setting_up: str,
+    line: str,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shop.py").write_text(TALKATIVE % (setting_up, processes))
+    worker = Process(sys.executable, "-m", "famulus", "worker", "shop", "--broker", broker.backend, cwd=tmp_path)
+    try:
+        worker.wait_for_line("is ready")
+        with Client(broker.frontend) as client:
+            client.request("order", b"chairs")
+        worker.wait_for_line(line)
+        assert "the shop opens" in worker.output
+        assert ("and all about it" in worker.output) is bool(setting_up), "at the level of whoever set them up"
+        assert worker.output.count("is ready") == 1, "nothing is told twice"
+    finally:
+        worker.close()
+
+
 def test_sync_and_async_services_and_several_workers_in_one_process(broker: BrokerProcess) -> None:
     first, second = Worker(broker.backend, slots=10), Worker(broker.backend, slots=10)
     where: list[str] = []

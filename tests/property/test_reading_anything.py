@@ -177,7 +177,7 @@ def test_a_dispatcher_takes_anything_and_owes_no_client_an_answer(
         core.on_router(now_ns, name, router.decide(questions))
     core.on_tick(now_ns + 10**12)
     assert asked == answered + take_answers(core)
-    assert core.assignment.open_bytes == core.questions.body_bytes == 0
+    assert core.assignment.open_bytes == core.questions.held_bytes == 0
 
 
 def take_answers(core: Dispatcher) -> int:

@@ -56,6 +56,8 @@ class BrokerFacts(Struct, frozen=True):
     digest: str | None = None
     #: Its config is that of the broker that answers.
     same: bool = False
+    #: The broker that answers talks to it; otherwise it knows nothing of it but what the config says.
+    peer: bool = True
 
 
 class Shown(Struct, frozen=True):

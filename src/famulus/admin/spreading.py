@@ -22,6 +22,8 @@ class Spread:
     behind: tuple[str, ...]
     #: Not alive, so nobody knows.
     away: tuple[str, ...]
+    #: No peers of the broker that was asked, which so does not know either.
+    unknown: tuple[str, ...] = ()
 
 
 def look(administration: Administration, edits: Sequence[str]) -> Spread:
@@ -31,9 +33,10 @@ def look(administration: Administration, edits: Sequence[str]) -> Spread:
     # Which keys these are does not matter here, so as few of them as possible.
     brokers = administration.show("broker_state/").brokers
     alive = {identity for identity, facts in brokers.items() if facts.alive}
+    strangers = {identity for identity, facts in brokers.items() if not facts.peer}
     behind = tuple(identity for identity in seen.missing if identity in alive)
-    away = tuple(identity for identity in seen.missing if identity not in alive)
-    return Spread(seen.seen, seen.brokers, behind, away)
+    away = tuple(identity for identity in seen.missing if identity not in alive | strangers)
+    return Spread(seen.seen, seen.brokers, behind, away, tuple(each for each in seen.missing if each in strangers))
 
 
 def wait(

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from famulus.errors import SettingsError
 
-_FIELD: Final = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
+_FIELD: Final = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 #: What begins so was meant as JSON, and is not silently taken for a text.
 _JSON_BEGINS: Final = ("{", "[", '"')
 

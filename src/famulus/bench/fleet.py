@@ -34,7 +34,11 @@ class Member:
             command, stdout=subprocess.PIPE, stderr=elsewhere, text=True, start_new_session=True
         )
         self.pid = self._process.pid
-        self.ready = self._wait_for(ready) if ready is not None else None
+        try:
+            self.ready = self._wait_for(ready) if ready is not None else None
+        except BaseException:
+            self.stop()  # nobody else knows of it yet
+            raise
 
     def _wait_for(self, pattern: str) -> re.Match[str]:
         assert self._process.stdout is not None

@@ -1,71 +1,120 @@
 """`famulus bench overload`: beyond saturation, goodput must stay, the rest is rejected quickly, memory stays flat.
 
-The worker has a fixed number of slots and sleeps for a fixed time per task, so its capacity is known and far below
-what the broker can carry: what is measured is how the broker behaves when the workers are the bottleneck.
+A worker has a fixed number of slots and sleeps for a fixed time per task, so its capacity is known and far below
+what the broker can carry: what is measured is how the broker behaves when the workers are the bottleneck. All settings
+are the defaults, and each time-out is a load of its own: how long a task may wait is what decides whether it ends well.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event, Thread
 
 from famulus.bench import fleet
 
-SETTINGS = """
-[services.slow]
-timeout_ms = 5000
-backlog_tasks_max = 200
-"""
+#: Of the closed loop, whose tasks wait for no more than a few others.
+CLOSED_TIMEOUT_S = 60.0
+#: The backlog of an open loop grows for as long as its tasks may wait, but not for ever.
+WARM_UP_S_MAX = 10.0
+#: A measurement is so many tasks of a slot long, or half a task would show.
+TASKS_OF_A_SLOT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    name: str
+    work_ms: float
+    slots: int
+    timeouts_s: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     seconds: float
-    work_ms: float
-    slots: int
     factor: float
+    services: tuple[Service, ...]
 
 
 def measure(plan: Plan, tell: Callable[[str], None]) -> dict[str, object]:
-    with tempfile.TemporaryDirectory() as folder, fleet.crew() as members:
-        config = Path(folder, "broker.toml")
-        config.write_text(SETTINGS)
-        frontend, backend = fleet.broker(members, "--config", str(config))
-        command = fleet.python("famulus.bench.slow_worker", backend, str(plan.slots), str(plan.work_ms))
-        members.append(fleet.Member("worker", command, "is ready"))
+    with fleet.crew() as members:
+        frontend, backend = fleet.broker(members)
         dispatcher = fleet.parts_of(members[0])["dispatcher"]
-        tell("measuring the saturation with a closed loop")
-        peak = _run(members, "closed", frontend, plan.slots * 4, plan.seconds)
-        offered = peak["goodput"] * plan.factor
-        tell(f"saturated at {peak['goodput']:,.0f} tasks/s; offering {offered:,.0f} tasks/s")
         with _Memory(dispatcher) as memory:
-            over = _run(members, "open", frontend, offered, plan.seconds)
+            loads = [
+                load for service in plan.services for load in _loads(plan, service, members, frontend, backend, tell)
+            ]
     return {
-        "saturation_per_s": peak["goodput"],
-        "offered_per_s": over["offered"],
-        "goodput_per_s": over["goodput"],
-        "goodput_ratio": over["goodput"] / peak["goodput"],
-        "rejected_overload_per_s": over["rejected"],
-        "rejected_p50_ms": over["rejected_p50_ms"],
-        "rejected_p99_ms": over["rejected_p99_ms"],
-        "ok_p99_ms": over["ok_p99_ms"],
-        "other_outcomes": over["others"],
+        "loads": loads,
+        "goodput_ratio": min(load["goodput_ratio"] for load in loads),
+        "unknown_share": max(load["unknown_share"] for load in loads),
         "dispatcher_rss_kib_start": memory.seen[0],
         "dispatcher_rss_kib_middle": memory.seen[len(memory.seen) // 2],
         "dispatcher_rss_kib_end": memory.seen[-1],
     }
 
 
-def _run(members: list[fleet.Member], kind: str, frontend: str, amount: float, seconds: float) -> dict[str, float]:
-    client = fleet.Member(
-        "client", fleet.python("famulus.bench.slow_load", kind, frontend, str(amount), str(seconds)), None
-    )
+def _loads(
+    plan: Plan,
+    service: Service,
+    members: list[fleet.Member],
+    frontend: str,
+    backend: str,
+    tell: Callable[[str], None],
+) -> list[dict[str, float]]:
+    """The saturation of this service, and what becomes of it under each time-out."""
+    words = (service.name, str(service.slots), str(service.work_ms))
+    worker = fleet.Member("worker", fleet.python("famulus.bench.slow_worker", backend, *words), "is ready")
+    members.append(worker)
+    seconds = max(plan.seconds, TASKS_OF_A_SLOT * service.work_ms / 1000)
+    tell(f"{service.name}: measuring the saturation with a closed loop")
+    peak = _run(members, "closed", frontend, service.name, service.slots * 4, CLOSED_TIMEOUT_S, 1.0, seconds)["goodput"]
+    loads = []
+    for timeout_s in service.timeouts_s:
+        offered = peak * plan.factor
+        tell(f"{service.name}: saturated at {peak:,.0f} tasks/s; offering {offered:,.0f}, time-out {timeout_s:g} s")
+        warm_up_s = 1.0 + min(timeout_s, WARM_UP_S_MAX)
+        over = _run(members, "open", frontend, service.name, offered, timeout_s, warm_up_s, seconds)
+        loads.append(_figures(service, timeout_s, peak, over))
+    worker.stop()
+    return loads
+
+
+def _figures(service: Service, timeout_s: float, peak: float, over: dict[str, float]) -> dict[str, float]:
+    done = over["goodput"] + over["unknown"]
+    return {
+        "work_ms": service.work_ms,
+        "slots": service.slots,
+        "timeout_s": timeout_s,
+        "saturation_per_s": peak,
+        "offered_per_s": over["offered"],
+        "goodput_per_s": over["goodput"],
+        "goodput_ratio": over["goodput"] / peak,
+        "unknown_share": over["unknown"] / done if done else 0.0,
+        "rejected_overload_per_s": over["overload"],
+        "rejected_expired_per_s": over["expired"],
+        "rejected_p50_ms": over["rejected_p50_ms"],
+        "rejected_p99_ms": over["rejected_p99_ms"],
+        "ok_p99_ms": over["ok_p99_ms"],
+        "other_outcomes": over["others"],
+    }
+
+
+def _run(
+    members: list[fleet.Member],
+    kind: str,
+    frontend: str,
+    service: str,
+    amount: float,
+    timeout_s: float,
+    warm_up_s: float,
+    seconds: float,
+) -> dict[str, float]:
+    words = (kind, frontend, service, str(amount), str(timeout_s), str(warm_up_s), str(seconds))
+    client = fleet.Member("client", fleet.python("famulus.bench.slow_load", *words), None)
     members.append(client)
-    figures: dict[str, float] = json.loads(client.output(seconds + 60))
+    figures: dict[str, float] = json.loads(client.output(warm_up_s + seconds + timeout_s + 60))
     return figures
 
 

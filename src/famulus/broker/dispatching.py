@@ -89,6 +89,7 @@ class Dispatching:
         self._routers = Inlet(sockets.inside_router(context, f"ipc://{ipc}/task"), waiting)
         self._announcements = Inlet(sockets.inside_sub(context, f"ipc://{ipc}/announcements"), waiting)
         self._steward = Inlet(sockets.inside_router(context, f"ipc://{ipc}/steward"), waiting)
+        self._load = sockets.inside_pub_bound(context, f"ipc://{ipc}/load")
         self._commands = Inlet(lifeline.fd, waiting)
         self._herald = (
             sockets.inside_push(context, f"ipc://{ipc}/herald", sockets.SNAPSHOTS_MAX) if settings.http else None
@@ -102,7 +103,13 @@ class Dispatching:
         self._pen = Pen("dispatcher", boot, message_ids.head)
         notes = self._pen.notes if settings.journal else None
         self._core = Dispatcher(
-            settings.bounds, chance, declared, settled_at_ns, message_ids=message_ids, journal=notes
+            settings.bounds,
+            chance,
+            declared,
+            settled_at_ns,
+            message_ids=message_ids,
+            journal=notes,
+            secret=secrets.token_hex(16),
         )
         self._journal = (
             sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
@@ -332,11 +339,13 @@ class Dispatching:
         # Of each worker with each of its services: so it is counted once for all who are told.
         asked_for = bool(core.managing.steward) or self._herald is not None or self._journal is not None
         work = core.work() if asked_for else {}
+        free, busy = core.slots()
         if core.managing.steward:
-            told = _taken(work) if core.draining else work
+            told, slots = (_taken(work), (0, busy)) if core.draining else (work, (free, busy))
             self._tell_steward(
-                [[core.managing.steward, b"", inner.WORK, inner.write_work(told, core.error_workers(now_ns))]]
+                [[core.managing.steward, b"", inner.WORK, inner.write_work(told, slots, core.error_workers(now_ns))]]
             )
+        send_some(self._load, [inner.write_load(core.load())])
         if self._told_routers != len(core.questions.routers):
             # Or a broker that has just said that it is ready would be shown as one without routers for a second.
             self._told_routers = len(core.questions.routers)

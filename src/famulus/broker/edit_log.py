@@ -66,6 +66,10 @@ class Reading:
     damage: list[Damage]
 
 
+class NotAnEditLog(SettingsError):
+    """There is nothing in the file that was ever a record."""
+
+
 class EditLog:
     """Open, it belongs to one process; a second one is refused."""
 
@@ -137,13 +141,9 @@ class EditLog:
 
     def _renew(self, data: bytes) -> list[Damage]:
         """The file is new, or its header was damaged; or it is not ours."""
-        if (version := _version(data)) not in (None, VERSION):
-            raise SettingsError(
-                f"{self._path}: has version {version} of the format, and this Famulus knows {VERSION}: it is too old"
-            )
-        reading = scan(data, 0)
+        reading = read(self._path, data)
         if not reading.records and not _header().startswith(data):
-            raise SettingsError(f"{self._path}: is not an edit log; it was left as it is")
+            raise NotAnEditLog(f"{self._path}: is not an edit log; it was left as it is")
         self.rewrite(reading.records)
         return reading.damage
 
@@ -166,6 +166,15 @@ class EditLog:
             data = record.replace(_MARK, _BROKEN_UP)
             framed += [_RECORD.pack(_MARKER, len(data), sha256(data).digest()), data]
         return b"".join(framed)
+
+
+def read(path: Path, data: bytes) -> Reading:
+    """What the file holds that has these bytes; a SettingsError if a newer Famulus wrote it."""
+    if (version := _version(data)) not in (None, VERSION):
+        raise SettingsError(
+            f"{path}: has version {version} of the format, and this Famulus knows {VERSION}: it is too old"
+        )
+    return scan(data, _HEADER.size if data.startswith(_header()) else 0)
 
 
 def scan(data: bytes, offset: int) -> Reading:

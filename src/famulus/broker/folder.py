@@ -55,6 +55,15 @@ class Folder:
         return self.path / "edits.log"
 
     @property
+    def damaged_edits(self) -> Path:
+        """Where a log is put that holds nothing any more, for whoever wants to look at it."""
+        return self.path / "edits.log.damaged"
+
+    @property
+    def brokers(self) -> Path:
+        return self.path / "brokers.json"
+
+    @property
     def boot(self) -> Path:
         return self.path / "last.boot"
 

@@ -16,12 +16,13 @@ from typing import Any
 from famulus.broker import keys
 from famulus.broker.folder import Folder, Network
 from famulus.broker.founding import checked_place
-from famulus.broker.membership import fill, new, nonce, own_key, prepare
+from famulus.broker.keys import BrokerKey
+from famulus.broker.membership import Membership, fill, new, nonce, own_key, prepare
 from famulus.core.clock import NS_PER_S
 from famulus.core.config import sync
 from famulus.core.config.edit_set import EditSet, network_of
 from famulus.core.steward.gate import JOINER, MEMBER
-from famulus.core.steward.post import Frames, Identity, Post
+from famulus.core.steward.post import Frames, Identity, Post, next_boot
 from famulus.errors import BrokerUnreachable, ProtocolError, SettingsError
 from famulus.net import sockets
 from famulus.net.pump import recv_many, send_some
@@ -67,15 +68,34 @@ def join(
     return network_of(root)
 
 
+def catch_up(path: Path, address: str, within_s: float, say: Callable[[str], None]) -> str:
+    """Take the config over again, from the broker at this address, for a member that lost it; the network's id."""
+    folder = Folder(path)
+    network = folder.read_network()
+    talk = _Talk(address, network.identity, BrokerKey.load(folder.key), within_s, folder.read_boot())
+    try:
+        say(f"asking the broker at {address} for the config, which is lost here")
+        edits = talk.pull(network.root_public)
+    finally:
+        talk.close()
+    folder.write_boot(talk.boot)
+    member = Membership(path)
+    try:
+        member.write([signed for signed in edits if signed.id not in member.edits])
+    finally:
+        member.close()
+    return network.network_id
+
+
 class _Talk:
     """With one broker, which may be slow, or not be one."""
 
-    def __init__(self, address: str, identity: str, key: keys.BrokerKey, within_s: float) -> None:
+    def __init__(self, address: str, identity: str, key: BrokerKey, within_s: float, last_boot: int = 0) -> None:
         self._address = address
         self._key = key
         self._identity = identity
         self._until_ns = time.monotonic_ns() + int(within_s * NS_PER_S)
-        self._boot = int(time.time() * 1000)
+        self.boot = next_boot(last_boot, int(time.time() * 1000))
         self._context = sockets.new_context()
         self._socket = sockets.outside_dealer(self._context, heartbeats=True)
         try:
@@ -105,7 +125,7 @@ class _Talk:
     def pull(self, root: str) -> EditSet:
         """All edits of the network, each of which we check."""
         edits = EditSet(network_of(root), keys.verify)
-        self._boot += 1
+        self.boot += 1
         post = self._post(edits.network)
         for content in self._exchange(lambda: post.write(peers.Config(sync.write(sync.heartbeat(edits))))):
             message = _about_config(content)
@@ -125,7 +145,7 @@ class _Talk:
         self._context.destroy(linger=0)
 
     def _post(self, network: str) -> Post:
-        me = Identity(network, self._identity, self._key.public, self._key.sign, self._boot)
+        me = Identity(network, self._identity, self._key.public, self._key.sign, self.boot)
         return Post(me, keys.verify)
 
     def _exchange(self, question: Callable[[], Frames]) -> Iterator[peers.Content]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from famulus.broker.private_folder import remove_dead
 from famulus.errors import SettingsError
 
 REPORT_BYTES_MAX = 4096  # what a pipe takes whole or not at all
@@ -75,3 +76,6 @@ def serve(start: Callable[[dict[str, Any], Lifeline], None]) -> None:
         sys.exit(SettingsError.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        # If our supervisor was killed, its folder is left to us.
+        remove_dead()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from famulus.broker.edit_log import EditLog, scan
-from famulus.broker.folder import Folder, Network, plainly
+from famulus.broker.edit_log import EditLog, NotAnEditLog, Reading, read
+from famulus.broker.folder import Folder, Network, plainly, replace_file, sync_folder
 from famulus.broker.keys import BrokerKey, Secret, verify
+from famulus.core.config import schema
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import Effective, effective
@@ -19,6 +22,9 @@ from famulus.core.config.schema import Broker
 from famulus.errors import SettingsError
 
 SECRET_BYTES_MAX = 4096
+MISSING = "there was no such file"
+#: More than a thousand brokers.
+BROKERS_BYTES_MAX = 4 * 1024 * 1024
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SignedEdit).decode
@@ -31,13 +37,14 @@ class Membership:
         self.folder = Folder(path)
         self.network: Network = self.folder.read_network()
         self.key = BrokerKey.load(self.folder.key)
-        self._log = EditLog(self.folder.edits)
-        self.edits = EditSet(self.network.network_id, verify)
+        self._log, garbage = _open_log(self.folder)
         reading = self._log.read()
+        self.edits, damage = _edits_in(reading, self.network)
         #: What is wrong with the log, in words; what was dropped is pulled again from the peers.
-        self.damage = [str(damage) for damage in reading.damage]
-        added = self.edits.add(_readable(reading.records))
-        self.damage += [refusal.reason for refusal in added.refused]
+        self.damage = garbage + damage
+        #: Where brokers were when the config last changed, if the log does not tell all any more; else None.
+        self.known = _recall(self.folder) if self.damage else None
+        self._remembered = b""
 
     @property
     def identity(self) -> str:
@@ -47,6 +54,16 @@ class Membership:
         """On the disk when this returns; a SettingsError, and the log as it was, if that cannot be."""
         self._log.append(map(_encode, edits))
 
+    def remember(self, brokers: Mapping[str, Broker]) -> None:
+        """Keep where they are, beside the log: without it, that is how to find those who have it, too."""
+        data = msgspec.json.format(msgspec.json.encode(brokers, order="deterministic")) + b"\n"
+        if data != self._remembered:
+            path = self.folder.brokers
+            with plainly(path, "cannot be written"):
+                os.close(replace_file(path, data))
+                sync_folder(self.folder.path)
+            self._remembered = data
+
     def secret(self) -> Secret:
         """Empty for a broker that joined by its key, and was never told."""
         path = secret_path(self.folder)
@@ -54,6 +71,41 @@ class Membership:
 
     def close(self) -> None:
         self._log.close()
+
+
+def _open_log(folder: Folder) -> tuple[EditLog, list[str]]:
+    """The log, and what was wrong with it if nothing of it was left: then it is put aside, and a new one begun."""
+    missing = [] if folder.edits.exists() else [MISSING]
+    try:
+        return EditLog(folder.edits), missing
+    except NotAnEditLog:
+        with plainly(folder.edits, "cannot be put aside"):
+            folder.edits.rename(folder.damaged_edits)
+        return EditLog(folder.edits), [f"nothing in it is a record; it is kept as {folder.damaged_edits.name}"]
+
+
+def _edits_in(reading: Reading, network: Network) -> tuple[EditSet, list[str]]:
+    """The edits that a log holds, and what is wrong with it, in words."""
+    edits = EditSet(network.network_id, verify)
+    damage = [str(damage) for damage in reading.damage]
+    added = edits.add(_readable(reading.records))
+    damage += [refusal.reason for refusal in added.refused]
+    if added.waiting:
+        damage.append(f"{len(added.waiting)} records build upon what is missing")
+    if not edits:
+        damage.append("no edit is left that counts by itself")
+    return edits, damage
+
+
+def _recall(folder: Folder) -> dict[str, Broker]:
+    """Where brokers were when the config last changed; nothing if nobody can tell."""
+    try:
+        with folder.brokers.open("rb") as file:
+            told = msgspec.json.decode(file.read(BROKERS_BYTES_MAX), type=dict[str, dict[str, Any]])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    views = {identity: schema.read(schema.Subject("broker", identity), value).value for identity, value in told.items()}
+    return {identity: value for identity, value in views.items() if isinstance(value, Broker)}
 
 
 def _readable(records: list[bytes]) -> list[SignedEdit]:
@@ -121,18 +173,56 @@ def read_secret(path: Path) -> Secret:
 
 
 def look(path: Path) -> tuple[Network, Effective, Broker]:
-    """What a folder says about its broker, without taking it: whoever takes it mends it, and says what was damaged."""
+    """What a folder says about its broker, without taking it: whoever takes it mends it, and says what was damaged.
+
+    Where the log was lost, the broker is the one that it was when the config last changed.
+    """
     folder = Folder(path)
-    network = folder.read_network()
-    with plainly(folder.edits, "cannot be read"):
-        data = folder.edits.read_bytes()
-    edits = EditSet(network.network_id, verify)
-    edits.add(_readable(scan(data, 0).records))
-    config = effective(edits)
+    network, config, damage = _look(folder)
     broker = config.brokers.get(network.identity)
     if broker is None:
-        raise SettingsError(f"{path}: its config does not know broker {network.identity!r} (any more)")
+        if not damage:
+            raise SettingsError(f"{path}: its config does not know broker {network.identity!r} (any more)")
+        broker = _recalled(folder, network.identity, damage)
     return network, config, broker
+
+
+def is_lost(path: Path) -> bool:
+    """Whether this is the folder of a member whose log does not tell any more who it is."""
+    folder = Folder(path)
+    if not folder.network.exists():
+        return False
+    network, config, damage = _look(folder)
+    return bool(damage) and network.identity not in config.brokers
+
+
+def _look(folder: Folder) -> tuple[Network, Effective, list[str]]:
+    network = folder.read_network()
+    with plainly(folder.edits, "cannot be read"):
+        try:
+            data, missing = folder.edits.read_bytes(), []
+        except FileNotFoundError:
+            data, missing = b"", [MISSING]
+    edits, damage = _edits_in(read(folder.edits, data), network)
+    return network, effective(edits), missing + damage
+
+
+def _recalled(folder: Folder, identity: str, damage: list[str]) -> Broker:
+    """Who the broker was; a SettingsError that says what is lost, and what to do, if nobody can give it back."""
+    known = _recall(folder)
+    if identity in known and len(known) > 1:
+        return known[identity]
+    lost = f"{folder.edits}: the config of the network is lost ({damage[0]})"
+    again = "put back a copy of that file"
+    if identity in known:
+        raise SettingsError(
+            f"{lost}, and this is the only broker of its network, so nobody else has it; {again}. Without one, its "
+            "services, admins and settings are gone: make a new network in a new folder with famulus init"
+        )
+    raise SettingsError(
+        f"{lost}, and {folder.brokers.name} does not tell who else has it; {again}, or name any broker of the network "
+        f"by its peer_port: famulus broker --folder {folder.path} --join HOST:PORT"
+    )
 
 
 def nonce() -> str:

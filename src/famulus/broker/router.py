@@ -23,6 +23,7 @@ from famulus.net.waiting import Waiting
 from famulus.wire import inner
 
 BOOKS_MAX = 100
+LOADS_MAX = 100
 
 
 class RouterProcess:
@@ -37,6 +38,8 @@ class RouterProcess:
             # Until the steward has told us what holds, we let nobody in.
             book = replace(book, state="joining")
             self._books = sockets.inside_sub_connected(context, f"ipc://{ipc}/book")
+        self._load = 0.0
+        self._loads = sockets.inside_sub_connected(context, f"ipc://{ipc}/load")
         self._take(book)
         self._link = Link(context, f"ipc://{ipc}/task", sockets.inside_dealer(context, router_id))
         self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
@@ -45,6 +48,7 @@ class RouterProcess:
     def _take(self, book: Book) -> None:
         self._book = book
         self._core = Router(book, self._make_id)
+        self._core.load = self._load
 
     def _read_books(self) -> None:
         """The newest one counts. A steward that comes back may tell one that is older than ours: that one is void."""
@@ -56,15 +60,20 @@ class RouterProcess:
                 if news:
                     self._announce()
 
+    def _read_loads(self) -> None:
+        for frames in recv_many(self._loads, LOADS_MAX):
+            self._load = self._core.load = inner.read_load(frames)
+
     def run(self) -> None:
         waiting = Waiting()
-        for source in (self._link.socket, self._link.monitor, self._lifeline.fd):
+        for source in (self._link.socket, self._link.monitor, self._loads, self._lifeline.fd):
             waiting.watch(source)
         if self._books is not None:
             waiting.watch(self._books)
         while True:
             ready = waiting.wait(self._beat_ns)
             self._read_books()
+            self._read_loads()
             if self._lifeline.fd in ready and self._lifeline.commands() is None:
                 return
             if self._link.monitor in ready and Change.UP in self._link.changes():

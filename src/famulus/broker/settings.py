@@ -117,6 +117,8 @@ def load(path: Path | None, flags: Mapping[str, object], network: Mapping[str, o
     services = values.get("services")
     for name, policy in services.items() if isinstance(services, dict) else ():
         _convert(policy, ServicePolicy, source, f"services.{name}")
+    if isinstance(values.get("family"), str) and not values["family"].strip():
+        del values["family"]
     settings = _convert(values, Settings, source, "")
     if settings.frontend_port == settings.backend_port != 0:
         raise SettingsError(f"{source}backend_port: {settings.backend_port} is the frontend_port already")

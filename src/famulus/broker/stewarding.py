@@ -77,7 +77,10 @@ class Stewarding:
             log.warning("the edit log was damaged (%s); what is missing is pulled from the peers", damage)
         key = self._member.key
         me = Identity(self._member.network.network_id, self._member.identity, key.public, key.sign, self._next_boot())
-        self._core = Steward(me, self._member.edits, keys.verify, nonce)
+        self._core = Steward(me, self._member.edits, keys.verify, nonce, _place(settings), self._member.known)
+        if self._core.behind:
+            asked = ", ".join(self._core.peers) or "nobody that it knows of"
+            log.warning("the config of this broker is lost: it takes no work until it has it again from %s", asked)
         self._gate = Gate(
             self._core, self._member.secret(), self._member.network.root_public, keys.prove, hmac.compare_digest
         )
@@ -112,7 +115,8 @@ class Stewarding:
             self._waiting.watch(source)
         # Later than any epoch of a steward before us, so that whoever heard of those follows us.
         self._epoch = me.boot
-        self._changes = self._meetings = -1
+        self._changes = self._meetings = self._moves = -1
+        self._behind = self._core.behind
         self._ready = False
         self._book: Book | None = None
         self._book_ns = self._hello_ns = self._report_ns = 0
@@ -208,10 +212,10 @@ class Stewarding:
                 continue
             number, header, body = message
             if header == inner.WORK:
-                work, errors = inner.read_work(body)
+                work, slots, errors = inner.read_work(body)
                 names = ("identity", "faults", "ignored_s")
                 self._errors = [dict(zip(names, each, strict=True)) for each in errors]
-                self._core.on_work(work)
+                self._core.on_work(work, slots)
             else:
                 reply = self._answer(header, body, now_ns, now_ms, private=self._settings.is_local)
                 send_some(self._dispatcher, [[number, *reply]])
@@ -320,19 +324,24 @@ class Stewarding:
             # Whoever chooses among peers, and whoever watches, hears it at once.
             self._meetings = core.meetings
             self._book_ns = self._snapshot_ns = 0
+        if self._moves != core.moves:
+            self._moves = core.moves
+            self._connect_peers()
+            self._book_ns = 0
         if self._changes != core.changes:
             self._changes = core.changes
             self._epoch += 1
             self._connect_peers()
             self._log_config()
+            self._remember_brokers()
             self._book_ns = self._config_ns = 0
             send_some(self._announcements, [inner.write_announcement(inner.CONFIG, self._epoch, b"")])
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
-            offers = inner.write_peers(core.me.name, offers_of(core.config, core.me.name, core.alive(now_ns)))
+            offers = inner.write_peers(core.me.name, offers_of(core.located, core.me.name, core.alive(now_ns)))
             ignored = inner.write_names(list(core.config.error_workers(core.me.name)))
             send_some(self._dispatcher, [[b"", inner.PEERS, offers], [b"", inner.IGNORE, ignored]])
-            book = book_of(core.config, core.me.name, core.alive(now_ns), self._epoch)
+            book = book_of(core.located, core.me.name, core.alive(now_ns), self._epoch)
             if book is None and self._book is not None:
                 # We were removed from the network: what we were told last holds, but we take nothing new.
                 book = replace(self._book, epoch=self._epoch, state="disabled", others=())
@@ -346,9 +355,21 @@ class Stewarding:
         for conflict in config.conflicts:
             log.warning("%s has %d heads: an admin has to choose", conflict.key, len(conflict.heads))
 
+    def _remember_brokers(self) -> None:
+        """For a start without the log: whom to ask for what was in it."""
+        core = self._core
+        if self._behind and not core.behind:
+            log.info("caught up with the peers: all that they have is here again")
+        self._behind = core.behind
+        if not core.behind and core.me.name in core.config.brokers:
+            try:
+                self._member.remember(core.config.brokers)
+            except SettingsError as error:
+                log.warning("should the edit log be lost, nobody will know whom to ask for it: %s", error)
+
     def _connect_peers(self) -> None:
-        """A connection to every peer that the config names, at the place that it names."""
-        wanted = {identity: _addresses(peer.broker) for identity, peer in self._core.peers.items()}
+        """A connection to every peer, where it listens."""
+        wanted = {identity: _addresses(broker) for identity, broker in self._core.aims.items()}
         for identity, line in list(self._lines.items()):
             if wanted.get(identity) != (line.address, line.published):
                 for socket in (line.link.socket, line.link.monitor):
@@ -366,7 +387,7 @@ class Stewarding:
     def _hear_more(self) -> None:
         """The `config_sub_ports` of our config, but no place twice, and not our own."""
         core = self._core
-        own = core.config.brokers.get(core.me.name)
+        own = core.located.brokers.get(core.me.name)
         wanted = {sockets.address(own.host, port) for port in own.config_sub_ports} if own is not None else set()
         wanted -= {line.published for line in self._lines.values()}
         if own is not None:
@@ -396,6 +417,13 @@ class Stewarding:
     def close(self) -> None:
         self._member.close()
         self._context.destroy(linger=0)
+
+
+def _place(settings: Settings) -> peers.Place:
+    """Where we listen. Who listens everywhere on its machine is reached by whatever name the config gives it."""
+    host = settings.advertised_host if settings.host == settings.advertised_host else ""
+    ports = (settings.frontend_port, settings.backend_port, settings.config_pub_port, settings.peer_port)
+    return peers.Place(host, *ports)
 
 
 def _addresses(broker: Broker) -> tuple[str, str]:

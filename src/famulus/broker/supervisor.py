@@ -11,9 +11,7 @@ import os
 import resource
 import secrets
 import selectors
-import shutil
 import signal
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic_ns
@@ -22,6 +20,7 @@ import msgspec
 
 from famulus import __version__
 from famulus.broker.child import Child
+from famulus.broker.private_folder import PrivateFolder, remove_dead
 from famulus.broker.settings import Settings
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.hangs import HANG_NS, pause_ns
@@ -44,16 +43,15 @@ NOTES_MAX = 1000
 FILES_MAX = 1 << 20
 FILES_FEW = 1024
 
-#: The path of a unix socket has at most 107 characters, its name in the folder included.
-FOLDER_CHARS_MAX = 90
-
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Supervisor:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._ipc = _private_folder()
+        remove_dead()
+        self._folder = PrivateFolder()
+        self._ipc = self._folder.path
         self._context = sockets.new_context()
         self._announcements = sockets.inside_pub(self._context, f"ipc://{self._ipc}/announcements")
         self._dispatcher = Child("dispatcher", "famulus.broker.dispatcher")
@@ -351,22 +349,13 @@ class Supervisor:
         self._selector.close()
         os.close(wakeup)
         self._context.destroy(linger=0)
-        shutil.rmtree(self._ipc, ignore_errors=True)
+        self._folder.remove()
 
 
 def _state(child: Child) -> str:
     if not child.running:
         return "dead"
     return "ready" if child.ready else "starting"
-
-
-def _private_folder() -> str:
-    """For the sockets between our processes; only we may look into it."""
-    folder = tempfile.mkdtemp(prefix="famulus-")
-    if len(folder) > FOLDER_CHARS_MAX:
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="famulus-", dir="/tmp")
-    return folder
 
 
 def _allow_many_files() -> None:

@@ -86,7 +86,7 @@ def _facts(accepted: Accepted, spread: Spread | None) -> dict[str, Any]:
 
     facts: dict[str, Any] = msgspec.to_builtins(accepted)
     if spread is not None:
-        missing = [*spread.behind, *spread.away]
+        missing = [*spread.behind, *spread.away, *spread.unknown]
         facts |= {"seen": spread.seen, "brokers": spread.brokers, "missing": sorted(missing)}
     return facts
 
@@ -99,4 +99,6 @@ def _lines(accepted: Accepted, spread: Spread | None) -> list[str]:
     lines = [f"accepted, seen by {seen} of {brokers} brokers (edit {edits})"]
     if spread is not None and spread.away:
         lines.append(f"not alive, and so not waited for: {', '.join(spread.away)}")
+    if spread is not None and spread.unknown:
+        lines.append(f"no peers of this broker, and so not known to have it: {', '.join(spread.unknown)}")
     return lines

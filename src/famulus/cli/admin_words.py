@@ -81,7 +81,7 @@ def shown_lines(shown: Shown, deleted: bool) -> Iterator[str]:
     if shown.brokers:
         yield ""
         yield "brokers"
-        yield from columns(map(_broker_row, sorted(shown.brokers.items())))
+        yield from columns(_broker_row(identity, facts, shown) for identity, facts in sorted(shown.brokers.items()))
     for kind, keys in _by_kind(shown, deleted):
         yield ""
         yield kind
@@ -115,8 +115,9 @@ def _key_row(key: str, view: Key) -> tuple[str, ...]:
     return name, what, f"conflict of {len(view.heads)} heads" if view.is_in_conflict else who
 
 
-def _broker_row(item: tuple[str, BrokerFacts]) -> tuple[str, ...]:
-    identity, facts = item
+def _broker_row(identity: str, facts: BrokerFacts, shown: Shown) -> tuple[str, ...]:
+    if not facts.peer:
+        return identity, facts.family, facts.state, f"no peer of {shown.broker}", ""
     config = "same config" if facts.same else f"another config, version {facts.version or 'unknown'}"
     return identity, facts.family, facts.state, "alive" if facts.alive else "not alive", config
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
+import signal
+import sys
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -19,6 +24,28 @@ from famulus.cli.bench_viewers import viewers
 app = typer.Typer(
     help="Measure this machine: each command starts its own broker, workers and clients.", no_args_is_help=True
 )
+
+
+@app.callback()
+def _bench() -> None:
+    """Measure this machine: each command starts its own broker, workers and clients."""
+    signal.signal(signal.SIGTERM, _end)
+    # A signal may come between the start of a process and the moment from which somebody looks after it.
+    atexit.register(_leave_nobody_behind)
+
+
+def _end(number: int, _: object) -> None:
+    """As with Ctrl-C, whatever was started is stopped first; nobody interrupts that."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def _leave_nobody_behind() -> None:
+    from famulus.bench.peers.recruit import family
+
+    for pid in family(os.getpid())[1:]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class ClientKind(StrEnum):
@@ -61,23 +88,31 @@ def echo(
 
 @app.command()
 def overload(
-    seconds: Annotated[float, typer.Option(min=1.0, help="Length of each of the two phases.")] = 5.0,
-    work_ms: Annotated[float, typer.Option(min=0.0, help="How long a worker takes for a task.")] = 2.0,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Length of each measurement, after its warm-up.")] = 5.0,
+    work_ms: Annotated[float, typer.Option(min=0.0, help="How long the worker takes for a task.")] = 8.0,
     slots: Annotated[int, typer.Option(min=1, help="Slots of the worker.")] = 8,
     factor: Annotated[float, typer.Option(min=1.0, help="Offered load in multiples of the saturation.")] = 2.0,
+    timeout: Annotated[
+        list[float] | None,
+        typer.Option(min=0.01, help="Time-out of the tasks, in s; repeatable. 0.2, 1, 5, 60 if none."),
+    ] = None,
+    slow: Annotated[bool, typer.Option(help="Also a service of 1 s a task, with 4 slots.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """What happens beyond saturation: goodput must stay, the rest is rejected quickly, memory stays flat.
 
     First the saturation is measured with a closed loop, then so many times as much is offered, whether it is served
-    or not.
+    or not: once for each time-out.
 
     Example: famulus bench overload --factor 2
     """
     from famulus.bench.machine import facts
-    from famulus.bench.overload import Plan, measure
+    from famulus.bench.overload import Plan, Service, measure
 
-    result = measure(Plan(seconds, work_ms, slots, factor), _quiet if as_json else _tell_phase)
+    services = [Service("fast", work_ms, slots, tuple(timeout or (0.2, 1.0, 5.0, 60.0)))]
+    if slow:
+        services.append(Service("slow", 1000.0, 4, (1.5, 5.0, 60.0)))
+    result = measure(Plan(seconds, factor, tuple(services)), _quiet if as_json else _tell_phase)
     if as_json:
         typer.echo(json.dumps({"command": "overload", **facts(), **result}, indent=2))
     else:
@@ -127,8 +162,13 @@ def _show_overload(result: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table(title="overload")
+    loads = result.pop("loads")
     table.add_column("figure")
-    table.add_column("value", justify="right")
+    for load in loads:
+        table.add_column(f"{load['work_ms']:g} ms, time-out {load['timeout_s']:g} s", justify="right")
+    for name in loads[0]:
+        table.add_row(name, *[f"{load[name]:,.2f}" for load in loads])
+    console = Console()
+    console.print(table)
     for name, value in result.items():
-        table.add_row(name, f"{value:,.2f}" if isinstance(value, float) else str(value))
-    Console().print(table)
+        console.print(f"{name}: {value:,.2f}" if isinstance(value, float) else f"{name}: {value}")

@@ -151,12 +151,18 @@ def _show_key(folder: Path | None) -> None:
 
 
 def _join(folder: Path | None, address: str, secret_file: Path | None, network: str, settings: Settings) -> None:
-    from famulus.broker.joining import join
-    from famulus.broker.membership import read_secret
+    from famulus.broker.joining import catch_up, join
+    from famulus.broker.membership import is_lost, read_secret
     from famulus.errors import SettingsError
 
     if folder is None:
         raise SettingsError("--join needs a --folder, a new one, for what the broker is to keep")
+    where = address if "://" in address else f"tcp://{address}"
+    say = partial(typer.echo, err=True)
+    if is_lost(folder):
+        network = catch_up(folder, where, JOIN_S, say)
+        say(f"the config of network {network[:12]} is here again")
+        return
     secret = read_secret(secret_file) if secret_file is not None else os.environ.get("FAMULUS_JOIN_SECRET", "")
     place = {
         "family": settings.family if settings.family != "default" else "main",
@@ -166,8 +172,6 @@ def _join(folder: Path | None, address: str, secret_file: Path | None, network: 
         "config_pub_port": settings.config_pub_port,
         "peer_port": settings.peer_port,
     }
-    where = address if "://" in address else f"tcp://{address}"
-    say = partial(typer.echo, err=True)
     joined = join(folder, settings.identity, place, where, secret, JOIN_S, say, network)
     say(f"{settings.identity} is a member of network {joined[:12]}")
 

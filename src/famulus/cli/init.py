@@ -35,8 +35,9 @@ def init(
     from famulus.broker.folder import Folder
     from famulus.broker.founding import found
     from famulus.broker.membership import read_secret, secret_path
+    from famulus.core.config.schema import named_family
 
-    name = identity or socket.gethostname()
+    name, family = identity or socket.gethostname(), named_family(family)
     place = {
         "family": family,
         "host": host,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import TextIO
 
 from famulus.errors import SettingsError
 
@@ -23,11 +24,27 @@ class _Lines(logging.Formatter):
 
 
 def set_up_logs(level: str) -> logging.Logger:
+    """Those of Famulus itself."""
+    log = logging.getLogger("famulus")
+    log.handlers[:] = [_to_stderr(level)]
+    log.setLevel(level.upper())
+    return log
+
+
+def set_up_all_logs(level: str) -> None:
+    """Those of Famulus and of whatever else runs in this process, such as a worker's own module.
+
+    As what Python falls back on where nobody has set up anything: so a module that calls `logging.basicConfig` gets
+    what it asks for, and nothing is told twice.
+    """
+    logging.lastResort = _to_stderr(level)
+    logging.getLogger().setLevel(level.upper())
+    logging.getLogger("famulus").setLevel(level.upper())
+
+
+def _to_stderr(level: str) -> logging.StreamHandler[TextIO]:
     if level.lower() not in LEVELS:
         raise SettingsError(f"log-level: {level!r} is none of {', '.join(LEVELS)}")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(sys.stderr.isatty()))
-    log = logging.getLogger("famulus")
-    log.handlers[:] = [handler]
-    log.setLevel(level.upper())
-    return log
+    return handler

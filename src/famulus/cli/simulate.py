@@ -51,10 +51,11 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class What(StrEnum):
-    """What is simulated of a network."""
+    """What is simulated: of a network, or of one broker besides its usual worlds."""
 
     CONFIG = "config"
     TASKS = "tasks"
+    OVERLOAD = "overload"
 
 
 def simulate(
@@ -72,7 +73,8 @@ def simulate(
         ),
     ] = None,
     what: Annotated[
-        What, typer.Option(help="With --brokers: the config that they share, or the tasks that they carry.")
+        What,
+        typer.Option(help="With --brokers: the config that they share, or the tasks that they carry. Or overload."),
     ] = What.CONFIG,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="J", help="Processes; one per core unless told.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
@@ -96,6 +98,9 @@ def simulate(
     while brokers, workers and clients are killed, paused, drained, disabled and cut off from each other. Every task has
     one outcome in time, what was rejected never ran, at-most-once tasks never run twice, and no task goes in circles.
 
+    With --what overload one broker is asked for more than its worker can do: what can be done is done, in time, and
+    next to nothing is begun in vain.
+
     Exit code: 0 if all seeds are clean, or the mutant was caught by the invariant it was planted for; 1 if not.
 
     Examples:
@@ -109,7 +114,11 @@ def simulate(
     famulus simulate --brokers 5 --seeds 1000
 
     famulus simulate --brokers 5 --what tasks --seeds 1000
+
+    famulus simulate --what overload --seeds 100
     """
+    if what is What.OVERLOAD and (brokers is not None or trace):
+        raise SettingsError("--what overload is about one broker, and has no --trace")
     if what is What.TASKS and brokers is None:
         raise SettingsError("--what tasks is about a network: say how large with --brokers (0: as each seed says)")
     if brokers in (1, 2) and what is What.TASKS:
@@ -187,11 +196,25 @@ def run_network_seed(seed: int, brokers: int, watch: Callable[[Network], None] |
     return Run(seed, result.steps, result.tasks, faults, outcomes, 0, events, result.what, result.invariant)
 
 
-def _broken(mutant: str, brokers: int | None = None) -> AbstractContextManager[None]:
+def run_overload_seed(seed: int) -> Run:
+    """The same for more work than can be done."""
+    from famulus.sim.invariants import in_words, invariant_of
+    from famulus.sim.overload import simulate as run_overload
+
+    try:
+        result = run_overload(seed)
+    except Exception as error:
+        return Run(seed, 0, what=f"seed {seed}: {in_words(error)}", invariant=invariant_of(error))
+    return Run(seed, result.steps, sum(result.outcomes.values()), outcomes=result.outcomes)
+
+
+def _broken(mutant: str, brokers: int | None = None, what: What = What.CONFIG) -> AbstractContextManager[None]:
     """The core, broken for one broker, or for the tasks of several."""
     from famulus.sim.brokers.mutants import MUTANTS as OF_BROKERS
-    from famulus.sim.mutants import MUTANTS
+    from famulus.sim.mutants import MUTANTS, OF_OVERLOAD
 
+    if what is What.OVERLOAD:
+        return OF_OVERLOAD[mutant].in_place() if mutant else nullcontext()
     return (MUTANTS if brokers is None else OF_BROKERS)[mutant].in_place() if mutant else nullcontext()
 
 
@@ -199,8 +222,10 @@ def _mutants(brokers: int | None, what: What) -> Mapping[str, Mutant | Rules]:
     """The ways to break the core, or the tasks or the config of a network."""
     from famulus.sim.brokers.mutants import MUTANTS as OF_BROKERS
     from famulus.sim.config.rules import MUTANTS as OF_THE_CONFIG
-    from famulus.sim.mutants import MUTANTS
+    from famulus.sim.mutants import MUTANTS, OF_OVERLOAD
 
+    if what is What.OVERLOAD:
+        return OF_OVERLOAD
     if brokers is None:
         return MUTANTS
     return OF_BROKERS if what is What.TASKS else OF_THE_CONFIG
@@ -304,10 +329,12 @@ def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Run]:
 def _work(first: str, stop: str, stride: str, mutant: str, brokers: str, what: str) -> None:
     """One job: its seeds, one line each."""
     config = bool(brokers) and what == What.CONFIG
-    with _broken("" if config else mutant, int(brokers) if brokers else None):
+    with _broken("" if config else mutant, int(brokers) if brokers else None, What(what)):
         for seed in range(int(first), int(stop), int(stride)):
             if config:
                 run = run_config_seed(seed, int(brokers), mutant)
+            elif what == What.OVERLOAD:
+                run = run_overload_seed(seed)
             else:
                 run = run_network_seed(seed, int(brokers)) if brokers else run_seed(seed)
             sys.stdout.buffer.write(msgspec.json.encode(run) + b"\n")
@@ -324,8 +351,8 @@ def _sum_up(runs: list[Run], mutant: str, brokers: int | None, what: What, secon
         outcomes.update(run.outcomes)
         events.update(run.events)
     how = "" if brokers is None else f" --brokers {brokers}"
-    how += " --what tasks" if what is What.TASKS else ""
-    how += " --trace" if brokers is None or what is What.TASKS else ""
+    how += "" if what is What.CONFIG else f" --what {what}"
+    how += " --trace" if what is What.TASKS or (brokers is None and what is What.CONFIG) else ""
     how += f" --mutant {mutant}" if mutant else ""
     catchers = _catchers(mutant, brokers, what)
     counted = [run for run in runs if (run.invariant in catchers if mutant else run.what)]

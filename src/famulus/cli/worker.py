@@ -40,7 +40,9 @@ def worker(
     drain_s: Annotated[
         float | None, typer.Option(help="How long running tasks may take at the end. [default: 30]")
     ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        str, typer.Option(help="debug, info, warning or error; of the module's own logs too.")
+    ] = "info",
 ) -> None:
     """Run the worker that a Python module defines. Options win over what the module says.
 
@@ -59,9 +61,9 @@ def worker(
 
     Example: famulus worker shop:worker --broker 127.0.0.1:7101 --broker 127.0.0.1:7201 --slots 8
     """
-    from famulus.cli.logs import set_up_logs
+    from famulus.cli.logs import set_up_all_logs
 
-    set_up_logs(log_level)
+    set_up_all_logs(log_level)
     chosen = _find(target)
     chosen.change(
         addresses=broker or None,

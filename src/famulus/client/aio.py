@@ -30,9 +30,11 @@ class AsyncClient:
     those of `Client`.
     """
 
-    def __init__(self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(
+        self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S, token: str | None = None
+    ) -> None:
         timeout_ms = rules.timeout_ms(timeout)
-        self._asking = Asking(Connection(broker), timeout_ms)
+        self._asking = Asking(Connection(broker, token=token), timeout_ms)
         forks.tell(self)
 
     @property

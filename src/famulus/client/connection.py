@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from secrets import token_hex
 from time import monotonic_ns
 from typing import Final
 from uuid import uuid4
@@ -54,11 +55,14 @@ class Former:
 
 
 class Connection:
-    def __init__(self, broker: str | Iterable[str] | None, told: Iterable[str] = ()) -> None:
+    def __init__(
+        self, broker: str | Iterable[str] | None, told: Iterable[str] = (), *, token: str | None = None
+    ) -> None:
         """`told` are brokers that others told of, if they are known already."""
         self.brokers = Brokers(clock_ns(), frontends(broker), random.random)
         self.brokers.on_told(told)
-        self.session = ClientSession(0, _new_id)
+        self._token = token
+        self.session = ClientSession(0, _new_id, checked_token(token) if token is not None else token_hex(16))
         #: Called with each line that is made after the first one, and with each one that is about to be closed.
         self.watch: Callable[[Line], None] = _nobody_minds
         self.forget: Callable[[Line], None] = _nobody_minds
@@ -130,7 +134,7 @@ class Connection:
 
     def successor(self) -> Connection:
         """One of our own, after `abandon`, to the brokers that were known."""
-        return Connection(self.brokers.given, self.brokers.known)
+        return Connection(self.brokers.given, self.brokers.known, token=self._token)
 
     # -- from broker to broker ----------------------------------------------------------------------------------
 
@@ -241,6 +245,14 @@ def _nobody_minds(line: Line) -> None:
 
 def _new_id() -> str:
     return str(uuid4())
+
+
+def checked_token(token: str) -> str:
+    if not isinstance(token, str):
+        raise TypeError(f"token must be str, not {type(token).__name__}")
+    if not 16 <= len(token) <= limits.TOKEN_CHARS_MAX:
+        raise ValueError(f"token must have 16 to {limits.TOKEN_CHARS_MAX} characters, so that nobody guesses it")
+    return token
 
 
 def error_of(done: Done) -> OutcomeError:

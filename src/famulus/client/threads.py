@@ -41,14 +41,16 @@ class Client:
     safe) or `Unknown` (it may have run), all of them `FamulusError`s with message_id, outcome and reason.
     """
 
-    def __init__(self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(
+        self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S, token: str | None = None
+    ) -> None:
         self._timeout_ms = rules.timeout_ms(timeout)
         # Guards the moment of closing: nobody may leave a wish, or ring, once the thread has looked for the last time.
         self._gate = threading.Lock()
         self._closed = self._copied = False
         #: Whoever waits for an outcome.
         self._waiters: set[Waiter | Window] = set()
-        self._begin(Connection(broker))
+        self._begin(Connection(broker, token=token))
         forks.tell(self)
 
     def _begin(self, connection: Connection) -> None:

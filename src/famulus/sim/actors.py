@@ -15,9 +15,9 @@ from famulus.core.routing.router import Router
 from famulus.core.session.client import ClientSession, Done
 from famulus.core.session.worker import State, WorkerSession
 from famulus.sim.hands import Hands
-from famulus.sim.invariants import check_step
+from famulus.sim.invariants import Invariant, check_step, demand
 from famulus.sim.network import Clock, Frames, Link
-from famulus.wire import inner
+from famulus.wire import headers, inner
 
 if TYPE_CHECKING:
     from famulus.sim.world import World
@@ -267,14 +267,27 @@ class WorkerActor(Peer):
 
     def __init__(self, world: World, name: str, services: list[str], slots: int, heartbeat_ms: int) -> None:
         super().__init__(world, name)
-        self.session = WorkerSession(name, services, slots, heartbeat_ms, self.random.random)
+        self.heartbeat_ms = heartbeat_ms
+        token = f"{self.random.getrandbits(64):016x}"
+        self.session = WorkerSession(name, services, slots, heartbeat_ms, self.random.random, token=token)
+        #: When it was last cut off or stopped: what it has at the broker may be lost by that, for a while.
+        self.disturbed_ns = world.clock.now_ns
         self._hands = Hands(self, world.ledger, self.session, self._flush)
 
     def on_connected(self) -> None:
         self.session.on_link(self.world.clock.now_ns)
         super().on_connected()
 
+    def kill(self) -> None:
+        self.disturbed_ns = NEVER_NS
+        super().kill()
+
+    def pause(self, for_ns: int) -> None:
+        self.disturbed_ns = self.world.clock.now_ns + for_ns
+        super().pause(for_ns)
+
     def cut_off(self, link: Link) -> None:
+        self.disturbed_ns = max(self.disturbed_ns, self.world.clock.now_ns)
         if link is self.link:
             self.link = None
             if self.alive and not self.paused:
@@ -306,6 +319,43 @@ class WorkerActor(Peer):
             if self.link is not None:
                 self.link.to_broker(message)
         self.session.outbox.clear()
+
+
+class ThiefActor(Peer):
+    """Somebody who wants to be another worker, and goes away with whatever it is told."""
+
+    door = "worker"
+
+    def __init__(self, world: World, name: str, victim: WorkerActor) -> None:
+        super().__init__(world, name)
+        self._victim = victim
+        # A name that nobody has is nobody's.
+        self._was_there = victim.session.state is State.READY
+        self._came_ns = world.clock.now_ns
+
+    def on_connected(self) -> None:
+        assert self.link is not None
+        wish = {"identity": self._victim.name, "services": self._victim.session.services}
+        self.link.to_broker([b"", headers.write("CONNECT", "REQUEST", **wish), b""])
+
+    def reconnect(self) -> None:
+        """It does not try again."""
+
+    def run(self, now_ns: int) -> None:
+        for _, header, _ in self.take_inbox():
+            is_taken = b'"CONFIG"' in header
+            demand(
+                not is_taken or not self._was_there or not self._is_undisturbed(),
+                Invariant.NAMES,
+                f"{self._victim.name} was there, and its name was given to another",
+            )
+            self.world.thefts[is_taken] += 1
+            self.kill()
+
+    def _is_undisturbed(self) -> bool:
+        """Nothing has happened to the victim or the broker since long before it was asked whether it is there."""
+        quiet_from_ns = max(self._victim.disturbed_ns, self.world.ledger.quiet_from_ns)
+        return quiet_from_ns + NS_PER_S < self._came_ns and self._victim.session.state is State.READY
 
 
 class ClientActor(Peer):

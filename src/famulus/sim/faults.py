@@ -26,6 +26,20 @@ def drain_worker(world: World) -> None:
         worker.wake_at(world.clock.now_ns)
 
 
+def restart_worker(world: World) -> None:
+    """It is killed, and started again under its name before anybody has noticed."""
+    if world.workers:
+        worker = world.random.choice(world.workers)
+        worker.kill()
+        world.restart_worker(worker)
+
+
+def steal_name(world: World) -> None:
+    """Somebody connects under the name of a worker."""
+    if world.workers:
+        world.spawn_thief(world.random.choice(world.workers))
+
+
 def pause_client(world: World) -> None:
     client = world.random.choice(world.clients)
     client.pause(world.random.randrange(2 * NS_PER_S))
@@ -93,6 +107,8 @@ FAULTS: dict[Callable[[World], None], int] = {
     kill_worker: 4,
     pause_worker: 3,
     drain_worker: 2,
+    restart_worker: 2,
+    steal_name: 3,
     kill_client: 1,
     pause_client: 1,
     kill_router: 2,

@@ -28,6 +28,10 @@ class Invariant(StrEnum):
     DELIVERY = "delivery"
     PROMPTNESS = "promptness"
     NOTHING_LEFT = "nothing left"
+    # Of a broker that is asked for too much.
+    GOODPUT = "goodput"
+    IN_VAIN = "in vain"
+    NAMES = "names"
     # Of the tasks of a network.
     MEMORY = "memory"
     WAYS = "ways"

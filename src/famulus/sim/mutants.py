@@ -11,7 +11,9 @@ from typing import Any
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.questions import Question, Questions
+from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.task import JUDGING, RUNNING, Task
 from famulus.sim.invariants import Invariant
 from famulus.wire import inner
@@ -66,7 +68,7 @@ def _lost_router_takes_questions_along(self: Questions, router_id: bytes) -> Non
     router = self._routers.pop(router_id, None)
     for question in router.asked.values() if router is not None else ():
         del self._open[question.number]
-        self.body_bytes -= len(question.body)
+        self.held_bytes -= len(question.header) + len(question.body)
 
 
 def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
@@ -78,16 +80,32 @@ def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes,
 
 
 def _enters_with_config(self: Dispatcher, question: Question, decision: list[bytes], now_ns: int) -> None:
-    _, _, identity, terms, names, header, body = decision
+    _, _, identity, terms, names, header, body, token = decision
     if not self.sessions.connect(
-        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
+        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns, token
     ):
         self.assignment.enter(self.sessions.by_peer[question.asker], now_ns, now_ns)
         self._reply(question, header, body)
 
 
+def _newer_is_believed(self: Sessions, peer: bytes, identity: bytes, token: bytes) -> None:
+    return None
+
+
 def _started_task_is_rejected(self: Assignment, task: Task, rejection: bytes, unknown: bytes) -> None:
     self._reject(task, rejection)
+
+
+def _nobody_learns(self: ServiceTime, duration_ns: int, now_ns: int) -> None:
+    pass
+
+
+def _all_may_wait(self: ServiceTime, ahead: int, slots: int) -> int:
+    return 0
+
+
+def _any_time_will_do(self: ServiceTime, timeout_ns: int) -> int:
+    return 0
 
 
 MUTANTS = {
@@ -134,12 +152,51 @@ MUTANTS = {
             (Invariant.SLOTS, Invariant.NOTHING_LEFT),
         ),
         Mutant(
+            "newer-believed",
+            "a worker that connects gets its name, whoever has it",
+            Sessions,
+            "holder",
+            _newer_is_believed,
+            (Invariant.NAMES,),
+        ),
+        Mutant(
             "started-task-rejected",
             "a task that waits for its second attempt is rejected as if it had never run",
             Assignment,
             "_end_unstarted",
             _started_task_is_rejected,
             (Invariant.DELIVERY,),
+        ),
+    )
+}
+
+#: Of the worlds in which there is too much to do.
+OF_OVERLOAD = {
+    mutant.name: mutant
+    for mutant in (
+        Mutant(
+            "nobody-learns",
+            "how long tasks take is not noted: they wait and are given out until their time is over",
+            ServiceTime,
+            "add",
+            _nobody_learns,
+            (Invariant.GOODPUT, Invariant.IN_VAIN),
+        ),
+        Mutant(
+            "all-may-wait",
+            "a task joins the backlog however long that will take",
+            ServiceTime,
+            "wait_ns",
+            _all_may_wait,
+            (Invariant.PROMPTNESS,),
+        ),
+        Mutant(
+            "any-time-will-do",
+            "a task that waited is given out with whatever time it has left",
+            ServiceTime,
+            "needed_ns",
+            _any_time_will_do,
+            (Invariant.GOODPUT, Invariant.IN_VAIN),
         ),
     )
 }

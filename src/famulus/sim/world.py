@@ -10,7 +10,7 @@ from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
-from famulus.sim.actors import BrokerActor, ClientActor, RouterActor, WorkerActor
+from famulus.sim.actors import BrokerActor, ClientActor, RouterActor, ThiefActor, WorkerActor
 from famulus.sim.faults import plan_faults
 from famulus.sim.invariants import Invariant, check_end, demand, in_words, invariant_of
 from famulus.sim.ledger import Entry, Ledger
@@ -72,6 +72,8 @@ class World:
         self.workers: list[WorkerActor] = []
         self.clients: list[ClientActor] = []
         self.faults: list[str] = []
+        #: How often somebody wanted another worker's name, and whether it got it.
+        self.thefts = {True: 0, False: 0}
         self._born = 0
         self._tasks = 0
         self._settle()
@@ -100,6 +102,16 @@ class World:
         worker = WorkerActor(self, self._name("worker"), services, self.random.randint(1, 4), heartbeat_ms)
         self.workers.append(worker)
         worker.connect()
+
+    def restart_worker(self, worker: WorkerActor) -> None:
+        """Another one, under the same name and at once."""
+        session = worker.session
+        again = WorkerActor(self, worker.name, session.services, session.slots, worker.heartbeat_ms)
+        self.workers[self.workers.index(worker)] = again
+        again.connect()
+
+    def spawn_thief(self, victim: WorkerActor) -> None:
+        ThiefActor(self, self._name("thief"), victim).connect()
 
     def spawn_client(self) -> None:
         client = ClientActor(self, self._name("client"))

@@ -1,13 +1,15 @@
 """Headers: flat JSON objects in bytes, to typed and valid values, and back.
 
 `read_fields` is strict where JSON readers commonly are not: duplicate keys, NaN, huge integers and deep nesting
-are bad headers. `read_message` turns fields into the one struct that (request, type) stands for. Whatever the
-bytes are, the result is a value or a `ProtocolError` that blames the sender; nothing else leaves this module.
+are bad headers. Whoever sends a header does not pay for its reading, so its values are counted before it is read.
+`read_message` turns fields into the one struct that (request, type) stands for. Whatever the bytes are, the result is a
+value or a `ProtocolError` that blames the sender; nothing else leaves this module.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,6 +23,7 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_M
 # No pattern here: a service that no worker could offer is simply not there, and a pattern costs every task.
 _Asked = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 _MessageId = Annotated[str, msgspec.Meta(max_length=limits.MESSAGE_ID_CHARS_MAX)]
+_Token = Annotated[str, msgspec.Meta(max_length=limits.TOKEN_CHARS_MAX)]
 _Priority = Annotated[int, msgspec.Meta(ge=0, le=limits.PRIORITY_MAX)]
 _Timeout = Annotated[int, msgspec.Meta(ge=1)]
 _Heartbeat = Annotated[int, msgspec.Meta(ge=1)]
@@ -41,6 +44,8 @@ class TaskRequest(Message, frozen=True):
     attempt: int = 1
     #: The brokers that it has come through, where one handed it to another.
     via: _Via = []
+    #: Random, and its client's alone: what is remembered of tasks with an id of their own is remembered under it.
+    client_token: _Token = ""
 
 
 class TaskResponse(Message, frozen=True):
@@ -59,6 +64,10 @@ class ConnectRequest(Message, frozen=True):
     heartbeat_ms: _Heartbeat | None = None
     version: int | None = None
     digest: str = ""
+    #: Random, and the same as long as the worker lives: so it is known again over another connection.
+    worker_token: _Token = ""
+    #: SHA-256 of the body of the CONFIG that it has, in hex.
+    body_digest: str = ""
 
 
 class ConfigResponse(Message, frozen=True):
@@ -75,6 +84,8 @@ class CheckConfigRequest(Message, frozen=True):
     heartbeat_ms: _Heartbeat | None = None
     version: int | None = None
     digest: str = ""
+    #: SHA-256 of the body of the CONFIG that it has, in hex.
+    body_digest: str = ""
 
 
 class PingRequest(Message, frozen=True):
@@ -137,8 +148,8 @@ MESSAGES: dict[tuple[str, str], type[Message]] = {
     ("ERROR", "RESPONSE"): ErrorResponse,
 }
 
-# So far below zero that no number of further texts lifts it to a count of quotes.
-_NEVER = -4 * limits.HEADER_BYTES_MAX
+#: Each value stands behind a comma, or is the first one behind one of these brackets.
+_BEFORE_VALUES = b",[{"
 
 _read_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -148,13 +159,16 @@ def read_fields(header: bytes) -> Fields:
     """The fields of a header, or a ProtocolError."""
     if len(header) > limits.HEADER_BYTES_MAX:
         raise ProtocolError(reasons.TOO_LARGE, f"a header has at most {limits.HEADER_BYTES_MAX} bytes")
+    # A shorter one cannot have that many, and most are shorter.
+    if len(header) > limits.VALUES_MAX and _has_too_many_values(header):
+        raise _bad_header(f"more than {limits.VALUES_MAX} values")
     try:
         fields = _read_any(header)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _bad_header(f"not a JSON object ({error})") from None
     if type(fields) is not dict:
         raise _bad_header("not a JSON object")
-    # A flat header without escapes has two quotes per key and per text: any others belong to a key given twice.
+    # Without escapes there are two quotes per key and per text: any others belong to a key given twice.
     quotes = 2 * len(fields)
     for value in fields.values():
         kind = type(value)
@@ -164,8 +178,7 @@ def read_fields(header: bytes) -> Fields:
             if not -limits.INTEGER_MAX <= value <= limits.INTEGER_MAX:
                 raise _bad_header("an integer is too large")
         elif kind is list or kind is dict:
-            _check_nesting(value, 2)
-            quotes = _NEVER
+            quotes += _quotes_inside(value, 2)
     if header.count(b'"') != quotes:
         _check_duplicates(header)
     return fields
@@ -263,19 +276,41 @@ def _bad_header(sentence: str) -> ProtocolError:
     return ProtocolError(reasons.BAD_HEADER, sentence[: limits.REASON_CHARS_MAX])
 
 
-def _check_nesting(value: object, depth: int) -> None:
-    if isinstance(value, int):
-        if not -limits.INTEGER_MAX <= value <= limits.INTEGER_MAX:
-            raise _bad_header("an integer is too large")
-    elif isinstance(value, dict | list):
-        if depth > limits.NESTING_MAX:
-            raise _bad_header(f"nested more than {limits.NESTING_MAX} deep")
-        for inner in value.values() if isinstance(value, dict) else value:
-            _check_nesting(inner, depth + 1)
+def _has_too_many_values(header: bytes) -> bool:
+    """Counted by what stands before values, without reading them; never fewer than there are."""
+    if _count_before_values(header) <= limits.VALUES_MAX:
+        return False
+    # What stands in texts means nothing. A value brings two texts at most, its key and itself: no more are looked at.
+    parts = header.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"', 4 * limits.VALUES_MAX)
+    return _count_before_values(b"".join(parts[::2])) > limits.VALUES_MAX
+
+
+def _count_before_values(part: bytes) -> int:
+    return len(part) - len(part.translate(None, _BEFORE_VALUES))
+
+
+def _quotes_inside(value: list[object] | dict[str, object], depth: int) -> int:
+    """Checks a list or an object, and counts the quotes that its keys and texts have without escapes."""
+    if depth > limits.NESTING_MAX:
+        raise _bad_header(f"nested more than {limits.NESTING_MAX} deep")
+    quotes = 0
+    values: Iterable[object] = value
+    if isinstance(value, dict):
+        quotes = 2 * len(value)
+        values = value.values()
+    for inner in values:
+        if isinstance(inner, str):
+            quotes += 2
+        elif isinstance(inner, int):
+            if not -limits.INTEGER_MAX <= inner <= limits.INTEGER_MAX:
+                raise _bad_header("an integer is too large")
+        elif isinstance(inner, dict | list):
+            quotes += _quotes_inside(inner, depth + 1)
+    return quotes
 
 
 def _check_duplicates(header: bytes) -> None:
-    """The slow and certain look, for headers with lists, objects or escapes in them."""
+    """The slow and certain look, for headers with escapes in them."""
 
     def once(pairs: list[tuple[str, object]]) -> None:
         if len(dict(pairs)) != len(pairs):

@@ -36,11 +36,12 @@ FROM_DELEGATE: Final = b"D"
 
 # Verbs of decisions.
 HELLO: Final = b"H"  # [number: zeros]                                    a router is there
-ACCEPT: Final = b"T"  # [service][terms][worker head][client head][message_id][epoch, or empty][visited]      a task
+# [service][terms][worker head][client head][message_id][epoch, or empty][visited][client's token, or empty]  a task
+ACCEPT: Final = b"T"
 ANSWER: Final = b"A"  # [outcome: O, E; of a delegate also R or U][tail]  the answer to a task
 REPLY: Final = b"R"  # [header][body]                                     to whoever asked; changes nothing
-CONNECT: Final = b"C"  # [identity][session terms][services][header][body]
-PONG: Final = b"P"  # [header]                                            the worker may get tasks now
+CONNECT: Final = b"C"  # [identity][session terms][services][header][body][token, or empty]
+PONG: Final = b"P"  # [header][epoch, or empty]                          the worker may get tasks now
 DISCONNECT: Final = b"D"  # [header]                                      the farewell, for when its last task is done
 LATE: Final = b"L"  # [header, or empty for silence]              a worker's answer to nothing that is open
 MANAGE: Final = b"M"  # for the steward, who is given the header and the body
@@ -49,11 +50,11 @@ FAULT: Final = b"F"  # [header]                                           the se
 #: How many parts each decision has, the number and the verb included.
 DECISION_PARTS: Final = {
     HELLO: 2,
-    ACCEPT: 9,
+    ACCEPT: 10,
     ANSWER: 4,
     REPLY: 4,
-    CONNECT: 7,
-    PONG: 3,
+    CONNECT: 8,
+    PONG: 4,
     DISCONNECT: 3,
     LATE: 3,
     MANAGE: 2,
@@ -94,8 +95,9 @@ Errors = tuple[str, int, int]
 #: A peer's identity, its frontend, how near its family is, and its free slots by service.
 PeerOffer = tuple[str, str, int, dict[str, int]]
 _decode_peers = msgspec.msgpack.Decoder(tuple[str, list[PeerOffer]]).decode
-_decode_work = msgspec.msgpack.Decoder(tuple[Work, list[Errors]]).decode
+_decode_work = msgspec.msgpack.Decoder(tuple[Work, tuple[int, int], list[Errors]]).decode
 _EPOCH: Final = struct.Struct("!Q")
+_LOAD: Final = struct.Struct("!d")
 
 
 class Terms(NamedTuple):
@@ -179,13 +181,23 @@ def read_batch(frame: bytes) -> list[list[bytes]]:
         raise ProtocolError(reasons.BAD_FRAMES, f"not a batch ({error})") from None
 
 
-def write_work(work: Work, errors: list[Errors]) -> bytes:
-    """What the dispatcher tells the steward once a second."""
-    return _encode_work((work, errors))
+def write_work(work: Work, slots: tuple[int, int], errors: list[Errors]) -> bytes:
+    """What the dispatcher tells the steward once a second. The slots are the free and the busy ones, each once."""
+    return _encode_work((work, slots, errors))
 
 
-def read_work(frame: bytes) -> tuple[Work, list[Errors]]:
+def read_work(frame: bytes) -> tuple[Work, tuple[int, int], list[Errors]]:
     return _decode_work(frame)
+
+
+def write_load(load: float) -> list[bytes]:
+    """What the dispatcher tells its routers once a second, for whoever asks them for a broker."""
+    return [_LOAD.pack(load)]
+
+
+def read_load(frames: list[bytes]) -> float:
+    """0 if they are none."""
+    return _LOAD.unpack(frames[0])[0] if len(frames) == 1 and len(frames[0]) == _LOAD.size else 0.0
 
 
 def write_peers(identity: str, offers: list[PeerOffer]) -> bytes:
@@ -212,11 +224,18 @@ REJECTED_NO_WORKER: Final = tail(
     "REJECTED", reasons.reason(reasons.NO_WORKER, "no worker of this service came in time")
 )
 REJECTED_OVERLOAD: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "the backlog of this service is full"))
+REJECTED_LONG_WAIT: Final = tail(
+    "REJECTED", reasons.reason(reasons.OVERLOAD, "the wait for a slot would be longer than its time-out allows")
+)
 REJECTED_BROKER_FULL: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "this broker holds all it can"))
 #: To another broker that hands over to us what we have handed over ourselves.
 REJECTED_HANDED_OVER: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free here for it either"))
 REJECTED_TOO_LONG: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free in time"))
 REJECTED_EXPIRED: Final = tail("REJECTED", reasons.reason(reasons.EXPIRED, "the time-out passed before it could start"))
+#: It could have started, and would hardly have ended in time.
+REJECTED_TOO_LATE: Final = tail(
+    "REJECTED", reasons.reason(reasons.EXPIRED, "less time was left than this service takes for a task")
+)
 REJECTED_DRAINING: Final = tail("REJECTED", reasons.reason(reasons.DISABLED, "this broker is shutting down"))
 UNKNOWN_EXPIRED: Final = tail("UNKNOWN", reasons.reason(reasons.EXPIRED, "no answer within the time-out"))
 UNKNOWN_WORKER_LOST: Final = tail("UNKNOWN", reasons.reason(reasons.WORKER_LOST, "its worker was lost in the middle"))

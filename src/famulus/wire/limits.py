@@ -10,11 +10,16 @@ HEADER_BYTES_MAX: Final = 16 * 1024
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 #: Nesting of a header: the object itself is 1, a list of services in it 2.
 NESTING_MAX: Final = 4
+#: Texts, numbers, lists and so on in a header, at any depth: room for a worker with as many services as it may have.
+#: To read a value costs far more than its bytes do.
+VALUES_MAX: Final = 1024
 #: What every JSON reader holds exactly.
 INTEGER_MAX: Final = 2**53 - 1
 
 NAME_CHARS_MAX: Final = 255
 MESSAGE_ID_CHARS_MAX: Final = 128
+#: Of what a client or a worker proves by that it is the same as before.
+TOKEN_CHARS_MAX: Final = 128
 REASON_CHARS_MAX: Final = 1024
 SERVICES_PER_WORKER_MAX: Final = 1000
 SLOTS_MAX: Final = 100_000

@@ -26,6 +26,7 @@ SERVICES_MAX: Final = 20_000
 _Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 _Count = Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
 _Text = Annotated[str, Meta(max_length=4096)]
+_Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
 class Work(Struct, frozen=True, array_like=True):
@@ -36,13 +37,34 @@ class Work(Struct, frozen=True, array_like=True):
     backlog: _Count
 
 
+class Slots(Struct, frozen=True, array_like=True):
+    """Of all workers of a broker. A worker of several services is counted once, and in the work of each of them."""
+
+    free: _Count
+    busy: _Count
+
+
+class Place(Struct, frozen=True, array_like=True):
+    """Where a broker listens. What the config says of it counts from the broker's next start."""
+
+    #: How others reach it; empty if that is as the config says.
+    host: _Text
+    frontend_port: _Port
+    backend_port: _Port
+    config_pub_port: _Port
+    peer_port: _Port
+
+
 class Beat(Struct, frozen=True, array_like=True, tag="beat"):
-    """Once a second to every peer: I am alive, this is my config and my work."""
+    """Once a second to every peer: I am alive and this is where, this is my config and my work."""
 
     version: _Count
     digest: _Text
     state: _Text
     work: Annotated[dict[_Name, Work], Meta(max_length=SERVICES_MAX)]
+    #: Absent from brokers of an older version, as is the place.
+    slots: Slots | None = None
+    place: Place | None = None
 
 
 class Config(Struct, frozen=True, array_like=True, tag="config"):

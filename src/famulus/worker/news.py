@@ -9,6 +9,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.worker import State, WorkerSession
 from famulus.errors import IdentityTaken
 from famulus.net.line import Line
+from famulus.wire.reasons import CONFLICT, code_of
 from famulus.worker.settings import Settings
 
 log = logging.getLogger("famulus.worker")
@@ -45,9 +46,7 @@ class News:
 
     def tell(self, now_ns: int, line: Line, stops: bool) -> str:
         """To be called before a lost broker's line is replaced. Once, if no broker had us in time: why that is so."""
-        state, address, identity = self._session.state, line.address, self._settings.identity
-        if state is State.GONE and not stops:
-            raise IdentityTaken(f"another worker connected to {address} as {identity!r}")
+        state, address = self._session.state, line.address
         former = self._former
         if self._session.begun != self._begun:
             self._begun = self._session.begun
@@ -59,6 +58,9 @@ class News:
         refusal = self._session.refusal
         if refusal and refusal != self._refusals.get(address):
             self._refusals[address] = refusal
+            # Nothing is lost yet by a worker that has not started. Later it tries again: its name may be free by then.
+            if not self._ever_ready and now_ns < self._ready_by_ns and code_of(refusal) == CONFLICT and not stops:
+                raise IdentityTaken(f"the broker at {address} will not have {self._settings.identity!r}: {refusal}")
             log.warning("the broker at %s says: %s", address, refusal)
         if not self._ever_ready and self._ready_by_ns <= now_ns and not stops:
             self._overdue = True

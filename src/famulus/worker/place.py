@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import random
+from secrets import token_hex
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.homes import Homes
@@ -42,7 +43,7 @@ class Place:
         self._waiting = waiting
         self._config = b""
         self.session = WorkerSession(
-            settings.identity, services, slots, settings.heartbeat_ms, random.random, homes, number
+            settings.identity, services, slots, settings.heartbeat_ms, random.random, homes, number, token_hex(16)
         )
         self.news = News(settings, self.session, now_ns)
         #: Set by whoever waits, when this place has news: there is something to be read, or the line was made.

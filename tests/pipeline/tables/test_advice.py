@@ -77,6 +77,35 @@ def test_a_minute_is_unusual_beside_its_own_hour(rows: Rows, make: Makes) -> Non
     assert silence["score"] == -10.05
 
 
+def failing(service: str, tasks: int, errors: dict[int, int], minutes: int = 120) -> list[Row]:
+    """Two hours with so many tasks a minute, and so many errors in some of them."""
+    return [
+        {"service": service, "broker": "b1", "date": at().date(), "minute": at(60 * n), "tasks": tasks,
+         "errors": errors.get(n, 0)}
+        for n in range(minutes)
+    ]  # fmt: skip
+
+
+def test_a_burst_of_errors_is_more_than_chance_also_in_a_small_service(rows: Rows, make: Makes) -> None:
+    """Two errors of 21 tasks are not; nor is one now and then; what a small service does is seen in several minutes."""
+    few = dict.fromkeys(range(5, 120, 17), 1)
+    service_minutes = rows.of(
+        "service_minutes",
+        *failing("chance", 21, few | {60: 2}),
+        *failing("never", 20, {60: 1}),
+        *failing("small", 16, few | dict.fromkeys(range(60, 64), 10)),
+        *failing("tiny", 2, few | dict.fromkeys(range(60, 66), 2)),
+        *failing("always", 16, dict.fromkeys(range(120), 8)),
+    )
+    found = [row for row in make("anomalies", service_minutes=service_minutes) if row["measure"] == "error_share"]
+    minutes = {name: sorted(row["minute"] for row in found if row["service"] == name) for name in ("small", "tiny")}
+    assert {row["service"] for row in found} == {"small", "tiny"}
+    assert minutes == {"small": [at(60 * n) for n in range(60, 64)], "tiny": [at(60 * n) for n in range(60, 70)]}
+    small = next(row for row in found if row["service"] == "small")
+    assert (small["value"], small["direction"], small["tasks"]) == (10 / 16, "high", 16)
+    assert 0.01 <= small["baseline"] < 0.05
+
+
 def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> None:
     hour = {"service": "echo", "family": "main", "date": at().date(), "hour": 12, "at": at(), "tasks": 1000}
     found = make(
@@ -99,13 +128,27 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
             {"worker": "w2", "service": "echo", "score": 60},
         ),
         broker_minutes=rows.of(
-            "broker_minutes", *[{"broker": "b1", "minute": at(60 * n), "dispatcher_deaths": 1} for n in range(3)]
+            "broker_minutes",
+            *[{"broker": "b1", "minute": at(60 * n), "dispatcher_deaths": 1} for n in range(3)],
+            *[{"broker": "b8", "minute": at(60 * n)} for n in range(10)],
+            # It was not there meanwhile.
+            *[{"broker": "b9", "minute": at(60 * n)} for n in (0, 6)],
         ),
-        failovers=rows.of("failovers", {"kind": "worker_lost", "lost": "w9", "services": ["echo"], "seen": at(5)}),
+        failovers=rows.of(
+            "failovers",
+            {"kind": "worker_lost", "lost": "w9", "services": ["echo"], "seen": at(5)},
+            {"kind": "dispatcher_died", "lost": "b1", "tasks_hit": 3, "seen": at(5), "recovery_s": 0.0},
+            {"kind": "dispatcher_died", "lost": "b2", "tasks_hit": 0, "seen": at(5), "recovery_s": 0.0},
+        ),
         config_convergence=rows.of(
             "config_convergence",
             {"edit": "e1", "key": "service/echo", "conflict_seen": at(7), "missing": ["b7"]},
             {"edit": "e2", "key": "service/other", "conflict_seen": at(7), "conflict_resolved": at(8)},
+            {"edit": "e3", "key": "service/late", "accepted": at(1), "arrivals": [
+                {"broker": "b1", "at": at(2), "delay_ms": 1000},
+                {"broker": "b8", "at": at(361), "delay_ms": 360_000},
+                {"broker": "b9", "at": at(361), "delay_ms": 360_000},
+            ]},
         ),
         audit=rows.of(
             "audit",
@@ -137,16 +180,19 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
         ("backlog_full", "echo"): ("warning", "service/echo", '{"backlog_tasks_max":1200}'),
         ("backlog_full", "short"): ("warning", None, None),
         ("config_conflict", "service/echo"): ("warning", "service/echo", None),
+        ("edits_late", "b8"): ("warning", None, None),
         ("edits_missing", "b7"): ("warning", None, None),
         ("journal_gaps", "b2"): ("warning", None, None),
+        ("tasks_lost", "b1"): ("warning", None, None),
         ("time_out_short", "slow"): ("warning", "service/slow", '{"timeout_ms":15000}'),
         ("slow_recovery", "worker_lost w9"): ("info", None, None),
         ("unusual", "echo rate low"): ("info", None, None),
     }
-    assert sorted(row["rank"] for row in found) == list(range(1, 14))
+    assert sorted(row["rank"] for row in found) == list(range(1, 16))
     by_rank = [row["severity"] for row in sorted(found, key=lambda row: row["rank"])]
-    assert by_rank == ["critical"] * 5 + ["warning"] * 6 + ["info"] * 2
+    assert by_rank == ["critical"] * 5 + ["warning"] * 8 + ["info"] * 2
     assert named["audit", "no_outcome"]["evidence"] == "the first is task m at b2: why"
+    assert named["edits_late", "b8"]["evidence"].endswith("that of service/late took 360 s")
     assert named["too_few_slots", "short main"]["evidence"].startswith("from 09:00 UTC tasks ask for 4.0 busy slots")
     # What they propose can be read by those who would apply it.
     for row in found:

@@ -14,7 +14,8 @@ from famulus.admin.administration import Administration
 class Answers:
     """A broker that says something else each time."""
 
-    def __init__(self, *missing: list[str], alive: tuple[str, ...] = ()) -> None:
+    def __init__(self, *missing: list[str], alive: tuple[str, ...] = (), strangers: tuple[str, ...] = ()) -> None:
+        self.strangers = strangers
         self.missing = list(missing)
         self.alive = alive
         self.asked: list[str] = []
@@ -22,7 +23,9 @@ class Answers:
     def __call__(self, command: str, arguments: dict[str, Any]) -> bytes:
         self.asked.append(command)
         if command == "show":
-            brokers = {name: {"alive": name in self.alive} for name in ("b1", "b2", "b3")}
+            brokers = {
+                name: {"alive": name in self.alive, "peer": name not in self.strangers} for name in ("b1", "b2", "b3")
+            }
             facts = {"network": "n", "broker": "b1", "version": 1, "digest": "d", "keys": {}}
             return msgspec.json.encode({**facts, "brokers": brokers})
         assert arguments == {"edits": ["e"]}
@@ -66,3 +69,9 @@ def test_the_time_is_over(pauses: list[float]) -> None:
     assert spread.behind == ("b2",)
     assert sum(pauses) == pytest.approx(5)
     assert max(pauses) == spreading.PAUSE_MAX_S
+
+
+def test_of_one_that_is_no_peer_nobody_says_that_it_is_not_alive() -> None:
+    answers = Answers(["b2", "b3"], alive=("b1",), strangers=("b3",))
+    spread = spreading.look(Administration(answers), ["e"])
+    assert (spread.behind, spread.away, spread.unknown) == ((), ("b2",), ("b3",))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from famulus.broker.edit_log import EditLog, scan
 from famulus.broker.folder import Folder
 from famulus.broker.founding import found
 from famulus.broker.keys import BrokerKey
-from famulus.broker.membership import Membership, look, nonce, read_secret, secret_path
+from famulus.broker.membership import Membership, is_lost, look, nonce, read_secret, secret_path
 from famulus.core.config.draft import Draft, make
 from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.effective import effective
@@ -157,7 +159,7 @@ def test_a_log_without_a_whole_record_is_one_without_edits(path: Path, opened: O
     assert membership.edits.version == 0
     assert membership.damage
     membership.close()
-    with pytest.raises(SettingsError, match="does not know broker 'b1'"):
+    with pytest.raises(SettingsError, match="the config of the network is lost"):
         look(path)
 
 
@@ -286,3 +288,115 @@ def test_the_tests_own_eye_for_records(path: Path, opened: Opened) -> None:
     reading = scan((path / "edits.log").read_bytes()[begin:end], 0)
     assert (len(reading.records), reading.damage) == (1, [])
     assert b"service/s1" in reading.records[0]
+
+
+# -- a log that was lost ------------------------------------------------------------------------------------------
+
+
+def removed(path: Path) -> None:
+    (path / "edits.log").unlink()
+
+
+def damaged_at_its_beginning(path: Path) -> None:
+    damage(path, "broker/b1")
+
+
+def overwritten(path: Path) -> None:
+    (path / "edits.log").write_bytes(b"\x00" * 5000)
+
+
+LOSSES = [removed, damaged_at_its_beginning, overwritten]
+
+
+def remembers(opened: Opened, *others: str) -> None:
+    """As a steward does whenever the config changes."""
+    membership = opened()
+    own = effective(membership.edits).brokers["b1"]
+    membership.remember({"b1": own, **dict.fromkeys(others, own)})
+    membership.close()
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_without_its_log_a_broker_still_knows_who_it_is_and_whom_to_ask(
+    path: Path, opened: Opened, lose: Callable[[Path], None]
+) -> None:
+    remembers(opened, "b2", "b3")
+    _, _, before = look(path)
+    assert opened().known is None
+    opened().close()
+    assert not is_lost(path)
+    lose(path)
+    assert is_lost(path)
+    _, _, broker = look(path)
+    assert broker == before
+    membership = opened()
+    assert membership.edits.version == 0
+    assert membership.damage
+    assert membership.known is not None
+    assert sorted(membership.known) == ["b1", "b2", "b3"]
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_the_only_broker_of_a_network_says_what_is_lost_and_does_not_start(
+    path: Path, opened: Opened, lose: Callable[[Path], None]
+) -> None:
+    remembers(opened)
+    lose(path)
+    with pytest.raises(SettingsError, match="the config of the network is lost") as raised:
+        look(path)
+    told = str(raised.value)
+    assert "edits.log" in told
+    assert "nobody else has it" in told
+    assert "put back a copy" in told
+    assert "famulus init" in told
+
+
+@pytest.mark.parametrize("memory", [None, b"", b"{", b"[]", b'{"b2": 7}', b"\xff" * 100])
+def test_one_that_remembers_nobody_says_how_to_name_somebody(path: Path, memory: bytes | None) -> None:
+    if memory is not None:
+        (path / "brokers.json").write_bytes(memory)
+    removed(path)
+    with pytest.raises(SettingsError, match="the config of the network is lost") as raised:
+        look(path)
+    assert f"famulus broker --folder {path} --join HOST:PORT" in str(raised.value)
+
+
+def test_what_is_no_log_any_more_is_kept_for_whoever_wants_to_look(path: Path, opened: Opened) -> None:
+    remembers(opened, "b2")
+    overwritten(path)
+    assert any("edits.log.damaged" in each for each in opened().damage)
+    assert (path / "edits.log.damaged").read_bytes() == b"\x00" * 5000
+
+
+def test_a_log_of_a_newer_version_is_not_one_that_was_lost(path: Path, opened: Opened) -> None:
+    remembers(opened, "b2")
+    checked = struct.pack(">14sH", b"famulus edits\n", 2)
+    (path / "edits.log").write_bytes(checked + zlib.crc32(checked).to_bytes(4, "big"))
+    for use in (look, Membership):
+        with pytest.raises(SettingsError, match="too old"):
+            use(path)
+
+
+def test_a_broker_that_was_removed_has_not_lost_its_log(path: Path, opened: Opened) -> None:
+    remembers(opened, "b2")
+    membership = opened()
+    grant = membership.edits.grant_of("b1", membership.key.public)
+    draft = Draft("broker/b1", "DEL", None, tuple(head.id for head in membership.edits.heads("broker/b1")))
+    edit = make(draft, membership.network.network_id, "ada", "b1", grant, 1 << 40, nonce())
+    membership.write([sign(edit, membership.key.sign)])
+    membership.close()
+    assert not is_lost(path)
+    with pytest.raises(SettingsError, match="does not know broker 'b1'"):
+        look(path)
+
+
+def test_where_brokers_are_is_for_the_owner_only_and_written_when_it_changed(path: Path, opened: Opened) -> None:
+    remembers(opened, "b2")
+    file = path / "brokers.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    membership = opened()
+    own = effective(membership.edits).brokers["b1"]
+    membership.remember({"b1": own})
+    before = file.stat().st_ino
+    membership.remember({"b1": own})
+    assert file.stat().st_ino == before

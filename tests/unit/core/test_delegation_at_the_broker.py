@@ -296,27 +296,27 @@ def test_a_peer_that_moves_is_lost_and_met_again(broker_with: Callable[..., Brok
 
 def test_who_is_waited_for_by_a_peer_does_not_wait_for_it_in_turn(broker: Broker, ann: Client, bee: Neighbour) -> None:
     """The client lost the peer, and asks us; the peer hands the same task over to us, and we did so to it."""
-    ann.asks("again", b"hello", message_id="mine")
+    ann.asks("again", b"hello", message_id="mine", client_token="ann")
     bee.gets()
     link_of_bee = broker.client("bee")
-    link_of_bee.asks("again", b"hello", message_id="mine", via=["bee"])
+    link_of_bee.asks("again", b"hello", message_id="mine", client_token="ann", via=["bee"])
     assert link_of_bee.hears_outcome() == "REJECTED overload"
     assert ann.hears() == []
 
 
 def test_a_peer_waits_with_us_for_what_waits_or_runs_here(broker: Broker, ann: Client) -> None:
     bob = broker.worker("bob", "again").starts()
-    ann.asks("again", message_id="mine")
+    ann.asks("again", message_id="mine", client_token="ann")
     link_of_bee = broker.client("bee")
-    link_of_bee.asks("again", message_id="mine", via=["bee"])
+    link_of_bee.asks("again", message_id="mine", client_token="ann", via=["bee"])
     bob.answers(bob.gets_task())
     assert (ann.hears_outcome(), link_of_bee.hears_outcome()) == ("OK", "OK")
 
 
 def test_a_client_may_ask_again_for_what_is_out_to_a_peer(broker: Broker, ann: Client, bee: Neighbour) -> None:
-    ann.asks("again", message_id="mine")
+    ann.asks("again", message_id="mine", client_token="ann")
     again = broker.client("ann-again")
-    again.asks("again", message_id="mine")
+    again.asks("again", message_id="mine", client_token="ann")
     bee.answers(bee.gets())
     assert (ann.hears_outcome(), again.hears_outcome()) == ("OK", "OK")
 
@@ -393,3 +393,17 @@ def test_a_service_whose_slots_are_all_busy_over_there_is_known(broker: Broker, 
     meet(broker, bee)
     bee.answers(bee.gets())
     assert ann.hears_outcome() == "OK"
+
+
+@pytest.mark.parametrize("token", ["a" * 32, None])
+def test_a_peer_can_tell_the_ids_of_different_clients_apart(broker: Broker, ann: Client, token: str | None) -> None:
+    """Whose a task is goes with it: else clients of one broker would meet at another one."""
+    bee = Neighbour(broker, "bee", again=3)
+    meet(broker, bee)
+    eve = broker.client("eve")
+    ann.asks("again", message_id="mine", client_token=token)
+    eve.asks("again", message_id="mine")
+    eve.asks("again")
+    tokens = [json.loads(header)["client_token"] for _, header, _ in bee.hears()]
+    assert len(set(tokens)) == 3
+    assert tokens[0] == token or token is None

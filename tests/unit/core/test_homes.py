@@ -22,9 +22,13 @@ def homes_of(*given: str, chance: float = 1.0, chosen: bool = True) -> Homes:
 
 
 def config(
-    *brokers: str, family: str = "ours", preferred: str = "", fallback: tuple[tuple[str, ...], ...] = ()
+    *brokers: str,
+    family: str = "ours",
+    preferred: str = "",
+    fallback: tuple[tuple[str, ...], ...] = (),
+    by_admin: bool = False,
 ) -> WorkerConfig:
-    return WorkerConfig(family, brokers, preferred, fallback)
+    return WorkerConfig(family, brokers, preferred, fallback, by_admin)
 
 
 def tries(homes: Homes, count: int) -> list[tuple[str, int]]:
@@ -166,6 +170,17 @@ def test_who_left_in_order_goes_on_at_once_and_elsewhere() -> None:
 
 
 # -- which one is preferred ---------------------------------------------------------------------------------------
+
+
+def test_what_an_admin_prefers_counts_more_than_what_was_given_until_it_is_taken_back() -> None:
+    homes = homes_of("a", "b")
+    settles(homes, "a")
+    homes.on_config(START_NS, config("f1", "f2", preferred="f2", by_admin=True))
+    assert homes.preferred == "f2"
+    assert START_NS < homes.probe_at_ns < NEVER_NS, "it looks for it, and goes there some day"
+    homes.on_config(START_NS, config("f1", "f2", preferred="f1"))
+    assert homes.preferred == "a"
+    assert homes.probe_at_ns == NEVER_NS
 
 
 def test_the_first_given_is_preferred_whatever_a_config_says() -> None:

@@ -30,9 +30,8 @@ def test_an_answered_task_is_told_again_and_not_run_again(broker: Broker, ann: C
     ann.asks("echo", b"hello", b"1", message_id="mine")
     bob.answers(bob.gets_task(), b"answer")
     first = ann.hears_one()
-    again = broker.client("ann-again")
-    again.asks("echo", b"hello", b"2", message_id="mine")
-    second = again.hears_one()
+    ann.asks("echo", b"hello", b"2", message_id="mine")
+    second = ann.hears_one()
     assert bob.hears() == []
     assert (second.envelope, second.fields, second.body) == (b"2", first.fields, first.body)
     assert broker.core.counters.repeated == 1
@@ -178,8 +177,57 @@ def test_one_too_many_to_ask_is_not_told_that_it_did_not_run(broker: Broker, ann
     for _ in range(WAITERS_MAX + 1):
         ann.asks("echo", message_id="mine")
     task = bob.gets_task()
-    last = broker.client("last")
-    last.asks("echo", message_id="mine")
-    assert last.hears_outcome() == "UNKNOWN overload"
+    ann.asks("echo", message_id="mine")
+    assert ann.hears_outcome() == "UNKNOWN overload"
     bob.answers(task)
     assert len(ann.hears()) == WAITERS_MAX + 1
+
+
+# -- whose they are -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("hers", "his"), [(None, None), ("a" * 32, "b" * 32), ("a" * 32, None), (None, "b" * 32)])
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_another_clients_id_brings_nobody_elses_answer_and_keeps_no_task_from_running(
+    broker: Broker, ann: Client, bob: Worker, hers: str | None, his: str | None, has_ended: bool
+) -> None:
+    ann.asks("echo", b"hers", message_id="mine", client_token=hers)
+    task = bob.gets_task()
+    if has_ended:
+        bob.answers(task, b"for ann")
+    eve = broker.client("eve")
+    eve.asks("echo", b"his", message_id="mine", client_token=his)
+    assert eve.hears() == []
+    other = bob.gets_task()
+    assert (other.body, other.fields["message_id"]) == (b"his", "mine")
+    bob.answers(other, b"for eve")
+    if not has_ended:
+        bob.answers(task, b"for ann")
+    assert eve.hears_one().body == b"for eve"
+    assert ann.hears_one().body == b"for ann"
+    assert broker.core.counters.repeated == 0
+
+
+def test_a_client_that_comes_back_with_its_token_finds_its_answer(broker: Broker, ann: Client, bob: Worker) -> None:
+    ann.asks("echo", b"hello", message_id="mine", client_token="a" * 32)
+    bob.answers(bob.gets_task(), b"answer")
+    again = broker.client("ann-again")
+    again.asks("echo", b"hello", message_id="mine", client_token="a" * 32)
+    assert again.hears_one().body == b"answer"
+    assert bob.hears() == []
+
+
+def test_a_client_without_a_token_is_known_by_its_connection_only(broker: Broker, ann: Client, bob: Worker) -> None:
+    ann.asks("echo", message_id="mine")
+    bob.answers(bob.gets_task())
+    broker.client("ann-again").asks("echo", message_id="mine")
+    bob.gets_task()
+
+
+@pytest.mark.parametrize("message_id", [None, "mine"])
+def test_neither_workers_nor_clients_are_told_the_token(ann: Client, bob: Worker, message_id: str | None) -> None:
+    ann.asks("echo", message_id=message_id, client_token="a" * 32)
+    task = bob.gets_task()
+    bob.answers(task)
+    assert "client_token" not in task.fields
+    assert "client_token" not in ann.hears_one().fields

@@ -97,3 +97,53 @@ def test_a_long_list_is_cut() -> None:
     told = read_config(body(*(f"tcp://b:{port}" for port in range(1, 1000))))
     assert told is not None
     assert len(told.brokers) == BROKERS_MAX
+
+
+def addresses(*identities: str) -> list[BrokerAddress]:
+    return [BrokerAddress(each, "ours", f"tcp://{each}:7100", f"tcp://{each}:7101") for each in identities]
+
+
+@pytest.mark.parametrize(
+    ("worker", "services", "preferred", "by_admin"),
+    [
+        ("w1", ["echo"], "b2", True),
+        ("w1", ["sum"], "b2", True),
+        ("w2", ["echo"], "b1", False),
+        ("w2", ["echo", "sum"], "b3", True),
+        # Of another family, or not there: as if nobody had said anything.
+        ("w3", ["echo"], "b1", False),
+        ("w3", ["sum"], "b3", True),
+    ],
+)
+def test_an_admin_can_say_which_broker_a_worker_prefers(
+    worker: str, services: list[str], preferred: str, by_admin: bool
+) -> None:
+    here, *family = addresses("b1", "b2", "b3")
+    book = Book(
+        here,
+        1000,
+        family=tuple(family),
+        preferred_of_workers={"w1": "b2", "w3": "elsewhere"},
+        preferred_of_services={"sum": "b3"},
+    )
+    told = json.loads(book.worker_config(worker, services))
+    assert (told["preferred_broker"], told["preferred_by_admin"]) == (preferred, by_admin)
+    read = read_config(book.worker_config(worker, services))
+    assert read is not None
+    assert (read.preferred, read.by_admin) == (f"tcp://{preferred}:7101", by_admin)
+
+
+def test_workers_hear_of_another_preference_by_the_digest() -> None:
+    (here,) = addresses("b1")
+    digests = {
+        Book(here, 1000).digest(),
+        Book(here, 1000, preferred_of_workers={"w": "b1"}).digest(),
+        Book(here, 1000, preferred_of_services={"w": "b1"}).digest(),
+    }
+    assert len(digests) == 3
+
+
+def test_a_broker_tells_its_own_load() -> None:
+    (here,) = addresses("b1")
+    (told,) = json.loads(Book(here, 1000).brokers((), 0.75))["brokers"]
+    assert told["load"] == 0.75

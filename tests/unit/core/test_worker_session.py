@@ -285,16 +285,24 @@ def test_not_connected_many_times_means_one_connect(talk: Talk) -> None:
     assert not talk.session.answer(given, "OK", "", b"")
 
 
-@pytest.mark.parametrize("state", [State.CONNECTING, State.GREETING, State.READY, State.DRAINING])
-def test_conflict_is_the_end(talk: Talk, state: State) -> None:
+@pytest.mark.parametrize("state", [State.GREETING, State.READY])
+def test_a_worker_whose_name_was_given_away_tries_again_later(talk: Talk, state: State) -> None:
     refuses(talk.becomes(state), "conflict")
-    assert talk.state() is State.GONE
+    assert talk.state() is State.OFFLINE
     assert talk.session.refusal.startswith("conflict")
-    talk.session.on_link(talk.now_ns)
-    assert talk.says() == []
+    assert talk.session.relink_at_ns > talk.now_ns
+    talk.becomes(State.READY)
 
 
-@pytest.mark.parametrize("code", ["not_allowed", "overload", "disabled"])
+@pytest.mark.parametrize("state", [State.GREETING, State.READY, State.DRAINING])
+def test_a_broker_that_asks_whether_we_are_there_hears_a_ping(talk: Talk, state: State) -> None:
+    talk.becomes(state)
+    talk.says()
+    talk.session.on_messages(talk.now_ns, [[b"", headers.write("PING", "REQUEST"), b""]])
+    assert talk.requests() == ["PING"]
+
+
+@pytest.mark.parametrize("code", ["not_allowed", "overload", "disabled", "conflict"])
 def test_a_refused_connect_is_tried_again_later_over_a_new_link(talk: Talk, code: str) -> None:
     refuses(talk.becomes(State.CONNECTING), code)
     assert talk.state() is State.OFFLINE

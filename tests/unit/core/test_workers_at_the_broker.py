@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from famulus.core.clock import NS_PER_MS
 from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.claims import ANSWER_NS, CLAIMANTS_MAX
 from famulus.core.dispatch.error_workers import FAULTS_FORGIVEN
 from famulus.wire import headers, limits
 
 if TYPE_CHECKING:
-    from tests.unit.core.conftest import Broker
+    from tests.unit.core.conftest import Broker, Heard
 
 HEARTBEAT_MS = 1000
 LOST_MS = HEARTBEAT_MS * limits.HEARTBEATS_UNTIL_LOST
@@ -82,22 +84,43 @@ def test_a_worker_with_a_longer_heartbeat_may_be_silent_for_longer(broker: Broke
 def test_a_worker_that_has_the_config_is_told_so_and_gets_no_body(broker: Broker) -> None:
     bob = broker.worker("bob")
     bob.connects()
-    known = bob.hears_one().fields
-    bob.connects(version=known["version"], digest=known["digest"])
+    bob.connects(**shown(bob.hears_one()))
     again = bob.hears_one()
     assert again.fields["current"] is True
     assert again.body == b""
 
 
-@pytest.mark.parametrize("other", [{"version": 99}, {"digest": "something else"}])
-def test_the_version_alone_or_the_digest_alone_is_not_enough(broker: Broker, other: dict[str, object]) -> None:
+def shown(config: Heard) -> dict[str, Any]:
+    """What a worker says of the config that it has."""
+    digest, version = config.fields["digest"], config.fields["version"]
+    return {"version": version, "digest": digest, "body_digest": hashlib.sha256(config.body).hexdigest()}
+
+
+@pytest.mark.parametrize("other", [{"version": 99}, {"digest": "something else"}, {"body_digest": "ab" * 32}])
+def test_one_of_version_and_digests_is_not_enough(broker: Broker, other: dict[str, object]) -> None:
     bob = broker.worker("bob")
     bob.connects()
-    known = bob.hears_one().fields
-    bob.connects(**({"version": known["version"], "digest": known["digest"]} | other))
+    bob.connects(**(shown(bob.hears_one()) | other))
     again = bob.hears_one()
     assert "current" not in again.fields
     assert again.body
+
+
+@pytest.mark.parametrize("other", [{"services": ["echo", "another"]}, {"identity": "bill"}])
+def test_a_config_for_another_name_or_other_services_is_not_current(broker: Broker, other: dict[str, Any]) -> None:
+    """The digest alone says what configs are made of here, not which of them the worker has."""
+    bob = broker.worker("bob").starts()
+    bob.says("CHECKCONFIG", **bob.who)
+    config = bob.hears_one()
+    without_body = {"version": config.fields["version"], "digest": config.fields["digest"]}
+    for claim in (shown(config), without_body):
+        bob.says("CHECKCONFIG", **(bob.who | other), **claim)
+        answer = bob.hears_one()
+        assert "current" not in answer.fields
+        body = json.loads(answer.body)
+        assert {name: body[name] for name in other} == other
+    bob.says("CHECKCONFIG", **bob.who, **shown(config))
+    assert bob.hears_one().fields["current"] is True
 
 
 def test_checkconfig_is_answered_by_config_and_changes_nothing(broker: Broker) -> None:
@@ -109,7 +132,7 @@ def test_checkconfig_is_answered_by_config_and_changes_nothing(broker: Broker) -
     assert json.loads(config.body)["identity"] == "bob"
     assert bob.is_in_lru()
 
-    bob.says("CHECKCONFIG", **bob.who, digest=config.fields["digest"], version=config.fields["version"])
+    bob.says("CHECKCONFIG", **bob.who, **shown(config))
     assert bob.hears_one().fields["current"] is True
 
 
@@ -155,7 +178,7 @@ def test_an_answer_of_somebody_without_a_session_is_late_and_no_fault(broker: Br
 def test_a_ping_that_is_decided_after_the_session_ended_says_connect_again(broker: Broker) -> None:
     bob = broker.worker("bob").starts()
     broker.routers_answer = False
-    bob.says("PING")
+    bob.says("PING", note="as no other")
     (ping,) = broker.decisions()
     broker.asked.clear()
     broker.core.sessions.end(broker.core.sessions.by_peer[bob.peer], broker.now_ns)
@@ -244,22 +267,132 @@ def test_a_stranger_may_say_goodbye_too(broker: Broker) -> None:
 # -- two of one name ----------------------------------------------------------------------------------------------
 
 
-def test_the_newer_worker_of_one_identity_is_believed_and_the_older_one_told(broker: Broker) -> None:
+def test_a_name_stays_with_the_worker_that_answers_and_the_later_one_is_refused(broker: Broker) -> None:
     ann = broker.client("ann")
     old = broker.worker("old", identity="bob").starts()
     ann.asks("echo")
     task = old.gets_task()
 
-    new = broker.worker("new", identity="bob").starts()
-    assert old.hears_one().code == "conflict"
-    assert ann.hears_outcome() == "UNKNOWN worker_lost"
-    assert new.is_in_lru()
-    assert not old.is_in_lru()
+    thief = broker.worker("thief", identity="bob")
+    thief.connects()
+    assert thief.hears() == [], "it is not known yet whether the first one is there"
+    question = old.hears_one()
+    assert (question.kind, question.fields["type"], question.envelope) == ("PING", "REQUEST", b"")
+    broker.later(10)
+    old.says("PING")
+    broker.later(10)
+    refusal = thief.hears_one()
+    assert (refusal.code, "another identity" in refusal.fields["reason"]) == ("conflict", True)
+    assert old.hears_kinds() == ["PONG"]
+    old.answers(task)
+    assert ann.hears_outcome() == "OK"
+    assert old.is_in_lru()
+    assert broker.core.counters.workers_lost == 0
 
+    thief.says("PING")
+    assert thief.hears_one().code == "not_connected"
+
+
+def test_any_word_of_the_first_worker_will_do(broker: Broker) -> None:
+    ann = broker.client("ann")
+    old = broker.worker("old", identity="bob").starts()
+    ann.asks("echo")
+    task = old.gets_task()
+    thief = broker.worker("thief", identity="bob")
+    thief.connects()
+    broker.later(500)
+    old.answers(task)
+    broker.later(20)
+    assert thief.hears_one().code == "conflict"
+    assert old.is_in_lru()
+
+
+def test_a_name_whose_connection_is_closed_is_free_at_once(broker: Broker) -> None:
+    """A worker that was killed, and started again: the broker hears of the end only when it sends something."""
+    old = broker.worker("old", identity="bob").starts()
+    old.gone = True
+    new = broker.worker("new", identity="bob")
+    new.connects()
+    broker.later(20)
+    assert new.hears_kinds() == ["CONFIG"]
+    new.says("PING")
+    assert new.is_in_lru()
+
+
+@pytest.mark.parametrize("heartbeat_ms", [HEARTBEAT_MS, 60_000])
+def test_a_name_whose_worker_does_not_answer_goes_to_the_first_who_claimed_it(
+    broker: Broker, heartbeat_ms: int
+) -> None:
+    ann = broker.client("ann")
+    old = broker.worker("old", identity="bob").starts(heartbeat_ms=heartbeat_ms)
+    ann.asks("echo")
+    task = old.gets_task()
+    broker.later(1)
+    first, second = broker.worker("first", identity="bob"), broker.worker("second", identity="bob")
+    first.connects()
+    second.connects()
+    assert old.hears_kinds() == ["PING"], "it is asked once"
+    within_ms = min(heartbeat_ms, ANSWER_NS // NS_PER_MS)
+    broker.later(within_ms - 1)
+    assert first.hears() == []
+    broker.later(20)
+    assert first.hears_kinds() == ["CONFIG", "PING"], "and the second one claims the name from it"
+    assert ann.hears_outcome() == "UNKNOWN worker_lost"
+    assert old.hears_one().code == "conflict"
+    broker.later(1)
+    first.says("PING")
+    broker.later(20)
+    assert second.hears_one().code == "conflict"
+    assert first.is_in_lru()
     old.answers(task)
     assert old.hears_one().code == "not_connected"
     assert ann.hears() == []
-    assert new.is_in_lru()
+
+
+def test_a_worker_that_comes_back_with_its_token_has_its_name_at_once(broker: Broker) -> None:
+    broker.worker("before", identity="bob").starts(worker_token="secret")
+    after = broker.worker("after", identity="bob").starts(worker_token="secret")
+    assert after.is_in_lru()
+    assert len(broker.core.sessions.by_peer) == 1
+
+
+@pytest.mark.parametrize(("first", "second"), [("secret", "guess"), ("secret", None), (None, "guess"), (None, None)])
+def test_another_token_or_none_opens_nothing(broker: Broker, first: str | None, second: str | None) -> None:
+    old = broker.worker("old", identity="bob").starts(worker_token=first)
+    broker.worker("thief", identity="bob").connects(worker_token=second)
+    assert old.hears_kinds() == ["PING"]
+    assert old.is_in_lru()
+
+
+def test_a_thousand_claims_are_not_kept_and_ask_the_first_worker_once(broker: Broker) -> None:
+    old = broker.worker("old", identity="bob").starts()
+    broker.later(1)
+    thieves = [broker.worker(f"thief-{number}", identity="bob") for number in range(1000)]
+    for thief in thieves:
+        thief.connects()
+    assert old.hears_kinds() == ["PING"]
+    assert sum(len(thief.inbox) for thief in thieves) == 1000 - CLAIMANTS_MAX
+    broker.later(1)
+    old.says("PING")
+    broker.later(20)
+    assert {thief.hears_one().code for thief in thieves} == {"conflict"}
+    assert len(broker.core.sessions.claims) == 0
+
+
+def test_a_pause_of_the_broker_costs_nobody_his_name(broker: Broker) -> None:
+    old = broker.worker("old", identity="bob").starts()
+    broker.later(1)
+    thief = broker.worker("thief", identity="bob")
+    thief.connects()
+    broker.now_ns += 5000 * NS_PER_MS
+    broker.core.on_pause(5000 * NS_PER_MS)
+    broker.core.on_tick(broker.now_ns)
+    broker.settle()
+    assert thief.hears() == []
+    broker.later(1)
+    old.says("PING")
+    broker.later(20)
+    assert thief.hears_one().code == "conflict"
 
 
 def test_a_worker_that_connects_again_over_its_own_connection_starts_anew(broker: Broker) -> None:
@@ -430,3 +563,20 @@ def test_to_forgive_faults_does_not_touch_whom_the_config_names(broker: Broker) 
     bob = broker.worker("bob")
     bob.connects()
     assert bob.hears_one().code == "not_allowed"
+
+
+# -- how much there is to do --------------------------------------------------------------------------------------
+
+
+def test_a_slot_is_counted_once_however_many_services_its_worker_has(broker: Broker) -> None:
+    ann = broker.client("ann")
+    bob = broker.worker("bob", "echo", "sum", "resize", slots=4).starts()
+    assert broker.core.slots() == (4, 0)
+    ann.asks("echo")
+    bob.gets_task()
+    assert broker.core.slots() == (3, 1)
+    assert broker.core.load() == 0.25
+    for _ in range(5):
+        ann.asks("sum")
+    assert broker.core.slots() == (0, 4)
+    assert broker.core.load() == 1.5

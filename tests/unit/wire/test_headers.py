@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -265,6 +267,46 @@ def test_nesting_ends_where_the_protocol_says() -> None:
         for depth in (limits.NESTING_MAX + 1, 100, 1500):
             assert unreadable(nested(opening, closing, depth)).code == reasons.BAD_HEADER
     assert unreadable(b'{"a":' + b"[" * 16_000).code == reasons.BAD_HEADER
+
+
+@pytest.mark.parametrize("value", ["1", "[]", "{}", '"a,[{"', r'"a\",\\"', '{"a":1}', "[[2]]", "null", "1.5"])
+def test_there_are_only_so_many_values_in_a_header(value: str) -> None:
+    """Each bracket and comma outside of texts counts, so an empty list or object is counted twice."""
+
+    def with_values(count: int) -> bytes:
+        return b'{"x":[' + b",".join([value.encode()] * count) + b"]}"
+
+    assert headers.read_fields(with_values(limits.VALUES_MAX // 4))
+    for count in (limits.VALUES_MAX + 1, 16_000 // (len(value) + 1)):
+        error = unreadable(with_values(max(count, limits.VALUES_MAX)))
+        assert (error.code, "values" in str(error)) == (reasons.BAD_HEADER, True)
+
+
+def test_a_worker_of_as_many_services_as_it_may_have_can_say_so() -> None:
+    names = [f"s{number}" for number in range(limits.SERVICES_PER_WORKER_MAX)]
+    told = {"slots": 1, "heartbeat_ms": 1000, "version": 1, "digest": "d", "protocol": 1}
+    headers.read(headers.write("CONNECT", "REQUEST", identity="w", services=names, **told))
+
+
+@pytest.mark.parametrize("text", ["," * 9000, "[{" * 4000, '",' * 3000, "\\," * 3000, '\\",[' * 2000])
+def test_what_stands_in_a_text_is_no_value(text: str) -> None:
+    assert headers.read_fields(headers.write("TASK", "REQUEST", note=text))["note"] == text
+
+
+def test_a_header_of_nothing_but_lists_is_hardly_read() -> None:
+    """Within its bytes it would be a thousand times as dear as a plain one; whoever sends it does not pay for that."""
+    plain, costly = b'{"x":"' + b"y" * 15_600 + b'"}', b'{"x":[' + b",".join([b"[]"] * 5200) + b"]}"
+
+    def read_in_s(header: bytes) -> float:
+        took = []
+        for _ in range(20):
+            began = time.perf_counter()
+            with suppress(ProtocolError):
+                headers.read_fields(header)
+            took.append(time.perf_counter() - began)
+        return min(took)
+
+    assert read_in_s(costly) < 20 * read_in_s(plain)
 
 
 def test_a_header_is_too_large_from_one_byte_on() -> None:

@@ -171,9 +171,9 @@ def test_a_fault_says_why_in_a_header(router: Router) -> None:
 def test_heads_become_headers_with_what_the_dispatcher_adds(router: Router) -> None:
     asked = headers.write("TASK", "REQUEST", service='a"b', timeout_ms=5, attempt=7, note={"x": [1]})
     (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, asked]])
-    _, _, service, packed, to_worker, to_client, message_id, epoch, visited = decision
+    _, _, service, packed, to_worker, to_client, message_id, epoch, visited, token = decision
     assert inner.read_epoch(epoch) == 1
-    assert visited == b""
+    assert visited == token == b""
     assert service == b'a"b'
     assert inner.read_terms(packed).timeout_ms == 5
     assert json.loads(to_worker + message_id + b',"attempt":1,"timeout_ms":4}') == {

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from famulus.core.config.sync import MESSAGE_BYTES_MAX
 from famulus.errors import ProtocolError
 from famulus.wire import limits, peers
-from famulus.wire.peers import Beat, Config, Content, Join, Joined, Letter, Refused, Work
+from famulus.wire.peers import Beat, Config, Content, Join, Joined, Letter, Place, Refused, Slots, Work
 
 CONTENTS: list[Content] = [
-    Beat(12, "a" * 64, "active", {"echo": Work(3, 1, 0)}),
+    Beat(12, "a" * 64, "active", {"echo": Work(3, 1, 0)}, Slots(3, 1), Place("h", 1, 2, 3, 4)),
     Beat(0, "", "", {}),
     Config(b"\x93\xa7summary"),
     Config(b""),
@@ -38,14 +38,20 @@ def test_what_is_written_can_be_read(content: Content) -> None:
 def test_the_layout_that_others_rely_on() -> None:
     """One array, and what it brings with its name first: another program could write this."""
     written = msgspec.msgpack.decode(peers.write(letter(CONTENTS[0])))
-    assert written == [NETWORK, "b1", 1, 2, ["beat", 12, "a" * 64, "active", {"echo": [3, 1, 0]}]]
+    beat = ["beat", 12, "a" * 64, "active", {"echo": [3, 1, 0]}, [3, 1], ["h", 1, 2, 3, 4]]
+    assert written == [NETWORK, "b1", 1, 2, beat]
     names = [msgspec.msgpack.decode(peers.write(letter(each)))[4][0] for each in CONTENTS]
     assert names == ["beat", "beat", "config", "config", "join", "joined", "refused"]
 
 
 def test_a_newer_broker_may_say_more() -> None:
-    longer = [NETWORK, "b1", 1, 2, ["beat", 12, "", "active", {}, "more"], "more"]
-    assert peers.read(msgspec.msgpack.encode(longer)) == letter(Beat(12, "", "active", {}))
+    longer = [NETWORK, "b1", 1, 2, ["beat", 12, "", "active", {}, [1, 2], None, "more"], "more"]
+    assert peers.read(msgspec.msgpack.encode(longer)) == letter(Beat(12, "", "active", {}, Slots(1, 2)))
+
+
+def test_an_older_broker_says_neither_its_slots_nor_its_place() -> None:
+    shorter = [NETWORK, "b1", 1, 2, ["beat", 12, "", "active", {}]]
+    assert peers.read(msgspec.msgpack.encode(shorter)) == letter(Beat(12, "", "active", {}, None, None))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +64,10 @@ def test_a_newer_broker_may_say_more() -> None:
         ["beat", 1, "", "active", {"echo": [1, 2]}],
         ["beat", 1, "", "active", {"echo": [1, 2, -1]}],
         ["beat", 1, "", "active", {"": [1, 2, 3]}],
+        ["beat", 1, "", "active", {}, [1, -1]],
+        ["beat", 1, "", "active", {}, [1, 2], ["h", 0, 2, 3, 4]],
+        ["beat", 1, "", "active", {}, [1, 2], ["h", 1, 2, 3, 65536]],
+        ["beat", 1, "", "active", {}, [1, 2], ["h", 1, 2, 3]],
         ["beat", 1, "", "active", {"x" * 256: [1, 2, 3]}],
         ["beat", 1, "", "active", [1]],
         ["beat", 1, "", "active"],

@@ -102,6 +102,12 @@ FINDINGS: Final = Kind(
             page=_FINDINGS,
         ),
         entry(
+            "tasks_lost",
+            "A dispatcher died with tasks that nobody heard of again.",
+            remedy="See in the log why it died; the audit names the tasks.",
+            page="tables.md#failovers",
+        ),
+        entry(
             "slow_recovery",
             "After the loss of a worker or broker its services were not normal for long.",
             remedy="See whether the others have slots enough.",
@@ -117,6 +123,12 @@ FINDINGS: Final = Kind(
             "edits_missing",
             "A broker has not all edits of the config.",
             remedy="See whether the other brokers reach its peer port.",
+            page="tables.md#config_convergence",
+        ),
+        entry(
+            "edits_late",
+            "Edits of the config took minutes to come to a broker that was up.",
+            remedy="See whether the other brokers reach its peer port all the time.",
             page="tables.md#config_convergence",
         ),
         entry(

@@ -67,7 +67,7 @@ REASONS: Final = Kind(
         ),
         entry(
             wire.CONFLICT,
-            "Another worker connected with this identity, and the broker believes the newer one.",
+            "Another worker with this identity is connected and answers.",
             when="to a worker",
             why="Two workers were given the same identity.",
             remedy="Give each its own, or leave it out: the default is unique.",
@@ -96,7 +96,8 @@ REASONS: Final = Kind(
             wire.EXPIRED,
             "The time-out passed before a worker got the task, or before a broker took it.",
             when="with REJECTED",
-            why="All slots were busy for the whole time-out; or the client reached no broker.",
+            why="All slots were busy until too little time was left for the task, by what tasks of this service took "
+            "of late; or its time-out is shorter than any of them took; or the client reached no broker.",
             remedy="More slots, or a longer timeout; check the broker's address.",
             again=_SAFE,
             page=_REASONS,
@@ -198,8 +199,9 @@ REASONS: Final = Kind(
             wire.OVERLOAD,
             "There is no room for the task.",
             when="with REJECTED",
-            why="More tasks come than slots can do: the backlog of the service, the broker or the client is full, or "
-            "no slot was free within backlog_age_ms. The sentence says which.",
+            why="More tasks come than slots can do: the backlog of the service, the broker or the client is full, "
+            "the wait would be longer than the time-out allows, or no slot was free within backlog_age_ms. The "
+            "sentence says which.",
             remedy="More workers or slots. A longer backlog helps only against bursts.",
             again="Safe, after a pause that grows: it did not run.",
             page="architecture.md#back-pressure-and-bounds",

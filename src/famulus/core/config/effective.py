@@ -17,7 +17,7 @@ from famulus.core.config import schema
 from famulus.core.config.choice import choose
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
-from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Revoked, State, TrustedKey
+from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Revoked, Service, State, TrustedKey
 from famulus.core.delivery import ServicePolicy
 
 #: Of edits that do not count, so many are listed.
@@ -58,6 +58,8 @@ class Effective(Struct, frozen=True):
     #: Of each of the brokers.
     broker_states: dict[str, State]
     services: dict[str, ServicePolicy]
+    #: By service, the family that it belongs to; those that belong to nobody are not there.
+    service_owners: dict[str, str]
     #: By family, then by name.
     admins: dict[str, dict[str, Admin]]
     #: Public keys of brokers that may join without the secret.
@@ -113,6 +115,7 @@ class Effective(Struct, frozen=True):
             "brokers": msgspec.to_builtins(self.brokers),
             "broker_states": dict(self.broker_states),
             "services": msgspec.to_builtins(self.services),
+            "service_owners": dict(self.service_owners),
             "conflicts": [_public_conflict(each) for each in self.conflicts if _is_public(each.key)],
             "warnings": [msgspec.to_builtins(each) for each in self.warnings if _is_public(each.key)],
         }
@@ -152,6 +155,7 @@ class _Reading:
         #: Brokers whose state is set by what we understand.
         self.wishes: list[str] = []
         self.services: dict[str, ServicePolicy] = {}
+        self.service_owners: dict[str, str] = {}
         self.admins: dict[str, dict[str, Admin]] = {}
         self.trusted_keys: dict[str, TrustedKey] = {}
         self.conflicts: list[Conflict] = []
@@ -186,8 +190,10 @@ class _Reading:
             case BrokerState():
                 self.states[about.name] = value.state
                 self.wishes.append(about.name)
-            case ServicePolicy():
-                self.services[about.name] = value
+            case Service():
+                self.services[about.name] = value.policy()
+                if value.owner:
+                    self.service_owners[about.name] = value.owner
             case Admin():
                 self.admins.setdefault(about.family, {})[about.name] = value
             case TrustedKey():
@@ -214,6 +220,7 @@ class _Reading:
             # Nobody has said anything about a new broker's state: whoever made it known wants it to serve.
             broker_states={identity: self.states.get(identity, "active") for identity in self.brokers},
             services=self.services,
+            service_owners=self.service_owners,
             admins=self.admins,
             trusted_keys=self.trusted_keys,
             revoked=self.revoked,
@@ -238,6 +245,12 @@ class _Reading:
             for other in family.fallback_families:
                 if other not in self.families:
                     self._flag(f"family/{name}", f"there is no family {other!r} to fall back on")
+            for other in sorted({*family.preferred_brokers.values(), *family.preferred_brokers_of_services.values()}):
+                if other not in self.brokers or self.brokers[other].family != name:
+                    self._flag(f"family/{name}", f"there is no broker {other!r} in it to be preferred")
+        for service, owner in self.service_owners.items():
+            if owner not in self.families:
+                self._flag(f"service/{service}", f"there is no family {owner!r} to own it")
         for key, trusted in self.trusted_keys.items():
             if trusted.family not in self.families:
                 self._flag(f"trusted_key/{key}", f"there is no family {trusted.family!r}")

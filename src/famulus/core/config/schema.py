@@ -5,7 +5,7 @@
 | `family/<name>`            | `Family`: where its tasks go when it cannot serve them, and its defaults     |
 | `broker/<identity>`        | `Broker`: where it is, what it serves, and its public key                    |
 | `broker_state/<identity>`  | `BrokerState`: what an admin wants of it                                     |
-| `service/<name>`           | `ServicePolicy`                                                              |
+| `service/<name>`           | `Service`: what holds for its tasks, and which family it belongs to          |
 | `admin/<family>/<name>`    | `Admin`: the hash of the password. The name has no slash, the family may     |
 | `trusted_key/<public key>` | `TrustedKey`: a broker with this key may join without the secret             |
 | `revoked/<public key>/<n>` | `Revoked`: a broker that was forgotten, and which of its edits still count   |
@@ -29,11 +29,15 @@ State = Literal["active", "joining", "draining", "disabled"]
 #: From the least restrictive to the most.
 STATES: Final[tuple[State, ...]] = ("active", "joining", "draining", "disabled")
 
+#: Of a network.
+DEFAULT_FAMILY: Final = "main"
+
 _NAMES_SHOWN: Final = 5
 _CHARS_SHOWN: Final = 40
 
 _Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 _Names = Annotated[tuple[_Name, ...], Meta(max_length=1000)]
+_Homes = Annotated[dict[_Name, _Name], Meta(max_length=1000)]
 _Port = Annotated[int, Meta(ge=1, le=65535)]
 _Heartbeat = Annotated[int, Meta(ge=10, le=limits.HEARTBEAT_MS_MAX)]
 
@@ -47,6 +51,9 @@ class Family(Struct, frozen=True):
     default_service: ServicePolicy = ServicePolicy()
     #: Identities of workers that none of its brokers takes.
     error_workers: _Names = ()
+    #: Where workers are at home, by their identities; and those of a service, where nothing is said of the worker.
+    preferred_brokers: _Homes = {}
+    preferred_brokers_of_services: _Homes = {}
 
 
 class Broker(Struct, frozen=True):
@@ -83,6 +90,14 @@ class BrokerState(Struct, frozen=True):
     state: State
 
 
+class Service(ServicePolicy, frozen=True):
+    #: The family whose admins alone may change it; empty: anybody's.
+    owner: Annotated[str, Meta(max_length=limits.NAME_CHARS_MAX)] = ""
+
+    def policy(self) -> ServicePolicy:
+        return ServicePolicy(**{name: getattr(self, name) for name in ServicePolicy.__struct_fields__})
+
+
 class Admin(Struct, frozen=True):
     hash: Annotated[str, Meta(min_length=1, max_length=4096)]
 
@@ -101,13 +116,13 @@ class Revoked(Struct, frozen=True):
     kept: tuple[str, ...] = ()
 
 
-Value = Family | Broker | BrokerState | ServicePolicy | Admin | TrustedKey | Revoked
+Value = Family | Broker | BrokerState | Service | Admin | TrustedKey | Revoked
 
 KINDS: Final[dict[str, type[Value]]] = {
     "family": Family,
     "broker": Broker,
     "broker_state": BrokerState,
-    "service": ServicePolicy,
+    "service": Service,
     "admin": Admin,
     "trusted_key": TrustedKey,
     "revoked": Revoked,
@@ -157,14 +172,21 @@ def read(about: Subject | None, value: Any) -> View:
         return View(warnings=(*warnings, f"cannot be understood and is ignored: {error}"))
 
 
+def named_family(family: str) -> str:
+    """A blank one is the default one."""
+    return family if family.strip() else DEFAULT_FAMILY
+
+
 def _known(value: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
     """Without the fields that nobody knows."""
     inner = _inner_kinds(kind)
-    return {
+    known = {
         name: _known(each, inner[name]) if name in inner and isinstance(each, dict) else each
         for name, each in value.items()
         if name in kind.__struct_fields__
     }
+    family = known.get("family")
+    return known | {"family": named_family(family)} if isinstance(family, str) else known
 
 
 def _unknown(value: dict[str, Any], kind: type[Struct], path: str) -> Iterator[str]:

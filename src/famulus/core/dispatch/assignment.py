@@ -24,6 +24,8 @@ from famulus.wire.headers import ANSWER_HEAD
 
 Frames = list[bytes]
 
+#: So many may wait for each slot if they have time at all: nobody knows when it will be free, and it shall not be idle.
+WAITING_PER_SLOT: Final = 2
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
 _ANSWER_HEAD: Final = ANSWER_HEAD
@@ -53,6 +55,8 @@ class Assignment:
         self._facts = facts
         #: Our own name among the brokers; empty while we stand alone.
         self.identity = b""
+        #: By which other brokers tell the ids that we made from those of clients: a JSON text, and a secret.
+        self.token = b'""'
         #: Tasks for other brokers, by their names.
         self.to_delegates: list[tuple[bytes, Frames]] = []
         #: When the batch at hand came: what ends now is remembered from then on.
@@ -82,23 +86,44 @@ class Assignment:
         service = task.service
         if self.open_tasks > self._tasks_max or self.open_bytes + len(task.body) > self._body_bytes_max:
             self._reject(task, inner.REJECTED_BROKER_FULL)
-        elif task.deadline_ns <= now_ns:
-            self._reject(task, inner.REJECTED_EXPIRED)
+        elif task.deadline_ns - now_ns <= service.service_time.least_ns and not self._may_try(task, now_ns):
+            self._reject(task, inner.REJECTED_TOO_LATE if task.deadline_ns > now_ns else inner.REJECTED_EXPIRED)
         elif not service.backlog.tasks and (session := service.lru.take()) is not None:
             self._hand(task, session, now_ns)
         elif not service.backlog.tasks and self._delegate(task, now_ns):
             pass
-        elif service.backlog.has_room_for(task):
-            self._queue(task, now_ns)
-        else:
+        elif not service.backlog.has_room_for(task):
             self._facts.refuse(service.name)
             self._reject(task, inner.REJECTED_OVERLOAD)
+        elif self._can_wait(task, now_ns):
+            self._queue(task, now_ns)
+        elif not self._delegate(task, now_ns):
+            self._facts.refuse(service.name)
+            self._reject(task, inner.REJECTED_LONG_WAIT)
+
+    def _may_try(self, task: Task, now_ns: int) -> bool:
+        """It has less time than any of the last tasks took: only now and then one is given out all the same."""
+        service = task.service
+        return task.deadline_ns > now_ns and service.service_time.may_try(service.slots, now_ns)
+
+    def _can_wait(self, task: Task, now_ns: int) -> bool:
+        """Whether its turn is likely to come while there is time for it: to wait in vain helps nobody."""
+        service = task.service
+        terms = task.terms
+        must_start_by_ns = _must_start_by_ns(task)
+        ahead = service.backlog.ahead_of(terms.priority)
+        if ahead < WAITING_PER_SLOT * service.slots:
+            return must_start_by_ns >= now_ns
+        wait_ns = service.service_time.wait_ns(ahead, service.slots)
+        return now_ns + wait_ns <= must_start_by_ns and wait_ns <= terms.backlog_age_ms * NS_PER_MS
 
     # -- answers come -------------------------------------------------------------------------------------------
 
     def ticket_back(self, session: Session, ticket: bytes, body_bytes: int, now_ns: int) -> Task | None:
         """A worker brought a ticket back: its slot is free. The task, if it was still waiting for this."""
         task = session.running.pop(ticket)
+        if task.ticket == ticket and now_ns >= task.service.service_time.next_sample_ns:
+            _sample(task, now_ns)
         self._free_slot(session, now_ns)
         if task.stage != RUNNING or task.ticket != ticket:
             self._counters.late += 1
@@ -113,6 +138,8 @@ class Assignment:
         if task.stage != RUNNING or header != _ANSWER_HEAD + task.message_id + task.service.answer_tail:
             return False
         del session.running[ticket]
+        if now_ns >= task.service.service_time.next_sample_ns:
+            _sample(task, now_ns)
         self._answered(task, now_ns)
         self._end(task, inner.TAIL_OK, body)
         self._free_slot(session, now_ns)
@@ -197,7 +224,10 @@ class Assignment:
                 if self._delegates.find(service.name, task.flow.visited) is None:
                     break
                 self._leave_backlog(task)
-                self._delegate(task, now_ns)
+                if _must_start_by_ns(task) < now_ns:
+                    self._end_unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
+                else:
+                    self._delegate(task, now_ns)
 
     def foreign_service(self, name: bytes, services_max: int) -> Service | None:
         """A service that only others offer."""
@@ -218,7 +248,8 @@ class Assignment:
         delegate.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
-        self.to_delegates.append((delegate.identity, [ticket, task.delegate_header(now_ns, self.identity), task.body]))
+        header = task.delegate_header(now_ns, self.identity, self.token)
+        self.to_delegates.append((delegate.identity, [ticket, header, task.body]))
         if task.stage == NEW:
             self.open_bytes += len(task.body)
         task.stage = RUNNING
@@ -366,10 +397,13 @@ class Assignment:
     def _serve(self, session: Session, now_ns: int) -> None:
         """Give waiting tasks to the slots that this session has free."""
         while self._backlogged and session.free and (service := self._neediest(session)) is not None:
-            taken = service.lru.take()
-            assert taken is not None, "a session with a free slot is in the LRU of each of its services"
             task = service.backlog.head()
             self._leave_backlog(task)
+            if _must_start_by_ns(task) < now_ns:
+                self._end_unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
+                continue
+            taken = service.lru.take()
+            assert taken is not None, "a session with a free slot is in the LRU of each of its services"
             self._hand(task, taken, now_ns)
 
     def _neediest(self, session: Session) -> Service | None:
@@ -395,8 +429,9 @@ class Assignment:
         task.assigned = 0
         # Its service may have been forgotten, and offered anew, while another broker had it.
         task.service = self.services.setdefault(task.service.name, task.service)
-        session = task.service.lru.take()
-        if session is not None:
+        if task.deadline_ns - now_ns <= task.service.service_time.least_ns:
+            self._end_unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
+        elif (session := task.service.lru.take()) is not None:
             self._hand(task, session, now_ns)
         elif self._delegate(task, now_ns):
             pass
@@ -408,6 +443,8 @@ class Assignment:
     def _too_late_in_backlog(self, task: Task, now_ns: int) -> None:
         if task.deadline_ns <= now_ns:
             rejection = inner.REJECTED_EXPIRED
+        elif _must_start_by_ns(task) <= now_ns:
+            rejection = inner.REJECTED_TOO_LATE
         elif task.service.sessions:
             rejection = inner.REJECTED_TOO_LONG
         elif task.service.expected_by_ns <= now_ns:
@@ -474,7 +511,21 @@ def _is_unknown(tail: bytes) -> bool:
 def _waits_until_ns(task: Task) -> int:
     """How long a task may be in the backlog."""
     oldest_ns = task.queued_ns + task.terms.backlog_age_ms * NS_PER_MS
-    return min(task.deadline_ns, oldest_ns, task.service.expected_by_ns)
+    return min(_must_start_by_ns(task), oldest_ns, task.service.expected_by_ns)
+
+
+def _must_start_by_ns(task: Task) -> int:
+    """When it is too late for a task that waits, by what is known now of its service."""
+    service_time = task.service.service_time
+    # One that may have run is UNKNOWN if it is not run again: for that a fair chance is reason enough.
+    needed_ns = service_time.usual_ns if task.attempt else service_time.needed_ns(task.flow.timeout_ns)
+    return task.deadline_ns - needed_ns
+
+
+def _sample(task: Task, now_ns: int) -> None:
+    assigned_ns = task.assigned
+    assert isinstance(assigned_ns, int)
+    task.service.service_time.add(now_ns - assigned_ns, now_ns)
 
 
 def _urgency(service: Service) -> tuple[int, int]:

@@ -25,6 +25,12 @@ class Backlog:
         terms = task.terms
         return self.tasks < terms.backlog_tasks_max and self.body_bytes + len(task.body) <= terms.backlog_bytes_max
 
+    def ahead_of(self, priority: int) -> int:
+        """How many would be served before one more of this priority."""
+        if len(self._by_priority) == 1 and priority in self._by_priority:
+            return self.tasks
+        return sum([len(line) for urgency, line in self._by_priority.items() if urgency >= priority])
+
     def push(self, task: Task, *, front: bool = False) -> None:
         line = self._by_priority.get(task.terms.priority)
         if line is None:

@@ -7,6 +7,7 @@ from the router's decision is done here, or in the parts that this class puts to
     Questions     which router is asked; what a lost router left behind
     Assignment    LRU, backlog, wait queue; the one outcome of every task
     Sessions      which workers are connected, alive, ignored
+    Claims        who gets a name that another worker has
     Delegates     which other broker helps where no slot is free
     Managing      what admins want, on its way to the steward and back
     Repeats       how tasks with an id of their own ended, for those who ask again
@@ -36,12 +37,13 @@ from famulus.core.dispatch.questions import Question, Questions
 from famulus.core.dispatch.repeats import Repeats
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
-from famulus.core.dispatch.sessions import Sessions
+from famulus.core.dispatch.sessions import IN_USE, Sessions
 from famulus.core.dispatch.task import Task
+from famulus.core.load import load
 from famulus.core.timers import TICK_NS
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
-from famulus.wire.headers import write_error
+from famulus.wire.headers import write_error, write_text
 
 TERMS_REMEMBERED: Final = 4096
 #: So many may wait for the same task; a client that asks more often has a fault.
@@ -71,9 +73,11 @@ class Dispatcher:
         *,
         message_ids: MessageIds | None = None,
         journal: Mapping[str, Note] | None = None,
+        secret: str = "",
     ) -> None:
         """Until `settled_at_ns` tasks of unknown services may wait: a predecessor's workers are on their way back.
 
+        `secret`: random, and told to nobody but other brokers.
         `journal`: what takes the rows of each table, if somebody wants them.
         """
         self.to_clients: list[Frames] = []
@@ -101,6 +105,8 @@ class Dispatcher:
             self.delegates,
             self.facts,
         )
+        self._secret = secret
+        self.assignment.token = write_text(secret)
         self.sessions = Sessions(self.assignment, self.to_workers, self.counters, bounds, self.facts)
         self.assignment.declare_services(declared)
         self._settled_at_ns = settled_at_ns
@@ -155,6 +161,7 @@ class Dispatcher:
         self.assignment.at(now_ns)
         questions, assignment, sessions = self.questions, self.assignment, self.sessions
         by_peer = sessions.by_peer
+        pongs = self.flows.pongs
         plain_ok = self.bounds.flows_max > 0
         body_bytes_max = self._body_bytes_max
         for message in batch:
@@ -185,6 +192,8 @@ class Dispatcher:
                         questions.ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
                 if session.farewell is not None and not session.running:
                     sessions.end(session, now_ns, b"disconnected")
+            elif (pong := pongs.get(header)) is not None:
+                self._pong(session, envelope, pong, now_ns, now_ns)
             else:
                 questions.ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
@@ -309,6 +318,7 @@ class Dispatcher:
         self.assignment.at(now_ns)
         self.assignment.on_tick(now_ns)
         self.sessions.on_tick(now_ns)
+        self._settle_claims(now_ns)
         self.questions.on_tick(now_ns)
         self._give_up_poison()
         self._try_held(now_ns)
@@ -345,6 +355,15 @@ class Dispatcher:
             name.decode(): (slots[name][0], slots[name][1], service.backlog.tasks)
             for name, service in self.assignment.services.items()
         }
+
+    def slots(self) -> tuple[int, int]:
+        """Free and busy ones, each once: a worker of several services is in the work of each of them."""
+        sessions = self.sessions.by_peer.values()
+        free = sum([session.free for session in sessions if session.ready])
+        return free, sum([session.slots - session.free for session in sessions])
+
+    def load(self) -> float:
+        return load(*self.slots(), sum([service.backlog.tasks for service in self.assignment.services.values()]))
 
     def error_workers(self, now_ns: int) -> list[tuple[str, int, int]]:
         return self.sessions.error_workers.listed(now_ns)
@@ -388,21 +407,24 @@ class Dispatcher:
     def reads_clients(self) -> bool:
         """Routers are behind: what clients send may wait in their sockets, which is the cheapest place."""
         questions = self.questions
-        return len(questions) < self._questions_max and questions.body_bytes < self._questions_bytes_max
+        return len(questions) < self._questions_max and questions.held_bytes < self._questions_bytes_max
 
     @property
     def reads_workers(self) -> bool:
         """Workers are read for longer: their answers make room."""
         questions = self.questions
-        return len(questions) < 2 * self._questions_max and questions.body_bytes < 2 * self._questions_bytes_max
+        return len(questions) < 2 * self._questions_max and questions.held_bytes < 2 * self._questions_bytes_max
 
     # -- routers decide -----------------------------------------------------------------------------------------
 
     def _on_accept(self, question: Question, decision: Frames, now_ns: int) -> None:
-        _, _, name, terms_frame, worker_head, client_head, message_id, epoch_frame, visited = decision
+        _, _, name, terms_frame, worker_head, client_head, message_id, epoch_frame, visited, token = decision
         _demand(question.origin == inner.FROM_CLIENT)
         epoch = inner.read_epoch(epoch_frame) if epoch_frame else 0
-        key = b"" if epoch_frame else name + b"\0" + message_id
+        key = b""
+        if not epoch_frame:
+            token = token or self._token_of(question.asker)
+            key = _key(token, name, message_id)
         if key and self._told_before(question, key, client_head + message_id, bool(visited), now_ns):
             return
         service = self._service(name, now_ns)
@@ -427,7 +449,8 @@ class Dispatcher:
                 len(question.body),
             )
             return
-        flow = Flow(service, terms, worker_head, client_head, tuple(inner.read_names(visited)) if visited else ())
+        way = tuple(inner.read_names(visited)) if visited else ()
+        flow = Flow(service, terms, worker_head, client_head, way, token if key else b"")
         seen_ns = question.seen_ns
         task = Task(question.asker, question.envelope, question.body, seen_ns, flow, message_id, seen_ns)
         if visited:
@@ -448,6 +471,10 @@ class Dispatcher:
         if now_ns < self._settled_at_ns:
             return self.assignment.expect_service(name, self.bounds.services_max, self._settled_at_ns)
         return None
+
+    def _token_of(self, client: bytes) -> bytes:
+        """Of a client that gave none: its connection's. Nobody else can give it, since it has our secret in it."""
+        return write_text(f"{self._secret}-{client.hex()}")
 
     def _told_before(self, question: Question, key: bytes, head: bytes, from_broker: bool, now_ns: int) -> bool:
         """Whether this is a task that we know already: then its client hears how it ended, or will."""
@@ -492,16 +519,19 @@ class Dispatcher:
         self._reply(question, decision[2], decision[3])
 
     def _on_connect(self, question: Question, decision: Frames, now_ns: int) -> None:
-        _, _, identity, terms, names, header, body = decision
+        _, _, identity, terms, names, header, body, token = decision
         _demand(question.origin != inner.FROM_CLIENT)
         former = self.sessions.by_peer.get(question.asker)
         if former is not None and former.ready and question.seen_ns < former.greeted_ns:
             # It said CONNECT twice before its PING, and this one took longer at its router: it is ready by now.
             self._reply(question, header, body)
             return
-        refusal = self.sessions.connect(
-            question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns
-        )
+        session_terms = inner.read_session_terms(terms)
+        holder = self.sessions.holder(question.asker, identity, token)
+        if holder is not None:
+            self._claim(holder, question, decision, now_ns)
+            return
+        refusal = self.sessions.connect(question.asker, identity, inner.read_names(names), session_terms, now_ns, token)
         if self.assignment.forgot_services:
             # A flow leads to its service, and must not outlive it.
             self.assignment.forgot_services = False
@@ -511,15 +541,41 @@ class Dispatcher:
         else:
             self._reply(question, refusal, b"")
 
+    def _claim(self, holder: Session, question: Question, decision: Frames, now_ns: int) -> None:
+        """Another worker has the name: whether that one is there is found out first."""
+        is_to_be_asked = self.sessions.claims.make(holder, question, decision, now_ns)
+        if is_to_be_asked is None:
+            self._reply(question, IN_USE, b"")
+        elif is_to_be_asked:
+            self.sessions.ask(holder)
+
+    def _settle_claims(self, now_ns: int) -> None:
+        for claim, holder_stays in self.sessions.claims.due(now_ns):
+            if not holder_stays and not claim.holder.ended:
+                self.sessions.dispossess(claim.holder, now_ns)
+            for question, decision in claim.claimants.values():
+                if holder_stays:
+                    self._reply(question, IN_USE, b"")
+                else:
+                    # The first one gets the name, and the next one is another that claims it.
+                    self._on_connect(question, decision, now_ns)
+
     def _on_pong(self, question: Question, decision: Frames, now_ns: int) -> None:
         _demand(question.origin == inner.FROM_WORKER)
         session = self.sessions.by_peer.get(question.asker)
         if session is None:
             self._reply(question, _NOT_CONNECTED, b"")
             return
-        self._reply(question, decision[2], b"")
+        _, _, pong, epoch_frame = decision
+        if epoch_frame:
+            self.flows.install_pong(question.header, inner.read_epoch(epoch_frame), pong)
+        self._pong(session, question.envelope, pong, question.seen_ns, now_ns)
+
+    def _pong(self, session: Session, envelope: bytes, pong: bytes, seen_ns: int, now_ns: int) -> None:
+        """Answer a PING that came then. The first one makes its worker ready."""
+        self.to_workers.append([session.peer, envelope, pong, b""])
         if not session.ready and session.farewell is None:
-            self.assignment.enter(session, question.seen_ns, now_ns)
+            self.assignment.enter(session, seen_ns, now_ns)
             self.facts.worker(session, b"ready", now_ns)
 
     def _on_disconnect(self, question: Question, decision: Frames, now_ns: int) -> None:
@@ -598,6 +654,11 @@ class Dispatcher:
             self._terms.clear()
         terms = self._terms[frame] = inner.read_terms(frame)
         return terms
+
+
+def _key(token: bytes, service: bytes, message_id: bytes) -> bytes:
+    """What a task is remembered by: an id means something only together with whose it is. All have no zero in them."""
+    return b"\0".join((token, service, message_id))
 
 
 def _demand(fits: bool) -> None:

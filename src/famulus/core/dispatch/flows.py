@@ -2,8 +2,9 @@
 
 A flow is a router's decision about a header, under the exact bytes of that header: the service, the terms, and both
 outgoing headers up to the hole where the message_id goes. Only headers without a message_id of their own become flows,
-since only those come again. A new configuration (a new epoch) empties the table. The table is bounded: when it is
-full, the oldest flow makes room, and its next task asks a router again.
+since only those come again. So do the PINGs of workers, which must not wait behind others' headers: each is kept with
+the PONG that a router gave. A new configuration (a new epoch) empties the table. The table is bounded: when it is full,
+the oldest flow makes room, and its next task asks a router again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: A longer header is not worth remembering: it is hardly one that comes again.
 HEADER_BYTES_MAX: Final = 1024
+#: Workers say PING in few ways.
+PINGS_MAX: Final = 64
 
 
 class Flow:
@@ -27,6 +30,7 @@ class Flow:
         "at_least_once",
         "came_from",
         "client_head",
+        "client_token",
         "first_tail",
         "priority",
         "service",
@@ -43,6 +47,7 @@ class Flow:
         worker_head: bytes,
         client_head: bytes,
         visited: tuple[bytes, ...] = (),
+        client_token: bytes = b"",
     ) -> None:
         self.service = service
         self.terms = terms
@@ -50,6 +55,8 @@ class Flow:
         self.worker_head = worker_head
         self.client_head = client_head
         self.at_least_once = terms.at_least_once
+        #: Of a task with an id of its own: whose it is, as a JSON text, for a broker that it is handed over to. Secret.
+        self.client_token = client_token
         #: The brokers that a task with this header has come through.
         self.visited = visited
         #: The last one of them, and the task's priority: each task's row in the journal has them.
@@ -70,6 +77,8 @@ class Flows:
         self._flows_max = flows_max
         #: Everybody may look a header up here, without a call, since every task comes by; only we change it.
         self.by_header: dict[bytes, Flow] = {}
+        #: Likewise the headers of PINGs, with those of their PONGs.
+        self.pongs: dict[bytes, bytes] = {}
         self.epoch = 1
 
     def __len__(self) -> int:
@@ -83,17 +92,25 @@ class Flows:
             del self.by_header[next(iter(self.by_header))]
         self.by_header[header] = flow
 
+    def install_pong(self, ping: bytes, epoch: int, pong: bytes) -> None:
+        if epoch != self.epoch or len(ping) > HEADER_BYTES_MAX or not self._flows_max:
+            return
+        if len(self.pongs) >= PINGS_MAX and ping not in self.pongs:
+            del self.pongs[next(iter(self.pongs))]
+        self.pongs[ping] = pong
+
     def move_to(self, epoch: int) -> None:
         """There is a new configuration: whatever was decided under the old one is void."""
         # Only forward: a router that has not heard of it yet must not bring the old one back.
         if epoch > self.epoch:
             self.epoch = epoch
-            self.by_header.clear()
+            self.clear()
 
     def clear(self) -> None:
         self.by_header.clear()
+        self.pongs.clear()
 
     def close(self) -> None:
         """Nothing is remembered from now on: every task is to be asked about."""
         self._flows_max = 0
-        self.by_header.clear()
+        self.clear()

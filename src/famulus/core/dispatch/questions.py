@@ -1,16 +1,16 @@
 """Decides which router is asked what, and asks another one when a router is lost. Knows no sockets.
 
 A question is a header that somebody must read. Routers are stateless, so any of them may be asked; the least burdened
-one is. What a lost router left unanswered goes to another. A question that three routers died of is poison, and is
-given up.
+one is. A router is asked only so much at a time; what else there is waits here, where those who ask can take turns.
+What a lost router left unanswered goes to another. A question that three routers died of is poison, and is given up.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.core.dispatch.turns import Turns
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.counters import Counters
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ROUTER_HEARTBEAT_NS: Final = 500 * NS_PER_MS
 ROUTER_SILENCE_NS: Final = 3 * ROUTER_HEARTBEAT_NS
 OFFERS_MAX: Final = 3
+#: What a router is asked before it has answered: two full batches, so that it has one to read while we read its answers
+#: to the other. Whoever comes next waits for no more than these.
+ASKED_MAX: Final = 256
 
 
 class Question:
@@ -64,9 +67,11 @@ class Questions:
         self._number = first_number
         self._routers: dict[bytes, _Router] = {}
         self._open: dict[bytes, Question] = {}
-        self._unasked: deque[Question] = deque()
+        #: Those that no router has been asked yet. One that was decided meanwhile is passed over.
+        self._waiting = Turns()
         self._poison: list[Question] = []
-        self.body_bytes = 0
+        #: Of headers and bodies.
+        self.held_bytes = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -83,7 +88,7 @@ class Questions:
     def ask(self, question: Question) -> None:
         self._number = number = (self._number + 1) & 0xFFFFFFFFFFFFFFFF
         question.number = number.to_bytes(8, "big")
-        self.body_bytes += len(question.body)
+        self.held_bytes += len(question.header) + len(question.body)
         self._offer(question)
 
     def heard(self, router_id: bytes, now_ns: int) -> None:
@@ -96,11 +101,9 @@ class Questions:
         question = self._open.pop(number, None)
         if question is None:
             return None
-        if question.router is not None:
+        if question.router is not None:  # or its router was taken for lost, and was only slow
             del question.router.asked[number]
-        else:
-            self._unasked.remove(question)  # its router was taken for lost, and was only slow
-        self.body_bytes -= len(question.body)
+        self.held_bytes -= len(question.header) + len(question.body)
         return question
 
     def router_alive(self, router_id: bytes, now_ns: int) -> None:
@@ -109,9 +112,6 @@ class Questions:
             router.seen_ns = now_ns
             return
         self._routers[router_id] = _Router(router_id, now_ns)
-        waiting, self._unasked = self._unasked, deque()
-        for question in waiting:
-            self._offer(question)
 
     def router_gone(self, router_id: bytes) -> None:
         router = self._routers.pop(router_id, None)
@@ -127,6 +127,8 @@ class Questions:
         batches: list[tuple[bytes, list[list[bytes]]]] = []
         if not self._open:
             return batches
+        if self._waiting:
+            self._ask_waiting()
         for router in self._routers.values():
             if router.outbox:
                 batches.append((router.id, router.outbox))
@@ -165,22 +167,40 @@ class Questions:
         return due_ns
 
     def _offer(self, question: Question) -> None:
-        routers = self._routers
         if question.offers >= OFFERS_MAX:
             self._open.pop(question.number, None)
-            self.body_bytes -= len(question.body)
+            self.held_bytes -= len(question.header) + len(question.body)
             self._poison.append(question)
             return
         self._open[question.number] = question
-        if not routers:
+        router = None if self._waiting else self._least_burdened()
+        if router is None:
             question.router = None
-            self._unasked.append(question)
-            return
+            self._waiting.add(question)
+        else:
+            _give(question, router)
+
+    def _ask_waiting(self) -> None:
+        while self._waiting and (router := self._least_burdened()) is not None:
+            question = self._waiting.take()
+            # It may have been decided meanwhile, and asked about once more.
+            if question.router is None and question.number in self._open:
+                _give(question, router)
+
+    def _least_burdened(self) -> _Router | None:
+        """None if there is none, or if all have enough to read."""
+        routers = self._routers
+        if not routers:
+            return None
         router = min(routers.values(), key=_burden) if len(routers) > 1 else next(iter(routers.values()))
-        question.offers += 1
-        question.router = router
-        router.asked[question.number] = question
-        router.outbox.append([question.number, question.origin, question.header])
+        return router if len(router.asked) < ASKED_MAX else None
+
+
+def _give(question: Question, router: _Router) -> None:
+    question.offers += 1
+    question.router = router
+    router.asked[question.number] = question
+    router.outbox.append([question.number, question.origin, question.header])
 
 
 def _burden(router: _Router) -> int:

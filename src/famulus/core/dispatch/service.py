@@ -6,6 +6,7 @@ from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.backlog import Backlog
 from famulus.core.dispatch.latency import Latency
 from famulus.core.dispatch.lru import LRU
+from famulus.core.dispatch.service_time import ServiceTime
 from famulus.wire.headers import answer_tail
 
 
@@ -21,7 +22,9 @@ class Service:
         "name",
         "ok",
         "rejected",
+        "service_time",
         "sessions",
+        "slots",
         "unknown",
     )
 
@@ -35,6 +38,9 @@ class Service:
         self.declared = False
         #: How many workers offer it now.
         self.sessions = 0
+        #: The slots, free or not, of those that may get its tasks; some of them may be slots of other services too.
+        self.slots = 0
+        self.service_time = ServiceTime()
         #: Nobody has offered it to this dispatcher yet, but its workers may be on their way back until then.
         self.expected_by_ns = NEVER_NS
         #: How its tasks ended, and how long those took that a worker answered.

@@ -28,12 +28,23 @@ class Session:
         "services",
         "silence_ns",
         "slots",
+        "token",
         "unlisted",
     )
 
-    def __init__(self, peer: bytes, identity: bytes, services: list[Service], terms: SessionTerms, now_ns: int) -> None:
+    def __init__(
+        self,
+        peer: bytes,
+        identity: bytes,
+        services: list[Service],
+        terms: SessionTerms,
+        now_ns: int,
+        token: bytes = b"",
+    ) -> None:
         self.peer = peer
         self.identity = identity
+        #: By which the same worker is known over another connection; empty if it gave none.
+        self.token = token
         self.services = services
         self.slots = self.free = terms.slots
         self.silence_ns = terms.heartbeat_ms * NS_PER_MS * HEARTBEATS_UNTIL_LOST
@@ -56,6 +67,8 @@ class Session:
         """Its first PONG: its slots enter the LRU."""
         self.ready = True
         self.greeted_ns = greeted_ns
+        for service in self.services:
+            service.slots += self.slots
         self._list()
 
     def give_back_slot(self) -> None:
@@ -65,9 +78,13 @@ class Session:
 
     def leave(self) -> None:
         """No more tasks for it."""
-        self.ready = False
         for service in self.services:
             service.lru.withdraw(self)
+            if self.ready:
+                service.slots -= self.slots
+                if not service.slots:
+                    service.service_time.forget()
+        self.ready = False
 
     def _list(self) -> None:
         if self.free:

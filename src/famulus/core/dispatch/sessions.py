@@ -7,16 +7,24 @@ from typing import Final
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.dispatch.assignment import Assignment, Frames
 from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.claims import Claims
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.error_workers import ErrorWorkers
 from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.liveness import Liveness
 from famulus.core.dispatch.session import Session
 from famulus.wire import reasons
-from famulus.wire.headers import write_error
+from famulus.wire.headers import write, write_error
 from famulus.wire.inner import SessionTerms
 
-_TAKEN: Final = write_error(reasons.CONFLICT, "another worker connected with this identity")
+_TAKEN: Final = write_error(
+    reasons.CONFLICT, "this worker was asked and did not answer, and another one has its identity now"
+)
+IN_USE: Final = write_error(
+    reasons.CONFLICT,
+    "a worker with this identity is connected and answers; give this one another identity, or stop that one first",
+)
+_PING: Final = write("PING", "REQUEST")
 _FULL: Final = write_error(reasons.OVERLOAD, "this broker has all the workers or services it can hold")
 _NAMED: Final = write_error(reasons.NOT_ALLOWED, "this worker is on the list of error workers of the config")
 _CLOSED: Final = write_error(reasons.DISABLED, "this broker is shutting down")
@@ -42,11 +50,35 @@ class Sessions:
         self.by_peer: dict[bytes, Session] = {}
         self.by_identity: dict[bytes, Session] = {}
         self.error_workers = ErrorWorkers()
+        self.claims = Claims()
         #: The broker drains: nobody may connect.
         self.closed = False
 
+    def holder(self, peer: bytes, identity: bytes, token: bytes) -> Session | None:
+        """Who has this name, if that is somebody else than the one who comes with this token over this connection."""
+        holder = None if self.closed else self.by_identity.get(identity)
+        if holder is None or holder.peer == peer or (token and token == holder.token):
+            return None
+        return holder
+
+    def ask(self, holder: Session) -> None:
+        """Are you there? A connection that is closed refuses the question; whoever is there says something."""
+        self._to_workers.append([holder.peer, b"", _PING, b""])
+
+    def dispossess(self, holder: Session, now_ns: int) -> None:
+        """It did not answer, and another one has its name."""
+        self._to_workers.append([holder.peer, b"", _TAKEN, b""])
+        self._counters.workers_lost += 1
+        self.end(holder, now_ns, b"lost", _REPLACED)
+
     def connect(
-        self, peer: bytes, identity: bytes, names: list[bytes], terms: SessionTerms, now_ns: int
+        self,
+        peer: bytes,
+        identity: bytes,
+        names: list[bytes],
+        terms: SessionTerms,
+        now_ns: int,
+        token: bytes = b"",
     ) -> bytes | None:
         """Begin a session, or give the header that says why not. It is not in the LRU yet."""
         if self.closed:
@@ -62,7 +94,7 @@ class Sessions:
         if services is None or (len(self.by_peer) >= self._bounds.workers_max and not known):
             return _FULL
         self._make_way(peer, identity, now_ns)
-        session = Session(peer, identity, services, terms, now_ns)
+        session = Session(peer, identity, services, terms, now_ns, token)
         for service in services:
             service.sessions += 1
         self.by_peer[peer] = self.by_identity[identity] = session
@@ -123,7 +155,7 @@ class Sessions:
             if session is not None:
                 self._to_workers.append([session.peer, b"", _NAMED, b""])
                 self._counters.workers_lost += 1
-                self.end(session, now_ns)
+                self.end(session, now_ns, b"lost", _FAULTS)
 
     def ignored(self, peer: bytes, now_ns: int) -> bool:
         return bool(self.error_workers) and self.error_workers.ignored_for_ns(peer, now_ns) > 0
@@ -139,17 +171,18 @@ class Sessions:
 
     def forgive(self, pause_ns: int) -> None:
         self._liveness.forgive(pause_ns)
+        self.claims.forgive(pause_ns)
 
     @property
     def next_due_ns(self) -> int:
-        return self._liveness.next_due_ns if self.by_peer else NEVER_NS
+        due_ns = self._liveness.next_due_ns if self.by_peer else NEVER_NS
+        return min(due_ns, self.claims.next_due_ns)
 
     def _make_way(self, peer: bytes, identity: bytes, now_ns: int) -> None:
-        """One identity and one connection have one session: the newer one is believed."""
+        """One connection has one session, and so has one worker that comes over another connection."""
         former = self.by_peer.get(peer)
         if former is not None:
             self.end(former, now_ns, b"lost", _REPLACED)
         namesake = self.by_identity.get(identity)
         if namesake is not None:
-            self._to_workers.append([namesake.peer, b"", _TAKEN, b""])
             self.end(namesake, now_ns, b"lost", _REPLACED)

@@ -89,11 +89,15 @@ class Task(Timed):
         left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
         return flow.worker_head + self.message_id + tail(self.attempt, left_ms)
 
-    def delegate_header(self, now_ns: int, broker: bytes) -> bytes:
-        """The header that another broker sees: as from a client, and with whom the task has come through."""
+    def delegate_header(self, now_ns: int, broker: bytes, token: bytes) -> bytes:
+        """The header that another broker sees: as from a client, and with whom the task has come through.
+
+        `token` is this broker's own, for ids that it made.
+        """
         left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
         visited = b",".join([write_text(name.decode()) for name in (*self.flow.visited, broker)])
-        end = b',"timeout_ms":%d,"via":[%b]}' % (left_ms, visited)
+        whose = self.flow.client_token or token
+        end = b',"timeout_ms":%d,"via":[%b],"client_token":%b}' % (left_ms, visited, whose)
         return self.flow.worker_head + self.message_id + end
 
     def client_header(self, end: bytes) -> bytes:

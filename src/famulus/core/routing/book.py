@@ -54,6 +54,9 @@ class Book:
     family: tuple[BrokerAddress, ...] = ()
     #: Likewise of the families that this one falls back on, in their order.
     fallback: tuple[BrokerAddress, ...] = ()
+    #: What admins prefer for workers, by their identities, and for those of a service.
+    preferred_of_workers: dict[str, str] = field(default_factory=dict)
+    preferred_of_services: dict[str, str] = field(default_factory=dict)
     #: Brokers that are alive and active, of this family and then of its fallback families, best first.
     others: tuple[Other, ...] = ()
 
@@ -71,23 +74,38 @@ class Book:
         }
 
     def digest(self) -> str:
-        """A hash over all that a worker could notice: equal digests mean equal worker configs."""
-        facts = [self.family_config(), self.broker.identity, self.heartbeat_ms]
+        """A hash over all that configs of workers are made of, besides the worker's own name and services."""
+        wishes = [self.preferred_of_workers, self.preferred_of_services]
+        facts = [self.family_config(), self.broker.identity, self.heartbeat_ms, wishes]
         return hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()
 
     def worker_config(self, identity: str, services: list[str]) -> bytes:
+        wished = self._wished_broker(identity, services)
         return msgspec.json.encode(
             {
                 "identity": identity,
                 "services": services,
                 "family_config": self.family_config(services),
-                "preferred_broker": self.broker.identity,
+                "preferred_broker": wished or self.broker.identity,
+                "preferred_by_admin": bool(wished),
             }
         )
 
-    def brokers(self, services: Sequence[str] = ()) -> bytes:
-        """The answer to NEEDBROKER: brokers that can serve the asker of these services, best first."""
-        here = [Other(self.broker, 0.0)] if self.state == "active" else []
+    def _wished_broker(self, identity: str, services: Sequence[str]) -> str:
+        """The broker that an admin prefers for this worker, by its name or else by the first of its services.
+
+        Empty if there is none, or none of this family that would take it.
+        """
+        wishes = [self.preferred_of_workers.get(identity), *map(self.preferred_of_services.get, services)]
+        there = {broker.identity for broker in (self.broker, *self.family) if broker.serves_any(services)}
+        return next((wish for wish in wishes if wish in there), None) or ""
+
+    def brokers(self, services: Sequence[str] = (), load: float = 0.0) -> bytes:
+        """The answer to NEEDBROKER: brokers that can serve the asker of these services, best first.
+
+        `load` is that of this broker.
+        """
+        here = [Other(self.broker, load)] if self.state == "active" else []
         useful = [other for other in (*here, *self.others) if other.broker.serves_any(services)]
         # Who serves most of it comes first; among equals, all stay as they are.
         useful.sort(key=lambda other: -other.broker.count_served(services))

@@ -7,6 +7,7 @@ Chance comes in as `make_id`, for tasks whose client gave them no message_id.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 
 from famulus.core.routing.book import Book
 from famulus.errors import ProtocolError
@@ -20,7 +21,7 @@ REMEMBERED_MAX = 4096
 BROKERS_NAMED_MAX = 5
 
 # The fields of a task and of its answer that the broker has a say in; all others go on untouched.
-_TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via")
+_TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via", "client_token")
 _ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome", "reason", "protocol"})
 
 
@@ -31,6 +32,8 @@ _WORK = frozenset({headers.TaskRequest, headers.ConnectRequest, headers.PingRequ
 class Router:
     def __init__(self, book: Book, make_id: Callable[[], str]) -> None:
         self._book = book
+        #: What the dispatcher has to do: see `famulus.core.load`.
+        self.load = 0.0
         self._make_id = make_id
         self._digest = book.digest()
         self._epoch = inner.write_epoch(book.epoch)
@@ -112,6 +115,7 @@ class Router:
             # With an id of its own a header does not come again.
             b"" if task.message_id else self._epoch,
             inner.write_names(task.via) if task.via else b"",
+            headers.write_text(task.client_token) if task.client_token else b"",
         ]
 
     def _answer(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
@@ -176,6 +180,7 @@ class Router:
             inner.write_session_terms(terms),
             inner.write_names(wish.services),
             *self._config(wish),
+            wish.worker_token.encode(),
         ]
 
     def _not_served(self, services: list[str]) -> str:
@@ -196,8 +201,14 @@ class Router:
         return min(max(wish_ms or 0, self._book.heartbeat_ms), limits.HEARTBEAT_MS_MAX)
 
     def _config(self, wish: headers.ConnectRequest | headers.CheckConfigRequest) -> tuple[bytes, bytes]:
-        """Header and body of a CONFIG; the body is empty for a worker that has this config already."""
-        current = wish.version == self._book.version and wish.digest == self._digest
+        """Header and body of a CONFIG; the body is empty for a worker that has this config already.
+
+        The digest says what configs are made of here; which one a worker has, for which name and services, it has to
+        show by the digest of the body.
+        """
+        body = self._book.worker_config(wish.identity, wish.services)
+        known = wish.version == self._book.version and wish.digest == self._digest
+        current = known and wish.body_digest == sha256(body).hexdigest()
         header = headers.write(
             "CONFIG",
             "RESPONSE",
@@ -207,10 +218,10 @@ class Router:
             digest=self._digest,
             current=current or None,
         )
-        return header, b"" if current else self._book.worker_config(wish.identity, wish.services)
+        return header, b"" if current else body
 
     def _pong_back(self, number: bytes, fields: Fields, ping: headers.PingRequest) -> Frames:
-        return [number, inner.PONG, self._pong]
+        return [number, inner.PONG, self._pong, self._epoch]
 
     def _disconnect(self, number: bytes, fields: Fields, wish: headers.DisconnectRequest) -> Frames:
         return [number, inner.DISCONNECT, self._goodbye]
@@ -219,4 +230,4 @@ class Router:
         return [number, inner.REPLY, self._not_connected, b""]
 
     def _name_brokers(self, number: bytes, fields: Fields, wish: headers.NeedBrokerRequest) -> Frames:
-        return [number, inner.REPLY, self._brokers, self._book.brokers(wish.services)]
+        return [number, inner.REPLY, self._brokers, self._book.brokers(wish.services, self.load)]

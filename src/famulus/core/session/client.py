@@ -99,9 +99,13 @@ class Repeatable(Done):
 
 
 class ClientSession:
-    def __init__(self, first_number: int = 0, new_id: Callable[[], str] | None = None) -> None:
-        """`new_id` makes the ids of tasks that are to run at least once and have none."""
+    def __init__(self, first_number: int = 0, new_id: Callable[[], str] | None = None, token: str = "") -> None:
+        """`new_id` makes the ids of tasks that are to run at least once and have none.
+
+        By the `token`, which is a secret, brokers tell its ids from those of others.
+        """
         self._number = first_number
+        self._token = token or None
         self._new_id = new_id
         self._pending: dict[bytes, Done] = {}
         self._unsent: list[Done] = []
@@ -436,6 +440,8 @@ class ClientSession:
                 timeout_ms=timeout_ms,
                 priority=priority if priority != limits.PRIORITY_DEFAULT else None,
                 message_id=message_id or None,
+                # Without an id there is nothing to ask for again, and the header can be the same as everybody's.
+                client_token=self._token if message_id else None,
             )
             if not message_id:
                 if len(self._headers) >= HEADERS_REMEMBERED:

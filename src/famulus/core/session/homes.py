@@ -113,11 +113,17 @@ class Homes:
             each for each in others if each[0] != self._own_family
         ]
         self._families = {config.family: brokers, **dict(kept[: FAMILIES_MAX - 1])}
-        wish = config.preferred
-        if wish and not self._chosen and config.family == self._own_family and wish not in self._useless:
-            self.preferred = wish
+        if config.family == self._own_family:
+            self._prefer(config.preferred, config.by_admin)
         if self._settled:
             self._look_back(now_ns)
+
+    def _prefer(self, wish: str, by_admin: bool) -> None:
+        """What an admin prefers counts more than the address that we were given, and that more than who answered."""
+        if wish and (by_admin or not self._chosen) and wish not in self._useless:
+            self.preferred = wish
+        elif self._chosen and self._given[0] not in self._useless:
+            self.preferred = self._given[0]
 
     def _shuffled(self, brokers: Sequence[str]) -> tuple[str, ...]:
         return tuple(sorted(brokers, key=lambda _: self._chance()))

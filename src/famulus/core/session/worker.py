@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from hashlib import sha256
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -67,9 +68,14 @@ class WorkerSession:
         chance: Callable[[], float],
         homes: Homes | None = None,
         place: int = 0,
+        token: str = "",
     ) -> None:
-        """Without `homes` there is one broker, and the shell knows where."""
+        """Without `homes` there is one broker, and the shell knows where.
+
+        By its `token`, which is nobody else's, a broker knows it again before it has noticed that its link was lost.
+        """
         self._place = place
+        self._token = token or None
         self.identity = identity
         self.services = services
         self.slots = slots
@@ -176,6 +182,10 @@ class WorkerSession:
             self.homes.on_told(read_brokers(body))
             if self.state is State.ASKING:
                 self._leave(now_ns, cut=False)
+        elif isinstance(told, headers.PingRequest):
+            # Somebody claims our name, and the broker asks whether we are there: any word will do.
+            if self.state is State.GREETING or self._works():
+                self._ping(now_ns)
         elif isinstance(told, headers.ErrorResponse):
             self._on_error(told, now_ns)
 
@@ -213,13 +223,11 @@ class WorkerSession:
             self._on_not_connected(now_ns)
             return
         self.refusal = error.reason
-        if code == reasons.CONFLICT:
-            self.state = State.GONE
-            self.relink_at_ns = NEVER_NS
-        elif self.state is State.CONNECTING or (self.state is State.GREETING and code == reasons.DISABLED):
+        if self.state is State.CONNECTING or (self.state is State.GREETING and code == reasons.DISABLED):
             # Not now: ask again later, over a new link; and somebody else meanwhile.
             self._ask_or_leave(now_ns)
-        elif self.state is State.ASKING:
+        elif self.state is State.ASKING or code == reasons.CONFLICT:
+            # We were silent for too long, and another one has our name: the session is over.
             self._leave(now_ns, cut=False)
         elif self.state is State.READY and code in (reasons.DISABLED, reasons.NO_SERVICE) and not self.move():
             # It has no more tasks for us, and we know of nobody else; it may.
@@ -323,7 +331,7 @@ class WorkerSession:
         self.state = State.CONNECTING
         # What another broker granted, or this one in a former session, does not count yet.
         self.heartbeat_ns = FIRST_HEARTBEAT_MS * NS_PER_MS
-        self._send("CONNECT", **self._who(), slots=self.slots, heartbeat_ms=self._wish_ms)
+        self._send("CONNECT", **self._who(), slots=self.slots, heartbeat_ms=self._wish_ms, worker_token=self._token)
         self._ping_at_ns = now_ns + self.heartbeat_ns
 
     def _who(self) -> dict[str, object]:
@@ -332,6 +340,7 @@ class WorkerSession:
             "services": self.services,
             "version": self.version,
             "digest": self.digest or None,
+            "body_digest": sha256(self.config).hexdigest() if self.config else None,
         }
 
     def _ping(self, now_ns: int) -> None:

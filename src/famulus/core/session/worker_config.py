@@ -33,6 +33,8 @@ class WorkerConfig:
     preferred: str
     #: Those of the families that it falls back on, by family, in their order.
     fallback: tuple[tuple[str, ...], ...] = ()
+    #: An admin prefers that one; otherwise it is just the one that answered.
+    by_admin: bool = False
 
 
 class _Broker(msgspec.Struct):
@@ -53,6 +55,7 @@ class _Family(msgspec.Struct):
 class _Config(msgspec.Struct):
     family_config: _Family
     preferred_broker: str = ""
+    preferred_by_admin: bool = False
 
 
 class _Brokers(msgspec.Struct):
@@ -80,6 +83,7 @@ def read_config(body: bytes) -> WorkerConfig | None:
         _addresses(brokers),
         "".join(_addresses(preferred)[:1]),
         tuple(_addresses(list(group)) for _, group in groupby(fallback[:BROKERS_MAX], attrgetter("family"))),
+        config.preferred_by_admin,
     )
 
 

@@ -26,6 +26,7 @@ LATENCIES_MAX = 200
 def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status.Dispatcher:
     """`work` is the core's own: others are told it as well."""
     services, sessions = core.assignment.services, core.sessions.by_peer.values()
+    free, busy = core.slots()
     return status.Dispatcher(
         pid=pid,
         at_ns=now_ns,
@@ -34,8 +35,8 @@ def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status
         open_tasks=core.assignment.open_tasks,
         open_bytes=core.assignment.open_bytes,
         backlog=sum(waiting for _, _, waiting in work.values()),
-        free=sum([session.free for session in sessions if session.ready]),
-        busy=sum([session.slots - session.free for session in sessions]),
+        free=free,
+        busy=busy,
         routers=len(core.questions.routers),
         flows=len(core.flows),
         services=tuple(
@@ -125,7 +126,6 @@ def of_steward(core: Steward, now_ns: int) -> status.Steward:
 
 
 def _peer(peer: Peer, wanted: str, now_ns: int) -> status.Peer:
-    work = peer.work.values()
     return status.Peer(
         peer.identity,
         peer.broker.family,
@@ -135,9 +135,9 @@ def _peer(peer: Peer, wanted: str, now_ns: int) -> status.Peer:
         (now_ns - peer.heard_ns) // NS_PER_MS if peer.heard_ns else -1,
         peer.version,
         peer.digest,
-        sum(each.free for each in work),
-        sum(each.busy for each in work),
-        sum(each.backlog for each in work),
+        peer.slots.free,
+        peer.slots.busy,
+        peer.backlog,
         len(peer.work),
     )
 

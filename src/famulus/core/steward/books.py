@@ -1,4 +1,7 @@
-"""Makes the routers' book from the config and from what is known of the peers. Pure: equal facts give an equal book."""
+"""Makes the routers' book from the config and from what is known of the peers. Pure: equal facts give an equal book.
+
+The config is `Steward.located`: clients and workers are told where brokers listen.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,8 @@ def book_of(config: Effective, identity: str, alive: list[Peer], epoch: int) -> 
         state=config.broker_states[identity],
         family=_members(config, broker.family, identity),
         fallback=tuple(each for name in config.fallbacks_of(identity) for each in _members(config, name, identity)),
+        preferred_of_workers=family.preferred_brokers,
+        preferred_of_services=family.preferred_brokers_of_services,
         others=_others(config, identity, alive),
     )
 
@@ -60,12 +65,12 @@ def offers_of(config: Effective, identity: str, alive: list[Peer]) -> list[inner
     return [
         (
             peer.identity,
-            _address(peer.identity, peer.broker).frontend,
+            _address(peer.identity, peer.located).frontend,
             families.index(peer.broker.family),
             _free_slots(peer) if _can_help(config, peer) else {},
         )
         for peer in alive
-        if peer.broker.family in families and is_host(peer.broker.host)
+        if peer.broker.family in families and is_host(peer.located.host)
     ]
 
 
@@ -81,7 +86,7 @@ def _others(config: Effective, identity: str, alive: list[Peer]) -> tuple[Other,
     others: list[Other] = []
     for name in (config.brokers[identity].family, *config.fallbacks_of(identity)):
         members = [
-            Other(_address(peer.identity, peer.broker), peer.load())
+            Other(_address(peer.identity, peer.located), peer.load())
             for peer in alive
             if peer.broker.family == name and _can_help(config, peer)
         ]
@@ -92,7 +97,7 @@ def _others(config: Effective, identity: str, alive: list[Peer]) -> tuple[Other,
 def _can_help(config: Effective, peer: Peer) -> bool:
     """By what the config says, and by what it says itself, since it may know more than we do."""
     states = (peer.state, config.broker_states.get(peer.identity))
-    return states == ("active", "active") and is_host(peer.broker.host)
+    return states == ("active", "active") and is_host(peer.located.host)
 
 
 def is_host(text: str) -> bool:

@@ -21,8 +21,9 @@ from famulus.core.config.edit import Edit, SignedEdit
 from famulus.core.config.edit_set import public_key_in
 from famulus.core.config.revocation import PREFIX, values
 from famulus.core.steward.peer import Peer
+from famulus.core.steward.places import changes_at_start, placed
 from famulus.core.steward.rights import refusal
-from famulus.core.steward.steward import Steward
+from famulus.core.steward.steward import BEHIND, Steward
 from famulus.errors import ProtocolError, SettingsError
 from famulus.wire import headers, limits, reasons
 
@@ -109,6 +110,9 @@ class Commands:
             return _refuse(reasons.reason(reasons.UNKNOWN_REQUEST, "not a request of an admin"))
         who = f"admin {request.username!r}, {request.command!r}"
         try:
+            if self._steward.behind:
+                # Nobody can be known here yet: not even a right password is one.
+                raise _Refused(reasons.DISABLED, BEHIND)
             arguments = _arguments(body)
             password = arguments.pop("password", None)
             if not private:
@@ -175,7 +179,7 @@ class Commands:
             "digest": config.digest,
             "keys": {key: self._key(key) for key in keys if key.startswith(prefix)},
             "conflicts": [conflict.key for conflict in config.conflicts],
-            "warnings": msgspec.to_builtins(config.warnings),
+            "warnings": [*msgspec.to_builtins(config.warnings), *self._moves(config.brokers)],
             "brokers": self._brokers(),
         }
 
@@ -205,7 +209,8 @@ class Commands:
         for identity, broker in steward.config.brokers.items():
             own = identity == steward.me.name
             # Of brokers that are no peers of ours nothing is known.
-            peer = steward.peers.get(identity) or Peer(identity, broker)
+            met = steward.peers.get(identity)
+            peer = met or Peer(identity, broker)
             version, digest = (steward.edits.version, steward.edits.digest) if own else (peer.version, peer.digest)
             brokers[identity] = {
                 "family": broker.family,
@@ -214,8 +219,23 @@ class Commands:
                 "version": version,
                 "digest": digest,
                 "same": digest == steward.edits.digest,
+                "peer": own or met is not None,
             }
         return brokers
+
+    def _moves(self, wanted: Mapping[str, schema.Broker]) -> list[dict[str, object]]:
+        """What of this will count only when the brokers are started again."""
+        told = {identity: changes_at_start(broker, self._now(identity, broker)) for identity, broker in wanted.items()}
+        return [{"key": f"broker/{identity}", "sentence": sentence} for identity, sentence in told.items() if sentence]
+
+    def _now(self, identity: str, wanted: schema.Broker) -> schema.Broker:
+        """Where this broker listens, as far as we know. One that is not there has nothing to be started again for."""
+        steward = self._steward
+        peer = steward.peers.get(identity)
+        if peer is not None and not peer.alive(self._now_ns):
+            return wanted
+        place = steward.place if identity == steward.me.name else peer.place if peer is not None else None
+        return placed(wanted, place) if place is not None else steward.config.brokers.get(identity, wanted)
 
     def _history(self, key: str) -> dict[str, object]:
         return {
@@ -273,6 +293,8 @@ class Commands:
 
     def _clear_errors(self, identity: str, author: str, families: list[str]) -> Answer:
         """Forgive one worker, or all: what the dispatcher holds against it, and that the config names it."""
+        if self._steward.state == "disabled":
+            raise _Refused(reasons.DISABLED, "this broker is disabled; ask another one, or enable it first")
         edits = self._steward.edits
         cleared = {str(each["identity"]) for each in (*self._named_workers(), *self._errors())}
         cleared &= {identity} if identity else cleared
@@ -302,12 +324,13 @@ class Commands:
             raise _Refused(reasons.CONFLICT, "the config has changed since you looked", told)
         edits = steward.edit([*wish.drafts, *self._revoking(wish.drafts)], author, self._now_ms)
         added = () if wish.dry_run else tuple(edits)
-        warnings = [
+        warnings: list[dict[str, object]] = [
             {"key": draft.key, "sentence": sentence}
             for draft in wish.drafts
             if draft.op == "PUT"
             for sentence in schema.read(schema.subject(draft.key), draft.value).warnings
         ]
+        warnings += self._moves(_brokers_in(wish.drafts))
         result = {
             # Those that were asked for; a revocation goes with the deletion that it belongs to.
             "edits": [signed.id for signed in edits[: len(wish.drafts)]],
@@ -337,7 +360,7 @@ class Commands:
         return list(found.values())
 
     def _check_state(self, drafts: list[Draft]) -> None:
-        """A disabled broker does nothing but let itself be enabled."""
+        """A disabled broker shows all that it knows, and changes nothing, except that it lets itself be enabled."""
         steward = self._steward
         own = f"broker_state/{steward.me.name}"
         if steward.state == "disabled" and [draft.key for draft in drafts] != [own]:
@@ -358,6 +381,18 @@ def _arguments(body: bytes) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise _Refused(reasons.BAD_HEADER, "the body is not a JSON object")
     return arguments
+
+
+def _brokers_in(drafts: Sequence[Draft]) -> dict[str, schema.Broker]:
+    """The brokers that these drafts say something about, as it would be."""
+    found = {}
+    for draft in drafts:
+        about = schema.subject(draft.key)
+        if draft.op == "PUT" and about is not None and about.kind == "broker":
+            value = schema.read(about, draft.value).value
+            if isinstance(value, schema.Broker):
+                found[about.name] = value
+    return found
 
 
 def _shown(edit: Edit) -> object:

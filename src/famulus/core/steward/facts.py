@@ -92,6 +92,5 @@ def _peer(now_ns: int, identity: str, event: bytes) -> Row:
 
 
 def _load(now_ns: int, peer: Peer) -> Row:
-    work = peer.work.values()
-    counts = (sum(each.free for each in work), sum(each.busy for each in work), sum(each.backlog for each in work))
+    counts = (peer.slots.free, peer.slots.busy, peer.backlog)
     return (now_ns, peer.identity.encode(), b"load", *(min(count, INT_MAX) for count in counts), -1, b"")

@@ -94,7 +94,7 @@ class Gate:
             raise ProtocolError(reasons.NOT_ALLOWED, f"the broker's key is not trusted here; {remedy}"[:300])
         if trusted.identity not in ("", sender):
             raise ProtocolError(reasons.NOT_ALLOWED, f"this key is for broker {trusted.identity!r}"[:300])
-        if trusted.family != value.get("family"):
+        if trusted.family != _family(value):
             raise ProtocolError(reasons.NOT_ALLOWED, f"this key is for family {trusted.family!r}"[:300])
 
     def _drafts(self, key: str, sender: str, value: dict[str, Any]) -> list[Draft]:
@@ -105,10 +105,14 @@ class Gate:
             Draft(key, "PUT", value, parents_for(edits, key)),
             Draft(state, "PUT", {"state": "active"}, parents_for(edits, state)),
         ]
-        family = f"family/{value.get('family')}"
+        family = f"family/{_family(value)}"
         if not edits.heads(family):
             drafts.append(Draft(family, "PUT", {}, ()))
         return drafts
+
+
+def _family(value: dict[str, Any]) -> str:
+    return schema.named_family(str(value.get("family", "")))
 
 
 def _wish(frames: Frames) -> peers.Join | None:

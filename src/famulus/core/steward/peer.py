@@ -6,8 +6,10 @@ from typing import Final
 
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.schema import Broker
+from famulus.core.load import load
+from famulus.core.steward.places import placed
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
-from famulus.wire.peers import Beat, Work
+from famulus.wire.peers import Beat, Place, Slots, Work
 
 BEAT_NS: Final = NS_PER_S
 SILENCE_NS: Final = HEARTBEATS_UNTIL_LOST * BEAT_NS
@@ -25,6 +27,23 @@ class Peer:
         self.digest = ""
         self.state = "joining"
         self.work: dict[str, Work] = {}
+        self.slots = Slots(0, 0)
+        #: Where it listens, as it said last; None as long as it has not.
+        self.place: Place | None = None
+
+    @property
+    def located(self) -> Broker:
+        """As the config has it, but where it listens."""
+        return placed(self.broker, self.place)
+
+    def reach(self, now_ns: int) -> Broker:
+        """Where to try to connect to it.
+
+        While it is heard, that is where it says. One that is lost may have been started again and listen where the
+        config says, or be cut off and listen where it was: so both have their turn.
+        """
+        turn = (now_ns - self.lost_ns) // SILENCE_NS
+        return self.located if self.alive(now_ns) or turn % 2 else self.broker
 
     @property
     def lost_ns(self) -> int:
@@ -43,9 +62,17 @@ class Peer:
         self.digest = beat.digest
         self.state = beat.state
         self.work = beat.work
+        self.slots = beat.slots or _counted_by_service(beat.work)
+        self.place = beat.place
+
+    @property
+    def backlog(self) -> int:
+        return sum(work.backlog for work in self.work.values())
 
     def load(self) -> float:
-        """From 0, nothing to do, upwards: 1 means that all slots are busy, more that tasks wait."""
-        busy = sum(work.busy + work.backlog for work in self.work.values())
-        slots = sum(work.busy + work.free for work in self.work.values())
-        return busy / slots if slots else float(busy > 0)
+        return load(self.slots.free, self.slots.busy, self.backlog)
+
+
+def _counted_by_service(work: dict[str, Work]) -> Slots:
+    """The best guess about a broker of an older version, which does not say how many slots there are in all."""
+    return Slots(sum(each.free for each in work.values()), sum(each.busy for each in work.values()))

@@ -4,11 +4,18 @@ The shell around it reads sockets, calls `on_...`, then writes `take_unlogged()`
 sends what has gathered in `to_peers`, `replies` and `to_publish`: nobody may hear of an edit that a crash could still
 take back. It comes back at `next_due_ns` at the latest. Time comes in twice: `now_ns` on a clock that never jumps, for
 all waiting, and `now_ms` on the wall, for the instants in edits.
+
+A broker whose log was lost is `behind`: it knows its key, its network, and where others were when its config last
+changed. It is `joining`, whatever else the config may say by then, and accepts no edits, until it holds what one of its
+peers holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
 
 from famulus.core.clock import NEVER_NS
 from famulus.core.config import sync
@@ -17,16 +24,33 @@ from famulus.core.config.draft import Draft, make
 from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.edit_set import EditSet, Verify
 from famulus.core.config.effective import Effective, effective
-from famulus.core.config.schema import State
+from famulus.core.config.schema import Broker, State
 from famulus.core.steward.peer import BEAT_NS, Peer
+from famulus.core.steward.places import placed
 from famulus.core.steward.post import Frames, Identity, Post
 from famulus.errors import ProtocolError
 from famulus.wire import peers, reasons
 
+#: Why a broker that is behind accepts nothing.
+BEHIND: Final = "this broker lost its config, and is catching up with its peers; ask another one"
+
 
 class Steward:
-    def __init__(self, me: Identity, edits: EditSet, verify: Verify, make_nonce: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        me: Identity,
+        edits: EditSet,
+        verify: Verify,
+        make_nonce: Callable[[], str],
+        place: peers.Place | None = None,
+        known: Mapping[str, Broker] | None = None,
+    ) -> None:
+        """`place`: where we listen; as the config says, if nobody tells.
+
+        `known`: where brokers were, for one whose edits were damaged: the config may not say any more whom to ask.
+        """
         self.me = me
+        self.place = place
         self.edits = edits
         self.post = Post(me, verify)
         self.clock = HybridClock()
@@ -45,6 +69,7 @@ class Steward:
         self._make_nonce = make_nonce
         self._unlogged: list[SignedEdit] = []
         self._work: dict[str, peers.Work] = {}
+        self._slots: peers.Slots | None = None
         #: Who is heard, and how often that changed.
         self.heard: frozenset[str] = frozenset()
         self.meetings = 0
@@ -53,11 +78,20 @@ class Steward:
         for signed in edits:
             self.clock.observe(signed.edit.hlc, me.boot)
         self.config: Effective = effective(edits)
+        self._known = {identity: broker for identity, broker in (known or {}).items() if identity != me.name}
+        #: Its log was lost, and it has not caught up yet.
+        self.behind = known is not None and me.name not in self.config.brokers
+        #: The config with every broker where it listens, and ourselves in the state that we are in.
+        self.located: Effective = self.config
+        #: Where to connect to each peer, and how often that changed.
+        self.aims: dict[str, Broker] = {}
+        self.moves = 0
+        self._aimed = False
         self._meet_peers()
 
     @property
     def state(self) -> State:
-        return self.config.broker_states.get(self.me.name, "joining")
+        return "joining" if self.behind else self.config.broker_states.get(self.me.name, "joining")
 
     @property
     def next_due_ns(self) -> int:
@@ -84,7 +118,11 @@ class Steward:
 
     def _answers(self, content: peers.Content, peer: Peer, now_ns: int) -> list[peers.Content]:
         if isinstance(content, peers.Beat):
+            former = peer.place
             peer.hear(content, now_ns)
+            if peer.place != former:
+                self._locate()
+            self._compare(content, peer)
             told = sync.Summary(content.version, content.digest)
             return [peers.Config(sync.write(each)) for each in sync.answer(self.edits, told)]
         if isinstance(content, peers.Config):
@@ -103,8 +141,19 @@ class Steward:
             self.to_peers.append((identity, frames))
 
     def _key_of(self, identity: str) -> str:
-        broker = self.config.brokers.get(identity)
+        broker = self.config.brokers.get(identity) or self._known.get(identity)
         return broker.public_key if broker is not None else ""
+
+    def _compare(self, beat: peers.Beat, peer: Peer) -> None:
+        """Who was behind has caught up when it holds what a peer holds that is not behind itself."""
+        config = self.config
+        if self._known or self.behind:
+            whole = beat.state == config.broker_states.get(peer.identity)
+            if whole and beat.digest == self.edits.digest and self.me.name in config.brokers:
+                self._known.clear()
+                self.behind = False
+                self.changes += 1
+                self._meet_peers()
 
     # -- edits --------------------------------------------------------------------------------------------------
 
@@ -123,6 +172,8 @@ class Steward:
     def edit(self, drafts: Sequence[Draft], author: str, now_ms: int) -> list[SignedEdit]:
         """Edits of these drafts, accepted and signed by us, but not yet part of the config: see `add`."""
         me = self.me
+        if self.behind:
+            raise ProtocolError(reasons.DISABLED, BEHIND)
         grant = self.edits.grant_of(me.name, me.public_key)
         if not grant:
             raise ProtocolError(reasons.DISABLED, "this broker is not known to the network, or no longer")
@@ -143,22 +194,46 @@ class Steward:
 
     def _meet_peers(self) -> None:
         """Peers are those whom the config names; one that moved is the same peer at another place."""
-        known = {}
-        for identity, broker in self.config.brokers.items():
+        met = {}
+        for identity, broker in (self._known | self.config.brokers).items():
             if identity != self.me.name and self._talks_to(identity):
-                known[identity] = self.peers.get(identity) or Peer(identity, broker)
-                known[identity].broker = broker
-        self.peers = known
-        self.post.forget(set(known))
+                met[identity] = self.peers.get(identity) or Peer(identity, broker)
+                met[identity].broker = broker
+        self.peers = met
+        self.post.forget(set(met))
+        self._locate()
 
     def _talks_to(self, identity: str) -> bool:
-        """While the config does not know us, everybody may help us to get there."""
+        """While the config does not know us, or may lack something, everybody may help us to get there."""
         config = self.config
-        return self.me.name not in config.brokers or config.are_peers(self.me.name, identity)
+        return bool(self._known) or self.me.name not in config.brokers or config.are_peers(self.me.name, identity)
+
+    def _locate(self) -> None:
+        """Every broker where it listens, as far as it has told."""
+        config, me = self.config, self.me.name
+        brokers = {
+            identity: self.peers[identity].located if identity in self.peers else broker
+            for identity, broker in config.brokers.items()
+        }
+        states = dict(config.broker_states)
+        if me in brokers:
+            brokers[me] = placed(brokers[me], self.place)
+            states[me] = self.state
+        self.located = replace(config, brokers=brokers, broker_states=states)
+        self._aimed = False
+
+    def _aim(self, now_ns: int) -> None:
+        aims = {identity: peer.reach(now_ns) for identity, peer in self.peers.items()}
+        self._aimed = True
+        if aims != self.aims:
+            self.aims = aims
+            self.moves += 1
 
     # -- time and work ------------------------------------------------------------------------------------------
 
-    def on_work(self, work: dict[str, tuple[int, int, int]]) -> None:
+    def on_work(self, work: dict[str, tuple[int, int, int]], slots: tuple[int, int] | None = None) -> None:
+        """`slots`: of all workers, free and busy. A worker of several services is in the work of each of them."""
+        self._slots = peers.Slots(*slots) if slots is not None else None
         self._work = {name: peers.Work(*counts) for name, counts in list(work.items())[: peers.SERVICES_MAX]}
 
     def on_cut(self, identity: str, now_ns: int) -> None:
@@ -169,10 +244,13 @@ class Steward:
     def on_tick(self, now_ns: int) -> None:
         """Once a heartbeat every peer hears from us, whether it answers or not."""
         self._see_who_is_there(now_ns)
-        if now_ns < self._beat_ns:
+        due = now_ns >= self._beat_ns
+        if due or not self._aimed:
+            self._aim(now_ns)
+        if not due:
             return
         self._beat_ns = now_ns + BEAT_NS
-        beat = peers.Beat(self.edits.version, self.edits.digest, self.state, self._work)
+        beat = peers.Beat(self.edits.version, self.edits.digest, self.state, self._work, self._slots, self.place)
         for identity in self.peers:
             self._send(identity, b"", beat)
 

@@ -1,7 +1,8 @@
 """Minutes of a service that are not as usual: beside the same hour of the day in the last two weeks.
 
 Median and median distance (MAD) instead of mean and deviation: a few bad minutes must not make themselves normal. The
-distance has a floor for each measure, since what is small jumps about without meaning anything.
+distance has a floor for each measure, since what is small jumps about without meaning anything. For errors that is not
+enough, since of few tasks the share jumps further than any floor: see `error_bursts`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline import schemas
 from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables.error_bursts import error_bursts
 from famulus.pipeline.tables.table import Grain, Table
 
 DAYS: Final = 14
@@ -20,20 +22,35 @@ DAYS: Final = 14
 SCORE_MIN: Final = 6.0
 #: What a normal distribution's deviation is of its MAD.
 MAD_TO_DEVIATION: Final = 1.4826
-#: Minutes that an hour of the day must have had, and tasks that a minute must have for shares and percentiles.
+#: Minutes that an hour of the day must have had, and tasks that a minute must have for percentiles.
 MINUTES_MIN: Final = 20
 TASKS_MIN: Final = 20
 
 
 def anomalies(service_minutes: DataFrame) -> DataFrame:
-    return (
-        service_minutes.transform(_recent)
-        .transform(_over_brokers)
-        .transform(_with_silent_minutes)
-        .transform(_by_measure)
+    minutes = service_minutes.transform(_recent).transform(_over_brokers).transform(_with_silent_minutes)
+    far = (
+        minutes.transform(_by_measure)
         .transform(_with_baseline)
         .transform(_with_score)
         .where(F.abs("score") >= SCORE_MIN)
+        .transform(contract, schemas.ANOMALIES)
+    )
+    return far.unionByName(minutes.transform(_failing))
+
+
+def _failing(minutes: DataFrame) -> DataFrame:
+    return (
+        error_bursts(minutes, SCORE_MIN, MAD_TO_DEVIATION)
+        .withColumns(
+            {
+                "measure": F.lit("error_share"),
+                "direction": F.lit("high"),
+                "baseline": F.round("usual", 6),
+                "spread": F.round("distance", 6),
+                "score": F.round("score", 3),
+            }
+        )
         .transform(contract, schemas.ANOMALIES)
     )
 
@@ -69,14 +86,8 @@ def _with_silent_minutes(rows: DataFrame) -> DataFrame:
 
 def _by_measure(rows: DataFrame) -> DataFrame:
     """One row per minute and measure. `scaled` is what is compared: times by their logarithm."""
-    enough = F.col("tasks") >= TASKS_MIN
     tasks, p99 = F.col("tasks").cast("double"), F.col("p99").cast("double")
-    share = F.when(enough, F.try_divide("bad", "tasks"))
-    measures = F.array(
-        _measure("rate", tasks, tasks),
-        _measure("error_share", share, share),
-        _measure("p99_ns", p99, F.ln(p99 + 1)),
-    )
+    measures = F.array(_measure("rate", tasks, tasks), _measure("p99_ns", p99, F.ln(p99 + 1)))
     return (
         rows.select(
             "service", "minute", "tasks", F.hour("minute").alias("hour_of_day"), F.explode(measures).alias("each")
@@ -103,14 +114,12 @@ def _with_baseline(rows: DataFrame) -> DataFrame:
 def _with_score(rows: DataFrame) -> DataFrame:
     measure, middle = F.col("measure"), F.col("middle")
     # Of n tasks that come by chance, the square root of n is noise; and a handful is never news.
-    floor = (
-        F.when(measure == "rate", F.greatest(F.lit(2.0), F.sqrt(F.greatest(middle, F.lit(0.0)))))
-        .when(measure == "error_share", F.lit(0.01))
-        .otherwise(F.lit(0.1))
+    floor = F.when(measure == "rate", F.greatest(F.lit(2.0), F.sqrt(F.greatest(middle, F.lit(0.0))))).otherwise(
+        F.lit(0.1)
     )
     distance = F.greatest(F.col("mad") * MAD_TO_DEVIATION, floor)
     score = (F.col("scaled") - middle) / distance
-    # A service that fails less, or answers faster, than it used to is nobody's trouble.
+    # A service that answers faster than it used to is nobody's trouble.
     counted = F.when((measure == "rate") | (score > 0), score).otherwise(F.lit(0.0))
     is_time = measure == "p99_ns"
     baseline = F.when(is_time, F.exp(middle) - 1).otherwise(middle)

@@ -30,6 +30,8 @@ SCORE_BAD: Final = 30
 ONE_IN: Final = 100
 DEATHS_MIN: Final = 3
 RECOVERY_S: Final = 300
+#: An edit that takes so many minutes to come to a broker is late.
+LATE_MINUTES: Final = 2
 # Bounds of the config.
 _BACKLOG_TASKS_MAX: Final = 10_000_000
 _TIMEOUT_MS_MAX: Final = 86_400_000
@@ -55,9 +57,11 @@ def findings(
         _time_out_short(day),
         _no_worker(day),
         _broker_unstable(broker_minutes.transform(_since, newest, "minute", DAY_H)),
+        _tasks_lost(failovers.transform(_since, newest, "seen", DAY_H)),
         _slow_recovery(failovers.transform(_since, newest, "seen", DAY_H)),
         _conflicts(config_convergence),
         _edits_missing(config_convergence),
+        _edits_late(config_convergence.transform(_since, newest, "accepted", DAY_H), broker_minutes),
         _gaps(audit.transform(_since, newest, "at", WEEK_H)),
         _unexplained(audit.transform(_since, newest, "at", WEEK_H)),
         _unusual(anomalies.transform(_since, newest, "minute", DAY_H)),
@@ -261,6 +265,27 @@ def _broker_unstable(minutes: DataFrame) -> DataFrame:
     )
 
 
+def _tasks_lost(failovers: DataFrame) -> DataFrame:
+    rows = (
+        failovers.where((F.col("kind") == "dispatcher_died") & (F.col("tasks_hit") > 0))
+        .groupBy("lost")
+        .agg(F.count("*").alias("times"), F.sum("tasks_hit").alias("tasks"), F.max("seen").alias("last_seen"))
+    )
+    return _finding(
+        rows,
+        "tasks_lost",
+        severity=F.lit("warning"),
+        subject=F.col("lost"),
+        title=F.format_string("A crash of %s lost the outcome of %d tasks", "lost", "tasks"),
+        evidence=F.format_string(
+            "its dispatcher died %d times in the last day, and %d tasks that it had open were never heard of again",
+            "times", "tasks",
+        ),
+        advice=F.lit("See in its log why it died. The audit names the tasks; their clients may know more."),
+        last_seen=F.col("last_seen"),
+    )  # fmt: skip
+
+
 def _slow_recovery(failovers: DataFrame) -> DataFrame:
     slow = (F.size("services") > 0) & (F.coalesce(F.col("recovery_s"), F.lit(float("inf"))) > RECOVERY_S)
     rows = (
@@ -317,6 +342,46 @@ def _edits_missing(config_convergence: DataFrame) -> DataFrame:
         advice=F.lit("See whether the other brokers reach its peer port."),
         last_seen=F.col("last_seen"),
     )
+
+
+def _edits_late(config_convergence: DataFrame, broker_minutes: DataFrame) -> DataFrame:
+    """Only while a broker was up: one that was stopped, or joined since, could not have had it sooner."""
+    arrival = F.explode("arrivals").alias("arrival")
+    late = (
+        config_convergence.select("edit", "key", "accepted", arrival)
+        .select("edit", "key", "accepted", "arrival.*")
+        .where(F.col("delay_ms") >= LATE_MINUTES * 60_000)
+    )
+    there = broker_minutes.select("broker", "minute")
+    whole_minute = (F.col("minute") >= F.col("accepted")) & (
+        F.col("minute") + F.expr("INTERVAL 1 MINUTE") <= F.col("at")
+    )
+    rows = (
+        late.join(there, on="broker", how="inner")
+        .where(whole_minute)
+        .groupBy("broker", "edit", "key", "at", "delay_ms")
+        .agg(F.count("*").alias("minutes"))
+        .where(F.col("minutes") >= LATE_MINUTES)
+        .groupBy("broker")
+        .agg(
+            F.count("*").alias("edits"),
+            F.max(F.struct("delay_ms", "key")).alias("slowest"),
+            F.max("at").alias("last_seen"),
+        )
+    )
+    return _finding(
+        rows,
+        "edits_late",
+        severity=F.lit("warning"),
+        subject=F.col("broker"),
+        title=F.format_string("Edits of the config came late to broker %s", "broker"),
+        evidence=F.format_string(
+            "%d edits of the last day took %d minutes or more, though it was up; that of %s took %d s",
+            "edits", F.lit(LATE_MINUTES), "slowest.key", F.floor(F.col("slowest.delay_ms") / 1000),
+        ),
+        advice=F.lit("See whether the other brokers reach its peer port all the time: it worked with an old config."),
+        last_seen=F.col("last_seen"),
+    )  # fmt: skip
 
 
 # -- the audit, and what is not as usual --------------------------------------------------------------------------

@@ -58,7 +58,10 @@ class Broker(Doors):
         self._report_ns = self.repeated = 0
         now_ns = self.world.clock.now_ns
         settled_at_ns = now_ns + NS_PER_S if self.lives > 1 else 0
-        self.core = Dispatcher(self.world.bounds, self.random.getrandbits(64), self.world.declared, settled_at_ns)
+        secret = f"{self.random.getrandbits(64):016x}"
+        self.core = Dispatcher(
+            self.world.bounds, self.random.getrandbits(64), self.world.declared, settled_at_ns, secret=secret
+        )
         self.watcher = Watcher(self)
         self._take_book(self.steward.book)
         self.wake_at(now_ns)
@@ -193,5 +196,5 @@ class Broker(Doors):
     def _report(self, now_ns: int) -> None:
         """Once a second the steward hears how much there is to do."""
         self._report_ns = now_ns + REPORT_NS
-        work, steward = self.core.work(), self.steward.core
-        self.world.clock.after(self.random.randrange(2 * NS_PER_MS), lambda: steward.on_work(work))
+        work, slots, steward = self.core.work(), self.core.slots(), self.steward.core
+        self.world.clock.after(self.random.randrange(2 * NS_PER_MS), lambda: steward.on_work(work, slots))

@@ -27,7 +27,11 @@ class Client(Actor):
 
     def __init__(self, world: World, name: str, addresses: Sequence[str]) -> None:
         super().__init__(world, name)
-        self.session = ClientSession(self.random.getrandbits(32), lambda: f"{self.random.getrandbits(64):016x}")
+        token = f"{self.random.getrandbits(64):016x}"
+        self.session = ClientSession(self.random.getrandbits(32), self._new_id, token)
+        #: Its tasks with an id, by service and id, which are no secret.
+        self.named: list[tuple[str, str]] = []
+        self._last_id = ""
         self.brokers = Brokers(world.clock.now_ns, addresses, self.random.random)
         self.plug = self._plug_to(self.brokers.address)
         self._former: list[tuple[Plug, int, list[Done]]] = []
@@ -36,9 +40,17 @@ class Client(Actor):
     def _plug_to(self, address: str) -> Plug:
         return Plug(self.world, self, self.name, address, "client")
 
-    def submit(self, service: str, body: bytes, timeout_ms: int, priority: int, at_least_once: bool) -> None:
+    def _new_id(self) -> str:
+        self._last_id = f"{self.random.getrandbits(64):016x}"
+        return self._last_id
+
+    def submit(
+        self, service: str, body: bytes, timeout_ms: int, priority: int, at_least_once: bool, message_id: str = ""
+    ) -> None:
         now_ns = self.world.clock.now_ns
-        self.session.submit(now_ns, body, service, body, timeout_ms, priority, at_least_once=at_least_once)
+        self.session.submit(now_ns, body, service, body, timeout_ms, priority, message_id, at_least_once=at_least_once)
+        if at_least_once and not message_id:
+            self.named.append((service, self._last_id))
         self.wake_at(now_ns)
 
     def kill(self) -> None:

@@ -123,6 +123,15 @@ def overload(world: World) -> None:
         world.submit(client)
 
 
+def borrow_id(world: World) -> None:
+    """Clients give tasks of their own the ids of others' tasks, whether those are open or have ended."""
+    owner = world.random.choice(world.clients)
+    others = [client for client in world.clients if client is not owner]
+    # Each id once, or a client would ask again for a task of its own.
+    for _ in range(min(5, len(owner.named)) if others else 0):
+        world.submit(world.random.choice(others), owner.named.pop())
+
+
 def jump_clock(world: World) -> None:
     """The wall clock of a broker, by a second, by an hour, or by years, in either direction."""
     jump_ms = world.random.choice([1000, 3_600_000, 4000 * _DAY_MS])
@@ -156,6 +165,7 @@ FAULTS: dict[Callable[[World], None], int] = {
     pause_worker: 2,
     kill_client: 1,
     overload: 3,
+    borrow_id: 3,
     jump_clock: 2,
 }
 

@@ -16,11 +16,13 @@ from famulus.wire.headers import write_text
 _on_lost = ClientSession.on_lost
 _find = Delegates.find
 _delegate = Assignment._delegate
+_get = Repeats.get
 
 
-def _delegate_header_without_past(self: Task, now_ns: int, broker: bytes) -> bytes:
+def _delegate_header_without_past(self: Task, now_ns: int, broker: bytes, token: bytes) -> bytes:
     left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
-    end = b',"timeout_ms":%d,"via":[%b]}' % (left_ms, write_text(broker.decode()))
+    whose = self.flow.client_token or token
+    end = b',"timeout_ms":%d,"via":[%b],"client_token":%b}' % (left_ms, write_text(broker.decode()), whose)
     return self.flow.worker_head + self.message_id + end
 
 
@@ -78,6 +80,14 @@ def _late_answer_counts(self: Assignment, delegate: Delegate, ticket: bytes, hea
 
 def _nothing_is_remembered(self: Repeats, known: Known, tail: bytes, body: bytes, now_ns: int) -> None:
     self.drop(known)
+
+
+def _id_is_everybodys(self: Repeats, key: bytes, now_ns: int) -> Known | None:
+    _, _, of_anybody = key.partition(b"\0")
+    for each in (*self._open, *self._ended):
+        if each.partition(b"\0")[2] == of_anybody:
+            return _get(self, each, now_ns)
+    return None
 
 
 def _lost_client_sends_everything_again(self: ClientSession, now_ns: int = 0, leg: int = 0) -> list[Done]:
@@ -170,6 +180,14 @@ MUTANTS = {
             "end",
             _nothing_is_remembered,
             (Invariant.MEMORY,),
+        ),
+        Mutant(
+            "ids-of-everybody",
+            "a task is remembered by its id alone, whosever it is",
+            Repeats,
+            "get",
+            _id_is_everybodys,
+            (Invariant.MEMORY, Invariant.DELIVERY),
         ),
         Mutant(
             "client-repeats-all",

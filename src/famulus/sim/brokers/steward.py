@@ -62,7 +62,7 @@ class StewardActor(Actor):
     @property
     def book(self) -> Book:
         now_ns = self.world.clock.now_ns
-        book = book_of(self.core.config, self.pen.broker, self.core.alive(now_ns), self._epoch)
+        book = book_of(self.core.located, self.pen.broker, self.core.alive(now_ns), self._epoch)
         assert book is not None, "its own broker is in its config from the beginning"
         return book
 
@@ -106,7 +106,7 @@ class StewardActor(Actor):
             self._tell(partial(self.broker.on_epoch, self._epoch))
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
-            told = offers_of(core.config, self.pen.broker, core.alive(now_ns))
+            told = offers_of(core.located, self.pen.broker, core.alive(now_ns))
             offers = [Offer(*offer) for offer in told]
             self._tell(partial(self.broker.on_offers, offers))
             self._tell(partial(self.broker.on_book, self.book))

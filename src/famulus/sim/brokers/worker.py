@@ -28,7 +28,8 @@ class Worker(Actor):
         self.quick_ns = quick_ns
         self.homes = Homes([home], self.random.random, return_after_ns=RETURN_AFTER_NS)
         heartbeat_ms = self.random.choice([100, 500])
-        self.session = WorkerSession(name, services, slots, heartbeat_ms, self.random.random, self.homes)
+        token = f"{self.random.getrandbits(64):016x}"
+        self.session = WorkerSession(name, services, slots, heartbeat_ms, self.random.random, self.homes, token=token)
         self._hands = Hands(self, world.ledger, self.session, self._flush, quick_ns)
         self._probe: Plug | None = None
         self._was_at = ""

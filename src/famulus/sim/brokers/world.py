@@ -138,8 +138,9 @@ class World:
         for _ in range(self.random.randint(3, 15)):
             self.submit(client)
 
-    def submit(self, client: Client) -> None:
-        service = self.random.choice(SERVICES)
+    def submit(self, client: Client, named: tuple[str, str] | None = None) -> None:
+        """A task of its own, which may have the service and the id of another one."""
+        service, message_id = named or (self.random.choice(SERVICES), "")
         policy = POLICIES.get(service, ServicePolicy())
         timeout_ms = self.random.choice([200, 1000, 2500, 4000])
         # The client's word and the service's: either is enough for a task to be repeated.
@@ -156,7 +157,7 @@ class World:
             # Only a world without faults is held to its word about time, once its connections are there.
             disturbed=not self._quiet or self.clock.now_ns < self._starts_ns + NS_PER_S,
         )
-        client.submit(service, body, timeout_ms, self.random.choice([5, 5, 5, 0, 9]), insists)
+        client.submit(service, body, timeout_ms, self.random.choice([5, 5, 5, 0, 9]), insists, message_id)
 
     def _name(self, role: str) -> str:
         self._born += 1

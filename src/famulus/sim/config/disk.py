@@ -41,7 +41,7 @@ class Disk:
         self._unsynced = ()
 
     def wipe(self) -> None:
-        """Only mutants do so."""
+        """A fault, or a mutant."""
         self._records = self._unsynced = ()
 
     @property

@@ -41,6 +41,14 @@ def damage_record(world: World) -> None:
     world.struck(steward)
 
 
+def lose_log(world: World) -> None:
+    """The file is gone, or nothing in it can be read: all that is left is what others have."""
+    steward = world.anybody()
+    world.kill(steward)
+    steward.disk.wipe()
+    world.struck(steward)
+
+
 def restore_backup(world: World) -> None:
     steward = world.anybody()
     world.kill(steward)
@@ -69,6 +77,7 @@ FAULTS: dict[Callable[[World], None], int] = {
     kill: 2,
     crash_before_sync: 2,
     damage_record: 1,
+    lose_log: 1,
     restore_backup: 1,
     back_up: 2,
     jump_clock: 2,

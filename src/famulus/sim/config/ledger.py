@@ -19,7 +19,7 @@ class Page:
 class Ledger:
     pages: dict[str, Page] = field(default_factory=dict)
     acknowledged: set[str] = field(default_factory=set)
-    #: What faults took from some disk: unless it was on another one, too, it is gone, and nobody is to blame.
+    #: What faults took from the last disk that it was on: it is gone, and nobody is to blame.
     taken: set[str] = field(default_factory=set)
     #: By digest: what the edits amount to.
     amounts: dict[str, bytes] = field(default_factory=dict)
@@ -31,5 +31,7 @@ class Ledger:
 
     def note_loss(self, name: str, edits: EditSet) -> None:
         """A fault struck its disk, and this is what is left."""
-        self.taken |= {edit_id for edit_id in self.pages[name].ids if edit_id not in edits}
+        lost = {edit_id for edit_id in self.pages[name].ids if edit_id not in edits}
         self.note(name, edits)
+        # What somebody else has written down has to come back.
+        self.taken |= lost.difference(*(page.ids for page in self.pages.values()))

@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from famulus.core.config import schema
-from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Revoked, Subject, TrustedKey, Value, View
+from famulus.core.config.schema import (
+    Admin,
+    Broker,
+    BrokerState,
+    Family,
+    Revoked,
+    Service,
+    Subject,
+    TrustedKey,
+    Value,
+    View,
+)
 from famulus.core.delivery import ServicePolicy
 
 
@@ -55,7 +66,13 @@ BROKER = {"family": "a", "host": "b1.example", "public_key": "ab"}
         ("broker/b1", {**BROKER, "services": ["x"]}, Broker("a", "b1.example", "ab", services=("x",))),
         ("broker/b1", {**BROKER, "peer_port": 1}, Broker("a", "b1.example", "ab", peer_port=1)),
         ("broker_state/b1", {"state": "draining"}, BrokerState("draining")),
-        ("service/x", {"max_attempts": 5, "delivery": "at_least_once"}, ServicePolicy("at_least_once", max_attempts=5)),
+        ("service/x", {"max_attempts": 5, "delivery": "at_least_once"}, Service("at_least_once", max_attempts=5)),
+        ("service/x", {"owner": "a"}, Service(owner="a")),
+        (
+            "family/a",
+            {"preferred_brokers": {"w1": "b2"}, "preferred_brokers_of_services": {"echo": "b3"}},
+            Family(preferred_brokers={"w1": "b2"}, preferred_brokers_of_services={"echo": "b3"}),
+        ),
         ("admin/a/ann", {"hash": "scrypt..."}, Admin("scrypt...")),
         ("broker/b1", {**BROKER, "peers": ["b2"]}, Broker("a", "b1.example", "ab", peers=("b2",))),
         ("broker/b1", {**BROKER, "config_sub_ports": [1, 2]}, Broker("a", "b1.example", "ab", config_sub_ports=(1, 2))),
@@ -116,7 +133,7 @@ def test_what_cannot_be_understood_is_said_in_words(key: str, value: Any, words:
 
 def test_unknown_fields_are_ignored_with_a_warning() -> None:
     view = read("service/x", {"max_attempts": 5, "colour": "red"})
-    assert view == View(ServicePolicy(max_attempts=5), ("the field 'colour' is unknown and ignored",))
+    assert view == View(Service(max_attempts=5), ("the field 'colour' is unknown and ignored",))
     view = read("family/a", {"b": 1, "a": 1, "default_service": {"timeout_ms": 5, "colour": "red"}})
     assert view.value == Family(default_service=ServicePolicy(timeout_ms=5))
     assert view.warnings == ("the fields 'a', 'b', 'default_service.colour' are unknown and ignored",)
@@ -127,3 +144,11 @@ def test_a_warning_does_not_grow_with_what_it_is_about() -> None:
     (warning,) = view.warnings
     assert len(warning) < 400
     assert "995 more" in warning
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_family_is_the_default_one(blank: str) -> None:
+    for key in ("broker/b1", "trusted_key/k"):
+        value = read(key, {"family": blank, "host": "h", "public_key": "k"}).value
+        assert isinstance(value, Broker | TrustedKey)
+        assert value.family == schema.DEFAULT_FAMILY == "main"

@@ -22,10 +22,12 @@ from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.config.draft import Draft, parents_for
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
+from famulus.core.config.schema import Broker
 from famulus.core.steward.post import Frames, Identity
 from famulus.core.steward.steward import Steward
 from famulus.sim.config.pen import Pen, broker_value, root_pen
 from famulus.sim.config.signing import signer, verify
+from famulus.wire.peers import Place
 
 START_MS = 1_700_000_000_000
 PASSWORD = "correct horse"
@@ -45,6 +47,9 @@ class Member:
         self.pen = pen
         self.disk = list(edits)
         self.boots = 0
+        #: Where it listens, if not where the config says; and what is left to find others without a log.
+        self.place: Place | None = None
+        self.known: dict[str, Broker] | None = None
         self.start()
 
     def start(self) -> None:
@@ -54,7 +59,7 @@ class Member:
         edits.add(self.disk)
         public = self.pen.public_key
         me = Identity(self.pen.network, self.name, public, signer(public), self._network.now_ms + self.boots)
-        self.core = Steward(me, edits, verify, self._network.make_nonce)
+        self.core = Steward(me, edits, verify, self._network.make_nonce, self.place, self.known)
 
     def edits(self, key: str, value: Any, author: str = "ann") -> list[SignedEdit]:
         """An admin wants this to hold, whatever held before."""
@@ -112,6 +117,16 @@ class Network:
     def make_nonce(self) -> str:
         self._nonces += 1
         return f"{self._nonces:032x}"
+
+    def listen(self, *names: str) -> None:
+        """These tell everybody where they listen, which is where their config says now, whatever it will say."""
+        for name in names:
+            core = self[name].core
+            broker = core.config.brokers[name]
+            core.place = Place(
+                broker.host, broker.frontend_port, broker.backend_port, broker.config_pub_port, broker.peer_port
+            )
+        self.later(1000)
 
     # -- letters ------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from tests.unit.core.steward.conftest import PASSWORD, Network, hashed
 
 from famulus.admin import answers
 from famulus.broker import passwords
+from famulus.cli import admin_words as words
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
 from famulus.core.steward.commands import DRAFTS_MAX, Answer, Commands
@@ -281,8 +282,8 @@ def test_show_tells_which_brokers_are_there_and_in_step(desk: Desk) -> None:
     assert sorted(brokers) == ["b1", "b2", "b3"]
     core = desk.member.core
     here = {"version": core.edits.version, "digest": core.edits.digest, "same": True}
-    assert brokers["b1"] == {"family": "a", "state": "active", "alive": True, **here}
-    assert brokers["b2"] == {"family": "a", "state": "draining", "alive": True, **here}
+    assert brokers["b1"] == {"family": "a", "state": "active", "alive": True, "peer": True, **here}
+    assert brokers["b2"] == {"family": "a", "state": "draining", "alive": True, "peer": True, **here}
     assert (brokers["b3"]["family"], brokers["b3"]["alive"], brokers["b3"]["same"]) == ("b", False, False)
 
 
@@ -789,3 +790,44 @@ def test_a_peer_that_says_another_digest_has_not_seen_it(desk: Desk) -> None:
     core = desk.member.core
     desk.member.hears(desk.network["b2"].core.post.write(Beat(core.edits.version, "ff" * 32, "active", {})))
     assert desk.told("seen", edits=[])["missing"] == ["b2"]
+
+
+def test_a_broker_that_is_no_peer_is_shown_as_one(desk: Desk) -> None:
+    desk.puts("broker/b2", broker_value(desk.network.pens["b2"], peers=["b3"]))
+    brokers = desk.told("show")["brokers"]
+    assert {name: facts["peer"] for name, facts in brokers.items()} == {"b1": True, "b2": False, "b3": True}
+    lines = list(words.shown_lines(answers.read_shown(json.dumps(desk.told("show")).encode()), deleted=False))
+    (line,) = [line for line in lines if line.startswith("  b2 ")]
+    assert line.split("  ")[-1] == "no peer of b1"
+    assert "alive" not in line
+
+
+# -- what counts from the next start ------------------------------------------------------------------------------
+
+
+def test_an_edit_of_a_port_says_that_the_broker_has_to_be_restarted(desk: Desk) -> None:
+    desk.network.listen("b1", "b2")
+    moved = broker_value(desk.network.pens["b2"], peer_port=9, frontend_port=8)
+    for dry_run in (True, False):
+        told = desk.told("edit", drafts=[desk.draft("broker/b2", moved)], dry_run=dry_run)
+        (warning,) = told["warnings"]
+        assert warning["key"] == "broker/b2"
+        assert warning["sentence"] == (
+            "frontend_port and peer_port will count from the broker's next start: restart it; "
+            "until then it keeps frontend_port=7100, peer_port=7103"
+        )
+    desk.network.later(1000)
+    assert [each["key"] for each in desk.told("show")["warnings"]] == ["broker/b2"]
+    assert desk.puts("broker/b2", broker_value(desk.network.pens["b2"]))["warnings"] == [], "as it listens now"
+
+
+def test_no_restart_is_asked_for_of_a_broker_that_is_not_there(desk: Desk) -> None:
+    desk.network.listen("b1", "b2")
+    desk.network.cut = {frozenset({"b1", "b2"})}
+    desk.network.later(5000)
+    assert desk.puts("broker/b2", broker_value(desk.network.pens["b2"], peer_port=9))["warnings"] == []
+
+
+def test_a_disabled_broker_forgives_nobody(disabled: Desk) -> None:
+    assert disabled.refused("errors_clear", identity=None).startswith("disabled: ")
+    assert disabled.told("errors") == {"workers": []}

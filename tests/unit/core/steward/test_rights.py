@@ -118,3 +118,42 @@ def test_a_refusal_is_one_short_sentence(network: Network) -> None:
     network["b1"].edits("broker/b2", broker_value(network.pens["b2"], family=name))
     why = refusal(network["b1"].core.config, ["a"], draft("broker/b2"))
     assert 0 < len(why) <= 200
+
+
+# -- services -----------------------------------------------------------------------------------------------------
+
+
+def test_a_service_with_an_owner_is_for_the_admins_of_that_family_only(network: Network) -> None:
+    network["b1"].edits("service/echo", {"owner": "b"})
+    config = network["b1"].core.config
+    for value in ({"timeout_ms": 5}, {"timeout_ms": 5, "owner": "b"}, {"owner": ""}, None):
+        assert refusal(config, ["b"], draft("service/echo", value)) == ""
+        assert "family 'b'" in refusal(config, ["a"], draft("service/echo", value))
+    assert refusal(config, ["a"], draft("service/echo", {"owner": "a"})), "it is not up to them to take it"
+    assert refusal(config, ["b"], draft("service/echo", {"owner": "a"})), "nor to give it to those who did not ask"
+    assert not refusal(config, ["a", "b"], draft("service/echo", {"owner": "a"}))
+
+
+def test_a_service_without_an_owner_is_claimed_for_the_own_family(config: Effective) -> None:
+    assert refusal(config, ["a"], draft("service/echo", {"owner": "a"})) == ""
+    assert "family 'b'" in refusal(config, ["a"], draft("service/echo", {"owner": "b"}))
+
+
+def test_a_service_is_not_claimed_for_a_family_that_does_not_serve_it(network: Network) -> None:
+    network["b1"].edits("broker/b1", broker_value(network.pens["b1"], services=["sum"]))
+    config = network["b1"].core.config
+    assert "none of whose brokers serves it" in refusal(config, ["a"], draft("service/echo", {"owner": "a"}))
+    assert refusal(config, ["a"], draft("service/sum", {"owner": "a"})) == ""
+    assert refusal(config, ["b"], draft("service/echo", {"owner": "b"})) == ""
+    assert refusal(config, ["a"], draft("service/echo", {"timeout_ms": 5})) == "", "without an owner, as ever"
+
+
+def test_an_owner_that_there_is_not_is_said(network: Network) -> None:
+    network["b1"].edits("service/echo", {"owner": "nobody", "timeout_ms": 5})
+    config = network["b1"].core.config
+    assert [each.sentence for each in config.warnings] == ["there is no family 'nobody' to own it"]
+    assert config.services["echo"].timeout_ms == 5
+
+
+def test_a_blank_family_is_the_default_one_also_where_rights_are_checked(config: Effective) -> None:
+    assert touched_families(config, draft("broker/b9", PLACE | {"family": " "})) == {"main"}

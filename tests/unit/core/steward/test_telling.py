@@ -46,3 +46,12 @@ def test_peers_are_told_with_their_work_and_their_silence(networks: Callable[...
     (peer,) = telling.of_steward(network["b1"].core, network.now_ns).peers
     assert not peer.alive
     assert peer.silent_ms >= 3000
+
+
+def test_slots_of_a_worker_of_several_services_are_told_once(networks: Callable[..., Network]) -> None:
+    network = networks("b1", "b2")
+    network["b2"].core.on_work(dict.fromkeys(("echo", "sum", "resize"), (3, 1, 0)), (3, 1))
+    network.later(3000)
+    (peer,) = telling.of_steward(network["b1"].core, network.now_ns).peers
+    assert (peer.free, peer.busy) == (3, 1)
+    assert network["b1"].core.peers["b2"].load() == 0.25

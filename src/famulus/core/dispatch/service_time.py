@@ -1,0 +1,91 @@
+"""How long workers have a task of one service, by its last answers. Knows no clock and no task.
+
+It is what tells a task that can still be done in time from one that cannot. One answer in a millisecond is enough to
+know it, so the busier a service is, the less each of its tasks pays for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from famulus.core.clock import NS_PER_MS, NS_PER_S
+
+#: What is known is known from so many answers; less than the second number is not knowledge yet.
+SAMPLES_MAX: Final = 32
+SAMPLES_MIN: Final = 8
+#: Once there are enough, they are ranked at every so many of them: that is the dear part.
+RANKED_EVERY: Final = 4
+#: Between two samples, unless the service is slower than that.
+SAMPLE_EVERY_NS: Final = NS_PER_MS
+#: Beside twice the time that a long task takes: a busy machine is late by so much now and then.
+SLACK_NS: Final = 10 * NS_PER_MS
+#: Tasks that seem hopeless are tried at most this often, and take at most one in so many of the slots' time.
+TRY_EVERY_NS: Final = NS_PER_S
+TRY_SHARE: Final = 32
+
+
+class ServiceTime:
+    __slots__ = ("_added", "_samples", "_tries_at_ns", "least_ns", "long_ns", "mean_ns", "next_sample_ns", "usual_ns")
+
+    def __init__(self) -> None:
+        self._samples: list[int] = []
+        self._added = 0
+        #: When an answer is worth a sample again.
+        self.next_sample_ns = 0
+        #: Of the last answers: the shortest, the one in the middle, the one that nine of ten do not exceed, the mean.
+        #: All are 0 as long as too little is known.
+        self.least_ns = 0
+        self.usual_ns = 0
+        self.long_ns = 0
+        self.mean_ns = 0
+        self._tries_at_ns = 0
+
+    def add(self, duration_ns: int, now_ns: int) -> None:
+        self.next_sample_ns = now_ns + SAMPLE_EVERY_NS
+        samples = self._samples
+        samples.append(duration_ns)
+        if len(samples) > SAMPLES_MAX:
+            del samples[0]
+        count = len(samples)
+        self._added += 1
+        if count >= SAMPLES_MIN and (count < SAMPLES_MAX or self._added % RANKED_EVERY == 0):
+            ranked = sorted(samples)
+            self.least_ns = ranked[0]
+            self.usual_ns = ranked[count // 2]
+            self.long_ns = ranked[count * 9 // 10]
+            self.mean_ns = sum(samples) // count
+
+    def forget(self) -> None:
+        """Those who were so fast, or so slow, are gone."""
+        self._samples.clear()
+        self.next_sample_ns = self._tries_at_ns = 0
+        self.least_ns = self.usual_ns = self.long_ns = self.mean_ns = 0
+
+    def wait_ns(self, ahead: int, slots: int) -> int:
+        """How long it takes to get through so many tasks; 0 if nobody knows.
+
+        By the slots and not by the answers of late: so a worker that comes or goes counts at once.
+        """
+        return ahead * self.mean_ns // slots if slots else 0
+
+    def needed_ns(self, timeout_ns: int) -> int:
+        """How much of its time-out a task must have left when a slot is free for it; the rest it may wait.
+
+        Twice what a long task takes, if it has that much. If not, half of what it has to spare is for waiting; a fifth
+        of its time counts as such in any case, or no task could wait for a service as slow as that.
+        """
+        if not self.mean_ns:
+            return 0
+        half_ns = (timeout_ns + min(self.long_ns, timeout_ns * 4 // 5)) // 2
+        return max(self.usual_ns, min(2 * self.long_ns + SLACK_NS, half_ns))
+
+    def may_try(self, slots: int, now_ns: int) -> bool:
+        """Whether a task may be tried that has less time than any of the last ones took.
+
+        If none ever were, those that are shorter than the rest would be refused for ever, and so would all be when the
+        service has become faster.
+        """
+        if now_ns < self._tries_at_ns:
+            return False
+        self._tries_at_ns = now_ns + max(TRY_EVERY_NS, self.wait_ns(TRY_SHARE, slots))
+        return True
