@@ -140,10 +140,10 @@ def test_it_does_not_start_if_none_is_there(dead: Broker, broker: Broker) -> Non
     assert "start one (famulus broker)" in str(caught.value)
 
 
-def test_it_is_over_when_another_takes_its_name_at_one_of_them(broker: Broker, second: Broker, run: Run) -> None:
+def test_it_does_not_start_where_another_has_its_name_at_one_of_them(broker: Broker, second: Broker, run: Run) -> None:
     running = run(echo_worker(broker, second))
     broker.welcome(CALM_MS)
-    second.welcome(CALM_MS)
+    second.hear("CONNECT")
     second.tell("ERROR", reason="conflict: another worker has this identity")
     running.wait()
     assert isinstance(running.error, IdentityTaken)

@@ -215,9 +215,11 @@ def test_an_address_that_is_none_is_passed_over(
     assert caplog.text.count("'tcp://-:7101' is not a broker's address") == 1
 
 
-def test_another_one_of_our_name_ends_us_at_any_broker(dead: Broker, broker: Broker, run: Run) -> None:
+def test_a_name_that_another_worker_has_keeps_us_from_starting_at_any_broker(
+    dead: Broker, broker: Broker, run: Run
+) -> None:
     running = run(echo_worker(dead, broker, identity="twin"))
-    broker.welcome()
+    broker.hear("CONNECT")
     broker.tell("ERROR", reason="conflict: another worker connected with this identity")
     running.wait()
     assert isinstance(running.error, IdentityTaken)

@@ -91,9 +91,21 @@ def test_a_refused_worker_that_waits_asks_again(broker: Broker, run: Run, caplog
     assert caplog.text.count("is ready") == 1
 
 
-def test_another_one_of_our_name_ends_us(broker: Broker, run: Run) -> None:
+def test_a_name_that_was_given_away_later_does_not_end_us(broker: Broker, run: Run) -> None:
     running = run(echo_worker(broker, identity="twin"))
     broker.welcome()
+    broker.tell("ERROR", reason="conflict: another one has its identity now")
+    assert broker.welcome() == "twin"
+    broker.give(b"t1", "echo")
+    broker.hear("TASK")
+    running.worker.stop()
+    broker.let_go()
+    running.wait()
+
+
+def test_a_name_that_another_worker_has_keeps_us_from_starting(broker: Broker, run: Run) -> None:
+    running = run(echo_worker(broker, identity="twin"))
+    broker.hear("CONNECT")
     broker.tell("ERROR", reason="conflict: another worker connected with this identity")
     running.wait()
     assert isinstance(running.error, IdentityTaken)
