@@ -59,7 +59,7 @@ class News:
         if refusal and refusal != self._refusals.get(address):
             self._refusals[address] = refusal
             # Nothing is lost yet by a worker that has not started. Later it tries again: its name may be free by then.
-            if not self._ever_ready and now_ns < self._ready_by_ns and code_of(refusal) == CONFLICT and not stops:
+            if not self._session.begun and now_ns < self._ready_by_ns and code_of(refusal) == CONFLICT and not stops:
                 raise IdentityTaken(f"the broker at {address} will not have {self._settings.identity!r}: {refusal}")
             log.warning("the broker at %s says: %s", address, refusal)
         if not self._ever_ready and self._ready_by_ns <= now_ns and not stops:
