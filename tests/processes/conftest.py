@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,6 +115,18 @@ class BrokerProcess(Process):
         for pid in (self.pid, self.dispatcher, *self.routers):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    @contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Its dispatcher does nothing meanwhile, nor does its supervisor, which would take that for a hang."""
+        sleepers = (self.pid, self.dispatcher)
+        for pid in sleepers:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in reversed(sleepers):
+                os.kill(pid, signal.SIGCONT)
 
     def wait_until_ready(self, within_s: float = 20.0) -> None:
         try:

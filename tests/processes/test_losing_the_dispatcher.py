@@ -7,8 +7,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.processes.conftest import Book, BrokerProcess, Process, Raw, WorkerProcess, retry, wait_until
@@ -54,19 +53,6 @@ def test_kill_of_the_dispatcher_under_load(
     assert not ran.keys() & waiting, "what waited in the backlog of the dead one never ran"
 
 
-@contextmanager
-def asleep(broker: BrokerProcess) -> Iterator[None]:
-    """Its dispatcher does nothing meanwhile. So does its supervisor, which would take the dispatcher for a hung one."""
-    sleepers = (broker.pid, broker.dispatcher)
-    for pid in sleepers:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in reversed(sleepers):
-            os.kill(pid, signal.SIGCONT)
-
-
 def test_a_short_stop_of_the_dispatcher_loses_nobody(
     brokers: Callable[..., BrokerProcess], ledger_workers: Callable[..., WorkerProcess]
 ) -> None:
@@ -78,7 +64,7 @@ def test_a_short_stop_of_the_dispatcher_loses_nobody(
             book.ask("once", b"sleep 2.5")
         wait_until(lambda: sum(len(worker.ledger) for worker in workers) == 16, 10, "sixteen are running")
         dispatcher = broker.dispatcher
-        with asleep(broker):
+        with broker.asleep():
             time.sleep(0.8)  # the length of the pause is what is tested
             for _ in range(100):
                 book.ask("once", b"x")
@@ -99,7 +85,7 @@ def test_a_silence_that_the_dispatcher_slept_through_is_forgiven(
     worker.become_worker("quiet", "quiet")
     client.tell("TASK", service="quiet", timeout_ms=20_000)
     ticket, _, _ = worker.recv()
-    with asleep(broker):
+    with broker.asleep():
         time.sleep(3.5)  # more than three heartbeats
     client.tell("TASK", service="none")
     assert client.hear()["reason"].startswith("no_service"), "awake; the quiet worker would be lost by now"

@@ -348,12 +348,8 @@ def test_a_killed_broker_process_is_found_again(broker: BrokerProcess, start_wor
 def test_a_broker_that_is_silent_for_a_while_is_found_again(broker: BrokerProcess, start_worker: StartWorker) -> None:
     worker = start_worker("shop", "--broker", broker.backend)
     worker.wait_for_line("is ready")
-    dispatcher = broker.dispatcher
-    os.kill(dispatcher, signal.SIGSTOP)
-    try:
+    with broker.asleep():
         worker.wait_for_line("lost the broker")
-    finally:
-        os.kill(dispatcher, signal.SIGCONT)
     worker.wait_for_line("is ready again")
     with Client(broker.frontend) as client:
         wait_until(lambda: _served(client, "echo"))
