@@ -24,9 +24,7 @@ def echo_worker(broker: Broker, **settings: Any) -> Worker:
 def test_it_introduces_itself_serves_and_says_goodbye(broker: Broker, run: Run) -> None:
     running = run(echo_worker(broker, identity="w1", slots=7, heartbeat_ms=2500))
     _, fields, _ = broker.hear("CONNECT")
-    assert re.fullmatch("[0-9a-f]{32}", fields.pop("worker_token")), (
-        "its name stays its own by it"
-    )
+    assert re.fullmatch("[0-9a-f]{32}", fields.pop("worker_token")), "its name stays its own by it"
     assert fields == {
         "request": "CONNECT",
         "type": "REQUEST",
