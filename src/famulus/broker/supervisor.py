@@ -93,7 +93,7 @@ class Supervisor:
         if self._scribe is not None:
             # So that who looks into it finds an empty one; if it cannot be, the scribe says so.
             with suppress(OSError):
-                self.settings.journal_path().mkdir(parents=True, exist_ok=True)
+                self._make_journal_folder()
         try:
             self._start(self._dispatcher)
             if self._steward is not None:
@@ -111,6 +111,15 @@ class Supervisor:
                 self._tell_scribe()
         finally:
             self._stop(wakeup)
+
+    def _make_journal_folder(self) -> None:
+        """What clients ask for is nobody else's business. A folder that somebody chose and opened stays open."""
+        path = self.settings.journal_path()
+        if not path.exists():
+            path.mkdir(0o700, parents=True)
+        elif not self.settings.journal_folder and path.stat().st_mode & 0o077:
+            path.chmod(0o700)
+            log.warning("others could look into the journal %s; now only you can", path)
 
     def _finished(self) -> bool:
         return self._draining and not self._dispatcher.running

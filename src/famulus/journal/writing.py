@@ -351,7 +351,7 @@ class Writing:
         self._blocked_until_us = now_us + PAUSE_US
         probe = self.folder.path / f".{self.boot or 'probe'}.probe"
         try:
-            self.folder.path.mkdir(parents=True, exist_ok=True)
+            self.folder.path.mkdir(0o700, parents=True, exist_ok=True)
             with probe.open("wb") as file:
                 file.write(bytes(65_536))
             probe.unlink()

@@ -15,6 +15,8 @@ from famulus.errors import FamulusError
 
 #: Below the folder of the tables.
 FILE: Final = "findings/part-00.parquet"
+#: There are as many as a person can read; a file with much more was made by somebody else.
+FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 #: Findings of this kind are rows of the audit that nothing explains.
 _AUDIT: Final = "audit"
 

@@ -1,7 +1,8 @@
 """Reads findings from the pipeline's table. Trusts nothing in the file.
 
 It is made by `famulus pipeline run`, but anybody may have put another one there. So it is looked at before it is read:
-its columns, how much there is of it, and how long its texts are. What is wrong with it is one sentence.
+its columns, how much there is of it, and how long its texts are. What is wrong with it is one sentence. How much a page
+unpacks to is known only to Arrow, too late: who must not grow by that reads it `apart`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ import pyarrow.parquet as pq
 
 from famulus.tables.finding import Finding, Findings, NotFindings
 
-#: There are as many as a person can read; a file with much more was made by somebody else.
-FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 ROWS_MAX: Final = 10_000
 UNPACKED_BYTES_MAX: Final = 64 * 1024 * 1024
 TEXT_BYTES_MAX: Final = 16 * 1024

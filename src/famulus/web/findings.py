@@ -22,7 +22,8 @@ import msgspec
 from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_S
 from famulus.errors import FamulusError
-from famulus.tables.finding import FILE, Finding, NoFinding, NotFindings
+from famulus.tables import apart
+from famulus.tables.finding import FILE, FILE_BYTES_MAX, Finding, NoFinding, NotFindings
 from famulus.web import threads
 
 #: Of one answer; the rest is counted.
@@ -30,8 +31,8 @@ SHOWN_MAX = 500
 ANSWER_BYTES_MAX = 1024 * 1024
 #: The file is looked at so often at most, however many ask.
 LOOK_NS = 1 * NS_PER_S
-#: A disk that takes longer hangs, as far as a viewer is concerned.
-WAIT_S = 5.0
+#: A disk that takes longer hangs, as far as a viewer is concerned. The process that reads needs a second, or some.
+WAIT_S = 15.0
 
 
 class NoAnswer(FamulusError):
@@ -132,14 +133,11 @@ def _look_at(file: BinaryIO, command: str, before: Told | None) -> Told:
 
 
 def _read(file: BinaryIO, about: os.stat_result, stamp: tuple[int, ...], command: str) -> Told:
-    # Only now: most heralds are never asked for findings, and Arrow takes its time and room.
-    from famulus.tables import reading
-
     if not stat.S_ISREG(about.st_mode):
         raise NotFindings("it is no file")
-    if about.st_size > reading.FILE_BYTES_MAX:
-        raise NotFindings(f"it has {about.st_size:,} bytes, and {reading.FILE_BYTES_MAX:,} at most are read")
-    found = reading.read(file, SHOWN_MAX)
+    if about.st_size > FILE_BYTES_MAX:
+        raise NotFindings(f"it has {about.st_size:,} bytes, and {FILE_BYTES_MAX:,} at most are read")
+    found = apart.read(file, SHOWN_MAX)
     shown: list[msgspec.Raw] = []
     room = ANSWER_BYTES_MAX
     for each in found.rows:

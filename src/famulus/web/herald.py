@@ -23,6 +23,7 @@ from famulus.net.pump import recv_many
 from famulus.web.app import make_app
 from famulus.web.desk import Desk
 from famulus.web.findings import Findings, made_by
+from famulus.web.viewer import CONNECTIONS_MAX, Complaints, Viewer
 from famulus.wire import status
 
 log = logging.getLogger("famulus.broker")
@@ -31,9 +32,10 @@ log = logging.getLogger("famulus.broker")
 LINES = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
 BATCH_MAX = 16
 TICK_S = 1.0
-CONNECTIONS_MAX = 256
 HEADER_BYTES_MAX = 16 * 1024
 KEEP_ALIVE_S = 15
+#: Who wants to connect while we have no time. As often, asyncio tries in vain when we have no descriptor left.
+BACKLOG = 128
 #: A viewer that takes nothing of what it was sent for so long is cut off by the system.
 STUCK_MS = 20_000
 
@@ -57,7 +59,7 @@ class Herald:
                     f"ipc://{ipc}/admins" if settings.folder else "",
                 ),
                 loop="asyncio",
-                http="h11",
+                http=Viewer,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -68,12 +70,14 @@ class Herald:
                 limit_concurrency=CONNECTIONS_MAX,
                 h11_max_incomplete_event_size=HEADER_BYTES_MAX,
                 timeout_keep_alive=KEEP_ALIVE_S,
+                backlog=BACKLOG,
                 timeout_graceful_shutdown=1,
             )
         )
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(Complaints())
         loop.add_reader(self._lifeline.fd, self._obey)
         loop.add_reader(sockets.descriptor(self._snapshots), self._read)
         ticking = loop.create_task(self._tick())
@@ -132,7 +136,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_MS)
         listener.bind((host, port))
-        listener.listen(128)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:

@@ -16,8 +16,8 @@ from tests.unit.tables.conftest import finding, write
 from tests.unit.web.conftest import Clock, Port
 
 from famulus.broker.settings import Settings
-from famulus.tables import reading
-from famulus.tables.finding import FILE
+from famulus.tables import apart
+from famulus.tables.finding import FILE, FILE_BYTES_MAX
 from famulus.web import findings
 from famulus.web.findings import ANSWER_BYTES_MAX, LOOK_NS, SHOWN_MAX, Findings, NoAnswer, look, made_by
 
@@ -61,13 +61,13 @@ def test_a_file_is_read_again_only_if_it_is_another_one(
     shown: Findings, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
-    real = reading.read
+    real = apart.read
 
     def noted(file: Any, rows_max: int) -> Any:
         reads.append(1)
         return real(file, rows_max)
 
-    monkeypatch.setattr(reading, "read", noted)
+    monkeypatch.setattr(apart, "read", noted)
     write(tmp_path, finding(1))
     for _ in range(5):
         told(shown)
@@ -102,7 +102,7 @@ def rubbish(path: Path) -> None:
 
 def huge(path: Path) -> None:
     with path.open("wb") as file:
-        file.truncate(reading.FILE_BYTES_MAX + 1)
+        file.truncate(FILE_BYTES_MAX + 1)
 
 
 @pytest.mark.parametrize(
