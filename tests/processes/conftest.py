@@ -95,6 +95,14 @@ class Process:
         self._process.stdout.close()
 
 
+def descendants(pid: int) -> list[int]:
+    try:
+        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+    return [each for child in children for each in (child, *descendants(child))]
+
+
 class BrokerProcess(Process):
     """A `famulus broker` on free ports of loopback."""
 
@@ -201,8 +209,8 @@ def brokers() -> Iterator[Callable[..., BrokerProcess]]:
     """Start brokers with flags; they end with the test."""
     started: list[BrokerProcess] = []
 
-    def start(*flags: str, ulimit: str = "") -> BrokerProcess:
-        started.append(BrokerProcess(*flags, ulimit=ulimit))
+    def start(*flags: str, ulimit: str = "", wait: bool = True) -> BrokerProcess:
+        started.append(BrokerProcess(*flags, ulimit=ulimit, wait=wait))
         return started[-1]
 
     yield start

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.processes.conftest import BrokerProcess, Process, wait_until
+from tests.processes.conftest import BrokerProcess, Process, descendants, wait_until
 from tests.processes.ports import free_port
 
 from famulus import Client, OutcomeError, TaskError, Worker
@@ -103,14 +103,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def descendants(pid: int) -> list[int]:
-    try:
-        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except FileNotFoundError:
-        return []
-    return [each for child in children for each in (child, *descendants(child))]
 
 
 # -- serving ------------------------------------------------------------------------------------------------------

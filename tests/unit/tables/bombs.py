@@ -1,4 +1,4 @@
-"""A Parquet file of some kilobytes that unpacks to half a gigabyte, and whose footer says that it does not."""
+"""A Parquet file of some kilobytes that unpacks to 320 MiB, and whose footer says that it does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-TEXT_BYTES = 500 * 1024 * 1024
+TEXT_BYTES = 320 * 1024 * 1024
 
 
 def write_bomb(tables: Path) -> Path:
@@ -42,7 +42,7 @@ def _main(tables: str) -> None:
 def _number(value: int, like: bytes = b"") -> bytes:
     """As the footer has it (zigzag, seven bits a byte); as many bytes as another one."""
     value <<= 1
-    written = []
+    written: list[int] = []
     while value >= 0x80 or len(written) + 1 < len(like):
         written.append(value & 0x7F | 0x80)
         value >>= 7
