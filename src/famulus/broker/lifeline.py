@@ -55,6 +55,13 @@ class Lifeline:
         *lines, self._buffer = self._buffer.split(b"\n")
         return [msgspec.json.decode(line) for line in lines]
 
+    def is_cut(self) -> bool:
+        """The supervisor is gone, whatever it still said. For who is about to leave."""
+        while (commands := self.commands()) is not None:
+            if not commands:
+                return False
+        return True
+
     def report(self, **facts: object) -> None:
         line = msgspec.json.encode(facts) + b"\n"
         assert len(line) <= REPORT_BYTES_MAX
@@ -76,6 +83,11 @@ def serve(start: Callable[[dict[str, Any], Lifeline], None]) -> None:
         sys.exit(SettingsError.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception:
+        # Without its supervisor, a broker falls to pieces: what we miss is then nobody's mistake.
+        if lifeline.is_cut():
+            sys.exit(0)
+        raise
     finally:
         # If our supervisor was killed, its folder is left to us.
         remove_dead()
