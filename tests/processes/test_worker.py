@@ -289,17 +289,6 @@ def test_a_signal_ends_the_waiting(start_worker: StartWorker) -> None:
     assert worker.wait() == 0
 
 
-def test_of_two_workers_with_one_name_the_newer_one_stays(broker: BrokerProcess, start_worker: StartWorker) -> None:
-    older = start_worker("shop", "--broker", broker.backend, "--identity", "twin")
-    older.wait_for_line("is ready")
-    newer = start_worker("shop", "--broker", broker.backend, "--identity", "twin")
-    newer.wait_for_line("is ready")
-    assert older.wait() == 1
-    assert "another worker connected" in older.lines[-1]
-    with Client(broker.frontend) as client:
-        assert client.request("echo", b"x") == b"x"
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
