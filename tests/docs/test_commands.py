@@ -280,6 +280,7 @@ WITH_COMMANDS = [
 ]
 
 
+@pytest.mark.timeout(400)  # a page may have thirty of them, each with an interpreter of its own
 @pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, env: dict[str, str]) -> None:
     write_files(page, tmp_path)
