@@ -6,10 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from famulus.broker.folder import Folder, Network
 from famulus.broker.keys import BrokerKey, Secret, new_secret
 from famulus.broker.membership import fill, new, nonce, own_key
-from famulus.broker.passwords import hash_password
+from famulus.broker.passwords import new_admin
 from famulus.core.config import schema
 from famulus.core.config.clock import HybridClock
 from famulus.core.config.draft import Draft, make
@@ -36,7 +38,7 @@ def found(
     family = str(value["family"])
     if schema.subject(f"admin/{family}/{admin}") != schema.Subject("admin", admin, family) or not _is_plain(admin):
         raise SettingsError(f"admin: {admin[:80]!r} is no name for an admin: it has 1 to 255 characters and no slash")
-    hashed = hash_password(password)
+    first_admin = new_admin(password)
     folder = Folder(path)
     with new(folder):
         key = own_key(folder)
@@ -44,7 +46,7 @@ def found(
             f"broker/{identity}": value | {"public_key": key.public},
             f"family/{family}": {},
             f"broker_state/{identity}": {"state": "active"},
-            f"admin/{family}/{admin}": {"hash": hashed},
+            f"admin/{family}/{admin}": first_admin,
         }
         network, secret = network_of(key.public), secret or new_secret()
         fill(folder, Network(network, identity, key.public), _edits(wishes, key, identity, admin), secret)
@@ -59,7 +61,7 @@ def _edits(wishes: dict[str, dict[str, Any]], key: BrokerKey, identity: str, adm
     for name, wish in wishes.items():
         grant = edits[0].id if edits else ""
         edit = make(Draft(name, "PUT", wish, ()), network, admin, identity, grant, clock.next(now_ms), nonce())
-        edits.append(sign(edit, key.sign))
+        edits.append(sign(structs.replace(edit, proofs_needed=not edits), key.sign))
     return edits
 
 

@@ -1,4 +1,8 @@
-"""Passwords of admins: how they are kept, how they are checked, and how long to wait after a wrong one.
+"""Passwords of admins: the keys that follow from them, and how they are checked.
+
+An admin's password is the seed of an Ed25519 key, by way of argon2id with a salt. What is kept is the salt, the costs
+and the public half: the right password is the one that gives this half, and the other half proves whose an edit is.
+Networks that were made before edits had proofs keep a hash, which is still understood.
 
 Checking takes tens of milliseconds on purpose: it belongs in no process that carries tasks.
 """
@@ -6,14 +10,13 @@ Checking takes tens of milliseconds on purpose: it belongs in no process that ca
 from __future__ import annotations
 
 import re
+import secrets
 import unicodedata
-from collections import OrderedDict
-from dataclasses import dataclass
 
 from nacl.exceptions import CryptoError
 from nacl.pwhash import argon2id
+from nacl.signing import SigningKey
 
-from famulus.core.clock import NS_PER_S
 from famulus.errors import SettingsError
 
 PASSWORD_BYTES_MAX = 1024
@@ -23,32 +26,67 @@ PASSES = 2
 #: A hash may come from elsewhere, and says itself what it costs to check. This much takes well under a second.
 MEMORY_KIB_MAX = 65_536
 PASSES_MAX = 4
+#: Of an Ed25519 key.
+SEED_BYTES = 32
 
-DELAY_FIRST_NS = 1 * NS_PER_S
-DELAY_MAX_NS = 300 * NS_PER_S
-#: To push an account out of the list, so many others have to fail: with their checks, longer than the longest delay.
-ACCOUNTS_MAX = 10_000
-
+#: The beginning of an argon2id hash: how a key follows from a password. The public key takes the place of the rest.
+_DERIVATION = "$argon2id$v=19$m={},t={},p=1${}"
+_DERIVATION_PATTERN = re.compile(r"\$argon2id\$v=19\$m=([0-9]{1,9}),t=([0-9]{1,9}),p=1\$([0-9a-f]{32})")
 _HASH_PATTERN = re.compile(r"\$argon2id\$v=19\$m=([0-9]{1,9}),t=([0-9]{1,9}),p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}")
 
 
-def hash_password(password: str) -> str:
-    data = _encoded(password)
-    if data is None:
+class AdminKey:
+    """What an admin signs with, as long as a request of it takes."""
+
+    __slots__ = ("_signing", "public")
+
+    def __init__(self, seed: bytes) -> None:
+        self._signing = SigningKey(seed)
+        self.public = self._signing.verify_key.encode().hex()
+
+    def __repr__(self) -> str:
+        return f"AdminKey(public={self.public!r})"
+
+    def sign(self, message: bytes) -> bytes:
+        return self._signing.sign(message).signature
+
+
+def new_admin(password: str) -> dict[str, str]:
+    """What the config keeps of an admin with this password."""
+    how = _DERIVATION.format(MEMORY_KIB, PASSES, secrets.token_hex(argon2id.SALTBYTES))
+    key = derive_key(how, password)
+    if key is None:
         raise SettingsError(f"password: expected 1 to {PASSWORD_BYTES_MAX} bytes of UTF-8")
-    return argon2id.str(data, opslimit=PASSES, memlimit=MEMORY_KIB * 1024).decode("ascii")
+    return {"hash": how, "public_key": key.public}
+
+
+def derive_key(how: str, password: str) -> AdminKey | None:
+    """The key that follows from a password; None if either of them cannot be."""
+    data = _encoded(password)
+    costs = _DERIVATION_PATTERN.fullmatch(how)
+    if data is None or costs is None or not _is_affordable(costs):
+        return None
+    memory, passes, salt = int(costs[1]) * 1024, int(costs[2]), bytes.fromhex(costs[3])
+    try:
+        return AdminKey(argon2id.kdf(SEED_BYTES, data, salt, opslimit=passes, memlimit=memory))
+    except (CryptoError, ValueError):
+        return None
 
 
 def check_password(hashed: str, password: str) -> bool:
     """Whether it is this password. Whatever is wrong with either, it is not."""
     data = _encoded(password)
     costs = _HASH_PATTERN.fullmatch(hashed)
-    if data is None or costs is None or int(costs[1]) > MEMORY_KIB_MAX or int(costs[2]) > PASSES_MAX:
+    if data is None or costs is None or not _is_affordable(costs):
         return False
     try:
         return argon2id.verify(hashed.encode("ascii"), data)
     except CryptoError:
         return False
+
+
+def _is_affordable(costs: re.Match[str]) -> bool:
+    return int(costs[1]) <= MEMORY_KIB_MAX and int(costs[2]) <= PASSES_MAX
 
 
 def _encoded(password: str) -> bytes | None:
@@ -62,41 +100,3 @@ def _encoded(password: str) -> bytes | None:
     except UnicodeEncodeError:
         return None
     return data if 1 <= len(data) <= PASSWORD_BYTES_MAX else None
-
-
-@dataclass(slots=True)
-class _Entry:
-    count: int
-    until_ns: int
-
-
-class Failures:
-    """Failed logins by account. Each doubles the wait until the next try, up to a bound; a success ends it.
-
-    The list is bounded: when it is full, the account that has not failed for longest makes room.
-    """
-
-    def __init__(self) -> None:
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-
-    def failed(self, account: str, now_ns: int) -> int:
-        """Note a wrong password; how long this account has to wait now."""
-        entry = self._entries.setdefault(account, _Entry(0, 0))
-        self._entries.move_to_end(account)
-        if len(self._entries) > ACCOUNTS_MAX:
-            self._entries.popitem(last=False)
-        delay_ns = min(DELAY_FIRST_NS << min(entry.count, 20), DELAY_MAX_NS)
-        entry.count += 1
-        entry.until_ns = now_ns + delay_ns
-        return delay_ns
-
-    def succeeded(self, account: str) -> None:
-        self._entries.pop(account, None)
-
-    def wait_ns(self, account: str, now_ns: int) -> int:
-        """How much longer no password of this account is looked at; 0 if one may be tried."""
-        entry = self._entries.get(account)
-        return max(0, entry.until_ns - now_ns) if entry is not None else 0
-
-    def __len__(self) -> int:
-        return len(self._entries)

@@ -18,13 +18,14 @@ from famulus.broker.membership import Membership, nonce
 from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
-from famulus.core.config.schema import Broker
+from famulus.core.config.schema import Admin, Broker
 from famulus.core.routing.book import Book
 from famulus.core.status import telling
 from famulus.core.steward.books import book_of, offers_of
-from famulus.core.steward.commands import Commands
+from famulus.core.steward.commands import Commands, Unlocked
 from famulus.core.steward.facts import StewardFacts
 from famulus.core.steward.gate import Gate
+from famulus.core.steward.notes import Notes
 from famulus.core.steward.post import Identity, next_boot
 from famulus.core.steward.steward import Steward
 from famulus.errors import SettingsError
@@ -47,16 +48,22 @@ BOOK_NS = 1 * NS_PER_S
 HELLO_NS = 1 * NS_PER_S
 HELLO_AGAIN_NS = NS_PER_S // 50
 SNAPSHOT_NS = 1 * NS_PER_S
+#: Of edits that do not count, so many are logged.
+VOID_LOGGED_MAX = 50
 #: The herald hears the whole config when it changes, and this often besides: it may be a new one.
 CONFIG_AGAIN_NS = 5 * NS_PER_S
 
 
 class _Passwords:
-    def check(self, hashed: str, password: str) -> bool:
-        return passwords.check_password(hashed, password)
+    def unlock(self, admin: Admin, password: str) -> Unlocked | None:
+        if not admin.public_key:
+            return Unlocked() if passwords.check_password(admin.hash, password) else None
+        key = passwords.derive_key(admin.hash, password)
+        # Public halves are no secrets: nobody learns anything from how long this takes.
+        return Unlocked(key.sign) if key is not None and key.public == admin.public_key else None
 
-    def hash(self, password: str) -> str:
-        return passwords.hash_password(password)
+    def new_admin(self, password: str) -> dict[str, str]:
+        return passwords.new_admin(password)
 
 
 @dataclass
@@ -85,9 +92,11 @@ class Stewarding:
             self._core, self._member.secret(), self._member.network.root_public, keys.prove, hmac.compare_digest
         )
         self._errors: list[dict[str, object]] = []
+        self._notes = Notes()
+        self._void_told: set[str] = set()
         self._context = context = sockets.new_context()
         self._admins, admins_at = self._open_for_admins(ipc)
-        self._commands = Commands(self._core, _Passwords(), passwords.Failures(), lambda: self._errors, admins_at)
+        self._commands = Commands(self._core, _Passwords(), lambda: self._errors, admins_at)
         self._peers = sockets.outside_router(context, peers.LETTER_BYTES_MAX, sockets.PEER_PIPE_MAX)
         sockets.bind(self._peers, settings.host, settings.peer_port, "peer_port")
         self._publications = sockets.outside_pub(context)
@@ -149,7 +158,7 @@ class Stewarding:
 
     def run(self) -> None:
         while True:
-            self._waiting.wait(min(self._core.next_due_ns, self._book_ns, self._hello_ns))
+            self._waiting.wait(min(self._core.next_due_ns, self._book_ns, self._hello_ns, self._notes.next_due_ns))
             busy = True
             # A zmq descriptor may swallow news when we send: so we look at all of them until nobody has anything.
             while busy:
@@ -172,6 +181,8 @@ class Stewarding:
         busy = self._read_dispatcher(now_ns, now_ms) or busy
         busy = self._read_admins(now_ns, now_ms) or busy
         self._core.on_tick(now_ns)
+        for line in self._notes.due(now_ns):
+            log.info("%s", line)
         if not self._write_log():
             self._say_nothing()
         self._follow_config(now_ns)
@@ -217,7 +228,7 @@ class Stewarding:
                 self._errors = [dict(zip(names, each, strict=True)) for each in errors]
                 self._core.on_work(work, slots)
             else:
-                reply = self._answer(header, body, now_ns, now_ms, private=self._settings.is_local)
+                reply = self._answer(header, body, now_ns, now_ms, "frontend", private=self._settings.is_local)
                 send_some(self._dispatcher, [[number, *reply]])
         return bool(batch)
 
@@ -226,12 +237,14 @@ class Stewarding:
         for message in batch:
             if len(message) == 4:
                 route, envelope, header, body = message
-                reply = self._answer(header, body, now_ns, now_ms, private=True)
+                reply = self._answer(header, body, now_ns, now_ms, "admin port", private=True)
                 send_many(self._admins, [[route, envelope, *reply]])
         return bool(batch)
 
-    def _answer(self, header: bytes, body: bytes, now_ns: int, now_ms: int, *, private: bool) -> list[bytes]:
-        answer = self._commands.run(header, body, now_ns, now_ms, private=private)
+    def _answer(
+        self, header: bytes, body: bytes, now_ns: int, now_ms: int, source: str, *, private: bool
+    ) -> list[bytes]:
+        answer = self._commands.run(header, body, now_ns, now_ms, private=private, source=source)
         reply = [answer.header, answer.body]
         if answer.edits:
             try:
@@ -243,7 +256,8 @@ class Stewarding:
             else:
                 self._core.add(answer.edits, logged=True)
         if answer.note:
-            log.info("%s", answer.note)
+            for line in self._notes.take(answer.note, now_ns, stranger=answer.stranger):
+                log.info("%s", line)
         if answer.forgive is not None:
             send_some(self._dispatcher, [[b"", inner.FORGIVE, answer.forgive.encode()]])
         return reply
@@ -354,6 +368,18 @@ class Stewarding:
         log.info("config version %d, digest %s, state %s", config.version, config.digest[:12], self._core.state)
         for conflict in config.conflicts:
             log.warning("%s has %d heads: an admin has to choose", conflict.key, len(conflict.heads))
+        self._log_void()
+
+    def _log_void(self) -> None:
+        """Each once, and not more of them than anybody reads: a broker that makes them can make many."""
+        edits = self._core.edits
+        fresh = [signed for each in edits.void if each not in self._void_told and (signed := edits.get(each))]
+        for signed in fresh[: max(0, VOID_LOGGED_MAX - len(self._void_told))]:
+            edit, why = signed.edit, edits.void[signed.id]
+            log.warning("%s: edit %s at broker %r does not count: %s", edit.key, signed.id[:8], edit.broker, why)
+            self._void_told.add(signed.id)
+            if len(self._void_told) == VOID_LOGGED_MAX:
+                log.warning("more edits that do not count are not logged; famulus config show lists them")
 
     def _remember_brokers(self) -> None:
         """For a start without the log: whom to ask for what was in it."""

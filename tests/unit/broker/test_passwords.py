@@ -1,18 +1,25 @@
-"""Passwords: the right one is known, a hostile hash costs nothing, and wrong ones make wait."""
+"""Passwords: the right one is known, a key follows from it, and a hostile hash costs nothing."""
 
 from __future__ import annotations
 
 import itertools
+import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nacl.pwhash import argon2id
 
-from famulus.broker import passwords
-from famulus.broker.passwords import ACCOUNTS_MAX, Failures, check_password, hash_password
-from famulus.core.clock import NS_PER_S
+from famulus.broker import keys, passwords
+from famulus.broker.passwords import check_password, derive_key, new_admin
 from famulus.errors import SettingsError
+
+
+def hash_password(password: str) -> str:
+    """As brokers kept it before edits had proofs."""
+    data = unicodedata.normalize("NFC", password).encode()
+    return argon2id.str(data, opslimit=passwords.PASSES, memlimit=passwords.MEMORY_KIB * 1024).decode("ascii")
+
 
 # Its salt is never the same. Names of tests must be, so none has a hash in it.
 HASHED = hash_password("correct horse")
@@ -22,14 +29,6 @@ def test_the_right_password_and_a_wrong_one() -> None:
     assert check_password(HASHED, "correct horse")
     assert not check_password(HASHED, "correct horsf")
     assert not check_password(HASHED, "correct horse ")
-
-
-def test_what_owasp_advises() -> None:
-    assert HASHED.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
-
-
-def test_the_same_password_twice_has_two_hashes() -> None:
-    assert hash_password("correct horse") != HASHED
 
 
 def test_a_hash_of_another_argon2() -> None:
@@ -48,8 +47,6 @@ def test_passwords_that_can_be(password: str) -> None:
 
 @pytest.mark.parametrize("password", ["", "x" * 1025, "ü" * 513, "\udcff", "x" * 10_000_000])
 def test_passwords_that_cannot_be(password: str) -> None:
-    with pytest.raises(SettingsError, match="password: expected 1 to 1024 bytes of UTF-8"):
-        hash_password(password)
     assert check_password(HASHED, password) is False
 
 
@@ -120,47 +117,49 @@ def test_nor_has_rubbish(hashed: str) -> None:
     assert check_password(hashed, "correct horse") is False
 
 
-# -- failures ----------------------------------------------------------------------------------------------------
+# -- keys ---------------------------------------------------------------------------------------------------------
 
 
-def test_each_failure_doubles_the_wait_up_to_five_minutes() -> None:
-    failures = Failures()
-    assert failures.wait_ns("ada", 0) == 0
-    now_ns = 7 * NS_PER_S
-    waits = []
-    for _ in range(40):
-        waits.append(failures.failed("ada", now_ns) // NS_PER_S)
-        assert failures.wait_ns("ada", now_ns) == waits[-1] * NS_PER_S
-        now_ns += waits[-1] * NS_PER_S
-        assert failures.wait_ns("ada", now_ns - 1) == 1
-        assert failures.wait_ns("ada", now_ns) == failures.wait_ns("ada", now_ns + 1) == 0
-    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256] + [300] * 31
+def test_the_same_password_gives_the_same_key_and_another_one_another() -> None:
+    value = new_admin("correct horse")
+    key, again = derive_key(value["hash"], "correct horse"), derive_key(value["hash"], "correct horse")
+    assert key is not None
+    assert again is not None
+    assert key.public == again.public == value["public_key"]
+    assert keys.verify(key.public, b"an edit", key.sign(b"an edit"))
+    other = derive_key(value["hash"], "correct horsf")
+    assert other is not None
+    assert other.public != key.public
 
 
-def test_a_success_ends_it() -> None:
-    failures = Failures()
-    for _ in range(5):
-        failures.failed("ada", 0)
-    failures.succeeded("ada")
-    failures.succeeded("nobody")
-    assert failures.wait_ns("ada", 0) == len(failures) == 0
-    assert failures.failed("ada", 0) == NS_PER_S
+def test_two_admins_with_one_password_have_two_keys() -> None:
+    assert new_admin("correct horse")["public_key"] != new_admin("correct horse")["public_key"]
 
 
-def test_accounts_wait_for_themselves_only() -> None:
-    failures = Failures()
-    failures.failed("ada", 0)
-    assert failures.wait_ns("bob", 0) == 0
+def test_neither_key_nor_record_shows_what_is_secret() -> None:
+    value = new_admin("correct horse")
+    key = derive_key(value["hash"], "correct horse")
+    assert repr(key) == f"AdminKey(public={value['public_key']!r})"
+    assert value["hash"].startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
-def test_a_full_list_forgets_who_has_not_failed_for_longest() -> None:
-    failures = Failures()
-    for number in range(ACCOUNTS_MAX):
-        failures.failed(f"account {number}", 0)
-    failures.failed("account 0", 1)
-    failures.failed("one more", 2)
-    assert len(failures) == ACCOUNTS_MAX
-    assert failures.wait_ns("account 1", 2) == 0
-    assert failures.wait_ns("account 0", 2) > 0
-    assert failures.wait_ns("account 2", 2) > 0
-    assert failures.wait_ns("one more", 2) == NS_PER_S
+@pytest.mark.parametrize("password", ["", "x" * 1025, "\udcff", "x" * 10_000_000])
+def test_there_is_no_key_of_what_cannot_be_a_password(password: str) -> None:
+    with pytest.raises(SettingsError, match="password: expected 1 to 1024 bytes of UTF-8"):
+        new_admin(password)
+    assert derive_key(new_admin("x")["hash"], password) is None
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "",
+        "$argon2id$v=19$m=4294967,t=2,p=1$" + 32 * "0",
+        "$argon2id$v=19$m=19456,t=99,p=1$" + 32 * "0",
+        "$argon2id$v=19$m=0,t=0,p=1$" + 32 * "0",
+        "$argon2id$v=19$m=19456,t=2,p=1$" + 31 * "0",
+        "$argon2id$v=19$m=19456,t=2,p=1$" + 32 * "0" + "\n",
+    ],
+)
+def test_a_hostile_record_gives_no_key_and_costs_nothing(how: str) -> None:
+    assert derive_key(how, "correct horse") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -58,7 +59,16 @@ def check(edits: EditSet, draft: Draft) -> Moved | None:
     )
 
 
-def make(draft: Draft, network: str, author: str, broker: str, grant: str, hlc: int, nonce: str) -> Edit:
+def make(
+    draft: Draft,
+    network: str,
+    author: str,
+    broker: str,
+    grant: str,
+    hlc: int,
+    nonce: str,
+    author_grants: Iterable[str] = (),
+) -> Edit:
     return Edit(
         network=network,
         key=draft.key,
@@ -70,6 +80,7 @@ def make(draft: Draft, network: str, author: str, broker: str, grant: str, hlc: 
         grant=grant,
         hlc=hlc,
         nonce=nonce,
+        author_grants=tuple(sorted(author_grants)),
     )
 
 

@@ -3,11 +3,13 @@
 There is one way to write an edit: JSON without spaces, its fields in the order of the struct, the keys of objects
 sorted. Its id is the SHA-256 of these bytes, so nobody can say the same twice in different words. Whatever the bytes
 are, reading gives an edit or a `ProtocolError` that blames the sender.
+
+Two sign it: the broker that accepted it, and the admin whose edit it is, with a key that follows from the password.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
@@ -28,11 +30,17 @@ VALUE_NESTING_MAX: Final = 8
 #: More heads than this are brought together in several steps.
 PARENTS_MAX: Final = 1000
 #: The value, the parents, and around them a key and names, in which a character has at most 4 bytes.
-EDIT_BYTES_MAX: Final = VALUE_BYTES_MAX + 67 * PARENTS_MAX + 8 * 1024
+EDIT_BYTES_MAX: Final = VALUE_BYTES_MAX + 67 * PARENTS_MAX + 10 * 1024
 SIGNATURE_BYTES_MAX: Final = 512
+#: Families for which one admin speaks at once.
+AUTHOR_GRANTS_MAX: Final = 16
 
 #: What is signed begins with this, so that no signature of a broker under something else passes for one of an edit.
 SIGNED_AS: Final = b"famulus edit 1\n"
+#: And this is what the author's signature is over, so that neither passes for the other.
+PROVEN_AS: Final = b"famulus edit of an admin 1\n"
+
+Signer = Callable[[bytes], bytes]
 
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Grant = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
@@ -42,7 +50,7 @@ _Instant = Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
 _Nonce = Annotated[str, Meta(pattern=r"^[0-9a-f]{16,64}\Z")]
 
 
-class Edit(Struct, frozen=True):
+class Edit(Struct, frozen=True, omit_defaults=True):
     #: The network's id: the SHA-256 of its root's public key.
     network: _Hash
     key: _Key
@@ -61,6 +69,11 @@ class Edit(Struct, frozen=True):
     hlc: _Instant
     #: By chance, so that a broker that was restored from a backup never makes the same edit again.
     nonce: _Nonce
+    #: The edits that made the author's public keys known, one for each family as whose admin it speaks. Without any, a
+    #: broker says this alone, as when another one joins.
+    author_grants: Annotated[tuple[_Hash, ...], Meta(max_length=AUTHOR_GRANTS_MAX)] = ()
+    #: In the root's own edit only: of this network every edit needs its author's proof, and rights to count.
+    proofs_needed: bool = False
 
 
 class SignedEdit(Struct, frozen=True, array_like=True, dict=True):
@@ -68,6 +81,10 @@ class SignedEdit(Struct, frozen=True, array_like=True, dict=True):
 
     data: Annotated[bytes, Meta(max_length=EDIT_BYTES_MAX)]
     signature: Annotated[bytes, Meta(max_length=SIGNATURE_BYTES_MAX)]
+    #: The author's signatures, in the order of `author_grants`.
+    proofs: Annotated[
+        tuple[Annotated[bytes, Meta(max_length=SIGNATURE_BYTES_MAX)], ...], Meta(max_length=AUTHOR_GRANTS_MAX)
+    ] = ()
 
     @cached_property
     def id(self) -> str:
@@ -92,6 +109,10 @@ def read(data: bytes) -> Edit:
         raise _bad_edit(f"not an edit ({error})") from None
     if list(edit.parents) != sorted(set(edit.parents)):
         raise _bad_edit("the parents are not sorted, or one is there twice")
+    if list(edit.author_grants) != sorted(set(edit.author_grants)):
+        raise _bad_edit("the author's grants are not sorted, or one is there twice")
+    if edit.proofs_needed and edit.grant:
+        raise _bad_edit("only the root's own edit says whether proofs are needed")
     if edit.op == "DEL" and edit.value is not None:
         raise _bad_edit("a DEL has no value")
     _check_value(edit.value, 1)
@@ -114,9 +135,17 @@ def write(edit: Edit) -> bytes:
     return data
 
 
-def sign(edit: Edit, signer: Callable[[bytes], bytes]) -> SignedEdit:
+def sign(edit: Edit, signer: Signer, provers: Mapping[str, Signer] | None = None) -> SignedEdit:
+    """`provers` are the author's, by the grants that the edit names."""
     data = write(edit)
-    return SignedEdit(data, signer(SIGNED_AS + data))
+    proofs = tuple((provers or {})[grant](PROVEN_AS + data) for grant in edit.author_grants)
+    return SignedEdit(data, signer(SIGNED_AS + data), proofs)
+
+
+def public_key_in(edit: Edit) -> str:
+    """The public key that an edit of a broker or an admin makes known; empty if it does not."""
+    public_key = edit.value.get("public_key") if isinstance(edit.value, dict) else None
+    return public_key if isinstance(public_key, str) else ""
 
 
 def _check_value(value: object, depth: int) -> None:

@@ -5,26 +5,32 @@ orphan. Whether an edit belongs here depends on the edit and on those that it na
 the sender: that is why sets that were given the same edits are equal, in whatever order and however often they came.
 
 The chain of trust: the network's id is the hash of the root's public key. The root's own `broker/<identity>` edit holds
-that key and is signed with it. Any other edit names as its grant the edit that made its broker's public key known.
-What a broker signs after it was forgotten belongs here all the same, and does not count; see `revocation`.
+that key and is signed with it. Any other edit names as its grant the edit that made its broker's public key known, and
+likewise those that made the keys of the admin known whose edit it is. What a broker signs after it was forgotten, and
+what nobody had a right to say, belongs here all the same, and does not count; see `revocation` and `judgement`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 from famulus.core.config.buckets import Buckets
-from famulus.core.config.edit import BAD_EDIT, SIGNED_AS, Edit, SignedEdit
+from famulus.core.config.edit import BAD_EDIT, PROVEN_AS, SIGNED_AS, Edit, SignedEdit, public_key_in
+from famulus.core.config.judgement import Evidence, judge
 from famulus.core.config.orphans import Orphans
 from famulus.core.config.revocation import PREFIX, Revocations, heads_among, revocations
+from famulus.core.config.schema import subject
 from famulus.errors import ProtocolError
 
 #: Public key, message, signature: did the owner of that key sign it? A key or signature that makes no sense is a no.
 Verify = Callable[[str, bytes, bytes], bool]
+
+FORGOTTEN: Final = "it was forgotten before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,13 @@ class EditSet:
         self._orphans = Orphans()
         #: By the ids of edits, the public keys that signed them.
         self._signers: dict[str, str] = {}
+        #: Their clocks; not before those of the edits that they name.
+        self._times: dict[str, int] = {}
         self._anybody_revoked = False
-        self._revocations: Revocations | None = None
+        self._needs_proofs = False
+        self._revocations = Revocations()
+        #: By the ids of those that do not count, why not; None if that has to be found out anew.
+        self._void: Mapping[str, str] | None = {}
 
     # -- growing ------------------------------------------------------------------------------------------------
 
@@ -90,8 +101,7 @@ class EditSet:
     def _missing(self, edit: Edit) -> set[str]:
         if edit.network != self.network:
             raise _not_valid("it belongs to another network")
-        named = {*edit.parents, edit.grant} if edit.grant else {*edit.parents}
-        return {edit_id for edit_id in named if edit_id not in self._edits}
+        return {edit_id for edit_id in named_by(edit) if edit_id not in self._edits}
 
     def _check(self, signed: SignedEdit) -> str:
         """The public key that signed it."""
@@ -101,7 +111,22 @@ class EditSet:
         public_key = self._granted_key(edit) if edit.grant else _root_key(edit)
         if not self._verify(public_key, SIGNED_AS + signed.data, signed.signature):
             raise _not_valid("the signature is not that of its broker")
+        self._check_proofs(signed)
         return public_key
+
+    def _check_proofs(self, signed: SignedEdit) -> None:
+        """That its author made it. Whether it may is another question."""
+        edit = signed.edit
+        if len(signed.proofs) != len(edit.author_grants):
+            raise _not_valid("it has not one proof for each grant of its author")
+        for grant_id, proof in zip(edit.author_grants, signed.proofs, strict=True):
+            grant = self._edits[grant_id].edit
+            about = subject(grant.key)
+            if about is None or about.kind != "admin" or about.name != edit.author:
+                raise _not_valid("a grant of its author is about somebody else")
+            public_key = public_key_in(grant)
+            if not public_key or not self._verify(public_key, PROVEN_AS + signed.data, proof):
+                raise _not_valid("the proof is not that of its author")
 
     def _granted_key(self, edit: Edit) -> str:
         grant = self._edits[edit.grant].edit
@@ -113,8 +138,11 @@ class EditSet:
     def _take(self, signed: SignedEdit, signer: str) -> None:
         key = signed.edit.key
         self._signers[signed.id] = signer
+        named = (self._times[each] for each in named_by(signed.edit))
+        self._times[signed.id] = max(signed.edit.hlc, max(named, default=0))
         self._anybody_revoked = self._anybody_revoked or key.startswith(PREFIX)
-        self._revocations = None
+        self._needs_proofs = self._needs_proofs or signed.edit.proofs_needed
+        self._void = None if self._anybody_revoked or self._needs_proofs else {}
         self._edits[signed.id] = signed
         self._by_key.setdefault(key, []).append(signed)
         heads = self._heads.setdefault(key, {})
@@ -154,7 +182,7 @@ class EditSet:
 
     def keys(self) -> list[str]:
         """Those about which something that counts was said."""
-        void = self.revocations.void
+        void = self.void
         if not void:
             return sorted(self._by_key)
         return sorted(key for key, edits in self._by_key.items() if any(each.id not in void for each in edits))
@@ -162,23 +190,52 @@ class EditSet:
     def heads(self, key: str) -> tuple[SignedEdit, ...]:
         """The edits of this key that no other names as its parent, by their ids. More than one is a conflict."""
         heads = self._heads.get(key, {})
-        void = self.revocations.void
+        void = self.void
         if void and any(signed.id in void for signed in self._by_key.get(key, ())):
             heads = heads_among(self._by_key[key], void)
         return tuple(signed for _, signed in sorted(heads.items()))
 
     @property
     def revocations(self) -> Revocations:
-        """Whose edits do not count any more, and which these are."""
-        if self._revocations is None:
-            # Most networks never forget anybody.
-            found = revocations(self._edits, self._signers) if self._anybody_revoked else Revocations()
-            self._revocations = found
+        """Which keys of brokers were revoked, and which edits do not count for that."""
+        self._judge()
         return self._revocations
+
+    @property
+    def void(self) -> Mapping[str, str]:
+        """By the ids of the edits that do not count, why not."""
+        return self._judge()
+
+    @property
+    def needs_proofs(self) -> bool:
+        """Whether edits of this network need the proofs of their authors; not if it was made before there were any."""
+        return self._needs_proofs
+
+    def objection(self, new: Sequence[SignedEdit]) -> str:
+        """Why one of these edits would not count if it were here; empty if all would."""
+        if not self._needs_proofs:
+            return ""
+        trial = EditSet(self.network, lambda *_: True)
+        trial.add([*self, *new])
+        void = trial.void
+        return next((f"{signed.edit.key}: {void[signed.id]}" for signed in new if signed.id in void), "")
+
+    def _judge(self) -> Mapping[str, str]:
+        if self._void is None:
+            without_say = judge(Evidence(self._edits, self._signers, self._times)) if self._needs_proofs else {}
+            if self._anybody_revoked:
+                self._revocations = revocations(self._edits, self._signers, without_say.keys())
+            forgotten = self._revocations.void
+            if self._needs_proofs and forgotten:
+                evidence = Evidence(self._edits, self._signers, self._times, forgotten)
+                self._void = {**dict.fromkeys(forgotten, FORGOTTEN), **judge(evidence)}
+            else:
+                self._void = {**dict.fromkeys(forgotten, FORGOTTEN), **without_say}
+        return self._void
 
     def signed_by(self, public_key: str) -> list[str]:
         """The ids of the edits under this key that count."""
-        void = self.revocations.void
+        void = self.void
         return [each for each, signer in self._signers.items() if signer == public_key and each not in void]
 
     def history(self, key: str) -> list[SignedEdit]:
@@ -215,10 +272,9 @@ class EditSet:
         return self._orphans.missing()
 
 
-def public_key_in(edit: Edit) -> str:
-    """The public key that an edit of a broker makes known; empty if it does not."""
-    public_key = edit.value.get("public_key") if isinstance(edit.value, dict) else None
-    return public_key if isinstance(public_key, str) else ""
+def named_by(edit: Edit) -> list[str]:
+    """The edits that this one builds upon: with it, they have to be there."""
+    return [*edit.parents, *edit.author_grants, edit.grant] if edit.grant else [*edit.parents, *edit.author_grants]
 
 
 def network_of(public_key: str) -> str:

@@ -123,7 +123,7 @@ class Effective(Struct, frozen=True):
 
 def effective(edits: EditSet) -> Effective:
     keys = edits.keys()
-    void = [signed for each in sorted(edits.revocations.void) if (signed := edits.get(each)) is not None]
+    void = [(signed, why) for each, why in sorted(edits.void.items()) if (signed := edits.get(each)) is not None]
     revoked = frozenset(edits.revocations.kept)
     return from_heads(edits.version, edits.digest, {key: edits.heads(key) for key in keys}, revoked, void)
 
@@ -133,7 +133,7 @@ def from_heads(
     digest: str,
     heads: Mapping[str, Sequence[SignedEdit]],
     revoked_keys: frozenset[str] = frozenset(),
-    void: Sequence[SignedEdit] = (),
+    void: Sequence[tuple[SignedEdit, str]] = (),
 ) -> Effective:
     """What these heads amount to, of each key at least one; without brokers with keys that were revoked."""
     reading = _Reading(revoked_keys)
@@ -199,15 +199,13 @@ class _Reading:
             case TrustedKey():
                 self.trusted_keys[about.name] = value
 
-    def tell_of_void(self, void: Sequence[SignedEdit]) -> None:
-        for signed in void[:VOID_TOLD_MAX]:
-            sentence = f"edit {signed.id[:8]} at broker {signed.edit.broker!r} does not count: it was forgotten before"
+    def tell_of_void(self, void: Sequence[tuple[SignedEdit, str]]) -> None:
+        for signed, why in void[:VOID_TOLD_MAX]:
+            sentence = f"edit {signed.id[:8]} at broker {signed.edit.broker!r} does not count: {why}"
             self._flag(signed.edit.key, sentence)
         if len(void) > VOID_TOLD_MAX:
             more = len(void) - VOID_TOLD_MAX
-            self._flag(
-                void[VOID_TOLD_MAX].edit.key, f"and {more} more edits of brokers that were forgotten do not count"
-            )
+            self._flag(void[VOID_TOLD_MAX][0].edit.key, f"and {more} more edits do not count")
 
     def result(self, version: int, digest: str) -> Effective:
         self._flag_dangling()

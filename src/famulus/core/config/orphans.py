@@ -62,4 +62,4 @@ class Orphans:
 
 
 def _size(signed: SignedEdit) -> int:
-    return len(signed.data) + len(signed.signature)
+    return len(signed.data) + len(signed.signature) + sum(map(len, signed.proofs))

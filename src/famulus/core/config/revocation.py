@@ -14,7 +14,7 @@ Pure, and the order of the edits does not matter: equal sets give the same verdi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,11 +35,13 @@ class Revocations:
     void: frozenset[str] = frozenset()
 
 
-def revocations(edits: Mapping[str, SignedEdit], signers: Mapping[str, str]) -> Revocations:
-    """`edits` by their ids; `signers` are the public keys that signed them."""
-    counted = _counted(edits, signers)
+def revocations(
+    edits: Mapping[str, SignedEdit], signers: Mapping[str, str], without_say: Collection[str] = ()
+) -> Revocations:
+    """`edits` by their ids; `signers` are the public keys that signed them; `without_say` had no right to be made."""
+    counted = _counted(edits, signers, without_say)
     kept = _in_force(counted)
-    known = _ranks(edits, signers, kept)
+    known = broker_ranks(edits, signers, kept)
     void = [
         edit_id
         for edit_id, signer in signers.items()
@@ -49,7 +51,7 @@ def revocations(edits: Mapping[str, SignedEdit], signers: Mapping[str, str]) -> 
     return Revocations(kept, frozenset(void))
 
 
-def heads_among(edits: Iterable[SignedEdit], void: frozenset[str]) -> dict[str, SignedEdit]:
+def heads_among(edits: Iterable[SignedEdit], void: Collection[str]) -> dict[str, SignedEdit]:
     """Of the edits of one key, those that count and that none that counts builds upon, be it by way of void ones."""
     by_id = {signed.id: signed for signed in edits}
     heads = {edit_id: signed for edit_id, signed in by_id.items() if edit_id not in void}
@@ -78,12 +80,18 @@ def revoked_key(key: str) -> str:
     return key.removeprefix(PREFIX).partition("/")[0] if key.startswith(PREFIX) else ""
 
 
-def _counted(edits: Mapping[str, SignedEdit], signers: Mapping[str, str]) -> dict[str, SignedEdit]:
+def _counted(
+    edits: Mapping[str, SignedEdit], signers: Mapping[str, str], without_say: Collection[str]
+) -> dict[str, SignedEdit]:
     """The edits about revocations that have a say, seniors first."""
-    about = {edit_id: signed for edit_id, signed in edits.items() if signed.edit.key.startswith(PREFIX)}
+    about = {
+        edit_id: signed
+        for edit_id, signed in edits.items()
+        if signed.edit.key.startswith(PREFIX) and edit_id not in without_say
+    }
     if not about:
         return {}
-    ranks = _ranks(edits, signers, {})
+    ranks = broker_ranks(edits, signers, {})
     counted: dict[str, SignedEdit] = {}
     for rank in sorted({ranks[signers[edit_id]] for edit_id in about}):
         kept = _in_force(counted)
@@ -116,7 +124,7 @@ def _is_void(edit_id: str, signer: str, kept: Mapping[str, frozenset[str]]) -> b
     return signer in kept and edit_id[:ID_CHARS] not in kept[signer]
 
 
-def _ranks(
+def broker_ranks(
     edits: Mapping[str, SignedEdit], signers: Mapping[str, str], kept: Mapping[str, frozenset[str]]
 ) -> dict[str, int]:
     """How many introductions each key is away from the root's; those that are void lead nowhere."""

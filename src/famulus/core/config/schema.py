@@ -6,7 +6,7 @@
 | `broker/<identity>`        | `Broker`: where it is, what it serves, and its public key                    |
 | `broker_state/<identity>`  | `BrokerState`: what an admin wants of it                                     |
 | `service/<name>`           | `Service`: what holds for its tasks, and which family it belongs to          |
-| `admin/<family>/<name>`    | `Admin`: the hash of the password. The name has no slash, the family may     |
+| `admin/<family>/<name>`    | `Admin`: its public key. The name has no slash, the family may               |
 | `trusted_key/<public key>` | `TrustedKey`: a broker with this key may join without the secret             |
 | `revoked/<public key>/<n>` | `Revoked`: a broker that was forgotten, and which of its edits still count   |
 
@@ -99,7 +99,10 @@ class Service(ServicePolicy, frozen=True):
 
 
 class Admin(Struct, frozen=True):
+    #: How the admin's key follows from the password; or, of networks without proofs, the hash of the password.
     hash: Annotated[str, Meta(min_length=1, max_length=4096)]
+    #: Of the key by which the admin proves that an edit is its own; empty if there is none.
+    public_key: Annotated[str, Meta(max_length=4096)] = ""
 
 
 class TrustedKey(Struct, frozen=True):

@@ -1,7 +1,8 @@
 """Passes what admins want to the steward, and its answers back. Reads neither.
 
 The steward may be away, or slow (a password takes its time on purpose): what it does not answer in time is answered
-here. Bounded: admins are few.
+here. Bounded: admins are few. Nobody knows here who is one, so that one client has a few requests open at most, and when
+there are too many of all, the client with the most of them has its oldest refused: who fills the list keeps no other out.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Frames = list[bytes]
 
 OPEN_MAX: Final = 100
+OPEN_OF_ONE_MAX: Final = 8
 ANSWER_NS: Final = 20 * NS_PER_S
 
 _NOBODY: Final = write_error(reasons.NOT_ALLOWED, "this broker belongs to no network, so there is nothing to manage")
@@ -43,7 +45,10 @@ class Managing:
         #: Of the last steward there was, what tells it from those before and after; empty if there was none.
         self._life = b""
         self.to_steward: list[Frames] = []
+        #: The oldest first.
         self._open: dict[bytes, _Request] = {}
+        #: By client, how many of them.
+        self._counts: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -52,9 +57,12 @@ class Managing:
         if not self.steward:
             refusal = _AWAY if self._life else _NOBODY
             self._to_clients.append([question.asker, question.envelope, refusal, b""])
-        elif len(self._open) >= OPEN_MAX:
+        elif self._counts.get(question.asker, 0) >= OPEN_OF_ONE_MAX:
             self._to_clients.append([question.asker, question.envelope, _BUSY, b""])
         else:
+            if len(self._open) >= OPEN_MAX:
+                self._make_room()
+            self._counts[question.asker] = self._counts.get(question.asker, 0) + 1
             self._open[question.number] = _Request(question.asker, question.envelope, now_ns + ANSWER_NS)
             self.to_steward.append([self.steward, question.number, question.header, question.body])
 
@@ -63,8 +71,8 @@ class Managing:
         self.steward = steward
         if not number:
             self._meet(body)
-        request = self._open.pop(number, None)
-        if request is not None:
+        if number in self._open:
+            request = self._close(number)
             self._to_clients.append([request.asker, request.envelope, header, body])
 
     def _meet(self, life: bytes) -> None:
@@ -81,8 +89,21 @@ class Managing:
 
     def _give_up(self, numbers: list[bytes]) -> None:
         for number in numbers:
-            request = self._open.pop(number)
+            request = self._close(number)
             self._to_clients.append([request.asker, request.envelope, _SILENT, b""])
+
+    def _make_room(self) -> None:
+        most = max(self._counts.values())
+        number = next(each for each, request in self._open.items() if self._counts[request.asker] == most)
+        request = self._close(number)
+        self._to_clients.append([request.asker, request.envelope, _BUSY, b""])
+
+    def _close(self, number: bytes) -> _Request:
+        request = self._open.pop(number)
+        left = self._counts.pop(request.asker) - 1
+        if left:
+            self._counts[request.asker] = left
+        return request
 
     @property
     def next_due_ns(self) -> int:

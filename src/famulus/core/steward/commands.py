@@ -1,25 +1,28 @@
 """Decides what an admin's request does: who asks, whether it may, and what the answer is.
 
 A request that changes something gives edits, which the shell writes to the disk before it hands them to the steward and
-lets the answer go. Checking a password and making a hash come in as functions, since they take their time on purpose.
+lets the answer go. What has to do with passwords comes in as functions, since it takes its time on purpose. An admin's
+edits are signed with the key that follows from its password, here, while its request is answered: so every broker can
+see that they are the admin's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from famulus.core.config import schema
+from famulus.core.config.author import Author
 from famulus.core.config.choice import choose
 from famulus.core.config.clock import time_ms
 from famulus.core.config.draft import Draft, Moved, check, parents_for
-from famulus.core.config.edit import Edit, SignedEdit
-from famulus.core.config.edit_set import public_key_in
+from famulus.core.config.edit import AUTHOR_GRANTS_MAX, Edit, SignedEdit, Signer, public_key_in
 from famulus.core.config.revocation import PREFIX, values
+from famulus.core.steward.lockouts import Lockouts
 from famulus.core.steward.peer import Peer
 from famulus.core.steward.places import changes_at_start, placed
 from famulus.core.steward.rights import refusal
@@ -36,20 +39,33 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
+@dataclass(frozen=True, slots=True)
+class Unlocked:
+    """The password was right."""
+
+    #: Signs for the admin; None if its record is of before edits had proofs.
+    sign: Signer | None = field(default=None, repr=False)
+
+
 class Passwords(Protocol):
     """What keeps passwords safe; see `famulus.broker.passwords`."""
 
-    def check(self, hashed: str, password: str) -> bool: ...
+    def unlock(self, admin: schema.Admin, password: str) -> Unlocked | None:
+        """None if it is another password."""
+        ...
 
-    def hash(self, password: str) -> str:
-        """A SettingsError if it cannot be a password."""
+    def new_admin(self, password: str) -> dict[str, str]:
+        """What is kept of an admin with this password; a SettingsError if it cannot be one."""
         ...
 
 
-class Failures(Protocol):
-    def failed(self, account: str, now_ns: int) -> int: ...
-    def succeeded(self, account: str) -> None: ...
-    def wait_ns(self, account: str, now_ns: int) -> int: ...
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """An admin whose password was right."""
+
+    author: Author
+    #: Of which it is an admin.
+    families: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +78,8 @@ class Answer:
     note: str = ""
     #: Workers that are not to be ignored any more: one, or all if it is empty.
     forgive: str | None = None
+    #: Nobody knows who asked.
+    stranger: bool = False
 
 
 class _Refused(Exception):
@@ -87,20 +105,19 @@ class Commands:
         self,
         steward: Steward,
         passwords: Passwords,
-        failures: Failures,
         errors: Callable[[], Sequence[Mapping[str, object]]],
         private_at: str,
     ) -> None:
         """`errors`: the workers that the dispatcher ignores. `private_at`: where admins are heard in any case."""
         self._steward = steward
         self._passwords = passwords
-        self._failures = failures
+        self._lockouts = Lockouts()
         self._errors = errors
         self._private_at = private_at
         self._now_ns = self._now_ms = 0
 
-    def run(self, header: bytes, body: bytes, now_ns: int, now_ms: int, *, private: bool) -> Answer:
-        """`private`: nobody between the admin and us could read it on its way."""
+    def run(self, header: bytes, body: bytes, now_ns: int, now_ms: int, *, private: bool, source: str = "") -> Answer:
+        """`private`: nobody between the admin and us could read it on its way. `source`: where it came from."""
         self._now_ns, self._now_ms = now_ns, now_ms
         try:
             request = headers.read(header)
@@ -118,8 +135,11 @@ class Commands:
             if not private:
                 where = f"ask on the broker's own machine, with --broker {self._private_at}"
                 raise _Refused(reasons.NOT_ALLOWED, f"a password would be readable on its way: {where}")
-            families = self._authenticate(request.username, password)
-            answer = self._do(request.command, arguments, request.username, families)
+            asker = self._authenticate(request.username, password, source)
+        except _Refused as refused:
+            return _refuse(str(refused), refused.body, note=f"{who}: refused, {refused}", stranger=True)
+        try:
+            answer = self._do(request.command, arguments, asker)
         except _Refused as refused:
             return _refuse(str(refused), refused.body, note=f"{who}: refused, {refused}")
         except ProtocolError as error:
@@ -130,29 +150,34 @@ class Commands:
 
     # -- who asks -----------------------------------------------------------------------------------------------
 
-    def _authenticate(self, name: str, password: object) -> list[str]:
-        """The families of which this is an admin."""
-        wait_ns = self._failures.wait_ns(name, self._now_ns)
+    def _authenticate(self, name: str, password: object, source: str) -> Asker:
+        wait_ns = self._lockouts.wait_ns(source, name, self._now_ns)
         if wait_ns:
             raise _Refused(reasons.NOT_ALLOWED, f"too many wrong passwords; try again in {-(-wait_ns // 10**9)} s")
         admins = self._steward.config.admins
-        hashes = {family: members[name].hash for family, members in admins.items() if name in members}
+        records = {family: members[name] for family, members in admins.items() if name in members}
+        unlocked: dict[str, Unlocked] = {}
         # Somebody unknown costs as much time as somebody known.
-        tried = hashes or {"": _NOBODYS_HASH}
-        families = [
-            family
-            for family, hashed in tried.items()
-            if isinstance(password, str) and self._passwords.check(hashed, password) and family
-        ]
-        if not families:
-            self._failures.failed(name, self._now_ns)
+        for family, record in (records or {"": _NOBODY}).items():
+            found = self._passwords.unlock(record, password) if isinstance(password, str) else None
+            if found is not None and family:
+                unlocked[family] = found
+        if not unlocked:
+            self._lockouts.failed(source, name, self._now_ns)
             raise _Refused(reasons.NOT_ALLOWED, WRONG_PASSWORD)
-        self._failures.succeeded(name)
-        return families
+        self._lockouts.succeeded(source, name)
+        return Asker(self._author(name, unlocked), tuple(unlocked))
+
+    def _author(self, name: str, unlocked: dict[str, Unlocked]) -> Author:
+        signers: dict[str, Signer] = {}
+        for family, found in sorted(unlocked.items())[:AUTHOR_GRANTS_MAX]:
+            if found.sign is not None:
+                signers[choose(self._steward.edits.heads(f"admin/{family}/{name}")).id] = found.sign
+        return Author(name, signers)
 
     # -- what is asked ------------------------------------------------------------------------------------------
 
-    def _do(self, command: str, arguments: dict[str, Any], author: str, families: list[str]) -> Answer:
+    def _do(self, command: str, arguments: dict[str, Any], asker: Asker) -> Answer:
         if command == "show":
             return _done(self._show(str(arguments.get("prefix", ""))))
         if command == "history":
@@ -162,11 +187,11 @@ class Commands:
         if command == "errors":
             return _done({"workers": [*self._named_workers(), *self._errors()]})
         if command == "errors_clear":
-            return self._clear_errors(msgspec.convert(arguments.get("identity"), str | None) or "", author, families)
+            return self._clear_errors(msgspec.convert(arguments.get("identity"), str | None) or "", asker)
         if command == "edit":
-            return self._edit(msgspec.convert(arguments, _Drafts), author, families)
+            return self._edit(msgspec.convert(arguments, _Drafts), asker)
         if command == "set_password":
-            return self._set_password(msgspec.convert(arguments, _NewPassword), author, families)
+            return self._set_password(msgspec.convert(arguments, _NewPassword), asker)
         raise _Refused(reasons.UNKNOWN_REQUEST, f"there is no command {command!r}")
 
     def _show(self, prefix: str) -> dict[str, object]:
@@ -250,7 +275,7 @@ class Commands:
                     "broker": signed.edit.broker,
                     "hlc": signed.edit.hlc,
                     "time_ms": time_ms(signed.edit.hlc),
-                    "void": signed.id in self._steward.edits.revocations.void,
+                    "void": signed.id in self._steward.edits.void,
                 }
                 for signed in self._steward.edits.history(key)
             ],
@@ -281,17 +306,17 @@ class Commands:
 
     # -- changes ------------------------------------------------------------------------------------------------
 
-    def _set_password(self, wish: _NewPassword, author: str, families: list[str]) -> Answer:
+    def _set_password(self, wish: _NewPassword, asker: Asker) -> Answer:
         key = f"admin/{wish.family}/{wish.name}"
         if schema.subject(key) != schema.Subject("admin", wish.name, wish.family):
             raise _Refused(reasons.BAD_HEADER, "that is no name for an admin: it has 1 to 255 characters and no slash")
         try:
-            value = {"hash": self._passwords.hash(wish.new_password)}
+            value = self._passwords.new_admin(wish.new_password)
         except SettingsError as error:
             raise _Refused(reasons.BAD_HEADER, str(error)) from None
-        return self._edit(_Drafts([Draft(key, "PUT", value, wish.parents)]), author, families)
+        return self._edit(_Drafts([Draft(key, "PUT", value, wish.parents)]), asker)
 
-    def _clear_errors(self, identity: str, author: str, families: list[str]) -> Answer:
+    def _clear_errors(self, identity: str, asker: Asker) -> Answer:
         """Forgive one worker, or all: what the dispatcher holds against it, and that the config names it."""
         if self._steward.state == "disabled":
             raise _Refused(reasons.DISABLED, "this broker is disabled; ask another one, or enable it first")
@@ -304,11 +329,11 @@ class Commands:
             if len(left) < len(names):
                 value = choose(edits.heads(key)).edit.value
                 drafts.append(Draft(key, "PUT", value | {"error_workers": left}, parents_for(edits, key)))
-        made = self._edit(_Drafts(drafts), author, families).edits if drafts else ()
+        made = self._edit(_Drafts(drafts), asker).edits if drafts else ()
         result = {"cleared": len(cleared), "edits": [signed.id for signed in made]}
         return _done(result, edits=made, forgive=identity)
 
-    def _edit(self, wish: _Drafts, author: str, families: list[str]) -> Answer:
+    def _edit(self, wish: _Drafts, asker: Asker) -> Answer:
         steward = self._steward
         if not 0 < len(wish.drafts) <= DRAFTS_MAX:
             raise _Refused(reasons.BAD_HEADER, f"an edit has 1 to {DRAFTS_MAX} drafts")
@@ -316,13 +341,15 @@ class Commands:
             raise _Refused(reasons.BAD_HEADER, "a key is there twice")
         self._check_state(wish.drafts)
         for draft in wish.drafts:
-            if why := refusal(steward.config, families, draft):
+            if why := refusal(steward.config, asker.families, draft):
                 raise _Refused(reasons.NOT_ALLOWED, why)
         moved = [found for draft in wish.drafts if (found := check(steward.edits, draft)) is not None]
         if moved:
             told = {"moved": [_shown_moved(each) for each in moved]}
             raise _Refused(reasons.CONFLICT, "the config has changed since you looked", told)
-        edits = steward.edit([*wish.drafts, *self._revoking(wish.drafts)], author, self._now_ms)
+        edits = steward.edit([*wish.drafts, *self._revoking(wish.drafts)], asker.author, self._now_ms)
+        if why := steward.edits.objection(edits):
+            raise _Refused(reasons.NOT_ALLOWED, f"no broker would let it count: {why}")
         added = () if wish.dry_run else tuple(edits)
         warnings: list[dict[str, object]] = [
             {"key": draft.key, "sentence": sentence}
@@ -367,10 +394,8 @@ class Commands:
             raise _Refused(reasons.DISABLED, f"this broker is disabled; only {own} can be changed here")
 
 
-#: Of a password that nobody has: so that a name that nobody has takes as long to check as any other.
-_NOBODYS_HASH: Final = (
-    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-)
+#: With a password that nobody has: so that a name that nobody has takes as long to check as any other.
+_NOBODY: Final = schema.Admin("$argon2id$v=19$m=19456,t=2,p=1$" + 32 * "0", 64 * "0")
 
 
 def _arguments(body: bytes) -> dict[str, Any]:
@@ -414,9 +439,9 @@ def _done(result: object, *, edits: tuple[SignedEdit, ...] = (), forgive: str | 
     return Answer(header, _encode(result), edits, forgive=forgive)
 
 
-def _refuse(reason: str, body: object = None, note: str = "") -> Answer:
+def _refuse(reason: str, body: object = None, note: str = "", *, stranger: bool = False) -> Answer:
     header = headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=reason)
-    return Answer(header, _encode({} if body is None else body), note=note)
+    return Answer(header, _encode({} if body is None else body), note=note, stranger=stranger)
 
 
 def _noted(answer: Answer, who: str) -> Answer:

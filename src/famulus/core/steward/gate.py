@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from famulus.core.config import schema
+from famulus.core.config.author import Author
 from famulus.core.config.draft import Draft, parents_for
-from famulus.core.config.edit_set import public_key_in
+from famulus.core.config.edit import public_key_in
 from famulus.core.steward.post import Frames
 from famulus.core.steward.steward import Steward
 from famulus.errors import ProtocolError
@@ -77,7 +78,7 @@ class Gate:
         if known is None:
             if any(public_key_in(signed.edit) == public_key for signed in steward.edits.history(key)):
                 raise ProtocolError(reasons.CONFLICT, f"broker {sender!r} was removed; it needs a new key"[:200])
-            steward.add(steward.edit(self._drafts(key, sender, join.value), "join", now_ms))
+            steward.add(steward.edit(self._drafts(key, sender, join.value), Author("join"), now_ms))
         proof = self._prove(self._secret, MEMBER, self._root.encode(), *parts) if join.proof else b""
         return peers.Joined(self._root, join.nonce, proof)
 

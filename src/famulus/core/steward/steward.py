@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from famulus.core.clock import NEVER_NS
 from famulus.core.config import sync
+from famulus.core.config.author import Author
 from famulus.core.config.clock import HybridClock
 from famulus.core.config.draft import Draft, make
 from famulus.core.config.edit import SignedEdit, sign
@@ -169,7 +170,7 @@ class Steward:
             self._change(added.new)
         return tuple(refusal.reason for refusal in added.refused)
 
-    def edit(self, drafts: Sequence[Draft], author: str, now_ms: int) -> list[SignedEdit]:
+    def edit(self, drafts: Sequence[Draft], author: Author, now_ms: int) -> list[SignedEdit]:
         """Edits of these drafts, accepted and signed by us, but not yet part of the config: see `add`."""
         me = self.me
         if self.behind:
@@ -177,13 +178,12 @@ class Steward:
         grant = self.edits.grant_of(me.name, me.public_key)
         if not grant:
             raise ProtocolError(reasons.DISABLED, "this broker is not known to the network, or no longer")
-        return [
-            sign(
-                make(draft, me.network, author, me.name, grant, self.clock.next(now_ms), self._make_nonce()),
-                me.sign,
-            )
-            for draft in drafts
-        ]
+        edits = []
+        for draft in drafts:
+            hlc, nonce = self.clock.next(now_ms), self._make_nonce()
+            edit = make(draft, me.network, author.name, me.name, grant, hlc, nonce, author.signers)
+            edits.append(sign(edit, me.sign, author.signers))
+        return edits
 
     def _change(self, new: Sequence[SignedEdit]) -> None:
         self.config = effective(self.edits)

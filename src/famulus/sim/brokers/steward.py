@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS
+from famulus.core.config.author import Author
 from famulus.core.config.draft import Draft, parents_for
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
@@ -148,6 +149,6 @@ class StewardActor(Actor):
         """An admin asks this broker to set the state of that one."""
         key = f"broker_state/{identity}"
         draft = Draft(key, "PUT", {"state": state}, parents_for(self.core.edits, key))
-        edits = self.core.edit([draft], "admin", self.world.wall_ms(self.pen.broker))
+        edits = self.core.edit([draft], Author("admin"), self.world.wall_ms(self.pen.broker))
         self.core.add(edits)
         self.wake_at(self.world.clock.now_ns)

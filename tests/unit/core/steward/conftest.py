@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.core.config.author import Author
 from famulus.core.config.draft import Draft, parents_for
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
@@ -36,6 +38,11 @@ PASSWORD = "correct horse"
 def hashed(password: str) -> str:
     """What the toy passwords of these tests keep."""
     return f"hash-of-{password}-that-stays-here"
+
+
+def admin_value(password: str) -> dict[str, str]:
+    """What they make of an admin with this password: it can prove that an edit is its own."""
+    return {"hash": hashed(password), "public_key": sha256(hashed(password).encode()).hexdigest()}
 
 
 class Member:
@@ -64,7 +71,7 @@ class Member:
     def edits(self, key: str, value: Any, author: str = "ann") -> list[SignedEdit]:
         """An admin wants this to hold, whatever held before."""
         draft = Draft(key, "PUT" if value is not None else "DEL", value, parents_for(self.core.edits, key))
-        signed = self.core.edit([draft], author, self._network.now_ms)
+        signed = self.core.edit([draft], Author(author), self._network.now_ms)
         assert self.core.add(signed) == ()
         return signed
 

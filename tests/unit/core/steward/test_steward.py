@@ -10,6 +10,7 @@ import pytest
 
 from famulus.core.clock import NS_PER_S
 from famulus.core.config import sync
+from famulus.core.config.author import Author
 from famulus.core.config.draft import Draft
 from famulus.core.steward.peer import BEAT_NS, DOUBT_NS, SILENCE_NS
 from famulus.errors import ProtocolError
@@ -122,7 +123,7 @@ def test_an_edit_is_handed_out_for_the_disk_exactly_once(network: Network) -> No
 
 def test_what_the_shell_has_written_already_is_not_handed_out(network: Network) -> None:
     core = network["b1"].core
-    signed = core.edit([Draft("service/echo", "PUT", {}, ())], "ann", network.now_ms)
+    signed = core.edit([Draft("service/echo", "PUT", {}, ())], Author("ann"), network.now_ms)
     assert core.edits.get(signed[0].id) is None, "it is not part of the config before it is added"
     core.add(signed, logged=True)
     assert core.take_unlogged() == []
@@ -164,7 +165,7 @@ def test_every_change_is_counted_and_nothing_else(network: Network) -> None:
 def test_edits_are_later_than_what_was_seen(network: Network) -> None:
     """A broker whose clock is behind: its edits still come after those that it has seen."""
     ahead = network.now_ms + 5000
-    (early,) = network["b1"].core.edit([Draft("service/echo", "PUT", {}, ())], "ann", ahead)
+    (early,) = network["b1"].core.edit([Draft("service/echo", "PUT", {}, ())], Author("ann"), ahead)
     network["b1"].core.add([early])
     network.settle()
     (late,) = network["b2"].edits("service/more", {})
@@ -173,7 +174,7 @@ def test_edits_are_later_than_what_was_seen(network: Network) -> None:
 
 def test_a_new_life_knows_how_late_it_was(network: Network) -> None:
     ahead = network.now_ms + 5000
-    (early,) = network["b1"].core.edit([Draft("service/echo", "PUT", {}, ())], "ann", ahead)
+    (early,) = network["b1"].core.edit([Draft("service/echo", "PUT", {}, ())], Author("ann"), ahead)
     network["b1"].core.add([early])
     network.settle()
     network["b2"].start()
@@ -186,7 +187,7 @@ def test_a_broker_that_the_network_does_not_know_cannot_accept_edits(network: Ne
     network.settle()
     assert network["b2"].core.state == "joining"
     with pytest.raises(ProtocolError, match="disabled"):
-        network["b2"].core.edit([Draft("service/echo", "PUT", {}, ())], "ann", network.now_ms)
+        network["b2"].core.edit([Draft("service/echo", "PUT", {}, ())], Author("ann"), network.now_ms)
 
 
 def test_the_state_is_what_the_config_says(network: Network) -> None:

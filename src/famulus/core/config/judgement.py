@@ -1,0 +1,231 @@
+"""Decides which edits do not count, because who made them had no right to. Every broker does, for every edit.
+
+Rights are checked where an admin makes an edit, but a broker that was changed does not, and may sign what it likes. So
+they are checked once more by everybody who hears of the edit. It stays in the set, as what forgotten brokers said does:
+sets must be able to become equal. But it is nobody's head, and is listed.
+
+What an edit needs:
+
+- the proof of an admin of each family that its key belongs to, as things are before it and as it wants them; what
+  belongs to no family, or to one without admins, any admin may change (`authority` says who is one);
+- a broker alone may make another one known that joins, with the state `active` and a family without settings, as long
+  as nothing is there in their places; and the root its family's first admin. Nothing else.
+
+The edits of a key are gone through one by one, each after its parents: those that build upon others by their clocks,
+and before any that claims to be the first of its key. Of these, those come first whose brokers are most senior. So who
+sets its clock back, to be there before its key was given to others, loses to their later edits; and who sets it forward
+comes too late.
+
+Pure and total, and the order in which the edits came does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Any, Final
+
+from famulus.core.config import schema
+from famulus.core.config.authority import PREFIX, Authority, Root, authority
+from famulus.core.config.choice import choose
+from famulus.core.config.edit import Edit, SignedEdit, public_key_in
+from famulus.core.config.revocation import broker_ranks, revoked_key
+
+#: Kinds whose values name the family that they belong to.
+OWNED: Final = frozenset({"broker", "trusted_key", "revoked"})
+
+_NO_PROOF: Final = "it lacks the proof of an admin"
+_NO_ADMIN: Final = "its author is no admin"
+
+Line = tuple[int, int, int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that is known about the edits of a network."""
+
+    #: By their ids, each after those that it names.
+    edits: Mapping[str, SignedEdit]
+    #: The public keys of the brokers that signed them.
+    signers: Mapping[str, str]
+    #: Their clocks; not before those of the edits that they name.
+    times: Mapping[str, int]
+    #: Those that do not count for another reason.
+    void: Collection[str] = frozenset()
+
+
+def judge(evidence: Evidence) -> dict[str, str]:
+    """By the ids of the edits that do not count, why not."""
+    root = _root(evidence)
+    if root is None:
+        return {}
+    return _Judge(evidence, root).run()
+
+
+class _Judge:
+    def __init__(self, evidence: Evidence, root: Root) -> None:
+        self._evidence = evidence
+        self._by_key: dict[str, list[SignedEdit]] = {}
+        for signed in evidence.edits.values():
+            self._by_key.setdefault(signed.edit.key, []).append(signed)
+        about_admins = [
+            each
+            for edit_id, each in evidence.edits.items()
+            if each.edit.key.startswith(PREFIX) and edit_id not in evidence.void
+        ]
+        self._authority: Authority = authority(about_admins, evidence.signers, evidence.times, root)
+        self._ranks = broker_ranks(evidence.edits, evidence.signers, {})
+        self._why: dict[str, str] = {}
+        #: By the keys of brokers, the family that the broker belongs to, or belonged to last.
+        self._homes: dict[str, str] = {}
+        #: By public key: who made it known first, and for which key of the config.
+        self._introduced: dict[str, tuple[tuple[int, int, str], str]] = {}
+
+    def run(self) -> dict[str, str]:
+        # Whose a state or a revocation is, the brokers say.
+        for key in sorted(self._by_key, key=lambda each: (not each.startswith("broker/"), each)):
+            about = schema.subject(key)
+            if about is not None and about.kind == "admin":
+                self._judge_admin(self._by_key[key])
+            else:
+                self._go_through(about, self._by_key[key])
+        return self._why
+
+    def _judge_admin(self, edits: Iterable[SignedEdit]) -> None:
+        for signed in edits:
+            if signed.id not in self._authority.families and signed.id not in self._evidence.void:
+                if not signed.edit.author_grants:
+                    self._why[signed.id] = _NO_PROOF
+                elif self._authority.speaks_for(signed.edit.author_grants) is None:
+                    self._why[signed.id] = _NO_ADMIN
+                else:
+                    about = schema.subject(signed.edit.key)
+                    self._why[signed.id] = _not_his(about.family if about is not None else "")
+
+    def _go_through(self, about: schema.Subject | None, edits: list[SignedEdit]) -> None:
+        heads: dict[str, SignedEdit] = {}
+        for signed in self._in_turn(about, edits):
+            if signed.id in self._evidence.void:
+                continue
+            current = choose(list(heads.values())).edit if heads else None
+            why = self._objection(about, signed, current, heads.values())
+            if why:
+                self._why[signed.id] = why
+                continue
+            for parent in self._replaced(signed):
+                heads.pop(parent, None)
+            heads[signed.id] = signed
+            if about is not None and about.kind == "broker":
+                self._note_broker(signed)
+
+    def _in_turn(self, about: schema.Subject | None, edits: list[SignedEdit]) -> Iterable[SignedEdit]:
+        children: dict[str, list[SignedEdit]] = {}
+        lacking: dict[str, int] = {}
+        for signed in edits:
+            lacking[signed.id] = len(signed.edit.parents)
+            for parent in signed.edit.parents:
+                children.setdefault(parent, []).append(signed)
+        ready = [self._line(about, signed) for signed in edits if not lacking[signed.id]]
+        heapify(ready)
+        while ready:
+            signed = self._evidence.edits[heappop(ready)[-1]]
+            yield signed
+            for child in children.get(signed.id, ()):
+                lacking[child.id] -= 1
+                if not lacking[child.id]:
+                    heappush(ready, self._line(about, child))
+
+    def _line(self, about: schema.Subject | None, signed: SignedEdit) -> Line:
+        time = self._evidence.times[signed.id]
+        if signed.edit.parents:
+            return (0, 0, 0, time, signed.id)
+        # A family that came with a broker that joined has no settings: it must not take the place of one that has.
+        alone = about is not None and about.kind == "family" and not signed.edit.author_grants
+        return (1, alone, self._rank(signed), time, signed.id)
+
+    def _rank(self, signed: SignedEdit) -> int:
+        return self._ranks.get(self._evidence.signers[signed.id], len(self._ranks))
+
+    def _replaced(self, signed: SignedEdit) -> Iterable[str]:
+        """Its parents; and in the place of one that does not count, those that this one wanted to replace."""
+        waiting = list(signed.edit.parents)
+        seen = set(waiting)
+        while waiting:
+            parent = waiting.pop()
+            yield parent
+            if parent in self._why or parent in self._evidence.void:
+                fresh = [each for each in self._evidence.edits[parent].edit.parents if each not in seen]
+                seen.update(fresh)
+                waiting += fresh
+
+    def _note_broker(self, signed: SignedEdit) -> None:
+        edit = signed.edit
+        self._homes[edit.key] = _family_in(edit) or self._homes.get(edit.key, "")
+        public_key = public_key_in(edit)
+        if public_key:
+            when = (self._rank(signed), self._evidence.times[signed.id], signed.id)
+            self._introduced[public_key] = min(self._introduced.get(public_key, (when, edit.key)), (when, edit.key))
+
+    # -- one edit -----------------------------------------------------------------------------------------------
+
+    def _objection(
+        self, about: schema.Subject | None, signed: SignedEdit, current: Edit | None, heads: Iterable[SignedEdit]
+    ) -> str:
+        edit = signed.edit
+        if not edit.author_grants:
+            return "" if not edit.grant or _may_alone(about, edit, heads) else _NO_PROOF
+        families = self._authority.speaks_for(edit.author_grants)
+        if families is None:
+            return _NO_ADMIN
+        time = self._evidence.times[signed.id]
+        for family in sorted(self._touched(about, edit, current)):
+            if not self._authority.allows(families, family, time):
+                return _not_his(family)
+        return ""
+
+    def _touched(self, about: schema.Subject | None, edit: Edit, current: Edit | None) -> set[str]:
+        """The families that an edit is about: as things are, and as they would be."""
+        if about is None:
+            return set()
+        if about.kind == "family":
+            return {about.name}
+        families: set[str] = set()
+        if about.kind == "broker_state":
+            families.add(self._homes.get(f"broker/{about.name}", ""))
+        if about.kind == "revoked":
+            _, key = self._introduced.get(revoked_key(edit.key), (None, ""))
+            families.add(self._homes.get(key, ""))
+        if about.kind in OWNED:
+            families |= {_family_in(edit), _family_in(current) if current is not None else ""}
+        return families - {""}
+
+
+def _may_alone(about: schema.Subject | None, edit: Edit, heads: Iterable[SignedEdit]) -> bool:
+    """What a broker may say without an admin."""
+    if about is None or edit.op != "PUT":
+        return False
+    if about.kind == "family":
+        return edit.value == {} and all(not head.edit.author_grants for head in heads)
+    if about.kind == "broker_state" and edit.value != {"state": "active"}:
+        return False
+    return about.kind in ("broker", "broker_state") and all(head.edit.op == "DEL" for head in heads)
+
+
+def _family_in(edit: Edit) -> str:
+    value: Any = edit.value if isinstance(edit.value, dict) else {}
+    family = value.get("family")
+    return family if isinstance(family, str) else ""
+
+
+def _not_his(family: str) -> str:
+    return f"it is about family {family!r}, of which its author is no admin"[:200]
+
+
+def _root(evidence: Evidence) -> Root | None:
+    """None if this network was made before edits had proofs."""
+    firsts = [signed for signed in evidence.edits.values() if not signed.edit.grant]
+    if not any(signed.edit.proofs_needed for signed in firsts):
+        return None
+    first = min(firsts, key=lambda signed: (evidence.times[signed.id], signed.id))
+    return Root(evidence.signers[first.id], _family_in(first.edit))

@@ -1,0 +1,49 @@
+"""Decides what of admins' requests is written to the log: all that admins did, and of strangers' requests a few.
+
+Whoever reaches the port can ask without a password, as often as it likes: the log must not grow with that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from famulus.core.clock import NEVER_NS, NS_PER_S
+
+INTERVAL_NS: Final = 10 * NS_PER_S
+#: In an interval; the others are counted.
+STRANGERS_MAX: Final = 3
+
+
+class Notes:
+    def __init__(self) -> None:
+        self._told = 0
+        self._untold = 0
+        self._ends_ns = 0
+
+    def take(self, note: str, now_ns: int, *, stranger: bool) -> list[str]:
+        """What to write now."""
+        if not stranger:
+            return [note]
+        lines = self.due(now_ns)
+        if now_ns >= self._ends_ns:
+            self._ends_ns = now_ns + INTERVAL_NS
+            self._told = 0
+        if self._told < STRANGERS_MAX:
+            self._told += 1
+            return [*lines, note]
+        self._untold += 1
+        return lines
+
+    def due(self, now_ns: int) -> list[str]:
+        """How many were not written in an interval that is over."""
+        if not self._untold or now_ns < self._ends_ns:
+            return []
+        untold, self._untold = self._untold, 0
+        return [f"{untold} more requests without a right name and password were refused within {_SECONDS} s"]
+
+    @property
+    def next_due_ns(self) -> int:
+        return self._ends_ns if self._untold else NEVER_NS
+
+
+_SECONDS: Final = INTERVAL_NS // NS_PER_S

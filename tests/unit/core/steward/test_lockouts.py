@@ -1,0 +1,60 @@
+"""Who waits after wrong passwords, and who does not."""
+
+from __future__ import annotations
+
+from famulus.core.clock import NS_PER_S
+from famulus.core.steward.lockouts import ACCOUNTS_MAX, Lockouts
+
+
+def test_each_failure_doubles_the_wait_up_to_five_minutes() -> None:
+    lockouts = Lockouts()
+    assert lockouts.wait_ns("here", "ada", 0) == 0
+    now_ns = 7 * NS_PER_S
+    waits = []
+    for _ in range(40):
+        waits.append(lockouts.failed("here", "ada", now_ns) // NS_PER_S)
+        assert lockouts.wait_ns("here", "ada", now_ns) == waits[-1] * NS_PER_S
+        now_ns += waits[-1] * NS_PER_S
+        assert lockouts.wait_ns("here", "ada", now_ns - 1) == 1
+        assert lockouts.wait_ns("here", "ada", now_ns) == lockouts.wait_ns("here", "ada", now_ns + 1) == 0
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256] + [300] * 31
+
+
+def test_who_guesses_elsewhere_keeps_nobody_out_here() -> None:
+    lockouts = Lockouts()
+    for _ in range(10):
+        lockouts.failed("there", "ada", 0)
+    assert lockouts.wait_ns("there", "ada", 0) > 0
+    assert lockouts.wait_ns("here", "ada", 0) == 0
+    assert lockouts.wait_ns("there", "bob", 0) == 0
+
+
+def test_where_the_right_password_came_from_nobody_waits_any_more() -> None:
+    lockouts = Lockouts()
+    for _ in range(5):
+        lockouts.failed("here", "ada", 0)
+    lockouts.succeeded("here", "ada")
+    assert lockouts.wait_ns("here", "ada", 0) == 0
+    for _ in range(100):
+        lockouts.failed("here", "ada", 0)
+    assert lockouts.wait_ns("here", "ada", 0) == 0
+
+
+def test_a_full_list_forgets_who_has_not_failed_for_longest() -> None:
+    lockouts = Lockouts()
+    for number in range(ACCOUNTS_MAX):
+        lockouts.failed("here", f"account {number}", 0)
+    lockouts.failed("here", "account 0", 1)
+    lockouts.failed("here", "one more", 2)
+    assert len(lockouts) == ACCOUNTS_MAX
+    assert lockouts.wait_ns("here", "account 1", 2) == 0
+    assert lockouts.wait_ns("here", "account 0", 2) > 0
+    assert lockouts.wait_ns("here", "one more", 2) == NS_PER_S
+
+
+def test_the_list_of_good_places_is_bounded_too() -> None:
+    lockouts = Lockouts()
+    for number in range(ACCOUNTS_MAX + 10):
+        lockouts.succeeded("here", f"account {number}")
+    assert len(lockouts) == ACCOUNTS_MAX
+    assert lockouts.failed("here", "account 0", 0) == NS_PER_S
