@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from famulus.core.config import edit, schema, sync
 from famulus.core.config.draft import Draft, check
 from famulus.core.config.edit import Edit, SignedEdit
-from famulus.core.config.edit_set import EditSet
+from famulus.core.config.edit_set import EditSet, named_by
 from famulus.core.config.effective import effective
 from famulus.core.config.sync import Edits, Ids, Summary, Want
 from famulus.core.steward.books import book_of
 from famulus.errors import ProtocolError
-from famulus.sim.config.pen import Pen, root_pen
+from famulus.sim.config.pen import CHIEF, EVE, Pen, broker_value, root_pen
 from famulus.sim.config.signing import verify
 
 ROOT = root_pen("root")
@@ -99,14 +99,65 @@ def closed(edits: Iterable[SignedEdit]) -> set[str]:
     """The largest causally closed part of them, the slow way."""
     left = {signed.id: signed.edit for signed in edits}
     while True:
-        lacking = {
-            edit_id
-            for edit_id, one in left.items()
-            if not left.keys() >= {*one.parents, *([one.grant] if one.grant else [])}
-        }
+        lacking = {edit_id for edit_id, one in left.items() if not left.keys() >= {*named_by(one)}}
         if not lacking:
             return set(left)
         left = {edit_id: one for edit_id, one in left.items() if edit_id not in lacking}
+
+
+STRICT = ROOT.write_root(proofs_needed=True)
+_KNOWN = [ROOT.write(ROOT.introduction(pen), STRICT.id, 1, 1) for pen in PENS[1:]]
+_MADE = ROOT.write(Draft(CHIEF[0].key, "PUT", CHIEF[0].value, ()), STRICT.id, 1, 1)
+_GIVEN = [
+    ROOT.write(Draft(person.key, "PUT", person.value, ()), STRICT.id, 1, 1, "chief", {_MADE.id: CHIEF[0].sign})
+    for person in (CHIEF[1], EVE)
+]
+#: Who may sign with what: the first admin for both of its families or for one, an admin of another one, nobody.
+SIGNERS = [
+    ("chief", {_MADE.id: CHIEF[0].sign, _GIVEN[0].id: CHIEF[1].sign}),
+    ("chief", {_GIVEN[0].id: CHIEF[1].sign}),
+    ("eve", {_GIVEN[1].id: EVE.sign}),
+    ("join", {}),
+]
+owned_values = st.sampled_from(
+    [{}, {"family": "a"}, {"family": "c"}, EVE.value, {"state": "active"}, broker_value(PENS[1], family="c"), 7]
+)
+owned_keys = keys | st.sampled_from(["admin/c/x", "admin/d/x", f"revoked/{PENS[2].public_key}/0", "trusted_key/00"])
+
+
+@st.composite
+def judged_cases(draw: st.DrawFn) -> Case:
+    """Of a network whose edits need proofs: edits that anybody made, with the right to or without."""
+    edits = [STRICT, *_KNOWN, _MADE, *_GIVEN]
+    for number in range(draw(st.integers(0, 10))):
+        key = draw(owned_keys)
+        before = [signed.id for signed in edits if signed.edit.key == key]
+        parents = draw(st.lists(st.sampled_from(before), unique=True, max_size=3)) if before else []
+        writer = draw(st.integers(0, 2))
+        author, signers = draw(st.sampled_from(SIGNERS))
+        value = draw(st.none() | owned_values | plausible)
+        draft = Draft(key, "DEL" if value is None else "PUT", value, tuple(sorted(parents)))
+        grant = STRICT if writer == 0 else _KNOWN[writer - 1]
+        hlc = draw(st.integers(0, 3) | st.just(2**53 - 1))
+        edits.append(PENS[writer].write(draft, grant.id, hlc, 100 + number, author, signers))
+    return Case(edits)
+
+
+@given(case=judged_cases(), data=st.data())
+def test_who_had_the_right_to_what_does_not_depend_on_the_order(case: Case, data: st.DataObject) -> None:
+    order = data.draw(st.permutations(case.edits))
+    one, other = given_all(case.edits), given_all(*([signed] for signed in order))
+    assert one.void == other.void
+    assert facts(one) == facts(other)
+
+
+@given(case=judged_cases())
+def test_nobody_becomes_an_admin_of_a_family_that_is_anothers(case: Case) -> None:
+    edits = given_all(case.edits)
+    for signed in edits:
+        about = schema.subject(signed.edit.key)
+        if about is not None and about.kind == "admin" and about.family in ("a", "b") and signed.edit.author != "chief":
+            assert signed.id in edits.void or (not signed.edit.author_grants and signed.edit.broker == ROOT.broker)
 
 
 # -- the laws of merging ------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class Invariant(StrEnum):
     AGREEMENT = "agreement"
     CONFLICTS = "conflicts"
     RIGHTS = "rights"
+    BOUNDARY = "boundary"
     #: Everything heals, and every run comes to an end.
     END = "the end"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from famulus.core.clock import NEVER_NS
-from famulus.core.dispatch.managing import ANSWER_NS, OPEN_MAX, Managing
+from famulus.core.dispatch.managing import ANSWER_NS, OPEN_MAX, OPEN_OF_ONE_MAX, Managing
 from famulus.core.dispatch.questions import Question
 from famulus.wire import headers, inner, reasons
 
@@ -120,18 +120,39 @@ def test_the_first_that_is_due_is_the_next(heard: Admins) -> None:
     assert len(heard.managing) == 1
 
 
-def test_too_many_at_once_are_refused_and_the_others_are_not_forgotten(heard: Admins) -> None:
-    numbers = [heard.ask(b"others") for _ in range(OPEN_MAX)]
+def test_one_client_has_a_few_open_at_most(heard: Admins) -> None:
+    numbers = [heard.ask() for _ in range(OPEN_OF_ONE_MAX)]
     heard.ask()
     assert heard.refusal() == "overload"
-    assert len(heard.managing.to_steward) == OPEN_MAX
+    assert len(heard.managing.to_steward) == OPEN_OF_ONE_MAX
     heard.managing.on_steward(STEWARD, numbers[0], b"answer", b"")
     heard.told()
     heard.ask()
     assert heard.told() == []
-    for number in numbers[1:]:
-        heard.managing.on_steward(STEWARD, number, b"answer", b"")
-    assert len(heard.told()) == OPEN_MAX - 1
+
+
+def test_who_fills_the_list_keeps_nobody_out(heard: Admins) -> None:
+    """However many clients it comes as, there is room for one more; the oldest of the greediest is refused."""
+    for number in range(OPEN_MAX):
+        heard.ask(b"stranger %d" % (number // OPEN_OF_ONE_MAX))
+    heard.ask()
+    ((asker, _, header, _),) = heard.told()
+    assert asker == b"stranger 0"
+    answer = headers.read(header)
+    assert isinstance(answer, headers.ErrorResponse)
+    assert reasons.code_of(answer.reason) == "overload"
+    assert len(heard.managing) == OPEN_MAX
+    heard.managing.on_steward(STEWARD, heard.asked.to_bytes(8, "big"), b"answer", b"")
+    assert [told[0] for told in heard.told()] == [b"ann"]
+
+
+def test_what_was_answered_or_given_up_is_not_counted_any_more(heard: Admins) -> None:
+    for _ in range(3):
+        for _ in range(OPEN_OF_ONE_MAX):
+            heard.ask()
+        heard.managing.on_tick(NOW_NS + ANSWER_NS)
+        assert len(heard.told()) == OPEN_OF_ONE_MAX
+    assert len(heard.managing) == 0
 
 
 def test_while_a_steward_that_was_there_is_away_one_is_told_to_try_again(heard: Admins) -> None:

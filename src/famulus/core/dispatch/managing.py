@@ -1,8 +1,8 @@
 """Passes what admins want to the steward, and its answers back. Reads neither.
 
 The steward may be away, or slow (a password takes its time on purpose): what it does not answer in time is answered
-here. Bounded: admins are few. Nobody knows here who is one, so that one client has a few requests open at most, and when
-there are too many of all, the client with the most of them has its oldest refused: who fills the list keeps no other out.
+here. Bounded: admins are few. Nobody knows here who is one. So one client has a few requests open at most, and when
+there are too many of all, the client with the most of them has its oldest refused: who fills the list keeps nobody out.
 """
 
 from __future__ import annotations

@@ -43,11 +43,13 @@ class Admin:
     def _draft(self, steward: Steward, key: str) -> Draft:
         edits = steward.edits
         heads = edits.heads(key)
+        # Nobody wants back what never counted.
+        past = [signed for signed in edits.history(key) if signed.id not in edits.void]
         chance = self.random.random()
         if len(heads) > 1 and chance < 0.4:
             return resolve(edits, key, self.random.choice(heads).id)
         if heads and chance < 0.5:
-            return rollback(edits, key, self.random.choice(edits.history(key)).id)
+            return rollback(edits, key, self.random.choice(past).id)
         if heads and chance < 0.65 and not key.startswith("broker/"):
             return Draft(key, "DEL", None, parents_for(edits, key))
         return Draft(key, "PUT", self._value(key), parents_for(edits, key))

@@ -67,6 +67,11 @@ def jump_clock(world: World) -> None:
     world.clock_errors_ms[world.anybody().name] += world.random.choice([-jump_ms, jump_ms])
 
 
+def forge_edit(world: World) -> None:
+    """The last broker was changed by its admin, who wants what belongs to others, and has any clock it likes."""
+    world.forge()
+
+
 def _while(world: World) -> int:
     return world.random.randrange(100 * NS_PER_MS, 4 * NS_PER_S)
 
@@ -81,6 +86,7 @@ FAULTS: dict[Callable[[World], None], int] = {
     restore_backup: 1,
     back_up: 2,
     jump_clock: 2,
+    forge_edit: 3,
 }
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from typing import Any, Final
 
 from famulus.core.config.edit import SignedEdit
-from famulus.core.config.edit_set import EditSet
+from famulus.core.config.edit_set import EditSet, named_by
 from famulus.core.config.effective import Effective
 from famulus.sim.config.ledger import Ledger
+from famulus.sim.config.pen import EVE
 from famulus.sim.config.steward import Steward
 from famulus.sim.invariants import Invariant, demand
+
+#: In all that is forged, so that it is known again wherever it turns up.
+FORGED: Final[dict[str, Any]] = {"hash": "forged", "heartbeat_ms": 66, "host": "forged.example"}
 
 
 def check_growth(ledger: Ledger, steward: Steward, new: Sequence[SignedEdit]) -> None:
@@ -25,9 +30,8 @@ def check_growth(ledger: Ledger, steward: Steward, new: Sequence[SignedEdit]) ->
 
 def check_closure(edits: EditSet, new: Iterable[SignedEdit]) -> None:
     for signed in new:
-        named = (*signed.edit.parents, signed.edit.grant) if signed.edit.grant else signed.edit.parents
         demand(
-            all(edit_id in edits for edit_id in named),
+            all(edit_id in edits for edit_id in named_by(signed.edit)),
             Invariant.CLOSURE,
             f"{signed.id} is there without what it builds upon",
         )
@@ -46,7 +50,8 @@ def check_heads(before: dict[str, set[str]], edits: EditSet, new: Sequence[Signe
 
 def check_reading(ledger: Ledger, edits: EditSet, amount: Effective) -> None:
     """What the edits amount to, held against the heads as one finds them by looking at every edit."""
-    heads = plain_heads(edits)
+    check_boundary(amount)
+    heads = plain_heads(edits, ledger.forged)
     conflicts = {key: {signed.id for signed in several} for key, several in heads.items() if len(several) > 1}
     listed = {conflict.key: {head.id for head in conflict.heads} for conflict in amount.conflicts}
     demand(
@@ -77,11 +82,27 @@ def _check_guarded(key: str, heads: Sequence[SignedEdit], amount: Effective) -> 
         )
 
 
-def plain_heads(edits: EditSet) -> dict[str, list[SignedEdit]]:
-    named = {parent for signed in edits for parent in signed.edit.parents}
+def check_boundary(amount: Effective) -> None:
+    """Nothing of another family comes from the admin with the changed broker; it signs all that it forges."""
+    for family, admins in amount.admins.items():
+        demand(
+            EVE.name not in admins or family == EVE.family,
+            Invariant.BOUNDARY,
+            f"{EVE.name} has become an admin of {family}",
+        )
+        taken = [name for name, admin in admins.items() if admin.hash == FORGED["hash"]]
+        demand(not taken, Invariant.BOUNDARY, f"{EVE.name} has changed the admins {taken} of {family}")
+    families = [name for name, family in amount.families.items() if family.heartbeat_ms == FORGED["heartbeat_ms"]]
+    demand(not families, Invariant.BOUNDARY, f"{EVE.name} has changed the families {families}")
+    brokers = [name for name, broker in amount.brokers.items() if broker.host == FORGED["host"]]
+    demand(not brokers, Invariant.BOUNDARY, f"{EVE.name} has changed the brokers {brokers}")
+
+
+def plain_heads(edits: EditSet, forged: Set[str]) -> dict[str, list[SignedEdit]]:
+    named = {parent for signed in edits if signed.id not in forged for parent in signed.edit.parents}
     heads: dict[str, list[SignedEdit]] = {}
     for signed in edits:
-        if signed.id not in named:
+        if signed.id not in named and signed.id not in forged:
             heads.setdefault(signed.edit.key, []).append(signed)
     return heads
 

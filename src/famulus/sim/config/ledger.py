@@ -21,6 +21,8 @@ class Ledger:
     acknowledged: set[str] = field(default_factory=set)
     #: What faults took from the last disk that it was on: it is gone, and nobody is to blame.
     taken: set[str] = field(default_factory=set)
+    #: What a changed broker made without the right to.
+    forged: set[str] = field(default_factory=set)
     #: By digest: what the edits amount to.
     amounts: dict[str, bytes] = field(default_factory=dict)
 

@@ -71,6 +71,11 @@ class Person:
         return signer(self.public_key)(message)
 
 
+#: Who made the network, and is an admin of both families that people edit; and an admin of a third one, who wants more.
+CHIEF = (Person("chief", "a"), Person("chief", "b"))
+EVE = Person("eve", "c")
+
+
 def root_pen(broker: str) -> Pen:
     return Pen(broker, network_of(Pen(broker, "").public_key))
 

@@ -1,8 +1,8 @@
-"""How a steward merges and reads: the right way, and five ways that look right. The simulation has to tell them apart.
+"""How a steward merges and reads: the right way, and six ways that look right. The simulation has to tell them apart.
 
 Four of them are rules by version numbers, as if a config were one document: whoever has the other version, or the
 higher one, is believed, and its edits take the place of ours. The fifth merges rightly, and picks the latest edit when
-it reads.
+it reads. The sixth believes that who could make an edit had the right to.
 """
 
 from __future__ import annotations
@@ -86,6 +86,16 @@ def _last_writer_wins(edits: EditSet) -> Effective:
     return from_heads(edits.version, edits.digest, latest)
 
 
+def _anybody_may(edits: EditSet) -> Effective:
+    """As if rights were checked only where edits are made."""
+    named = {parent for signed in edits for parent in signed.edit.parents}
+    heads: dict[str, list[SignedEdit]] = {}
+    for signed in sorted(edits, key=lambda each: each.id):
+        if signed.id not in named:
+            heads.setdefault(signed.edit.key, []).append(signed)
+    return from_heads(edits.version, edits.digest, heads)
+
+
 MUTANTS = {
     mutant.name: mutant
     for mutant in (
@@ -121,6 +131,15 @@ MUTANTS = {
             sync.news,
             _last_writer_wins,
             (Invariant.CONFLICTS,),
+        ),
+        Rules(
+            "rights-unchecked",
+            "an edit counts whoever made it, as if a broker that was changed still checked rights",
+            sync.answer,
+            _union,
+            sync.news,
+            _anybody_may,
+            (Invariant.BOUNDARY,),
         ),
     )
 }

@@ -12,12 +12,12 @@ from random import Random
 from famulus.core.config import sync
 from famulus.core.config.clock import HybridClock
 from famulus.core.config.draft import Draft, Moved, check
-from famulus.core.config.edit import SignedEdit
+from famulus.core.config.edit import SignedEdit, Signer, public_key_in
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import Effective
 from famulus.core.config.sync import Edits, Message
 from famulus.sim.config.disk import Disk
-from famulus.sim.config.pen import Pen
+from famulus.sim.config.pen import CHIEF, EVE, Pen, Person
 from famulus.sim.config.rules import Rules
 from famulus.sim.config.signing import verify
 
@@ -81,17 +81,40 @@ class Steward:
         return self._grown(merged.new, sync.missing(self.edits), now_ms)
 
     def accept(self, draft: Draft, author: str, now_ms: int) -> tuple[SignedEdit, Outgoing] | Moved | None:
-        """An admin's edit. None if this broker may not accept any: it is not known, or no longer, or not yet here."""
+        """An admin's edit. None if this broker may not accept any: it, or the admin, is not known, or not yet here."""
         grant = self.edits.grant_of(self.name, self.pen.public_key)
-        if not grant:
+        signers = self.signers(*CHIEF) if self.edits.needs_proofs else {}
+        if not grant or signers is None:
             return None
         moved = check(self.edits, draft)
         if moved is not None:
             return moved
         hlc = self._clock.next(now_ms)
-        signed = self.pen.write(draft, grant, hlc, self._random.getrandbits(64), author)
+        name = CHIEF[0].name if signers else author
+        signed = self.pen.write(draft, grant, hlc, self._random.getrandbits(64), name, signers)
         added = self.edits.add([signed])
         return signed, self._grown(added.new, [], now_ms)
+
+    def signers(self, *people: Person) -> dict[str, Signer] | None:
+        """What proves that an edit is theirs; None if they are not known here."""
+        found = {}
+        for person in people:
+            grants = [each for each in self.edits.heads(person.key) if public_key_in(each.edit) == person.public_key]
+            if not grants:
+                return None
+            found[grants[0].id] = person.sign
+        return found
+
+    def forge(
+        self, draft: Draft, hlc: int, nonce: int, *, proven: bool, now_ms: int
+    ) -> tuple[SignedEdit, Outgoing] | None:
+        """As a changed broker does: it signs what it likes, for its own admin or for nobody, and asks for no rights."""
+        grant = self.edits.grant_of(self.name, self.pen.public_key)
+        signers = self.signers(EVE) if proven else {}
+        if not grant or signers is None:
+            return None
+        signed = self.pen.write(draft, grant, hlc, nonce, EVE.name, signers)
+        return signed, self._grown(self.edits.add([signed]).new, [], now_ms)
 
     def _grown(self, new: tuple[SignedEdit, ...], replies: Sequence[Message], now_ms: int) -> Outgoing:
         if not new:

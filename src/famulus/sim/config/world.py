@@ -12,21 +12,23 @@ from dataclasses import dataclass
 from random import Random
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
-from famulus.core.config.draft import Draft, Moved
+from famulus.core.config.clock import COUNT_BITS
+from famulus.core.config.draft import Draft, Moved, parents_for
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.sim.config.admins import Admin
 from famulus.sim.config.disk import Crash
 from famulus.sim.config.faults import plan_faults
-from famulus.sim.config.invariants import check_agreement, check_growth, check_reading
+from famulus.sim.config.invariants import FORGED, check_agreement, check_growth, check_reading
 from famulus.sim.config.ledger import Ledger
 from famulus.sim.config.mesh import DELAY_NS_MAX, Mesh
-from famulus.sim.config.pen import Pen, root_pen
+from famulus.sim.config.pen import CHIEF, EVE, Pen, broker_value, root_pen
 from famulus.sim.config.rules import MUTANTS, RIGHT, Rules
 from famulus.sim.config.signing import verify
 from famulus.sim.config.steward import Outgoing, Steward
 from famulus.sim.invariants import Invariant, demand, in_words, invariant_of
 from famulus.sim.network import Clock
+from famulus.wire import limits
 
 HEARTBEAT_NS = NS_PER_S
 FAULTS_END_NS = 8 * NS_PER_S
@@ -116,10 +118,16 @@ class World:
         """The root's own edit, and those by which it makes the others known."""
         pens = [steward.pen for steward in self.stewards.values()]
         root = pens[0]
-        first = root.write_root()
-        return [first] + [
-            root.write(root.introduction(pen), first.id, 0, number) for number, pen in enumerate(pens[1:])
+        first = root.write_root(proofs_needed=True)
+        introductions = [root.write(root.introduction(pen), first.id, 0, number) for number, pen in enumerate(pens[1:])]
+        chief, again = CHIEF
+        made = root.write(Draft(chief.key, "PUT", chief.value, ()), first.id, 0, 0)
+        signers = {made.id: chief.sign}
+        given = [
+            root.write(Draft(person.key, "PUT", person.value, ()), first.id, 0, 0, chief.name, signers)
+            for person in (again, EVE)
         ]
+        return [first, *introductions, made, *given]
 
     # -- who is there -------------------------------------------------------------------------------------------
 
@@ -151,6 +159,27 @@ class World:
             return signed
         self.moved += answer is not None
         return answer
+
+    def forge(self) -> None:
+        steward = list(self.stewards.values())[-1]
+        if not steward.alive:
+            return
+        root = next(iter(self.stewards))
+        keys = ["family/a", "family/b", "admin/a/ann", "admin/b/bob", EVE.key.replace("/c/", "/a/"), f"broker/{root}"]
+        key = self.random.choice(keys)
+        value = broker_value(steward.pen, **FORGED) if key.startswith("broker/") else FORGED | {"public_key": "00"}
+        parents = parents_for(steward.edits, key) if self.random.random() < 0.5 else ()
+        now_ms, nonce = self.now_ms(steward.name), self.random.getrandbits(64)
+        hlc = self.random.choice([0, 1, now_ms << COUNT_BITS, limits.INTEGER_MAX])
+        proven = self.random.random() < 0.7
+        try:
+            made = steward.forge(Draft(key, "PUT", value, parents), hlc, nonce, now_ms, proven=proven)
+        except Crash:
+            self.kill(steward)
+            return
+        if made is not None:
+            self.ledger.forged.add(made[0].id)
+            self._send(steward, None, made[1])
 
     def _deliver(self, sender: str, receiver: str, message: bytes) -> None:
         steward = self.stewards[receiver]
@@ -266,7 +295,8 @@ class World:
 
     def _check_peace(self) -> None:
         # A root that lost its own grant to faults on every disk cannot accept anything.
-        if self.root.edits.grant_of(self.root.name, self.root.pen.public_key):
+        known = self.root.edits.grant_of(self.root.name, self.root.pen.public_key)
+        if known and self.root.signers(*CHIEF) is not None:
             left = [conflict.key for conflict in self.root.read().conflicts]
             demand(not left, Invariant.CONFLICTS, f"conflicts about {left} were resolved and are there still")
 

@@ -1,0 +1,116 @@
+"""A broker that its owner has changed signs what it likes; the others do not let it count, and say so."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+from tests.processes.conftest import Raw, wait_until
+from tests.processes.networks import PASSWORD, Member, Network
+
+from famulus.broker import keys
+from famulus.broker.membership import Membership, nonce
+from famulus.broker.passwords import derive_key, new_admin
+from famulus.core.config import sync
+from famulus.core.config.draft import Draft, make, parents_for
+from famulus.core.config.edit import SignedEdit, Signer, sign
+from famulus.core.steward.post import Identity, Post
+from famulus.wire import peers
+
+BENS = "the password of ben"
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Network]:
+    network = Network(tmp_path)
+    yield network
+    network.close()
+
+
+class ChangedBroker:
+    """What its owner can do with the folder of a broker, and the password of an admin of its family."""
+
+    def __init__(self, member: Member, honest: Member) -> None:
+        self._member = Membership(member.path)
+        self._honest = honest
+        me, key = self._member, self._member.key
+        boot = int(time.time() * 1000) + 60_000
+        self._post = Post(Identity(me.network.network_id, me.identity, key.public, key.sign, boot), keys.verify)
+
+    def forges(self, key: str, value: object, *, as_ben: bool) -> SignedEdit:
+        me, edits = self._member, self._member.edits
+        (record,) = edits.heads("admin/other/ben")
+        ben = derive_key(record.edit.value["hash"], BENS)
+        assert ben is not None
+        signers: dict[str, Signer] = {record.id: ben.sign} if as_ben else {}
+        draft = Draft(key, "PUT", value, parents_for(edits, key))
+        grant = edits.grant_of(me.identity, me.key.public)
+        hlc = int(time.time() * 1000) << 10
+        made = make(draft, edits.network, "ben", me.identity, grant, hlc, nonce(), signers)
+        return sign(made, me.key.sign, signers)
+
+    def sends(self, *edits: SignedEdit) -> None:
+        connection = Raw(zmq.Context.instance(), zmq.DEALER, f"tcp://127.0.0.1:{self._honest.peer_port}")
+        frames = self._post.write(peers.Config(sync.write(sync.Edits(list(edits)))))
+        connection.socket.send_multipart(frames)
+        connection.socket.close(2000)
+
+    def close(self) -> None:
+        self._member.close()
+
+
+def has_the_right_one(member: Member) -> bool:
+    return bool(member.admin.value("family/other") == {"heartbeat_ms": 900})
+
+
+def test_a_changed_broker_makes_nobody_an_admin_of_another_family(network: Network) -> None:
+    honest = network.found("b1")
+    network.join("b2", family="other")
+    network.join("b3")
+    honest.admin.told("set_password", family="other", name="ben", new_password=BENS, parents=[])
+    wait_until(lambda: network["b2"].logged_digest() == honest.logged_digest(), 20, "ben everywhere")
+    network["b2"].kill()
+    evil = ChangedBroker(network["b2"], honest)
+    try:
+        forged = [
+            evil.forges("admin/main/mal", new_admin("mal"), as_ben=True),
+            evil.forges("admin/main/mel", new_admin("mel"), as_ben=False),
+            evil.forges("family/main", {"heartbeat_ms": 10}, as_ben=True),
+            evil.forges("broker_state/b3", {"state": "disabled"}, as_ben=True),
+        ]
+        right = evil.forges("family/other", {"heartbeat_ms": 900}, as_ben=True)
+        for _ in range(3):
+            evil.sends(*forged, right)
+    finally:
+        evil.close()
+    for member in (honest, network["b3"]):
+        wait_until(
+            lambda member=member: member.admin.value("family/other") == {"heartbeat_ms": 900}, 20, "the right one"
+        )  # type: ignore[misc]
+        shown = member.admin.told("show")
+        assert [key for key in shown["keys"] if key.startswith("admin/main/")] == ["admin/main/admin"]
+        assert shown["keys"]["family/main"]["value"] == {}
+        assert shown["brokers"]["b3"]["state"] == "active"
+        warned = [each["sentence"] for each in shown["warnings"] if "does not count" in each["sentence"]]
+        assert len(warned) == len(forged)
+        for signed in forged:
+            lines = [line for line in list(member.broker.lines) if f"edit {signed.id[:8]} " in line]
+            assert len(lines) == 1, "once"
+
+
+def test_strangers_requests_keep_no_admin_out_and_do_not_fill_the_log(network: Network) -> None:
+    member = network.found("b1")
+    stranger = Raw(zmq.Context.instance(), zmq.DEALER, member.frontend)
+    try:
+        for _ in range(500):
+            stranger.tell("MANAGE", envelope=b"e", body=json.dumps({}).encode(), username="admin", command="show")
+        wait_until(lambda: any("refused" in line for line in list(member.broker.lines)), 20, "the first one in the log")
+        assert member.admin.told("show", password=PASSWORD)["broker"] == "b1"
+    finally:
+        stranger.socket.close(0)
+    refused = [line for line in list(member.broker.lines) if "refused, not_allowed" in line]
+    assert len(refused) <= 6
