@@ -20,6 +20,7 @@ from famulus.broker.founding import found
 from famulus.broker.joining import join
 from famulus.broker.membership import Membership, look, nonce, prepare
 from famulus.core.config import sync
+from famulus.core.config.author import Author
 from famulus.core.config.draft import Draft
 from famulus.core.steward.gate import JOINER, MEMBER, Gate
 from famulus.core.steward.post import Frames, Identity
@@ -158,7 +159,7 @@ def test_who_has_the_secret_joins_and_is_told_all(played: Played, member: Member
 
 def test_a_config_of_many_edits_is_taken_over(played: Played, member: Member, path: Path) -> None:
     drafts = [Draft(f"service/s{number}", "PUT", {"timeout_ms": 1}, ()) for number in range(1500)]
-    member.core.add(member.core.edit(drafts, "ada", int(time.time() * 1000)))
+    member.core.add(member.core.edit(drafts, Author("ada"), int(time.time() * 1000)))
     played.answering = member.answers
     try_to_join(path, played.address, member.secret)
     assert "b2" in look(path)[1].brokers
@@ -370,7 +371,7 @@ def test_every_failure_is_one_that_the_command_knows(played: Played, path: Path)
 
 def trust(member: Member, key: str) -> None:
     draft = Draft(f"trusted_key/{key}", "PUT", {"family": "main"}, ())
-    member.core.add(member.core.edit([draft], "ada", int(time.time() * 1000)))
+    member.core.add(member.core.edit([draft], Author("ada"), int(time.time() * 1000)))
 
 
 def test_a_key_is_shown_before_there_is_a_broker_and_stays_the_same(path: Path, member: Member) -> None:

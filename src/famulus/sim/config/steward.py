@@ -97,7 +97,7 @@ class Steward:
 
     def signers(self, *people: Person) -> dict[str, Signer] | None:
         """What proves that an edit is theirs; None if they are not known here."""
-        found = {}
+        found: dict[str, Signer] = {}
         for person in people:
             grants = [each for each in self.edits.heads(person.key) if public_key_in(each.edit) == person.public_key]
             if not grants:
@@ -106,7 +106,7 @@ class Steward:
         return found
 
     def forge(
-        self, draft: Draft, hlc: int, nonce: int, *, proven: bool, now_ms: int
+        self, draft: Draft, hlc: int, nonce: int, now_ms: int, *, proven: bool
     ) -> tuple[SignedEdit, Outgoing] | None:
         """As a changed broker does: it signs what it likes, for its own admin or for nobody, and asks for no rights."""
         grant = self.edits.grant_of(self.name, self.pen.public_key)
