@@ -19,6 +19,7 @@ from famulus.broker.folder import Folder
 from famulus.broker.founding import found
 from famulus.broker.joining import join
 from famulus.broker.membership import Membership, look, nonce, prepare
+from famulus.broker.passwords import derive_key
 from famulus.core.config import sync
 from famulus.core.config.author import Author
 from famulus.core.config.draft import Draft
@@ -75,6 +76,13 @@ class Member:
         self.core = Steward(me, member.edits, keys.verify, nonce)
         self.secret = member.secret()
         self._gate = Gate(self.core, self.secret, member.network.root_public, keys.prove, hmac.compare_digest)
+
+    def ada(self) -> Author:
+        """The admin, who has given its password."""
+        (record,) = self.core.edits.heads("admin/main/ada")
+        key = derive_key(record.edit.value["hash"], "pw")
+        assert key is not None
+        return Author("ada", {record.id: key.sign})
 
     def answers(self, frames: Frames) -> list[Frames]:
         now_ns, now_ms = time.monotonic_ns(), int(time.time() * 1000)
@@ -159,7 +167,7 @@ def test_who_has_the_secret_joins_and_is_told_all(played: Played, member: Member
 
 def test_a_config_of_many_edits_is_taken_over(played: Played, member: Member, path: Path) -> None:
     drafts = [Draft(f"service/s{number}", "PUT", {"timeout_ms": 1}, ()) for number in range(1500)]
-    member.core.add(member.core.edit(drafts, Author("ada"), int(time.time() * 1000)))
+    member.core.add(member.core.edit(drafts, member.ada(), int(time.time() * 1000)))
     played.answering = member.answers
     try_to_join(path, played.address, member.secret)
     assert "b2" in look(path)[1].brokers
@@ -371,7 +379,7 @@ def test_every_failure_is_one_that_the_command_knows(played: Played, path: Path)
 
 def trust(member: Member, key: str) -> None:
     draft = Draft(f"trusted_key/{key}", "PUT", {"family": "main"}, ())
-    member.core.add(member.core.edit([draft], Author("ada"), int(time.time() * 1000)))
+    member.core.add(member.core.edit([draft], member.ada(), int(time.time() * 1000)))
 
 
 def test_a_key_is_shown_before_there_is_a_broker_and_stays_the_same(path: Path, member: Member) -> None:
