@@ -18,6 +18,7 @@ from famulus.broker.folder import Folder
 from famulus.broker.founding import found
 from famulus.broker.keys import BrokerKey
 from famulus.broker.membership import Membership, is_lost, look, nonce, read_secret, secret_path
+from famulus.broker.passwords import derive_key
 from famulus.core.config.draft import Draft, make
 from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.effective import effective
@@ -52,12 +53,24 @@ def opened(path: Path) -> Iterator[Callable[[], Membership]]:
 Opened = Callable[[], Membership]
 
 
-def written(membership: Membership, key: str, value: Any = None) -> SignedEdit:
-    """A new edit, signed by the broker of this folder."""
+def written(membership: Membership, key: str, value: Any = None, parents: tuple[str, ...] = ()) -> SignedEdit:
+    """A new edit of ada's, signed by the broker of this folder."""
+    return signed(membership, Draft(key, "PUT", value or {}, parents))
+
+
+def signed(membership: Membership, draft: Draft) -> SignedEdit:
     grant = membership.edits.grant_of(membership.identity, membership.key.public)
-    draft = Draft(key, "PUT", value or {}, ())
-    edit = make(draft, membership.network.network_id, "ada", membership.identity, grant, 1 << 40, nonce())
-    return sign(edit, membership.key.sign)
+    (record,) = membership.edits.heads("admin/main/ada")
+    ada = derive_key(record.edit.value["hash"], "pw")
+    assert ada is not None
+    edit = make(draft, membership.network.network_id, "ada", membership.identity, grant, 1 << 40, nonce(), [record.id])
+    return sign(edit, membership.key.sign, {record.id: ada.sign})
+
+
+def forgotten(membership: Membership) -> SignedEdit:
+    """What removes the broker of this folder."""
+    heads = tuple(head.id for head in membership.edits.heads("broker/b1"))
+    return signed(membership, Draft("broker/b1", "DEL", None, heads))
 
 
 def with_services(opened: Opened, count: int) -> list[SignedEdit]:
@@ -118,10 +131,7 @@ def test_a_damaged_record_that_others_build_upon_makes_these_wait(path: Path, op
     """What names it comes to life when the peers have told it again."""
     membership = opened()
     first = written(membership, "service/echo")
-    grant = membership.edits.grant_of("b1", membership.key.public)
-    draft = Draft("service/echo", "PUT", {"timeout_ms": 5}, (first.id,))
-    network = membership.network.network_id
-    second = sign(make(draft, network, "ada", "b1", grant, 1 << 41, nonce()), membership.key.sign)
+    second = written(membership, "service/echo", {"timeout_ms": 5}, (first.id,))
     membership.write([first, second])
     membership.close()
     damage(path, "service/echo")
@@ -204,11 +214,7 @@ def test_a_look_leaves_the_damage_for_whoever_takes_the_folder_to_report(path: P
 
 def test_a_broker_that_was_removed_is_told_so(path: Path, opened: Opened) -> None:
     membership = opened()
-    heads = tuple(signed.id for signed in membership.edits.heads("broker/b1"))
-    edit = make(
-        Draft("broker/b1", "DEL", None, heads), membership.network.network_id, "ada", "b1", heads[0], 1 << 41, nonce()
-    )
-    membership.write([sign(edit, membership.key.sign)])
+    membership.write([forgotten(membership)])
     membership.close()
     with pytest.raises(SettingsError, match=r"does not know broker 'b1' \(any more\)"):
         look(path)
@@ -380,10 +386,7 @@ def test_a_log_of_a_newer_version_is_not_one_that_was_lost(path: Path, opened: O
 def test_a_broker_that_was_removed_has_not_lost_its_log(path: Path, opened: Opened) -> None:
     remembers(opened, "b2")
     membership = opened()
-    grant = membership.edits.grant_of("b1", membership.key.public)
-    draft = Draft("broker/b1", "DEL", None, tuple(head.id for head in membership.edits.heads("broker/b1")))
-    edit = make(draft, membership.network.network_id, "ada", "b1", grant, 1 << 40, nonce())
-    membership.write([sign(edit, membership.key.sign)])
+    membership.write([forgotten(membership)])
     membership.close()
     assert not is_lost(path)
     with pytest.raises(SettingsError, match="does not know broker 'b1'"):

@@ -19,7 +19,12 @@ def choose(heads: Sequence[SignedEdit]) -> SignedEdit:
     """For admins and states of brokers the most restrictive one; else, and among equals, the latest."""
     if len(heads) == 1:
         return heads[0]
-    return max(heads, key=lambda signed: (_restriction(signed.edit), signed.edit.hlc, signed.id))
+    return max(heads, key=weight)
+
+
+def weight(signed: SignedEdit) -> tuple[int, int, str]:
+    """The weightiest counts."""
+    return (_restriction(signed.edit), signed.edit.hlc, signed.id)
 
 
 def _restriction(edit: Edit) -> int:

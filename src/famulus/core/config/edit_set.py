@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -138,8 +138,7 @@ class EditSet:
     def _take(self, signed: SignedEdit, signer: str) -> None:
         key = signed.edit.key
         self._signers[signed.id] = signer
-        named = (self._times[each] for each in named_by(signed.edit))
-        self._times[signed.id] = max(signed.edit.hlc, max(named, default=0))
+        self._times[signed.id] = _time(signed.edit, self._times)
         self._anybody_revoked = self._anybody_revoked or key.startswith(PREFIX)
         self._needs_proofs = self._needs_proofs or signed.edit.proofs_needed
         self._void = None if self._anybody_revoked or self._needs_proofs else {}
@@ -215,22 +214,17 @@ class EditSet:
         """Why one of these edits would not count if it were here; empty if all would."""
         if not self._needs_proofs:
             return ""
-        trial = EditSet(self.network, lambda *_: True)
-        trial.add([*self, *new])
-        void = trial.void
+        edits, signers, times = dict(self._edits), dict(self._signers), dict(self._times)
+        for signed in new:
+            edits[signed.id], signers[signed.id] = signed, self._granted_key(signed.edit)
+            times[signed.id] = _time(signed.edit, times)
+        _, void = _verdict(Evidence(edits, signers, times))
         return next((f"{signed.edit.key}: {void[signed.id]}" for signed in new if signed.id in void), "")
 
     def _judge(self) -> Mapping[str, str]:
         if self._void is None:
-            without_say = judge(Evidence(self._edits, self._signers, self._times)) if self._needs_proofs else {}
-            if self._anybody_revoked:
-                self._revocations = revocations(self._edits, self._signers, without_say.keys())
-            forgotten = self._revocations.void
-            if self._needs_proofs and forgotten:
-                evidence = Evidence(self._edits, self._signers, self._times, forgotten)
-                self._void = {**dict.fromkeys(forgotten, FORGOTTEN), **judge(evidence)}
-            else:
-                self._void = {**dict.fromkeys(forgotten, FORGOTTEN), **without_say}
+            evidence = Evidence(self._edits, self._signers, self._times)
+            self._revocations, self._void = _verdict(evidence, anybody_revoked=self._anybody_revoked)
         return self._void
 
     def signed_by(self, public_key: str) -> list[str]:
@@ -292,6 +286,22 @@ def _root_key(edit: Edit) -> str:
     if edit.key != f"broker/{edit.broker}" or edit.parents or network_of(public_key) != edit.network:
         raise _not_valid("it has no grant, and is not the root's own")
     return public_key
+
+
+def _time(edit: Edit, times: Mapping[str, int]) -> int:
+    """Its clock, but not before those of the edits that it names."""
+    return max(edit.hlc, max((times[each] for each in named_by(edit)), default=0))
+
+
+def _verdict(evidence: Evidence, *, anybody_revoked: bool = True) -> tuple[Revocations, dict[str, str]]:
+    """Who was revoked; and by the ids of the edits that do not count, why not."""
+    without_say = judge(evidence)
+    if not anybody_revoked:
+        return Revocations(), without_say
+    revoked = revocations(evidence.edits, evidence.signers, without_say.keys())
+    if revoked.void:
+        without_say = judge(replace(evidence, void=revoked.void))
+    return revoked, {**dict.fromkeys(revoked.void, FORGOTTEN), **without_say}
 
 
 def _not_valid(sentence: str) -> ProtocolError:

@@ -193,7 +193,7 @@ class _Reading:
             case Service():
                 self.services[about.name] = value.policy()
                 if value.owner:
-                    self.service_owners[about.name] = value.owner
+                    self.service_owners[about.name] = schema.named_family(value.owner)
             case Admin():
                 self.admins.setdefault(about.family, {})[about.name] = value
             case TrustedKey():

@@ -28,12 +28,12 @@ from typing import Any, Final
 
 from famulus.core.config import schema
 from famulus.core.config.authority import PREFIX, Authority, Root, authority
-from famulus.core.config.choice import choose
 from famulus.core.config.edit import Edit, SignedEdit, public_key_in
+from famulus.core.config.heads import Heads
 from famulus.core.config.revocation import broker_ranks, revoked_key
 
-#: Kinds whose values name the family that they belong to.
-OWNED: Final = frozenset({"broker", "trusted_key", "revoked"})
+#: By kinds whose values name the family that they belong to, the field that does.
+OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family", "service": "owner"}
 
 _NO_PROOF: Final = "it lacks the proof of an admin"
 _NO_ADMIN: Final = "its author is no admin"
@@ -104,18 +104,17 @@ class _Judge:
                     self._why[signed.id] = _not_his(about.family if about is not None else "")
 
     def _go_through(self, about: schema.Subject | None, edits: list[SignedEdit]) -> None:
-        heads: dict[str, SignedEdit] = {}
+        heads = Heads()
+        passed: set[str] = set()
         for signed in self._in_turn(about, edits):
             if signed.id in self._evidence.void:
                 continue
-            current = choose(list(heads.values())).edit if heads else None
-            why = self._objection(about, signed, current, heads.values())
+            why = self._objection(about, signed, heads)
             if why:
                 self._why[signed.id] = why
                 continue
-            for parent in self._replaced(signed):
-                heads.pop(parent, None)
-            heads[signed.id] = signed
+            self._replace(signed, heads, passed)
+            heads.add(signed)
             if about is not None and about.kind == "broker":
                 self._note_broker(signed)
 
@@ -147,21 +146,22 @@ class _Judge:
     def _rank(self, signed: SignedEdit) -> int:
         return self._ranks.get(self._evidence.signers[signed.id], len(self._ranks))
 
-    def _replaced(self, signed: SignedEdit) -> Iterable[str]:
-        """Its parents; and in the place of one that does not count, those that this one wanted to replace."""
+    def _replace(self, signed: SignedEdit, heads: Heads, passed: set[str]) -> None:
+        """End its parents; and in the place of one that does not count, those that this one wanted to replace.
+
+        `passed` are those that do not count, once somebody has built upon them: what they lead to has ended.
+        """
         waiting = list(signed.edit.parents)
-        seen = set(waiting)
         while waiting:
             parent = waiting.pop()
-            yield parent
-            if parent in self._why or parent in self._evidence.void:
-                fresh = [each for each in self._evidence.edits[parent].edit.parents if each not in seen]
-                seen.update(fresh)
-                waiting += fresh
+            heads.discard(parent)
+            if parent not in passed and (parent in self._why or parent in self._evidence.void):
+                passed.add(parent)
+                waiting += self._evidence.edits[parent].edit.parents
 
     def _note_broker(self, signed: SignedEdit) -> None:
         edit = signed.edit
-        self._homes[edit.key] = _family_in(edit) or self._homes.get(edit.key, "")
+        self._homes[edit.key] = _owner("broker", edit) or self._homes.get(edit.key, "")
         public_key = public_key_in(edit)
         if public_key:
             when = (self._rank(signed), self._evidence.times[signed.id], signed.id)
@@ -169,9 +169,7 @@ class _Judge:
 
     # -- one edit -----------------------------------------------------------------------------------------------
 
-    def _objection(
-        self, about: schema.Subject | None, signed: SignedEdit, current: Edit | None, heads: Iterable[SignedEdit]
-    ) -> str:
+    def _objection(self, about: schema.Subject | None, signed: SignedEdit, heads: Heads) -> str:
         edit = signed.edit
         if not edit.author_grants:
             return "" if not edit.grant or _may_alone(about, edit, heads) else _NO_PROOF
@@ -179,7 +177,8 @@ class _Judge:
         if families is None:
             return _NO_ADMIN
         time = self._evidence.times[signed.id]
-        for family in sorted(self._touched(about, edit, current)):
+        chosen = heads.chosen
+        for family in sorted(self._touched(about, edit, chosen.edit if chosen is not None else None)):
             if not self._authority.allows(families, family, time):
                 return _not_his(family)
         return ""
@@ -197,25 +196,28 @@ class _Judge:
             _, key = self._introduced.get(revoked_key(edit.key), (None, ""))
             families.add(self._homes.get(key, ""))
         if about.kind in OWNED:
-            families |= {_family_in(edit), _family_in(current) if current is not None else ""}
+            families |= {_owner(about.kind, edit), _owner(about.kind, current) if current is not None else ""}
         return families - {""}
 
 
-def _may_alone(about: schema.Subject | None, edit: Edit, heads: Iterable[SignedEdit]) -> bool:
+def _may_alone(about: schema.Subject | None, edit: Edit, heads: Heads) -> bool:
     """What a broker may say without an admin."""
     if about is None or edit.op != "PUT":
         return False
     if about.kind == "family":
-        return edit.value == {} and all(not head.edit.author_grants for head in heads)
+        return edit.value == {} and not heads.proven
     if about.kind == "broker_state" and edit.value != {"state": "active"}:
         return False
-    return about.kind in ("broker", "broker_state") and all(head.edit.op == "DEL" for head in heads)
+    return about.kind in ("broker", "broker_state") and not heads.there
 
 
-def _family_in(edit: Edit) -> str:
+def _owner(kind: str, edit: Edit) -> str:
+    """The family that something belongs to, as this edit says; empty: nobody's."""
     value: Any = edit.value if isinstance(edit.value, dict) else {}
-    family = value.get("family")
-    return family if isinstance(family, str) else ""
+    family = value.get(OWNED[kind])
+    if not isinstance(family, str) or (kind == "service" and not family):
+        return ""
+    return schema.named_family(family)
 
 
 def _not_his(family: str) -> str:
@@ -228,4 +230,4 @@ def _root(evidence: Evidence) -> Root | None:
     if not any(signed.edit.proofs_needed for signed in firsts):
         return None
     first = min(firsts, key=lambda signed: (evidence.times[signed.id], signed.id))
-    return Root(evidence.signers[first.id], _family_in(first.edit))
+    return Root(evidence.signers[first.id], _owner("broker", first.edit))

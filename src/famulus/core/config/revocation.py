@@ -55,16 +55,16 @@ def heads_among(edits: Iterable[SignedEdit], void: Collection[str]) -> dict[str,
     """Of the edits of one key, those that count and that none that counts builds upon, be it by way of void ones."""
     by_id = {signed.id: signed for signed in edits}
     heads = {edit_id: signed for edit_id, signed in by_id.items() if edit_id not in void}
+    #: Void ones that somebody builds upon: what they lead to is no head, whoever comes by once more.
+    passed: set[str] = set()
     for edit_id in list(heads):
         waiting = deque(by_id[edit_id].edit.parents)
-        seen = set(waiting)
         while waiting:
             parent = waiting.popleft()
             heads.pop(parent, None)
-            if parent in void:
-                fresh = [each for each in by_id[parent].edit.parents if each not in seen]
-                seen.update(fresh)
-                waiting.extend(fresh)
+            if parent in void and parent not in passed:
+                passed.add(parent)
+                waiting.extend(by_id[parent].edit.parents)
     return heads
 
 

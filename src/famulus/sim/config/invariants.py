@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet, named_by
 from famulus.core.config.effective import Effective
-from famulus.sim.config.ledger import Ledger
+from famulus.sim.config.ledger import Ledger, knows_owners
 from famulus.sim.config.pen import EVE
 from famulus.sim.config.steward import Steward
 from famulus.sim.invariants import Invariant, demand
@@ -24,8 +24,11 @@ def check_growth(ledger: Ledger, steward: Steward, new: Sequence[SignedEdit]) ->
     lost = [edit_id for edit_id in page.ids if edit_id not in edits]
     demand(not lost, Invariant.SAFETY, f"{steward.name} lost {len(lost)} edits, and no fault took them")
     check_closure(edits, new)
-    check_heads(page.heads, edits, new)
-    page.ids.update(signed.id for signed in new)
+    if page.knew_owners:
+        check_heads(page.heads, edits, new)
+        page.ids.update(signed.id for signed in new)
+    else:
+        ledger.note(steward.name, edits)
 
 
 def check_closure(edits: EditSet, new: Iterable[SignedEdit]) -> None:
@@ -50,8 +53,18 @@ def check_heads(before: dict[str, set[str]], edits: EditSet, new: Sequence[Signe
 
 def check_reading(ledger: Ledger, edits: EditSet, amount: Effective) -> None:
     """What the edits amount to, held against the heads as one finds them by looking at every edit."""
-    check_boundary(amount)
-    heads = plain_heads(edits, ledger.forged)
+    if knows_owners(edits):
+        check_boundary(amount)
+        check_meaning(plain_heads(edits, ledger.forged), amount)
+    written = amount.to_bytes()
+    demand(
+        ledger.amounts.setdefault(edits.digest, written) == written,
+        Invariant.AGREEMENT,
+        "equal digests, but not an equal config",
+    )
+
+
+def check_meaning(heads: Mapping[str, Sequence[SignedEdit]], amount: Effective) -> None:
     conflicts = {key: {signed.id for signed in several} for key, several in heads.items() if len(several) > 1}
     listed = {conflict.key: {head.id for head in conflict.heads} for conflict in amount.conflicts}
     demand(
@@ -61,12 +74,6 @@ def check_reading(ledger: Ledger, edits: EditSet, amount: Effective) -> None:
     )
     for key, several in heads.items():
         _check_guarded(key, several, amount)
-    written = amount.to_bytes()
-    demand(
-        ledger.amounts.setdefault(edits.digest, written) == written,
-        Invariant.AGREEMENT,
-        "equal digests, but not an equal config",
-    )
 
 
 def _check_guarded(key: str, heads: Sequence[SignedEdit], amount: Effective) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from famulus.core.config.edit_set import EditSet
+from famulus.sim.config.pen import CHIEF
 
 
 @dataclass(slots=True)
@@ -13,6 +14,8 @@ class Page:
 
     ids: set[str] = field(default_factory=set)
     heads: dict[str, set[str]] = field(default_factory=dict)
+    #: Whether it knew by then whose the families are.
+    knew_owners: bool = True
 
 
 @dataclass(slots=True)
@@ -29,7 +32,7 @@ class Ledger:
     def note(self, name: str, edits: EditSet) -> None:
         keys = edits.keys()
         heads = {key: {signed.id for signed in edits.heads(key)} for key in keys}
-        self.pages[name] = Page({signed.id for signed in edits}, heads)
+        self.pages[name] = Page({signed.id for signed in edits}, heads, knows_owners(edits))
 
     def note_loss(self, name: str, edits: EditSet) -> None:
         """A fault struck its disk, and this is what is left."""
@@ -37,3 +40,10 @@ class Ledger:
         self.note(name, edits)
         # What somebody else has written down has to come back.
         self.taken |= lost.difference(*(page.ids for page in self.pages.values()))
+
+
+def knows_owners(edits: EditSet) -> bool:
+    """Whether the admins of the families are there. Before that a family seems to be nobody's, so anybody's."""
+    if not edits.needs_proofs:
+        return len(edits) > 0
+    return all(edits.heads(person.key) for person in CHIEF)

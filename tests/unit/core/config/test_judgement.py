@@ -6,7 +6,10 @@ broker of family `b`, `b3` of `c`. A broker here signs whatever its owner wants.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from itertools import permutations
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -286,6 +289,42 @@ def test_a_broker_moves_between_families_only_with_both(families: Families) -> N
     assert not families.counts(late)
 
 
+@pytest.mark.parametrize("hlc", [None, 0, 1, 2**53 - 1])
+@pytest.mark.parametrize(
+    "value", [{"owner": "c", "max_attempts": 5}, {"owner": "b"}, {"owner": ""}, {}, {"owner": 7}, None]
+)
+def test_a_service_is_changed_by_its_owners_admins_alone(families: Families, value: Any, hlc: int | None) -> None:
+    families.says("b1", CID, "service/echo", {"owner": "c", "max_attempts": 2})
+    for parents in (None, ()):
+        assert not families.counts(families.says("b2", BEN, "service/echo", value, parents=parents, hlc=hlc))
+        assert families.config.service_owners == {"echo": "c"}
+        assert families.config.services["echo"].max_attempts == 2
+    assert families.counts(families.says("b2", CID, "service/echo", {"owner": "c", "max_attempts": 3}))
+    assert families.config.services["echo"].max_attempts == 3
+
+
+def test_a_service_without_an_owner_is_claimed_by_a_family_for_itself_alone(families: Families) -> None:
+    families.says("b1", ANN, "service/echo", {"max_attempts": 2})
+    assert not families.counts(families.says("b2", BEN, "service/echo", {"owner": "c"}))
+    assert families.counts(families.says("b2", BEN, "service/echo", {"owner": "b"}))
+    assert not families.counts(families.says("b1", ANN, "service/echo", {"owner": "a"}))
+    assert families.counts(families.says("b2", BEN, "service/echo", {"owner": ""})), "its owner gives it away"
+    assert families.counts(families.says("b3", CID, "service/echo", {"owner": "c"}))
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_what_belongs_to_a_blank_family_belongs_to_the_default_one(families: Families, blank: str) -> None:
+    max_ = Person("max", "main")
+    families.says("b1", ANN, max_.key, max_.value)
+    for key, value in (
+        ("broker/new", {"family": blank, "host": "evil", "public_key": "00"}),
+        ("trusted_key/00", {"family": blank}),
+    ):
+        assert not families.counts(families.says("b2", BEN, key, value)), key
+        assert families.counts(families.says("b2", max_, key, value)), key
+    assert families.config.brokers["new"].family == "main"
+
+
 def test_a_former_owner_who_sets_its_clock_back_loses_to_the_new_one(families: Families) -> None:
     before = parents_for(families.edits, "broker/b2")
     both = Person("cid", "b")
@@ -392,3 +431,69 @@ def test_what_would_not_count_is_said_before_it_is_made(families: Families) -> N
         assert families.edits.objection([signed]).startswith(expected)
         assert bool(families.edits.objection([signed])) == bool(expected)
     assert families.edits.void == {}
+
+
+# -- many edits -----------------------------------------------------------------------------------------------------
+
+
+def steps_of(families: Families) -> int:
+    """How much is done to judge all edits anew: the lines of code that are gone through, since times differ."""
+    steps = 0
+
+    def count(_: FrameType, what: str, __: object) -> Callable[..., Any]:
+        nonlocal steps
+        steps += what == "line"
+        return count
+
+    edits = EditSet(families.edits.network, verify)
+    edits.add(families.edits)
+    former = sys.gettrace()
+    sys.settrace(count)
+    try:
+        assert edits.void is not None
+        effective(edits)
+    finally:
+        sys.settrace(former)
+    return steps
+
+
+def as_one_after_the_other(families: Families, count: int) -> None:
+    for number in range(count):
+        families.says("b2", BEN, "family/b", {"heartbeat_ms": 100 + number})
+
+
+def as_heads_of_one_key(families: Families, count: int) -> None:
+    for number in range(count):
+        families.says("b2", BEN, "family/b", {"heartbeat_ms": 100 + number}, parents=())
+
+
+def upon_a_long_row_that_does_not_count(families: Families, count: int) -> None:
+    parents: tuple[str, ...] = ()
+    for _ in range(count // 2):
+        parents = (families.says("b2", None, "family/b", {"drain_ms": 7}, parents=parents).id,)
+    for number in range(count // 2):
+        families.says("b2", BEN, "family/b", {"heartbeat_ms": 100 + number}, parents=parents)
+
+
+def about_families_that_are_given_away_twice(families: Families, count: int) -> None:
+    for number in range(count // 2):
+        for broker, giver in (("b2", BEN), ("b3", CID)):
+            person = Person(f"{giver.name}s", f"new{number}")
+            families.says(broker, giver, person.key, person.value, parents=())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        as_one_after_the_other,
+        as_heads_of_one_key,
+        upon_a_long_row_that_does_not_count,
+        about_families_that_are_given_away_twice,
+    ],
+)
+def test_judging_twice_as_many_edits_takes_twice_as_long(said: Callable[[Families, int], None]) -> None:
+    """Whoever signs edits decides how they build upon each other."""
+    few, many = Families(), Families()
+    said(few, 60)
+    said(many, 240)
+    assert steps_of(many) < 5 * steps_of(few)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from famulus.core.config.author import Author
 from famulus.core.config.draft import Draft
 from famulus.core.steward.books import book_of
 from famulus.core.steward.steward import BEHIND
@@ -61,7 +62,7 @@ def test_while_it_catches_up_it_takes_neither_work_nor_edits(network: Network, b
     b2.disk.clear()
     b2.start()
     with pytest.raises(ProtocolError, match=BEHIND):
-        b2.core.edit([Draft("service/echo", "PUT", {}, ())], "ann", network.now_ms)
+        b2.core.edit([Draft("service/echo", "PUT", {}, ())], Author("ann"), network.now_ms)
     # A part of it has come: it knows itself again, but not yet what became of it.
     b2.core.add(network.first)
     assert b2.core.config.broker_states["b2"] == "active"
