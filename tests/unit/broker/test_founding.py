@@ -11,7 +11,7 @@ from famulus.broker.folder import Folder
 from famulus.broker.founding import checked_place, found
 from famulus.broker.keys import Secret
 from famulus.broker.membership import Membership, look, secret_path
-from famulus.broker.passwords import check_password
+from famulus.broker.passwords import derive_key
 from famulus.core.config.edit_set import network_of
 from famulus.core.config.effective import effective
 from famulus.errors import SettingsError
@@ -42,8 +42,13 @@ def test_what_is_founded_is_a_network_of_one_broker(path: Path) -> None:
     assert broker.public_key == known.root_public
     assert (broker.host, broker.frontend_port, broker.peer_port) == ("127.0.0.1", 7100, 7103)
     assert (config.warnings, config.conflicts) == ((), ())
-    assert check_password(config.admins["main"]["ada"].hash, "pw")
-    assert not check_password(config.admins["main"]["ada"].hash, "other")
+    ada = config.admins["main"]["ada"]
+    key = derive_key(ada.hash, "pw")
+    assert key is not None
+    assert key.public == ada.public_key
+    other = derive_key(ada.hash, "other")
+    assert other is not None
+    assert other.public != ada.public_key
     assert len(secret) >= 32
     assert "Secret(...)" in repr(secret)
 
