@@ -120,7 +120,17 @@ SIGNERS = [
     ("join", {}),
 ]
 owned_values = st.sampled_from(
-    [{}, {"family": "a"}, {"family": "c"}, EVE.value, {"state": "active"}, broker_value(PENS[1], family="c"), 7]
+    [
+        {},
+        {"family": "a"},
+        {"family": "c"},
+        {"owner": "a"},
+        {"owner": "c"},
+        EVE.value,
+        {"state": "active"},
+        broker_value(PENS[1], family="c"),
+        7,
+    ]
 )
 owned_keys = keys | st.sampled_from(["admin/c/x", "admin/d/x", f"revoked/{PENS[2].public_key}/0", "trusted_key/00"])
 
@@ -149,6 +159,20 @@ def test_who_had_the_right_to_what_does_not_depend_on_the_order(case: Case, data
     one, other = given_all(case.edits), given_all(*([signed] for signed in order))
     assert one.void == other.void
     assert facts(one) == facts(other)
+
+
+@given(case=judged_cases(), data=st.data())
+def test_what_was_found_out_before_makes_no_difference_to_the_verdict(case: Case, data: st.DataObject) -> None:
+    """Only what may have changed is judged anew; and what a trial says is what comes of it."""
+    order = data.draw(st.permutations(case.edits))
+    edits = given_all([STRICT])
+    for signed in order:
+        complete = all(each in edits for each in named_by(signed.edit))
+        objection = edits.objection([signed]) if complete and signed.edit.grant and signed.id not in edits else None
+        new = edits.add([signed]).new
+        assert edits.void == given_all(edits).void
+        if objection is not None and len(new) == 1:
+            assert bool(objection) == (signed.id in edits.void)
 
 
 @given(case=judged_cases())

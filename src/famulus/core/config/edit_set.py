@@ -19,11 +19,13 @@ from hashlib import sha256
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from famulus.core.config.authority import PREFIX as ADMIN
 from famulus.core.config.buckets import Buckets
 from famulus.core.config.edit import BAD_EDIT, PROVEN_AS, SIGNED_AS, Edit, SignedEdit, public_key_in
-from famulus.core.config.judgement import Evidence, judge
+from famulus.core.config.judgement import Evidence, Memory, judge
 from famulus.core.config.orphans import Orphans
-from famulus.core.config.revocation import PREFIX, Revocations, heads_among, revocations
+from famulus.core.config.revocation import PREFIX as REVOKED
+from famulus.core.config.revocation import Revocations, heads_among, revocations
 from famulus.core.config.schema import subject
 from famulus.errors import ProtocolError
 
@@ -58,6 +60,7 @@ class EditSet:
         #: In the order of their coming, which is a causal one.
         self._edits: dict[str, SignedEdit] = {}
         self._by_key: dict[str, list[SignedEdit]] = {}
+        self._about_admins: list[SignedEdit] = []
         self._heads: dict[str, dict[str, SignedEdit]] = {}
         self._orphans = Orphans()
         #: By the ids of edits, the public keys that signed them.
@@ -69,6 +72,8 @@ class EditSet:
         self._revocations = Revocations()
         #: By the ids of those that do not count, why not; None if that has to be found out anew.
         self._void: Mapping[str, str] | None = {}
+        #: Of judging all edits, and of judging those that forgotten brokers did not make.
+        self._memories = (Memory(), Memory())
 
     # -- growing ------------------------------------------------------------------------------------------------
 
@@ -139,11 +144,13 @@ class EditSet:
         key = signed.edit.key
         self._signers[signed.id] = signer
         self._times[signed.id] = _time(signed.edit, self._times)
-        self._anybody_revoked = self._anybody_revoked or key.startswith(PREFIX)
+        self._anybody_revoked = self._anybody_revoked or key.startswith(REVOKED)
         self._needs_proofs = self._needs_proofs or signed.edit.proofs_needed
         self._void = None if self._anybody_revoked or self._needs_proofs else {}
         self._edits[signed.id] = signed
         self._by_key.setdefault(key, []).append(signed)
+        if key.startswith(ADMIN):
+            self._about_admins.append(signed)
         heads = self._heads.setdefault(key, {})
         for parent in signed.edit.parents:
             heads.pop(parent, None)
@@ -214,17 +221,26 @@ class EditSet:
         """Why one of these edits would not count if it were here; empty if all would."""
         if not self._needs_proofs:
             return ""
+        evidence = self._evidence_with(new)
+        _, void = _verdict(evidence, (self._memories[0].copy(), self._memories[1].copy()))
+        return next((f"{signed.edit.key}: {void[signed.id]}" for signed in new if signed.id in void), "")
+
+    def _evidence_with(self, new: Sequence[SignedEdit]) -> Evidence:
+        """As if these edits were here."""
         edits, signers, times = dict(self._edits), dict(self._signers), dict(self._times)
+        by_key = dict(self._by_key)
         for signed in new:
+            key = signed.edit.key
             edits[signed.id], signers[signed.id] = signed, self._granted_key(signed.edit)
             times[signed.id] = _time(signed.edit, times)
-        _, void = _verdict(Evidence(edits, signers, times))
-        return next((f"{signed.edit.key}: {void[signed.id]}" for signed in new if signed.id in void), "")
+            by_key[key] = [*by_key.get(key, []), signed]
+        about_admins = [*self._about_admins, *(signed for signed in new if signed.edit.key.startswith(ADMIN))]
+        return Evidence(edits, by_key, about_admins, signers, times)
 
     def _judge(self) -> Mapping[str, str]:
         if self._void is None:
-            evidence = Evidence(self._edits, self._signers, self._times)
-            self._revocations, self._void = _verdict(evidence, anybody_revoked=self._anybody_revoked)
+            evidence = Evidence(self._edits, self._by_key, self._about_admins, self._signers, self._times)
+            self._revocations, self._void = _verdict(evidence, self._memories)
         return self._void
 
     def signed_by(self, public_key: str) -> list[str]:
@@ -293,14 +309,14 @@ def _time(edit: Edit, times: Mapping[str, int]) -> int:
     return max(edit.hlc, max((times[each] for each in named_by(edit)), default=0))
 
 
-def _verdict(evidence: Evidence, *, anybody_revoked: bool = True) -> tuple[Revocations, dict[str, str]]:
+def _verdict(evidence: Evidence, memories: tuple[Memory, Memory]) -> tuple[Revocations, dict[str, str]]:
     """Who was revoked; and by the ids of the edits that do not count, why not."""
-    without_say = judge(evidence)
-    if not anybody_revoked:
+    without_say = judge(evidence, memories[0])
+    if not any(key.startswith(REVOKED) for key in evidence.by_key):
         return Revocations(), without_say
     revoked = revocations(evidence.edits, evidence.signers, without_say.keys())
     if revoked.void:
-        without_say = judge(replace(evidence, void=revoked.void))
+        without_say = judge(replace(evidence, void=revoked.void), memories[1])
     return revoked, {**dict.fromkeys(revoked.void, FORGOTTEN), **without_say}
 
 

@@ -21,17 +21,19 @@ Pure and total, and the order in which the edits came does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from famulus.core.config import schema
-from famulus.core.config.authority import PREFIX, Authority, Root, authority
+from famulus.core.config.authority import PREFIX as ADMIN
+from famulus.core.config.authority import Authority, Root, authority
 from famulus.core.config.edit import Edit, SignedEdit, public_key_in
 from famulus.core.config.heads import Heads
 from famulus.core.config.revocation import broker_ranks, revoked_key
 
+BROKER: Final = "broker/"
 #: By kinds whose values name the family that they belong to, the field that does.
 OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family", "service": "owner"}
 
@@ -45,8 +47,11 @@ Line = tuple[int, int, int, int, str]
 class Evidence:
     """All that is known about the edits of a network."""
 
-    #: By their ids, each after those that it names.
+    #: By their ids.
     edits: Mapping[str, SignedEdit]
+    by_key: Mapping[str, Sequence[SignedEdit]]
+    #: Those about admins, each after those that it names.
+    about_admins: Sequence[SignedEdit]
     #: The public keys of the brokers that signed them.
     signers: Mapping[str, str]
     #: Their clocks; not before those of the edits that they name.
@@ -55,55 +60,72 @@ class Evidence:
     void: Collection[str] = frozenset()
 
 
-def judge(evidence: Evidence) -> dict[str, str]:
-    """By the ids of the edits that do not count, why not."""
+@dataclass(slots=True)
+class Memory:
+    """What was found out about each key, for as long as what that rests on stays the same."""
+
+    ground: object = None
+    #: By key: of how many edits, since a set only grows; and why some of them do not count.
+    keys: dict[str, tuple[int, Mapping[str, str]]] = field(default_factory=dict)
+
+    def copy(self) -> Memory:
+        return Memory(self.ground, dict(self.keys))
+
+
+def judge(evidence: Evidence, memory: Memory) -> dict[str, str]:
+    """By the ids of the edits that do not count, why not. `memory` of this set spares what would come out the same."""
     root = _root(evidence)
     if root is None:
         return {}
-    return _Judge(evidence, root).run()
+    return _Judge(evidence, root).run(memory)
 
 
 class _Judge:
     def __init__(self, evidence: Evidence, root: Root) -> None:
         self._evidence = evidence
-        self._by_key: dict[str, list[SignedEdit]] = {}
-        for signed in evidence.edits.values():
-            self._by_key.setdefault(signed.edit.key, []).append(signed)
-        about_admins = [
-            each
-            for edit_id, each in evidence.edits.items()
-            if each.edit.key.startswith(PREFIX) and edit_id not in evidence.void
-        ]
+        about_admins = [signed for signed in evidence.about_admins if signed.id not in evidence.void]
         self._authority: Authority = authority(about_admins, evidence.signers, evidence.times, root)
-        self._ranks = broker_ranks(evidence.edits, evidence.signers, {})
+        self._ranks = broker_ranks(_about_brokers(evidence), evidence.signers, {})
         self._why: dict[str, str] = {}
         #: By the keys of brokers, the family that the broker belongs to, or belonged to last.
         self._homes: dict[str, str] = {}
         #: By public key: who made it known first, and for which key of the config.
         self._introduced: dict[str, tuple[tuple[int, int, str], str]] = {}
 
-    def run(self) -> dict[str, str]:
+    def run(self, memory: Memory) -> dict[str, str]:
+        by_key = self._evidence.by_key
         # Whose a state or a revocation is, the brokers say.
-        for key in sorted(self._by_key, key=lambda each: (not each.startswith("broker/"), each)):
-            about = schema.subject(key)
-            if about is not None and about.kind == "admin":
-                self._judge_admin(self._by_key[key])
-            else:
-                self._go_through(about, self._by_key[key])
-        return self._why
+        for key in sorted(key for key in by_key if key.startswith(BROKER)):
+            self._go_through(schema.subject(key), by_key[key])
+        self._judge_admins()
+        found = self._why
+        ground = (self._authority, self._ranks, self._homes, self._introduced, frozenset(self._evidence.void))
+        if memory.ground != ground:
+            memory.ground = ground
+            memory.keys.clear()
+        for key, edits in by_key.items():
+            if not key.startswith((BROKER, ADMIN)):
+                known = memory.keys.get(key)
+                if known is None or known[0] != len(edits):
+                    self._why = {}
+                    self._go_through(schema.subject(key), edits)
+                    memory.keys[key] = known = (len(edits), self._why)
+                found.update(known[1])
+        return found
 
-    def _judge_admin(self, edits: Iterable[SignedEdit]) -> None:
-        for signed in edits:
-            if signed.id not in self._authority.families and signed.id not in self._evidence.void:
-                if not signed.edit.author_grants:
-                    self._why[signed.id] = _NO_PROOF
-                elif self._authority.speaks_for(signed.edit.author_grants) is None:
-                    self._why[signed.id] = _NO_ADMIN
-                else:
-                    about = schema.subject(signed.edit.key)
-                    self._why[signed.id] = _not_his(about.family if about is not None else "")
+    def _judge_admins(self) -> None:
+        for signed in self._evidence.about_admins:
+            if signed.id in self._authority.families or signed.id in self._evidence.void:
+                continue
+            about = schema.subject(signed.edit.key)
+            if not signed.edit.author_grants:
+                self._why[signed.id] = _NO_PROOF
+            elif self._authority.speaks_for(signed.edit.author_grants) is None:
+                self._why[signed.id] = _NO_ADMIN
+            elif about is not None:
+                self._why[signed.id] = _not_his(about.family)
 
-    def _go_through(self, about: schema.Subject | None, edits: list[SignedEdit]) -> None:
+    def _go_through(self, about: schema.Subject | None, edits: Sequence[SignedEdit]) -> None:
         heads = Heads()
         passed: set[str] = set()
         for signed in self._in_turn(about, edits):
@@ -118,7 +140,7 @@ class _Judge:
             if about is not None and about.kind == "broker":
                 self._note_broker(signed)
 
-    def _in_turn(self, about: schema.Subject | None, edits: list[SignedEdit]) -> Iterable[SignedEdit]:
+    def _in_turn(self, about: schema.Subject | None, edits: Sequence[SignedEdit]) -> Iterable[SignedEdit]:
         children: dict[str, list[SignedEdit]] = {}
         lacking: dict[str, int] = {}
         for signed in edits:
@@ -224,9 +246,13 @@ def _not_his(family: str) -> str:
     return f"it is about family {family!r}, of which its author is no admin"[:200]
 
 
+def _about_brokers(evidence: Evidence) -> dict[str, SignedEdit]:
+    return {signed.id: signed for key, edits in evidence.by_key.items() if key.startswith(BROKER) for signed in edits}
+
+
 def _root(evidence: Evidence) -> Root | None:
     """None if this network was made before edits had proofs."""
-    firsts = [signed for signed in evidence.edits.values() if not signed.edit.grant]
+    firsts = [signed for signed in _about_brokers(evidence).values() if not signed.edit.grant]
     if not any(signed.edit.proofs_needed for signed in firsts):
         return None
     first = min(firsts, key=lambda signed: (evidence.times[signed.id], signed.id))
