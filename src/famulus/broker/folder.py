@@ -64,6 +64,11 @@ class Folder:
         return self.path / "brokers.json"
 
     @property
+    def admins(self) -> Path:
+        """From where admins were heard with their right passwords."""
+        return self.path / "admins.json"
+
+    @property
     def boot(self) -> Path:
         return self.path / "last.boot"
 

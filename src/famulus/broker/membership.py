@@ -45,6 +45,7 @@ class Membership:
         #: Where brokers were when the config last changed, if the log does not tell all any more; else None.
         self.known = _recall(self.folder) if self.damage else None
         self._remembered = b""
+        self._known_admins = self.known_admins()
 
     @property
     def identity(self) -> str:
@@ -63,6 +64,21 @@ class Membership:
                 os.close(replace_file(path, data))
                 sync_folder(self.folder.path)
             self._remembered = data
+
+    def known_admins(self) -> list[tuple[str, str]]:
+        """From where admins were heard before, and who; none if nobody can tell any more."""
+        try:
+            return msgspec.json.decode(self.folder.admins.read_bytes(), type=list[tuple[str, str]])
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return []
+
+    def remember_admins(self, places: list[tuple[str, str]]) -> None:
+        if places != self._known_admins:
+            path = self.folder.admins
+            with plainly(path, "cannot be written"):
+                os.close(replace_file(path, msgspec.json.encode(places) + b"\n"))
+                sync_folder(self.folder.path)
+            self._known_admins = places
 
     def secret(self) -> Secret:
         """Empty for a broker that joined by its key, and was never told."""

@@ -25,6 +25,7 @@ from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.commands import Commands, Unlocked
 from famulus.core.steward.facts import StewardFacts
 from famulus.core.steward.gate import Gate
+from famulus.core.steward.lockouts import Lockouts
 from famulus.core.steward.notes import Notes
 from famulus.core.steward.post import Identity, next_boot
 from famulus.core.steward.steward import Steward
@@ -96,7 +97,8 @@ class Stewarding:
         self._void_told: set[str] = set()
         self._context = context = sockets.new_context()
         self._admins, admins_at = self._open_for_admins(ipc)
-        self._commands = Commands(self._core, _Passwords(), lambda: self._errors, admins_at)
+        self._lockouts = Lockouts(self._member.known_admins())
+        self._commands = Commands(self._core, _Passwords(), lambda: self._errors, admins_at, self._lockouts)
         self._peers = sockets.outside_router(context, peers.LETTER_BYTES_MAX, sockets.PEER_PIPE_MAX)
         sockets.bind(self._peers, settings.host, settings.peer_port, "peer_port")
         self._publications = sockets.outside_pub(context)
@@ -255,6 +257,8 @@ class Stewarding:
                 reply = [headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=reason), b"{}"]
             else:
                 self._core.add(answer.edits, logged=True)
+        if not answer.stranger:
+            self._remember_admins()
         if answer.note:
             for line in self._notes.take(answer.note, now_ns, stranger=answer.stranger):
                 log.info("%s", line)
@@ -392,6 +396,12 @@ class Stewarding:
                 self._member.remember(core.config.brokers)
             except SettingsError as error:
                 log.warning("should the edit log be lost, nobody will know whom to ask for it: %s", error)
+
+    def _remember_admins(self) -> None:
+        try:
+            self._member.remember_admins(self._lockouts.good)
+        except SettingsError as error:
+            log.warning("who guesses passwords after the next start may keep an admin out: %s", error)
 
     def _connect_peers(self) -> None:
         """A connection to every peer, where it listens."""

@@ -403,3 +403,23 @@ def test_where_brokers_are_is_for_the_owner_only_and_written_when_it_changed(pat
     before = file.stat().st_ino
     membership.remember({"b1": own})
     assert file.stat().st_ino == before
+
+
+# -- where admins come from -----------------------------------------------------------------------------------------
+
+
+def test_where_admins_were_heard_is_kept_for_the_owner_alone(path: Path, opened: Opened) -> None:
+    assert opened().known_admins() == []
+    opened().remember_admins([("frontend", "ada")])
+    assert opened().known_admins() == [("frontend", "ada")]
+    file = path / "admins.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[1]", b'[["a"]]', b"\xff", b'[["a", 1]]'])
+def test_one_that_cannot_be_read_knows_no_admins(path: Path, opened: Opened, data: bytes) -> None:
+    (path / "admins.json").write_bytes(data)
+    membership = opened()
+    assert membership.known_admins() == []
+    membership.remember_admins([("frontend", "ada")])
+    assert membership.known_admins() == [("frontend", "ada")]

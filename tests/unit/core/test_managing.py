@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from famulus.core.clock import NEVER_NS
-from famulus.core.dispatch.managing import ANSWER_NS, OPEN_MAX, OPEN_OF_ONE_MAX, Managing
+from famulus.core.dispatch.managing import ANSWER_NS, OPEN_MAX, OPEN_OF_ONE_MAX, PASSED_ON_MAX, Managing
 from famulus.core.dispatch.questions import Question
 from famulus.wire import headers, inner, reasons
 
@@ -133,17 +133,43 @@ def test_one_client_has_a_few_open_at_most(heard: Admins) -> None:
 
 def test_who_fills_the_list_keeps_nobody_out(heard: Admins) -> None:
     """However many clients it comes as, there is room for one more; the oldest of the greediest is refused."""
-    for number in range(OPEN_MAX):
-        heard.ask(b"stranger %d" % (number // OPEN_OF_ONE_MAX))
-    heard.ask()
+    numbers = [heard.ask(b"stranger %d" % (number // OPEN_OF_ONE_MAX)) for number in range(OPEN_MAX)]
+    own = heard.ask()
     ((asker, _, header, _),) = heard.told()
-    assert asker == b"stranger 0"
+    assert asker == b"stranger %d" % (PASSED_ON_MAX // OPEN_OF_ONE_MAX), "the first of those that the steward has not"
     answer = headers.read(header)
     assert isinstance(answer, headers.ErrorResponse)
     assert reasons.code_of(answer.reason) == "overload"
     assert len(heard.managing) == OPEN_MAX
-    heard.managing.on_steward(STEWARD, heard.asked.to_bytes(8, "big"), b"answer", b"")
-    assert [told[0] for told in heard.told()] == [b"ann"]
+    assert len(heard.managing.to_steward) == PASSED_ON_MAX
+    heard.managing.to_steward.clear()
+    heard.managing.on_steward(STEWARD, numbers[0], b"answer", b"")
+    assert [told[1] for told in heard.managing.to_steward] == [own], "who has one open comes before who has many"
+
+
+def test_the_steward_never_has_more_than_a_few_at_once(heard: Admins) -> None:
+    """What was refused here is no work for it, however much is asked."""
+    for number in range(10 * OPEN_MAX):
+        heard.ask(b"stranger %d" % number)
+    assert len(heard.managing.to_steward) == PASSED_ON_MAX
+    assert len(heard.told()) == 9 * OPEN_MAX
+    left = {told[1] for told in heard.managing.to_steward}
+    while left:
+        heard.managing.to_steward.clear()
+        for number_ in left:
+            heard.managing.on_steward(STEWARD, number_, b"answer", b"")
+        left = {told[1] for told in heard.managing.to_steward}
+    assert len(heard.told()) == OPEN_MAX, "and all others are answered"
+    assert len(heard.managing) == 0
+
+
+def test_those_that_wait_are_passed_on_when_others_are_given_up(heard: Admins) -> None:
+    for _ in range(PASSED_ON_MAX):
+        heard.ask(b"stranger %d" % heard.asked)
+    waiting = heard.ask(now_ns=NOW_NS + 1)
+    heard.managing.to_steward.clear()
+    heard.managing.on_tick(NOW_NS + ANSWER_NS)
+    assert [told[1] for told in heard.managing.to_steward] == [waiting]
 
 
 def test_what_was_answered_or_given_up_is_not_counted_any_more(heard: Admins) -> None:
@@ -181,6 +207,23 @@ def test_what_a_former_steward_was_asked_is_given_up_when_the_next_one_is_there(
     assert heard.refusal() == "broker_lost"
     heard.managing.on_steward(STEWARD, lost, b"answer", b"")
     assert heard.told() == []
+
+
+def test_what_no_steward_has_got_yet_goes_to_the_next_one(heard: Admins) -> None:
+    lost = [heard.ask(b"stranger %d" % number) for number in range(PASSED_ON_MAX)]
+    waiting = heard.ask()
+    heard.managing.to_steward.clear()
+    heard.managing.on_steward(b"another", b"", b"", b"1700000099999")
+    assert len(heard.told()) == len(lost)
+    assert heard.managing.to_steward == [[b"another", waiting, b"header", b"body"]]
+
+
+def test_what_the_steward_never_got_may_be_tried_again(heard: Admins) -> None:
+    for number in range(PASSED_ON_MAX):
+        heard.ask(b"stranger %d" % number, NOW_NS + 1)
+    heard.ask()
+    heard.managing.on_tick(NOW_NS + ANSWER_NS)
+    assert heard.refusal() == "overload"
 
 
 def test_a_new_steward_is_the_one_that_is_asked(heard: Admins) -> None:

@@ -1,8 +1,9 @@
 """Passes what admins want to the steward, and its answers back. Reads neither.
 
 The steward may be away, or slow (a password takes its time on purpose): what it does not answer in time is answered
-here. Bounded: admins are few. Nobody knows here who is one. So one client has a few requests open at most, and when
-there are too many of all, the client with the most of them has its oldest refused: who fills the list keeps nobody out.
+here. Bounded: admins are few. Nobody knows here who is one. So one client has a few requests open at most, the steward
+has a few of all, and the next one that it gets is of a client with as few open ones as anybody. When too many wait, the
+client with the most of them has its oldest refused: who fills the list keeps nobody out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ Frames = list[bytes]
 
 OPEN_MAX: Final = 100
 OPEN_OF_ONE_MAX: Final = 8
+#: With the steward at once; the others wait here, where they can still be refused.
+PASSED_ON_MAX: Final = 16
 ANSWER_NS: Final = 20 * NS_PER_S
 
 _NOBODY: Final = write_error(reasons.NOT_ALLOWED, "this broker belongs to no network, so there is nothing to manage")
@@ -29,11 +32,13 @@ _SILENT: Final = write_error(reasons.BROKER_LOST, "the steward did not answer; l
 
 
 class _Request:
-    __slots__ = ("asker", "due_ns", "envelope")
+    __slots__ = ("asker", "body", "due_ns", "envelope", "header")
 
-    def __init__(self, asker: bytes, envelope: bytes, due_ns: int) -> None:
-        self.asker = asker
-        self.envelope = envelope
+    def __init__(self, question: Question, due_ns: int) -> None:
+        self.asker = question.asker
+        self.envelope = question.envelope
+        self.header = question.header
+        self.body = question.body
         self.due_ns = due_ns
 
 
@@ -47,6 +52,8 @@ class Managing:
         self.to_steward: list[Frames] = []
         #: The oldest first.
         self._open: dict[bytes, _Request] = {}
+        #: Those of them that the steward has not got yet.
+        self._waiting: dict[bytes, _Request] = {}
         #: By client, how many of them.
         self._counts: dict[bytes, int] = {}
 
@@ -63,8 +70,9 @@ class Managing:
             if len(self._open) >= OPEN_MAX:
                 self._make_room()
             self._counts[question.asker] = self._counts.get(question.asker, 0) + 1
-            self._open[question.number] = _Request(question.asker, question.envelope, now_ns + ANSWER_NS)
-            self.to_steward.append([self.steward, question.number, question.header, question.body])
+            request = _Request(question, now_ns + ANSWER_NS)
+            self._open[question.number] = self._waiting[question.number] = request
+            self._pass_on()
 
     def on_steward(self, steward: bytes, number: bytes, header: bytes, body: bytes) -> None:
         """An answer; or, without a number, that it is there, and which one it is."""
@@ -74,32 +82,43 @@ class Managing:
         if number in self._open:
             request = self._close(number)
             self._to_clients.append([request.asker, request.envelope, header, body])
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._waiting and len(self._open) - len(self._waiting) < PASSED_ON_MAX:
+            # Of equals the oldest is found first.
+            number = min(self._waiting, key=lambda each: self._counts[self._waiting[each].asker])
+            request = self._waiting.pop(number)
+            self.to_steward.append([self.steward, number, request.header, request.body])
 
     def _meet(self, life: bytes) -> None:
         """What a former steward was asked, this one knows nothing of."""
         if life != self._life:
             self._life = life
-            self._give_up(list(self._open))
+            self._give_up([number for number in self._open if number not in self._waiting])
 
     def on_steward_gone(self) -> None:
         self.steward = b""
 
     def on_tick(self, now_ns: int) -> None:
         self._give_up([number for number, request in self._open.items() if request.due_ns <= now_ns])
+        if self._waiting and self.steward:
+            self._pass_on()
 
     def _give_up(self, numbers: list[bytes]) -> None:
         for number in numbers:
+            refusal = _BUSY if number in self._waiting else _SILENT
             request = self._close(number)
-            self._to_clients.append([request.asker, request.envelope, _SILENT, b""])
+            self._to_clients.append([request.asker, request.envelope, refusal, b""])
 
     def _make_room(self) -> None:
-        most = max(self._counts.values())
-        number = next(each for each, request in self._open.items() if self._counts[request.asker] == most)
+        number = max(self._waiting, key=lambda each: self._counts[self._waiting[each].asker])
         request = self._close(number)
         self._to_clients.append([request.asker, request.envelope, _BUSY, b""])
 
     def _close(self, number: bytes) -> _Request:
         request = self._open.pop(number)
+        self._waiting.pop(number, None)
         left = self._counts.pop(request.asker) - 1
         if left:
             self._counts[request.asker] = left

@@ -107,11 +107,12 @@ class Commands:
         passwords: Passwords,
         errors: Callable[[], Sequence[Mapping[str, object]]],
         private_at: str,
+        lockouts: Lockouts,
     ) -> None:
         """`errors`: the workers that the dispatcher ignores. `private_at`: where admins are heard in any case."""
         self._steward = steward
         self._passwords = passwords
-        self._lockouts = Lockouts()
+        self._lockouts = lockouts
         self._errors = errors
         self._private_at = private_at
         self._now_ns = self._now_ms = 0
@@ -151,6 +152,9 @@ class Commands:
     # -- who asks -----------------------------------------------------------------------------------------------
 
     def _authenticate(self, name: str, password: object, source: str) -> Asker:
+        if not isinstance(password, str):
+            # No guess: whoever sends none keeps nobody out who has one.
+            raise _Refused(reasons.NOT_ALLOWED, WRONG_PASSWORD)
         wait_ns = self._lockouts.wait_ns(source, name, self._now_ns)
         if wait_ns:
             raise _Refused(reasons.NOT_ALLOWED, f"too many wrong passwords; try again in {-(-wait_ns // 10**9)} s")
@@ -159,7 +163,7 @@ class Commands:
         unlocked: dict[str, Unlocked] = {}
         # Somebody unknown costs as much time as somebody known.
         for family, record in (records or {"": _NOBODY}).items():
-            found = self._passwords.unlock(record, password) if isinstance(password, str) else None
+            found = self._passwords.unlock(record, password)
             if found is not None and family:
                 unlocked[family] = found
         if not unlocked:

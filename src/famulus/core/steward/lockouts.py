@@ -8,6 +8,7 @@ admin out; there, guessing is as slow as checking a password is.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 from famulus.core.clock import NS_PER_S
@@ -34,12 +35,18 @@ class Lockouts:
     The lists are bounded: when one is full, who was not there for longest makes room.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, good: Iterable[Place] = ()) -> None:
+        """`good`: places from which right passwords came before, as `good` told."""
         self._failures: OrderedDict[Place, _Failures] = OrderedDict()
-        self._good: OrderedDict[Place, None] = OrderedDict()
+        self._good: OrderedDict[Place, None] = OrderedDict.fromkeys(list(good)[-ACCOUNTS_MAX:])
 
     def __len__(self) -> int:
         return len(self._failures) + len(self._good)
+
+    @property
+    def good(self) -> list[Place]:
+        """To be kept over a restart: who guesses from then on would else keep the admin out."""
+        return list(self._good)
 
     def failed(self, source: str, account: str, now_ns: int) -> int:
         """Note a wrong password; how long the next one has to wait now."""
@@ -58,8 +65,8 @@ class Lockouts:
     def succeeded(self, source: str, account: str) -> None:
         place = (source, account)
         self._failures.pop(place, None)
+        # Not moved to the end: what is kept need not be written anew whenever an admin asks for something.
         self._good[place] = None
-        self._good.move_to_end(place)
         if len(self._good) > ACCOUNTS_MAX:
             self._good.popitem(last=False)
 

@@ -58,3 +58,15 @@ def test_the_list_of_good_places_is_bounded_too() -> None:
         lockouts.succeeded("here", f"account {number}")
     assert len(lockouts) == ACCOUNTS_MAX
     assert lockouts.failed("here", "account 0", 0) == NS_PER_S
+
+
+def test_a_good_place_is_one_after_a_restart() -> None:
+    before = Lockouts()
+    before.succeeded("here", "ada")
+    before.succeeded("here", "ada")
+    assert before.good == [("here", "ada")]
+    after = Lockouts(before.good)
+    after.failed("here", "ada", 0)
+    after.failed("here", "bob", 0)
+    assert after.wait_ns("here", "ada", 0) == 0
+    assert after.wait_ns("here", "bob", 0) > 0
