@@ -9,12 +9,18 @@ from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet, named_by
 from famulus.core.config.effective import Effective
 from famulus.sim.config.ledger import Ledger, knows_owners
-from famulus.sim.config.pen import EVE
+from famulus.sim.config.pen import CHIEF, EVE, KEPT
 from famulus.sim.config.steward import Steward
 from famulus.sim.invariants import Invariant, demand
 
 #: In all that is forged, so that it is known again wherever it turns up.
-FORGED: Final[dict[str, Any]] = {"hash": "forged", "heartbeat_ms": 66, "host": "forged.example"}
+FORGED: Final[dict[str, Any]] = {
+    "hash": "forged",
+    "heartbeat_ms": 66,
+    "host": "forged.example",
+    "owner": "c",
+    "max_attempts": 6,
+}
 
 
 def check_growth(ledger: Ledger, steward: Steward, new: Sequence[SignedEdit]) -> None:
@@ -54,7 +60,8 @@ def check_heads(before: dict[str, set[str]], edits: EditSet, new: Sequence[Signe
 def check_reading(ledger: Ledger, edits: EditSet, amount: Effective) -> None:
     """What the edits amount to, held against the heads as one finds them by looking at every edit."""
     if knows_owners(edits):
-        check_boundary(amount)
+        if edits.needs_proofs:
+            check_boundary(amount)
         check_meaning(plain_heads(edits, ledger.forged), amount)
     written = amount.to_bytes()
     demand(
@@ -101,6 +108,8 @@ def check_boundary(amount: Effective) -> None:
         demand(not taken, Invariant.BOUNDARY, f"{EVE.name} has changed the admins {taken} of {family}")
     families = [name for name, family in amount.families.items() if family.heartbeat_ms == FORGED["heartbeat_ms"]]
     demand(not families, Invariant.BOUNDARY, f"{EVE.name} has changed the families {families}")
+    owner = amount.service_owners.get(KEPT)
+    demand(owner == CHIEF[0].family, Invariant.BOUNDARY, f"service {KEPT} belongs to {owner}")
     brokers = [name for name, broker in amount.brokers.items() if broker.host == FORGED["host"]]
     demand(not brokers, Invariant.BOUNDARY, f"{EVE.name} has changed the brokers {brokers}")
 

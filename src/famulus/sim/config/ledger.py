@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from famulus.core.config.edit_set import EditSet
-from famulus.sim.config.pen import CHIEF
+from famulus.sim.config.pen import CHIEF, KEPT
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Ledger:
 
 
 def knows_owners(edits: EditSet) -> bool:
-    """Whether the admins of the families are there. Before that a family seems to be nobody's, so anybody's."""
+    """Whether it is there who the admins of the families are, and what is whose. Until then all seems anybody's."""
     if not edits.needs_proofs:
         return len(edits) > 0
-    return all(edits.heads(person.key) for person in CHIEF)
+    return all(edits.heads(key) for key in (*(person.key for person in CHIEF), f"service/{KEPT}"))

@@ -74,6 +74,8 @@ class Person:
 #: Who made the network, and is an admin of both families that people edit; and an admin of a third one, who wants more.
 CHIEF = (Person("chief", "a"), Person("chief", "b"))
 EVE = Person("eve", "c")
+#: A service of the first family.
+KEPT = "kept"
 
 
 def root_pen(broker: str) -> Pen:

@@ -22,7 +22,7 @@ from famulus.sim.config.faults import plan_faults
 from famulus.sim.config.invariants import FORGED, check_agreement, check_growth, check_reading
 from famulus.sim.config.ledger import Ledger
 from famulus.sim.config.mesh import DELAY_NS_MAX, Mesh
-from famulus.sim.config.pen import CHIEF, EVE, Pen, broker_value, root_pen
+from famulus.sim.config.pen import CHIEF, EVE, KEPT, Pen, broker_value, root_pen
 from famulus.sim.config.rules import MUTANTS, RIGHT, Rules
 from famulus.sim.config.signing import verify
 from famulus.sim.config.steward import Outgoing, Steward
@@ -127,7 +127,8 @@ class World:
             root.write(Draft(person.key, "PUT", person.value, ()), first.id, 0, 0, chief.name, signers)
             for person in (again, EVE)
         ]
-        return [first, *introductions, made, *given]
+        kept = root.write(Draft(f"service/{KEPT}", "PUT", {"owner": "a"}, ()), first.id, 0, 0, chief.name, signers)
+        return [first, *introductions, made, *given, kept]
 
     # -- who is there -------------------------------------------------------------------------------------------
 
@@ -166,7 +167,7 @@ class World:
             return
         root = next(iter(self.stewards))
         keys = ["family/a", "family/b", "admin/a/ann", "admin/b/bob", EVE.key.replace("/c/", "/a/"), f"broker/{root}"]
-        key = self.random.choice(keys)
+        key = self.random.choice([*keys, f"service/{KEPT}"])
         value = broker_value(steward.pen, **FORGED) if key.startswith("broker/") else FORGED | {"public_key": "00"}
         parents = parents_for(steward.edits, key) if self.random.random() < 0.5 else ()
         now_ms, nonce = self.now_ms(steward.name), self.random.getrandbits(64)

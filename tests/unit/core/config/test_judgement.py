@@ -361,6 +361,27 @@ def test_what_a_forgotten_broker_claimed_is_free_again(families: Families) -> No
     assert set(families.config.admins["d"]) == {"eve"}
 
 
+def test_nobody_talks_a_network_out_of_its_proofs(families: Families) -> None:
+    """Not even its first broker; and no other can say what only the first one may."""
+    families.edits.add([families.pens["b1"].write_root(host="again")])
+    assert families.edits.needs_proofs
+    assert not families.counts(families.says("b2", None, "service/echo", {}))
+    claim = families.pens["b2"].write_root()
+    assert [refusal.reason for refusal in families.edits.add([claim]).refused] == [
+        "bad_edit: it has no grant, and is not the root's own"
+    ]
+
+
+def test_who_comes_first_or_last_makes_no_difference_to_whether_proofs_are_needed(families: Families) -> None:
+    """An edit without a proof is not an old one because it claims to be."""
+    signed = families.says("b2", None, "service/echo", {}, hlc=0)
+    others = EditSet(families.edits.network, verify)
+    others.add([signed])
+    assert others.version == 0, "it waits for the first edit of the network, which asks for proofs"
+    others.add(families.edits)
+    assert signed.id in others.void
+
+
 def test_a_network_of_before_takes_edits_without_proofs() -> None:
     families = Families(proofs_needed=False)
     families.says("b2", None, "admin/c/mal", MAL.value)
