@@ -303,10 +303,8 @@ def test_a_session_ends_with_the_password_that_opened_it(ann: Visitor, desk: Des
     assert ann.get("session").json()["admin"] is None
 
 
-def test_who_guesses_passwords_throws_nobody_out(ann: Visitor, stranger: Visitor, desk: Desk) -> None:
+def test_who_guesses_passwords_neither_throws_anybody_out_nor_makes_it_wait(ann: Visitor, stranger: Visitor) -> None:
     stranger.log_in(password="wrong")
-    assert ann.post("drain", {"identity": "b2"}).status_code == 403, "no password of ann is looked at now"
-    desk.network.now_ns += 2 * NS_PER_S
     assert ann.post("drain", {"identity": "b2"}).status_code == 200
 
 
