@@ -34,7 +34,7 @@ def sources_digest() -> str:
 def pump() -> Extension:
     return Extension(
         "famulus.net._pump",
-        [f"src/famulus/net/{name}.c" for name in ("_pump", "_messages", "_stream", "_waiting")],
+        [f"src/famulus/net/{name}.c" for name in ("_pump", "_messages", "_wire", "_stream", "_connections", "_waiting")],
         libraries=["dl"],  # dlopen lives there before glibc 2.34
         extra_compile_args=["-O2", "-std=c11", "-Wall", "-Wextra"],
     )

@@ -63,6 +63,16 @@ int messages_check(PyObject *messages) {
     return 0;
 }
 
+int messages_check_counts(PyObject *messages, Py_ssize_t most) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(messages); i++) {
+        if (PySequence_Fast_GET_SIZE(PySequence_Fast_GET_ITEM(messages, i)) > most) {
+            PyErr_Format(PyExc_ValueError, "message %zd has more than %zd frames", i, most);
+            return -1;
+        }
+    }
+    return 0;
+}
+
 void messages_parts(PyObject *frames, Part parts[PARCEL_PARTS]) {
     Py_ssize_t before = PySequence_Fast_GET_SIZE(frames) - PARCEL_PARTS;
     for (int i = 0; i < PARCEL_PARTS; i++) {

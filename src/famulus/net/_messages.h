@@ -14,6 +14,9 @@ enum { FRAMES_MAX = 16 }; /* as in pump_python.py */
  * our feet. */
 int messages_check(PyObject *messages);
 
+/* Raises if one of them has more than so many frames: 0, or -1 with an exception set. */
+int messages_check_counts(PyObject *messages, Py_ssize_t most);
+
 /* A frame of so many bytes, copied from `data`; left as it is if `data` is NULL. NULL with an exception set. */
 PyObject *messages_frame(const void *data, size_t size);
 

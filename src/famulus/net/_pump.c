@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "_connections.h"
 #include "_messages.h"
 #include "_stream.h"
 #include "_waiting.h"
@@ -734,7 +735,7 @@ static int pump_exec(PyObject *module) {
     if (PyModule_AddIntConstant(module, "FRAMES_MAX", FRAMES_MAX) < 0) {
         return -1;
     }
-    return stream_add_to(module);
+    return stream_add_to(module) < 0 ? -1 : connections_add_to(module);
 }
 
 static int pump_traverse(PyObject *module, visitproc visit, void *arg) {

@@ -20,8 +20,11 @@
     wait(epoll, until_ns, longest_ms, names, alone) -> those that have news by then
         The wait of `famulus.net.waiting`; None where the Python twin serves.
 
-    new_stream(socket, frame_bytes_max) -> Stream
+    new_stream(socket, message_bytes_max) -> Stream
         The same over a connection that libzmq knows nothing of; see `famulus.net.stream_python`.
+
+    new_connections(bounds...) -> Connections
+        The same over many of them; see `famulus.net.connections_python`.
 
 None of the others ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
 TypeError, and a message without frames ValueError, before anything leaves. Other errors of libzmq (a
@@ -51,8 +54,10 @@ __all__ = [
     "FRAMES_MAX",
     "NATIVE",
     "WHY_NOT_NATIVE",
+    "Connections",
     "Stream",
     "libzmq",
+    "new_connections",
     "new_stream",
     "recv_many",
     "recv_parcels",
@@ -99,10 +104,12 @@ WHY_NOT_NATIVE = _why_not_native()
 NATIVE = not WHY_NOT_NATIVE
 
 if NATIVE:
+    from famulus.net._pump import Connections as _NativeConnections
     from famulus.net._pump import Stream as _NativeStream
     from famulus.net._pump import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
     from famulus.net._pump import wait as _wait
 else:
+    from famulus.net.connections_python import Connections as _PythonConnections
     from famulus.net.pump_python import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
     from famulus.net.stream_python import Stream as _PythonStream
 
@@ -126,6 +133,36 @@ class Stream(Protocol):
     def flush(self) -> bool: ...
 
 
+class Connections(Protocol):
+    """What the twins of connections have in common."""
+
+    news: list[int]
+    gone: list[bytes]
+
+    @property
+    def fd(self) -> int: ...
+    @property
+    def more(self) -> bool: ...
+    @property
+    def unsent(self) -> int: ...
+    @property
+    def unfinished(self) -> int: ...
+    def __len__(self) -> int: ...
+    def add(self, fd: int, peer: bytes, /) -> None: ...
+    def cut(self, peer: bytes, /) -> bool: ...
+    def watch(self, fd: int, /) -> None: ...
+    def forget(self, fd: int, /) -> None: ...
+    def recv(self, limit: int, /) -> list[list[bytes]]: ...
+    def send(self, messages: Sequence[Sequence[bytes]], /) -> list[tuple[int, int]]: ...
+    def publish(self, frames: Sequence[bytes], /) -> None: ...
+    def tick(self, now_ns: int, /) -> None: ...
+    def leaving(self) -> int: ...
+    def close(self) -> None: ...
+
+
+new_connections: Callable[[int, int, int, int, int], Connections] = (
+    _NativeConnections if NATIVE else _PythonConnections
+)
 new_stream: Callable[[socket.socket, int], Stream] = _NativeStream if NATIVE else _PythonStream
 wait: Callable[[int, int, int, dict[int, Any], bool], list[Any]] | None = _wait if NATIVE else None
 

@@ -1,8 +1,9 @@
 """A stream in plain Python: the twin of `_stream.c`, for machines without a C compiler.
 
-    Stream(socket, frame_bytes_max)
+    Stream(socket, message_bytes_max)
         Messages over a socket that is connected, does not block, and where the opening of ZMTP is over (see
-        `famulus.wire.zmtp`). It remains its owner's, who closes it.
+        `famulus.wire.zmtp`). It remains its owner's, who closes it. All frames of a message together may have so many
+        bytes.
 
     recv() -> list of messages, each a list of frames
         What one read brought; [] when nothing is there, or no message is whole yet. Parcels are opened. Of a message
@@ -27,6 +28,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -43,16 +45,22 @@ _LENGTH: Final = struct.Struct("!Q")
 
 
 class Stream:
-    def __init__(self, connected: socket.socket, frame_bytes_max: int, /) -> None:
+    def __init__(self, connected: socket.socket, message_bytes_max: int, /) -> None:
         self._socket = connected
-        self._frame_bytes_max = frame_bytes_max
+        self._message_bytes_max = message_bytes_max
+        #: What every message begins with.
+        self._before: list[bytes] = []
         self._inbox = bytearray()
-        #: Those of a message whose end is not there yet.
+        #: Those of a message whose end is not there yet, and their bytes.
         self._frames: list[bytes] = []
+        self._message_bytes = 0
         self.commands: list[bytes] = []
         self._unsent: list[bytes] = []
         self.ended = ""
         self.received = self.written = 0
+        #: Whether it has sent a parcel; whether the last read brought all that there was place for; whether a write has
+        #: failed for good.
+        self._parcels = self._full = self._cut_off = False
 
     @property
     def unsent(self) -> bool:
@@ -61,21 +69,31 @@ class Stream:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def recv(self) -> list[list[bytes]]:
+        messages: list[list[bytes]] = []
+        if self._read():
+            self._take(messages, sys.maxsize)
+        return messages
+
+    def _read(self) -> int:
+        """Once; how much it was. Also notes if the connection is over."""
         if self.ended:
-            return []
+            return 0
+        # Room for the rest of a large frame, and at least what is read at once.
+        room = max(INBOX_BYTES, self._wanted()) - len(self._inbox)
         try:
-            # Room for the rest of a large frame, and at least what is read at once.
-            chunk = self._socket.recv(max(INBOX_BYTES, self._wanted() - len(self._inbox)))
+            chunk = self._socket.recv(room)
         except BlockingIOError:
-            return []
+            chunk = b""
         except OSError as error:
             self.ended = os.strerror(error.errno or 0)
-            return []
-        if not chunk:
-            self.ended = "it was closed by the other side"
+            chunk = b""
+        else:
+            if not chunk:
+                self.ended = "it was closed by the other side"
+        self._full = len(chunk) == room
         self.received += len(chunk)
         self._inbox += chunk
-        return self._take_all()
+        return len(chunk)
 
     def _wanted(self) -> int:
         """What the frame at the head of the inbox has in all; 0 if that is not known yet."""
@@ -94,15 +112,23 @@ class Stream:
         head = 1 + _LENGTH.size if flags & LONG else 2
         if len(inbox) < head:
             return None
-        size = _LENGTH.unpack_from(inbox, 1)[0] if flags & LONG else inbox[1]
-        if size > (COMMAND_BYTES_MAX if flags & COMMAND else self._frame_bytes_max):
-            self.ended = "it sends a frame that is too large"
-            return None
-        return flags, head, size
+        size: int = _LENGTH.unpack_from(inbox, 1)[0] if flags & LONG else inbox[1]
+        left = self._message_bytes_max - self._message_bytes
+        if flags & COMMAND:
+            if size > COMMAND_BYTES_MAX:
+                self.ended = "it sends a command that is too large"
+        elif size > left or not left:
+            self.ended = "it sends a message that is too large"
+        return None if self.ended else (flags, head, size)
 
-    def _take_all(self) -> list[list[bytes]]:
-        messages: list[list[bytes]] = []
-        while not self._over() and (found := self._read_head()) is not None:
+    def _take(self, messages: list[list[bytes]], limit: int) -> bool:
+        """Whole messages, until there are so many; whether more may be there."""
+        while not self._over():
+            if len(messages) >= limit:
+                return bool(self._inbox)
+            found = self._read_head()
+            if found is None:
+                break
             flags, head, size = found
             if len(self._inbox) < head + size:
                 break
@@ -111,8 +137,10 @@ class Stream:
             if flags & COMMAND:
                 self._take_command(frame)
             else:
+                # Heads count as well: also an endless row of empty frames has an end.
+                self._message_bytes = min(self._message_bytes + head + size, self._message_bytes_max)
                 messages += self._take_frame(frame, flags)
-        return messages
+        return False
 
     def _over(self) -> bool:
         return bool(self.ended)
@@ -124,14 +152,18 @@ class Stream:
             self.commands.append(body)
 
     def _take_frame(self, frame: bytes, flags: int) -> list[list[bytes]]:
+        before = self._before
         if not flags & MORE and not self._frames and (inside := parcels.read(frame)):
-            return inside
+            self._message_bytes = 0
+            self._parcels = True
+            return [before + message for message in inside]
         if len(self._frames) <= FRAMES_MAX:
             self._frames.append(frame)
         if flags & MORE:
             return []
         message, self._frames = self._frames, []
-        return [message]
+        self._message_bytes = 0
+        return [before + message]
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -146,7 +178,7 @@ class Stream:
         while taken < len(messages) and not self.unsent:
             together = parcels.run_of(messages[number] for number in range(taken, len(messages)))
             frames = [parcels.write(messages[taken : taken + together])] if together else messages[taken]
-            if not self._write_whole(_framed(frames)):
+            if not self._write_whole(framed(frames)):
                 break
             taken += max(1, together)
         return taken
@@ -176,13 +208,17 @@ class Stream:
     def _write(self, pieces: list[bytes]) -> int:
         try:
             wrote = self._socket.sendmsg(pieces[:_WRITE_MAX], (), socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            return 0
         except OSError:
-            return 0  # no room; or no connection, which reading will tell
+            self._cut_off = True
+            return 0  # reading will tell why
         self.written += wrote
         return wrote
 
 
-def _framed(frames: Sequence[bytes]) -> list[bytes]:
+def framed(frames: Sequence[bytes]) -> list[bytes]:
+    """A message as pieces that are written one after the other."""
     pieces = []
     for number, frame in enumerate(frames, 1):
         flags = MORE if number < len(frames) else 0

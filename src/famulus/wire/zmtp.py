@@ -1,11 +1,11 @@
-"""ZMTP 3.1 without encryption, as far as a DEALER needs it that talks to a ROUTER: how it begins, and its heartbeat.
+"""ZMTP 3.1 without encryption, as far as brokers and those who talk to them need it: how it begins, and its heartbeat.
 
     greeting    10 bytes of signature, version 3.1, mechanism NULL: 64 bytes from each side
     READY       a command from each side, with what kind of socket it is
     then        frames: flags (1: more follow, 2: the length has 8 bytes instead of 1, 4: a command), length, content
 
-https://rfc.zeromq.org/spec/37 has all of it. libzmq speaks the same, over threads of its own; a client or worker with
-a single connection is quicker without them (see docs/decisions).
+https://rfc.zeromq.org/spec/37 has all of it. libzmq speaks the same, over threads of its own; we are quicker without
+them, and decide ourselves how much a stranger may send (see docs/decisions).
 """
 
 from __future__ import annotations
@@ -66,15 +66,25 @@ def _read_properties(content: bytes) -> dict[bytes, bytes]:
     return properties
 
 
-#: What we say first, all at once: with NULL nothing in it depends on the other side.
-OPENING: Final = _GREETING + command(b"READY", _property(b"Socket-Type", b"DEALER") + _property(b"Identity", b""))
+def opening(kind: bytes) -> bytes:
+    """What a socket of this kind says first, all at once: with NULL nothing in it depends on the other side."""
+    # Only those that may sit at a ROUTER give themselves a name, and we give none.
+    identity = _property(b"Identity", b"") if kind in (b"DEALER", b"ROUTER") else b""
+    return _GREETING + command(b"READY", _property(b"Socket-Type", kind) + identity)
+
+
+#: Who may talk to whom, of the kinds that we are.
+PARTNERS: Final = {b"DEALER": (b"ROUTER",), b"ROUTER": (b"DEALER", b"REQ"), b"PUB": (b"SUB", b"XSUB")}
+#: What a client or worker says first.
+OPENING: Final = opening(b"DEALER")
 PING: Final = command(b"PING", _NO_TTL)
 
 
-def opening_of_other() -> Generator[int, bytes, None]:
+def opening_of_other(kind: bytes = b"DEALER") -> Generator[int, bytes, None]:
     """Yields how many bytes of the other side it wants next, and is sent them; returns when that one is ready.
 
-    Never asks for more than belongs to the opening: what follows is not its business.
+    `kind`: what we are ourselves. Never asks for more than belongs to the opening: what follows is not its business.
+    The name that the other side gives itself is not looked at.
     """
     signature = yield len(_SIGNATURE)
     if signature[0] != _SIGNATURE[0] or signature[-1] != _SIGNATURE[-1]:
@@ -95,9 +105,9 @@ def opening_of_other() -> Generator[int, bytes, None]:
     if name != b"READY":
         raise Foreign(f"it says {name[:20]!r} instead of that it is ready")
     # Anything else would not answer; and who connects to a port of this machine where nobody is may meet himself.
-    kind = _read_properties(content).get(b"socket-type", b"")
-    if kind != b"ROUTER":
-        raise Foreign(f"it is a {kind[:20]!r}, and no ROUTER")
+    other = _read_properties(content).get(b"socket-type", b"")
+    if other not in PARTNERS[kind]:
+        raise Foreign(f"it is a {other[:20]!r}, and no {' or '.join(each.decode() for each in PARTNERS[kind])}")
 
 
 def answer_to(body: bytes) -> bytes:

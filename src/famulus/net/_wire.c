@@ -1,0 +1,429 @@
+#include "_wire.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MORE = 1, LONG = 2, COMMAND = 4 };
+enum { COMMAND_MAX = 4 * 1024 }; /* as in wire/zmtp.py */
+enum { COMMANDS_MAX = 64 };
+enum { COPY_MAX = 4 * 1024 };        /* what is larger is written from where it is */
+enum { CHUNK = 32 * 1024 };          /* small pieces that have to wait share chunks of this size */
+enum { PONGS_MAX = 16 * 1024 };      /* bytes that wait: who does not read them gets no more */
+enum { CONTEXT_MAX = 16, TTL = 2 };  /* of a PING, as in wire/zmtp.py */
+
+void wire_end(Wire *wire, const char *why) {
+    if (!wire_is_over(wire)) {
+        strncpy(wire->ended, why, sizeof(wire->ended) - 1);
+    }
+}
+
+/* ---- reading ---- */
+
+/* Appends and lets go of `item`, which may be NULL. */
+static int append_new(PyObject *list, PyObject *item) {
+    int failed = item == NULL ? -1 : PyList_Append(list, item);
+    Py_XDECREF(item);
+    return failed;
+}
+
+static void pong(Wire *wire, const unsigned char *body, size_t size) {
+    static const unsigned char ping[] = "\4PING";
+    enum { NAME = sizeof(ping) - 1 };
+    if (size < NAME + TTL || memcmp(body, ping, NAME) != 0 || wire->unsent_bytes > PONGS_MAX) {
+        return;
+    }
+    size_t context = size - NAME - TTL < CONTEXT_MAX ? size - NAME - TTL : CONTEXT_MAX;
+    unsigned char frame[2 + NAME + CONTEXT_MAX] = {COMMAND, (unsigned char)(NAME + context), 4, 'P', 'O', 'N', 'G'};
+    memcpy(frame + 2 + NAME, body + NAME + TTL, context);
+    Pieces pieces = {.count = 1, .bytes = 2 + NAME + context};
+    pieces.piece[0] = (struct iovec){frame, pieces.bytes};
+    pieces.owner[0] = NULL;
+    (void)wire_write(wire, &pieces, 1);
+}
+
+static int take_command(Wire *wire, const unsigned char *data, size_t size) {
+    if (wire->commands == NULL) {
+        pong(wire, data, size);
+        return 0;
+    }
+    if (PyList_GET_SIZE(wire->commands) >= COMMANDS_MAX) {
+        wire_end(wire, "it sends too many commands");
+        return 0;
+    }
+    return append_new(wire->commands, messages_frame(data, size));
+}
+
+/* One frame of a message, which this lets go of; it may be NULL. */
+static int take_frame(Wire *wire, PyObject *frame, int flags, PyObject *messages) {
+    Py_ssize_t before = wire->peer != NULL;
+    int failed = frame == NULL;
+    if (!failed && wire->frames == NULL) {
+        wire->frames = PyList_New(0);
+        failed = wire->frames == NULL || (before && PyList_Append(wire->frames, wire->peer) < 0);
+    }
+    /* Of a message that is too long one frame more is kept, to show that it is. */
+    if (!failed && PyList_GET_SIZE(wire->frames) <= FRAMES_MAX + before) {
+        failed = PyList_Append(wire->frames, frame);
+    }
+    Py_XDECREF(frame);
+    if (!failed && !(flags & MORE)) {
+        PyObject *message = wire->frames;
+        wire->frames = NULL;
+        wire->message_bytes = 0;
+        failed = append_new(messages, message);
+    }
+    return failed ? -1 : 0;
+}
+
+/* If it is a parcel, appends what is in it and gives 1; 0 if it is none; -1 with an exception set. */
+static int take_parcel(Wire *wire, const unsigned char *data, size_t size, int flags, PyObject *messages) {
+    if ((flags & (COMMAND | MORE)) || wire->frames != NULL || !parcel_count(data, size)) {
+        return 0;
+    }
+    wire->parcels = 1;
+    wire->message_bytes = 0;
+    return messages_append_parcel(messages, wire->peer, data, size) < 0 ? -1 : 1;
+}
+
+/* A whole frame that is in the inbox. */
+static int take(Wire *wire, const unsigned char *data, size_t size, int flags, PyObject *messages) {
+    if (flags & COMMAND) {
+        return take_command(wire, data, size);
+    }
+    int parcel = take_parcel(wire, data, size, flags, messages);
+    return parcel != 0 ? (parcel < 0 ? -1 : 0) : take_frame(wire, messages_frame(data, size), flags, messages);
+}
+
+/* A whole frame that was too large for the inbox. */
+static int take_large(Wire *wire, PyObject *messages) {
+    PyObject *frame = wire->large;
+    wire->large = NULL;
+    const unsigned char *data = (const unsigned char *)PyBytes_AS_STRING(frame);
+    int parcel = take_parcel(wire, data, (size_t)PyBytes_GET_SIZE(frame), wire->large_flags, messages);
+    if (parcel != 0) {
+        Py_DECREF(frame);
+        return parcel < 0 ? -1 : 0;
+    }
+    return take_frame(wire, frame, wire->large_flags, messages);
+}
+
+typedef struct {
+    int flags;
+    size_t head, size;
+} Head;
+
+/* 1: the head of a frame is there. 0: not yet, or it is a breach and the wire is over. */
+static int read_head(Wire *wire, Head *head) {
+    const unsigned char *at = wire->inbox + wire->from;
+    size_t there = wire->to - wire->from;
+    if (there < 2) {
+        return 0;
+    }
+    head->flags = at[0];
+    if (at[0] > (MORE | LONG | COMMAND) || (at[0] & (COMMAND | MORE)) == (COMMAND | MORE)) {
+        wire_end(wire, "it sends what is no frame");
+        return 0;
+    }
+    head->head = at[0] & LONG ? WIRE_HEAD : 2;
+    if (there < head->head) {
+        return 0;
+    }
+    unsigned long long size = at[1];
+    for (size_t i = 2; i < head->head; i++) {
+        size = size << 8 | at[i];
+    }
+    size_t left = wire->message_max - wire->message_bytes;
+    if (head->flags & COMMAND ? size > COMMAND_MAX : size > left || left == 0) {
+        wire_end(wire, head->flags & COMMAND ? "it sends a command that is too large" : "it sends a message that is too large");
+        return 0;
+    }
+    head->size = (size_t)size;
+    return 1;
+}
+
+/* Counts a frame whose head has been read: also an endless row of empty ones has an end. */
+static void count(Wire *wire, const Head *head) {
+    size_t left = wire->message_max - wire->message_bytes, bytes = head->head + head->size;
+    wire->message_bytes += bytes < left ? bytes : left;
+}
+
+/* Makes room for a frame that does not fit into the inbox, and takes along what is there of it. */
+static int begin_large(Wire *wire, const Head *head) {
+    PyObject *large = messages_frame(NULL, head->size);
+    if (large == NULL) {
+        return -1;
+    }
+    count(wire, head);
+    wire->large = large;
+    wire->large_flags = head->flags;
+    wire->large_has = wire->to - wire->from - head->head;
+    memcpy(PyBytes_AS_STRING(large), wire->inbox + wire->from + head->head, wire->large_has);
+    wire->from = wire->to = 0;
+    return 0;
+}
+
+int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit) {
+    if (wire->large != NULL) {
+        if (wire->large_has < (size_t)PyBytes_GET_SIZE(wire->large)) {
+            return 0;
+        }
+        if (take_large(wire, messages) < 0) {
+            return -1;
+        }
+    }
+    Head head;
+    wire->waits = 0;
+    while (!wire_is_over(wire)) {
+        if (PyList_GET_SIZE(messages) >= limit) {
+            return wire->to > wire->from;
+        }
+        if (!read_head(wire, &head)) {
+            return 0;
+        }
+        if (wire->to - wire->from < head.head + head.size) {
+            if (head.head + head.size <= WIRE_INBOX) {
+                return 0;
+            }
+            if (head.size > wire->large_max) {
+                wire->waits = 1;
+                return 0;
+            }
+            return begin_large(wire, &head);
+        }
+        const unsigned char *data = wire->inbox + wire->from + head.head;
+        wire->from += head.head + head.size;
+        if (!(head.flags & COMMAND)) {
+            count(wire, &head);
+        }
+        if (take(wire, data, head.size, head.flags, messages) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+size_t wire_read(Wire *wire) {
+    if (wire->from > 0) {
+        memmove(wire->inbox, wire->inbox + wire->from, wire->to - wire->from);
+        wire->to -= wire->from;
+        wire->from = 0;
+    }
+    struct iovec places[2];
+    int places_count = 0;
+    size_t wants = wire->large != NULL ? (size_t)PyBytes_GET_SIZE(wire->large) - wire->large_has : 0;
+    if (wants > 0) {
+        places[places_count++] = (struct iovec){PyBytes_AS_STRING(wire->large) + wire->large_has, wants};
+    }
+    size_t room = WIRE_INBOX - wire->to;
+    places[places_count++] = (struct iovec){wire->inbox + wire->to, room};
+    ssize_t got;
+    do {
+        got = readv(wire->fd, places, places_count);
+    } while (got < 0 && errno == EINTR);
+    wire->full = got > 0 && (size_t)got == wants + room;
+    if (got == 0) {
+        wire_end(wire, "it was closed by the other side");
+    } else if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+        wire_end(wire, strerror(errno));
+    }
+    if (got <= 0) {
+        return 0;
+    }
+    size_t for_large = (size_t)got < wants ? (size_t)got : wants;
+    wire->large_has += for_large;
+    wire->to += (size_t)got - for_large;
+    wire->received += (unsigned long long)got;
+    return (size_t)got;
+}
+
+/* ---- writing ---- */
+
+static size_t put_head(unsigned char *head, int flags, size_t size) {
+    if (size < 256) {
+        head[0] = (unsigned char)flags;
+        head[1] = (unsigned char)size;
+        return 2;
+    }
+    head[0] = (unsigned char)(flags | LONG);
+    for (int i = 0; i < 8; i++) {
+        head[1 + i] = (unsigned char)((unsigned long long)size >> (8 * (7 - i)));
+    }
+    return WIRE_HEAD;
+}
+
+/* So many bytes of the scratch, as part of the last piece if that is there, too. */
+static unsigned char *add_small(Pieces *pieces, size_t size) {
+    unsigned char *at = pieces->scratch + pieces->used;
+    struct iovec *last = pieces->count > 0 ? &pieces->piece[pieces->count - 1] : NULL;
+    if (last != NULL && pieces->owner[pieces->count - 1] == NULL && (unsigned char *)last->iov_base + last->iov_len == at) {
+        last->iov_len += size;
+    } else {
+        pieces->piece[pieces->count] = (struct iovec){at, size};
+        pieces->owner[pieces->count++] = NULL;
+    }
+    pieces->used += size;
+    pieces->bytes += size;
+    return at;
+}
+
+unsigned char *pieces_add_frame(Pieces *pieces, size_t size) {
+    unsigned char head[WIRE_HEAD];
+    size_t head_size = put_head(head, 0, size);
+    unsigned char *at = add_small(pieces, head_size + size);
+    memcpy(at, head, head_size);
+    return at + head_size;
+}
+
+void pieces_add_message(Pieces *pieces, PyObject *frames, Py_ssize_t before) {
+    Py_ssize_t end = PySequence_Fast_GET_SIZE(frames);
+    for (Py_ssize_t i = before; i < end; i++) {
+        PyObject *frame = PySequence_Fast_GET_ITEM(frames, i);
+        size_t size = (size_t)PyBytes_GET_SIZE(frame);
+        unsigned char head[WIRE_HEAD];
+        size_t head_size = put_head(head, i + 1 < end ? MORE : 0, size);
+        memcpy(add_small(pieces, head_size), head, head_size);
+        if (size <= COPY_MAX) {
+            memcpy(add_small(pieces, size), PyBytes_AS_STRING(frame), size);
+            continue;
+        }
+        pieces->piece[pieces->count] = (struct iovec){PyBytes_AS_STRING(frame), size};
+        pieces->owner[pieces->count++] = frame;
+        pieces->bytes += size;
+    }
+}
+
+int pieces_have_place(const Pieces *pieces) {
+    return pieces->count + 2 * FRAMES_MAX + 1 <= WIRE_PIECES &&
+           pieces->used + FRAMES_MAX * (COPY_MAX + WIRE_HEAD) <= WIRE_SCRATCH;
+}
+
+/* Writes once: how much was taken. Nothing if there is no room, or no connection any more: reading will tell. */
+static size_t write_once(Wire *wire, const struct iovec *pieces, int count) {
+    struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count};
+    ssize_t wrote;
+    do {
+        wrote = sendmsg(wire->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (wrote < 0 && errno == EINTR);
+    if (wrote < 0) {
+        wire->cut_off = wire->cut_off || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS);
+        return 0;
+    }
+    wire->written += (unsigned long long)wrote;
+    return (size_t)wrote;
+}
+
+static Chunk *new_chunk(Wire *wire, size_t capacity) {
+    Chunk *chunk = malloc(sizeof(Chunk) + capacity);
+    if (chunk != NULL) {
+        *chunk = (Chunk){.data = chunk->own, .capacity = capacity};
+        if (wire->unsent == NULL) {
+            wire->unsent = chunk;
+        } else {
+            wire->unsent_last->next = chunk;
+        }
+        wire->unsent_last = chunk;
+    }
+    return chunk;
+}
+
+/* 0, or -1 when out of memory. */
+static int keep_piece(Wire *wire, const unsigned char *data, size_t size, PyObject *owner) {
+    Chunk *last = wire->unsent != NULL ? wire->unsent_last : NULL;
+    /* Letting go of exactly bytes runs no Python code. */
+    if (owner != NULL && size > COPY_MAX && PyBytes_CheckExact(owner)) {
+        last = new_chunk(wire, 0);
+        if (last == NULL) {
+            return -1;
+        }
+        last->owner = Py_NewRef(owner);
+        last->data = data;
+        last->size = size;
+    } else {
+        size_t end = last == NULL || last->owner != NULL ? 0 : (size_t)(last->data - last->own) + last->size;
+        if (last == NULL || last->owner != NULL || last->capacity - end < size) {
+            /* Who has little to wait for gets little. */
+            size_t usual = wire->unsent_bytes < CHUNK ? COPY_MAX : CHUNK;
+            last = new_chunk(wire, size > usual ? size : usual);
+            end = 0;
+        }
+        if (last == NULL) {
+            return -1;
+        }
+        memcpy(last->own + end, data, size);
+        last->size += size;
+    }
+    wire->unsent_bytes += size;
+    return 0;
+}
+
+/* Keeps what is left behind the first `wrote` bytes. 0, or -1 when out of memory. */
+static int keep_rest(Wire *wire, const Pieces *pieces, size_t wrote) {
+    for (int i = 0; i < pieces->count; i++) {
+        const struct iovec *piece = &pieces->piece[i];
+        if (wrote >= piece->iov_len) {
+            wrote -= piece->iov_len;
+            continue;
+        }
+        if (keep_piece(wire, (unsigned char *)piece->iov_base + wrote, piece->iov_len - wrote, pieces->owner[i]) < 0) {
+            return -1;
+        }
+        wrote = 0;
+    }
+    return 0;
+}
+
+int wire_write(Wire *wire, const Pieces *pieces, int keep) {
+    size_t wrote = wire->unsent == NULL ? write_once(wire, pieces->piece, pieces->count) : 0;
+    if (wrote == 0 && !keep) {
+        return 0;
+    }
+    if (keep_rest(wire, pieces, wrote) < 0) {
+        wire->cut_off = 1;
+        wire_end(wire, "out of memory"); /* half a message may have left, and nothing may follow it */
+        return -1;
+    }
+    return 1;
+}
+
+static void drop_first(Wire *wire) {
+    Chunk *chunk = wire->unsent;
+    wire->unsent = chunk->next;
+    Py_XDECREF(chunk->owner);
+    free(chunk);
+}
+
+void wire_flush(Wire *wire) {
+    while (wire->unsent != NULL) {
+        struct iovec pieces[WIRE_PIECES];
+        int number = 0;
+        for (Chunk *chunk = wire->unsent; chunk != NULL && number < WIRE_PIECES; chunk = chunk->next) {
+            pieces[number++] = (struct iovec){(void *)chunk->data, chunk->size};
+        }
+        size_t wrote = write_once(wire, pieces, number);
+        if (wrote == 0) {
+            return;
+        }
+        wire->unsent_bytes -= wrote;
+        while (wire->unsent != NULL && wrote >= wire->unsent->size) {
+            wrote -= wire->unsent->size;
+            drop_first(wire);
+        }
+        if (wrote > 0) {
+            wire->unsent->data += wrote;
+            wire->unsent->size -= wrote;
+        }
+    }
+}
+
+void wire_clear(Wire *wire) {
+    while (wire->unsent != NULL) {
+        drop_first(wire);
+    }
+    wire->unsent_bytes = 0;
+    Py_CLEAR(wire->large);
+    Py_CLEAR(wire->frames);
+    Py_CLEAR(wire->commands);
+    Py_CLEAR(wire->peer);
+}

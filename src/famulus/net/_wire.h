@@ -1,0 +1,93 @@
+/* A connected socket with frames of ZMTP on it: what a `Stream` and each of the `Connections` have in common.
+ *
+ * One call reads, one call writes; nothing blocks. What is small is copied, what is large is read into the Python object
+ * itself and written from it. stream_python.py is the same in Python, and the better one to read first.
+ */
+#ifndef FAMULUS_WIRE_H
+#define FAMULUS_WIRE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <sys/uio.h>
+
+#include "_messages.h"
+
+enum {
+    WIRE_INBOX = 64 * 1024, /* what is read at once, as in stream_python.py */
+    WIRE_PIECES = 64,       /* in one write */
+    WIRE_HEAD = 9,          /* flags, and a length of 8 bytes */
+    WIRE_SCRATCH = 2 * WIRE_INBOX,
+};
+
+/* What was taken and has not left: bytes of its own, or a part of a Python object. */
+typedef struct Chunk {
+    struct Chunk *next;
+    PyObject *owner; /* NULL: the bytes are in `own` */
+    const unsigned char *data;
+    size_t size, capacity; /* `capacity` of `own` */
+    unsigned char own[];
+} Chunk;
+
+typedef struct {
+    int fd;
+    size_t message_max;   /* bytes of a message, all its frames together */
+    size_t large_max;     /* a larger frame has to wait for room */
+    PyObject *peer;       /* what every message begins with; or NULL */
+    PyObject *commands;   /* where they are put; NULL: a PING is answered, others are ignored */
+    unsigned char *inbox; /* what was read and not yet looked at is from `from` to `to` */
+    size_t from, to;
+    PyObject *large;  /* a frame that does not fit into the inbox, as far as it is there; or NULL */
+    size_t large_has; /* so much of it is */
+    int large_flags;
+    PyObject *frames;     /* those of a message whose end is not there yet; or NULL */
+    size_t message_bytes; /* of that message so far */
+    Chunk *unsent, *unsent_last;
+    size_t unsent_bytes;
+    char ended[64]; /* why it is over, for people; empty while it is not */
+    unsigned long long received, written;
+    char parcels; /* it has sent one */
+    char waits;   /* for room for a large frame */
+    char full;    /* the last read brought all that there was place for */
+    char ends;    /* the other side has closed: it is read to its end */
+    char cut_off; /* a write has failed for good */
+} Wire;
+
+/* Pieces of frames, one after the other; small ones are gathered in `scratch`. */
+typedef struct {
+    struct iovec piece[WIRE_PIECES];
+    PyObject *owner[WIRE_PIECES]; /* the Python object that a piece is in, or NULL */
+    int count;
+    size_t bytes;
+    unsigned char *scratch; /* WIRE_SCRATCH bytes */
+    size_t used;
+} Pieces;
+
+static inline int wire_is_over(const Wire *wire) { return wire->ended[0] != '\0'; }
+
+/* The connection is over; the first reason is the one that counts. */
+void wire_end(Wire *wire, const char *why);
+
+/* Reads once, and notes if the connection is over. How much it was; 0 also if nothing is there. */
+size_t wire_read(Wire *wire);
+
+/* Appends whole messages to `messages` until it has `limit`. 1 if more may be in the inbox, 0 if not, -1 with an exception
+ * set. Making objects may run Python code, which must not come here for the same wire. */
+int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit);
+
+/* Adds a whole message (without its first `before` frames) or a head to the pieces, for which there must be place. */
+void pieces_add_message(Pieces *pieces, PyObject *frames, Py_ssize_t before);
+unsigned char *pieces_add_frame(Pieces *pieces, size_t size); /* a small one; gives where its content goes */
+int pieces_have_place(const Pieces *pieces);                  /* for one more message, or a parcel */
+
+/* Writes once, if nothing else has to leave before; the rest is kept. 1: taken. 0: nothing has left, and nothing is kept.
+ * -1: the rest could not be kept, and the wire is over. With `keep` what finds no room at all is kept as well, also if the
+ * connection is cut off. */
+int wire_write(Wire *wire, const Pieces *pieces, int keep);
+
+/* Writes what was left. */
+void wire_flush(Wire *wire);
+
+/* Lets go of everything but the descriptor. May run Python code. */
+void wire_clear(Wire *wire);
+
+#endif

@@ -1,0 +1,372 @@
+"""Messages from and to many peers, in plain Python: the twin of `_connections.c`, for machines without a C compiler.
+
+    Connections(message_bytes_max, unfinished_bytes_max, unsent_bytes_max, unsent_all_bytes_max, patience_ns)
+        Bounds: of one message; of all that is not whole yet; of what one peer has not taken; of what all have not taken.
+
+    add(fd, peer)
+        Take over a connected descriptor on which the opening of ZMTP is over. `peer` is what we call it.
+
+    watch(fd), forget(fd), news
+        Others that are waited for with it; their numbers are in `news` when they have some. The caller empties it.
+
+    recv(limit) -> list of messages, each [peer, frame, ...]
+        About as many as the limit says. Parcels are opened, PINGs are answered. Whoever has something to read is read once,
+        in turn. A large frame that finds no room waits, in the socket; whoever takes up room meanwhile and brings nothing
+        is cut off by `tick`.
+
+    more
+        Whether there is something to read that `fd` will tell no news of.
+
+    send(messages) -> list of (index, errno)
+        Tries every message [peer, frame, ...] and names those refused: EAGAIN where the peer has not taken enough of what
+        it was sent before, EHOSTUNREACH where there is no such peer. Nothing of a refused message leaves. What travels to
+        one peer in one call is one write; in parcels, if that one has sent any. If all together have not taken too much,
+        the one with the most is cut off.
+
+    publish(frames)
+        Sends one message to all who have room for it.
+
+    tick(now_ns)
+        To be called once a second or so: ends the connections of those who took nothing for too long.
+
+    gone
+        Peers whose connection is over: what they brought was given before. The caller empties it.
+
+    cut(peer) -> whether there was one
+    leaving() -> bytes that have not arrived at the machines of their peers; tries to write them
+    unsent, unfinished, len()
+    close()
+
+Nothing blocks, and nothing that a peer does raises anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import select
+import socket
+import sys
+import termios
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from famulus.net.pump_python import FRAMES_MAX, check_messages
+from famulus.net.stream_python import INBOX_BYTES, Stream, framed
+from famulus.wire import parcels, zmtp
+
+#: Bytes since the last tick that are expected of one who keeps others waiting.
+ENOUGH_BYTES: Final = 64 * 1024
+#: Of those who are gone, if nobody asks.
+TOLD_MAX: Final = 100_000
+#: Bytes that wait: who does not read its PONGs gets no more.
+PONGS_BYTES_MAX: Final = 16 * 1024
+#: What is copied is gathered up to this; it bounds a single write, as in C.
+_EVENTS: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
+_ENDS: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+_HEAD_BYTES: Final = 9
+
+
+class _Connection(Stream):
+    def __init__(self, connected: socket.socket, peer: bytes, message_bytes_max: int) -> None:
+        super().__init__(connected, message_bytes_max)
+        self.fd = connected.fileno()
+        self.peer = peer
+        self._before = [peer]
+        self.ready = self.waits = self.unlooked = self.ends = False
+        #: What of it is counted.
+        self.unfinished = self.unsent_counted = self.unsent_bytes = 0
+        self.written_then = self.received_then = self.looked_ns = self.taken_ns = 0
+
+    @property
+    def cut_off(self) -> bool:
+        return self._cut_off
+
+    @property
+    def sends_parcels(self) -> bool:
+        return self._parcels
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def turn(self, messages: list[list[bytes]], limit: int, room: int) -> bool:
+        """One read, and what is whole of it; a larger frame than there is `room` for waits. Whether to come again."""
+        self.waits = False
+        more = self._take(messages, limit) if self.unlooked else False
+        read = False
+        if not more and not self._has_no_room(room) and not self.ended and len(messages) < limit:
+            read = True
+            got = self._read()
+            self.ends = self.ends and got > 0
+            more = self._take(messages, limit) if got else False
+        self.waits = not more and self._has_no_room(room)
+        self.unlooked = more or self.waits
+        return more or not read or self._full or self.ends
+
+    def _has_no_room(self, room: int) -> bool:
+        """Whether a large frame is about to begin for which there is none; one that has begun is read on."""
+        wanted = self._wanted()
+        return not self.ended and wanted > INBOX_BYTES and not self.large_began and wanted - _HEAD_BYTES > room
+
+    @property
+    def large_began(self) -> bool:
+        return self._began
+
+    def count_unfinished(self) -> int:
+        wanted = self._wanted()
+        self._began = wanted > INBOX_BYTES and not self.waits
+        large = wanted if self._began else len(self._inbox)
+        return large + sum(map(len, self._frames))
+
+    _began = False
+
+    def _take_command(self, body: bytes) -> None:
+        with suppress(zmtp.Foreign):
+            if self.unsent_bytes <= PONGS_BYTES_MAX and (answer := zmtp.answer_to(body)):
+                self.keep([answer])
+
+    def keep(self, pieces: list[bytes]) -> None:
+        """Write, and what finds no room waits."""
+        self._unsent += [piece for piece in pieces if piece]
+        self.flush()
+
+    def flush(self) -> bool:
+        before = self.written
+        done = super().flush()
+        self.unsent_bytes = sum(map(len, self._unsent)) if self.written != before or self._unsent else 0
+        return done
+
+    def on_their_way(self) -> int:
+        if self._cut_off:
+            return 0
+        return self.unsent_bytes + int.from_bytes(fcntl.ioctl(self.fd, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+
+class Connections:
+    def __init__(
+        self,
+        message_bytes_max: int,
+        unfinished_bytes_max: int,
+        unsent_bytes_max: int,
+        unsent_all_bytes_max: int,
+        patience_ns: int,
+    ) -> None:
+        if min(message_bytes_max, unfinished_bytes_max, unsent_bytes_max, unsent_all_bytes_max) < 1:
+            raise ValueError("bounds are positive")
+        self._message_bytes_max = message_bytes_max
+        self._unfinished_bytes_max = unfinished_bytes_max
+        self._unsent_bytes_max = unsent_bytes_max
+        self._unsent_all_bytes_max = unsent_all_bytes_max
+        self._patience_ns = patience_ns
+        self._epoll = select.epoll()
+        self.fd = self._epoll.fileno()
+        self._by_peer: dict[bytes, _Connection] = {}
+        self._by_fd: dict[int, _Connection] = {}
+        self._ready: deque[_Connection] = deque()
+        self._waiting: deque[_Connection] = deque()
+        self.news: list[int] = []
+        self.gone: list[bytes] = []
+        self.unsent = self.unfinished = 0
+        self._room_made = self._unpolled = False
+        self._tick_ns = 0
+
+    @property
+    def more(self) -> bool:
+        return bool(self._ready) or self._unpolled
+
+    def __len__(self) -> int:
+        return len(self._by_peer)
+
+    # -- connections come and go --------------------------------------------------------------------------------
+
+    def add(self, fd: int, peer: bytes) -> None:
+        if type(peer) is not bytes:
+            raise TypeError("a peer's name is bytes")
+        if peer in self._by_peer:
+            raise ValueError("a peer needs a name of its own")
+        self._epoll.register(fd, _EVENTS)
+        connected = socket.socket(fileno=fd)
+        connected.setblocking(False)
+        self._by_peer[peer] = self._by_fd[fd] = _Connection(connected, peer, self._message_bytes_max)
+
+    def cut(self, peer: bytes) -> bool:
+        connection = self._by_peer.get(peer)
+        if connection is not None:
+            self._end(connection)
+        return connection is not None
+
+    def watch(self, fd: int) -> None:
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def forget(self, fd: int) -> None:
+        self._epoll.unregister(fd)
+
+    def _end(self, connection: _Connection) -> None:
+        del self._by_peer[connection.peer], self._by_fd[connection.fd]
+        for queue in (self._ready, self._waiting):
+            with suppress(ValueError):
+                queue.remove(connection)
+        self.unsent -= connection.unsent_counted
+        self.unfinished -= connection.unfinished
+        self._room_made = True
+        with suppress(OSError):
+            self._epoll.unregister(connection.fd)
+        connection.close()
+        if len(self.gone) < TOLD_MAX:
+            self.gone.append(connection.peer)
+
+    def _count(self, connection: _Connection, unfinished: int) -> None:
+        self.unsent += connection.unsent_bytes - connection.unsent_counted
+        connection.unsent_counted = connection.unsent_bytes
+        self._room_made = self._room_made or unfinished < connection.unfinished
+        self.unfinished += unfinished - connection.unfinished
+        connection.unfinished = unfinished
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def recv(self, limit: int) -> list[list[bytes]]:
+        messages: list[list[bytes]] = []
+        self._look()
+        while len(messages) < limit:
+            if not self._ready:
+                if self._unpolled:
+                    self._look()
+                if not self._ready:
+                    break
+            self._turn(self._ready.popleft(), messages, limit)
+        if self._room_made:
+            self._room_made = False
+            while self._waiting:
+                self._join(self._waiting.popleft())
+        return messages
+
+    def _look(self) -> None:
+        """Whoever has news gets in line."""
+        found = self._epoll.poll(0, 256)
+        self._unpolled = len(found) == 256
+        for fd, events in found:
+            connection = self._by_fd.get(fd)
+            if connection is None:
+                self.news.append(fd)
+                continue
+            if events & select.EPOLLOUT and connection.unsent:
+                connection.flush()
+                self._count(connection, connection.unfinished)
+            connection.ends = connection.ends or bool(events & _ENDS)
+            if events & ~select.EPOLLOUT and not connection.waits:
+                self._join(connection)
+
+    def _join(self, connection: _Connection) -> None:
+        if not connection.ready:
+            connection.ready = True
+            self._ready.append(connection)
+
+    def _turn(self, connection: _Connection, messages: list[list[bytes]], limit: int) -> None:
+        connection.ready = False
+        others = self.unfinished - connection.unfinished
+        # Whoever is the only one has room for anything.
+        room = max(0, self._unfinished_bytes_max - others) if others else sys.maxsize
+        again = connection.turn(messages, limit, room)
+        self._count(connection, connection.count_unfinished())
+        most = self._unfinished_bytes_max + self._unfinished_bytes_max // 4
+        if self.unfinished > most and connection.unfinished != self.unfinished:
+            connection.ended = connection.ended or "there is no room for what it sends"
+        if connection.ended:
+            self._end(connection)
+        elif connection.waits:
+            self._waiting.append(connection)
+        elif again:
+            self._join(connection)
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def send(self, messages: Sequence[Sequence[bytes]]) -> list[tuple[int, int]]:
+        check_messages(messages)
+        for number, frames in enumerate(messages):
+            if len(frames) > 1 + FRAMES_MAX:
+                raise ValueError(f"message {number} has more than {1 + FRAMES_MAX} frames")
+            if len(frames) < 2:
+                raise ValueError(f"message {number} has no frames behind its peer")
+        refused: list[tuple[int, int]] = []
+        chains: dict[bytes, list[int]] = {}
+        for number, frames in enumerate(messages):
+            connection = self._by_peer.get(frames[0])
+            if connection is None or connection.cut_off:
+                refused.append((number, errno.EHOSTUNREACH))
+            else:
+                chains.setdefault(frames[0], []).append(number)
+        for peer, numbers in chains.items():
+            connection = self._by_peer[peer]
+            refused += self._send_chain(connection, messages, numbers)
+            self._count(connection, connection.unfinished)
+        self._make_way()
+        return refused
+
+    def _send_chain(
+        self, connection: _Connection, messages: Sequence[Sequence[bytes]], numbers: list[int]
+    ) -> list[tuple[int, int]]:
+        connection.flush()
+        at = 0
+        while at < len(numbers):
+            rest = [messages[number][1:] for number in numbers[at:]]
+            count = parcels.run_of(rest) if connection.sends_parcels else 0
+            frames = [parcels.write(rest[:count])] if count else rest[0]
+            held = connection.unsent_bytes
+            if held and held + sum(_HEAD_BYTES + len(frame) for frame in frames) > self._unsent_bytes_max:
+                return [(number, errno.EAGAIN) for number in numbers[at:]]
+            connection.keep(framed(frames))
+            if connection.cut_off:
+                return [(number, errno.EHOSTUNREACH) for number in numbers[at:]]
+            at += max(1, count)
+        return []
+
+    def _make_way(self) -> None:
+        """Together they hold too much: whoever holds the most does not read, and the others are not to be harmed."""
+        while self.unsent > self._unsent_all_bytes_max:
+            self._end(max(self._by_peer.values(), key=lambda each: each.unsent_bytes))
+
+    def publish(self, frames: Sequence[bytes]) -> None:
+        check_messages([frames])
+        if len(frames) > FRAMES_MAX:
+            raise ValueError(f"message 0 has more than {FRAMES_MAX} frames")
+        pieces = framed(frames)
+        for connection in self._by_peer.values():
+            connection.flush()
+            held = connection.unsent_bytes
+            if not connection.cut_off and (not held or held + sum(map(len, pieces)) <= self._unsent_bytes_max):
+                connection.keep(pieces)
+            self._count(connection, connection.unfinished)
+        self._make_way()
+
+    # -- time passes --------------------------------------------------------------------------------------------
+
+    def tick(self, now_ns: int) -> None:
+        short_of_room = bool(self._waiting) or self.unfinished > self._unfinished_bytes_max
+        for each in list(self._by_peer.values()) if self.unsent or self.unfinished else ():
+            looked = each.looked_ns != 0 and each.looked_ns == self._tick_ns  # also at the last tick
+            if not looked or not each.unsent or each.written != each.written_then:
+                each.taken_ns = now_ns
+            holds = looked and each.unfinished > 0 and not each.waits and each.received_then > 0
+            hogs = short_of_room and holds and each.received - each.received_then < ENOUGH_BYTES
+            if hogs or now_ns - each.taken_ns > self._patience_ns:
+                self._end(each)
+            each.looked_ns = now_ns
+            each.written_then = each.written
+            each.received_then = each.received if each.unfinished else 0
+        self._tick_ns = now_ns
+
+    def leaving(self) -> int:
+        left = 0
+        for connection in self._by_peer.values():
+            connection.flush()
+            self._count(connection, connection.unfinished)
+            left += connection.on_their_way()
+        return left
+
+    def close(self) -> None:
+        for connection in list(self._by_peer.values()):
+            self._end(connection)
+        if not self._epoll.closed:
+            self._epoll.close()

@@ -1,0 +1,308 @@
+"""Where others connect to us: a ROUTER or a PUB that speaks ZMTP itself. No thread, no libzmq, and no trust.
+
+Accepts, hears how the other side begins (see `famulus.wire.zmtp`), and hands those who speak our language over to
+`Connections`, which moves the messages. A peer is called by a name that we make: what it calls itself is not looked at.
+
+Its owner watches `fd`, and when that has news calls `recv` until there is no `more`; and calls `on_tick` about once a second.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from time import monotonic_ns, sleep
+from typing import Any, Final
+
+from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.core.dispatch.strangers import name_of_connection
+from famulus.errors import SettingsError
+from famulus.net.pump import new_connections
+from famulus.wire import zmtp
+
+#: A thousand workers that come back at once need more than the usual hundred.
+BACKLOG: Final = 4096
+#: Who has not said who it is by then gives its descriptor back.
+OPEN_NS: Final = 2 * NS_PER_S
+#: Of those who have not: when one more comes, the oldest goes.
+OPENINGS_MAX: Final = 1000
+#: Whoever comes when there are so many has to wait, as when descriptors run out.
+CONNECTIONS_MAX: Final = 200_000
+#: In one turn: between two turns those who are in are served.
+ACCEPTS_MAX: Final = 32
+#: While the last bytes leave.
+_LOOK_NS: Final = 2 * NS_PER_MS
+#: We have no place for another one: some descriptor, or memory, has to be given back first.
+_NO_PLACE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+@dataclass(frozen=True)
+class ListenerBounds:
+    #: All frames of a message; who sends more is cut off.
+    message_bytes_max: int
+    #: What has come of messages that are not whole, of all peers together; large ones wait for room.
+    unfinished_bytes_max: int
+    #: What one peer has not read; more is refused.
+    unsent_bytes_max: int
+    #: What all have not read; of more, the one with the most is cut off.
+    unsent_all_bytes_max: int
+    #: Who reads nothing for so long, though there is something to read, is cut off.
+    patience_ns: int
+
+
+class Opening:
+    """One who is connected and has not said yet who it is."""
+
+    def __init__(self, connected: socket.socket, kind: bytes, name: bytes, until_ns: int) -> None:
+        self.socket = connected
+        self.name = name
+        self.until_ns = until_ns
+        self._hearing: Generator[int, bytes, None] = zmtp.opening_of_other(kind)
+        self._wanted = next(self._hearing)
+        self._heard = b""
+
+    def hear(self) -> bool:
+        """Whether it is ready now; raises `Foreign` or OSError if it never will be, and BlockingIOError if not yet."""
+        while True:
+            chunk = self.socket.recv(self._wanted - len(self._heard))
+            if not chunk:
+                raise OSError(errno.ECONNRESET, "closed by the other side")
+            self._heard += chunk
+            if len(self._heard) < self._wanted:
+                continue
+            heard, self._heard = self._heard, b""
+            try:
+                self._wanted = self._hearing.send(heard)
+            except StopIteration:
+                return True
+
+
+class Listener:
+    def __init__(self, kind: bytes, bounds: ListenerBounds) -> None:
+        """`kind`: ROUTER or PUB."""
+        self._kind = kind
+        self._says = zmtp.opening(kind)
+        self._connections: Any = new_connections(
+            bounds.message_bytes_max,
+            bounds.unfinished_bytes_max,
+            bounds.unsent_bytes_max,
+            bounds.unsent_all_bytes_max,
+            bounds.patience_ns,
+        )
+        self.fd: int = self._connections.fd
+        #: Those whose connection is over. What they brought was given before. The owner empties it.
+        self.gone: list[bytes] = self._connections.gone
+        #: Whether `recv` is to be called again without news.
+        self.more = True
+        #: By their descriptors. Those who listen and are not asked now are the ones that `_resting` names.
+        self._listening: dict[int, socket.socket] = {}
+        self._resting: list[int] = []
+        self._openings: dict[int, Opening] = {}
+
+    # -- where we are -------------------------------------------------------------------------------------------
+
+    def bind(self, host: str, port: int, key: str) -> int:
+        """Listen at a TCP port (0: any free one) and give the port; what is wrong is said of the setting `key`."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with _complaints(host, port, key):
+            listening = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+                listening.bind(("" if host == "*" else host, port))
+                self._listen(listening)
+            except BaseException:
+                listening.close()
+                raise
+        return int(listening.getsockname()[1])
+
+    def bind_path(self, path: str) -> None:
+        """Listen at a place in the file system."""
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(path)
+            self._listen(listening)
+        except BaseException:
+            listening.close()
+            raise
+
+    def _listen(self, listening: socket.socket) -> None:
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+        self._connections.watch(listening.fileno())
+        self._listening[listening.fileno()] = listening
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    def recv(self, limit: int) -> list[list[bytes]]:
+        """[peer, frame, ...]: about so many at most."""
+        connections = self._connections
+        messages: list[list[bytes]] = connections.recv(limit)
+        self.more = bool(connections.more)
+        if connections.news:
+            self._attend()
+        return messages
+
+    def send(self, messages: list[list[bytes]]) -> list[tuple[int, int]]:
+        """Try all; which of them were refused: EAGAIN where the peer has to read first, EHOSTUNREACH if it is gone."""
+        refused: list[tuple[int, int]] = self._connections.send(messages)
+        return refused
+
+    def publish(self, frames: list[bytes]) -> None:
+        """To all who have read what they were sent before, more or less."""
+        self._connections.publish(frames)
+
+    def cut(self, peer: bytes) -> bool:
+        """End its connection; whether it had one."""
+        return bool(self._connections.cut(peer))
+
+    def __len__(self) -> int:
+        """Those who may send messages."""
+        return len(self._connections)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait for peers that do not read."""
+        return int(self._connections.unsent)
+
+    # -- who comes ----------------------------------------------------------------------------------------------
+
+    def _attend(self) -> None:
+        """News of somebody who is no peer yet."""
+        news = self._connections.news
+        fds = list(news)
+        news.clear()
+        self.more = True  # whoever comes in now may have sent something already
+        for fd in fds:
+            opening = self._openings.get(fd)
+            if opening is not None:
+                self._hear(fd, opening)
+            elif fd in self._listening:
+                self._accept(fd, self._listening[fd])
+
+    def _accept(self, fd: int, listening: socket.socket) -> None:
+        until_ns = monotonic_ns() + OPEN_NS
+        for _ in range(ACCEPTS_MAX):
+            if len(self._connections) + len(self._openings) >= CONNECTIONS_MAX:
+                self._rest(fd)
+                return
+            try:
+                connected, address = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _NO_PLACE:
+                    self._rest(fd)
+                    return
+                continue  # it has gone already
+            self._welcome(connected, name_of_connection(secrets.token_bytes(7), _place(address)), until_ns)
+
+    def _rest(self, fd: int) -> None:
+        """There is no place: look again at the next tick, and not again and again until then."""
+        self._connections.forget(fd)
+        self._resting.append(fd)
+
+    def _welcome(self, connected: socket.socket, name: bytes, until_ns: int) -> None:
+        if len(self._openings) >= OPENINGS_MAX:
+            self._send_away(next(iter(self._openings)))
+        fd = connected.fileno()
+        try:
+            connected.setblocking(False)
+            _set_options(connected)
+            # It fits: nothing was sent before.
+            connected.send(self._says, socket.MSG_NOSIGNAL)
+            self._connections.watch(fd)
+        except OSError:
+            connected.close()
+            return
+        opening = self._openings[fd] = Opening(connected, self._kind, name, until_ns)
+        self._hear(fd, opening)
+
+    def _hear(self, fd: int, opening: Opening) -> None:
+        try:
+            opening.hear()
+        except BlockingIOError:
+            return
+        except (OSError, zmtp.Foreign):
+            self._send_away(fd)
+            return
+        del self._openings[fd]
+        self._connections.forget(fd)
+        try:
+            self._connections.add(fd, opening.name)
+        except OSError:  # the system has no place for it
+            opening.socket.close()
+        else:
+            opening.socket.detach()
+
+    def _send_away(self, fd: int) -> None:
+        opening = self._openings.pop(fd)
+        self._connections.forget(fd)
+        opening.socket.close()
+
+    # -- time passes --------------------------------------------------------------------------------------------
+
+    def on_tick(self, now_ns: int) -> None:
+        """Who took too long, to say who it is or to read, is sent away."""
+        # In the order in which they came: all have the same time.
+        while self._openings:
+            fd = next(iter(self._openings))
+            if self._openings[fd].until_ns > now_ns:
+                break
+            self._send_away(fd)
+        self._connections.tick(now_ns)
+        resting, self._resting = self._resting, []
+        for fd in resting:
+            self._connections.watch(fd)
+
+    def close(self, linger_ms: int = 0) -> None:
+        """What was sent has so long to arrive; new ones are not heard meanwhile."""
+        for fd in list(self._openings):
+            self._send_away(fd)
+        for listening in self._listening.values():
+            listening.close()
+        self._listening.clear()
+        until_ns = monotonic_ns() + linger_ms * NS_PER_MS
+        while monotonic_ns() < until_ns and self._connections.leaving():
+            sleep(_LOOK_NS / NS_PER_S)
+        self._connections.close()
+
+
+def _place(address: Any) -> str:
+    """Where somebody connects from, for people."""
+    if not isinstance(address, tuple):
+        return "this machine"
+    host, port = str(address[0]).removeprefix("::ffff:"), address[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _set_options(connected: socket.socket) -> None:
+    """Nothing waits for company, and a peer whose machine is gone is found, where the system takes two hours."""
+    if connected.family == socket.AF_UNIX:
+        return
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+
+@contextmanager
+def _complaints(host: str, port: int, key: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(f"{key}: port {port} of {host} is in use") from None
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise SettingsError(f"{key}: port {port} may not be used without more rights") from None
+        if isinstance(error, socket.gaierror) or error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL, errno.EINVAL):
+            raise SettingsError(f"host: {host!r} is not an address of this machine") from None
+        raise
