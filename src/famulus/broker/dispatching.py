@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from errno import EHOSTUNREACH
 from time import monotonic_ns, time_ns
 from typing import Any, Final
 
@@ -22,23 +21,27 @@ from famulus.errors import ProtocolError
 from famulus.journal.records import Pen
 from famulus.net import sockets
 from famulus.net.link import Change, Link
-from famulus.net.pump import recv_many, recv_parcels, send_many, send_parcels, send_some
+from famulus.net.listener import Listener, ListenerBounds
+from famulus.net.pump import recv_many, send_many, send_some
 from famulus.net.waiting import Waiting
-from famulus.wire import inner, status
+from famulus.wire import inner, limits, parcels, status
 
 # Final, so that compiled code has them at hand instead of looking for them each time.
 clock_ns: Final = monotonic_ns
-_recv_parcels: Final = recv_parcels
-_send_parcels: Final = send_parcels
 
 #: Large enough to share the cost of a turn, small enough that clients, workers and we work at the same time instead of
 #: each waiting for the others' whole batch: of 32 to 1000, the best throughput, and a tail that is a quarter shorter.
 BATCH_MAX: Final = 128
 #: How often a busy dispatcher looks for what is due.
 BUSY_TICK_NS: Final = 5 * NS_PER_MS
-#: So many are remembered to take parcels.
-PARCEL_PEERS_MAX: Final = 100_000
 LINGER_MS: Final = 2000
+#: Of messages that are not whole yet, at each of the two ports.
+UNFINISHED_BYTES_MAX: Final = 256 * 1024 * 1024
+#: Outcomes that one client has not read, and all of them.
+CLIENT_BYTES_MAX: Final = 64 * 1024 * 1024
+CLIENTS_BYTES_MAX: Final = 256 * 1024 * 1024
+#: Who reads nothing for so long is cut off; a worker that is silent for as long as it may be is lost anyway.
+PATIENCE_NS: Final = 5 * NS_PER_S
 REPORT_NS: Final = 1 * NS_PER_S
 #: A snapshot of a broker with very many workers takes a while: no more than this part of our time.
 SNAPSHOT_SHARE: Final = 50
@@ -78,14 +81,13 @@ class Dispatching:
         self._lifeline = lifeline
         self._ipc = ipc
         self._context = context = sockets.new_context()
-        body_bytes_max = settings.bounds.body_bytes_max
-        clients = sockets.outside_router(context, body_bytes_max, sockets.CLIENT_PIPE_MAX)
-        workers = sockets.outside_router(context, body_bytes_max, sockets.WORKER_PIPE_MAX)
-        self.frontend_port = sockets.bind(clients, settings.host, settings.frontend_port, "frontend_port")
-        self.backend_port = sockets.bind(workers, settings.host, settings.backend_port, "backend_port")
+        self._frontend = Listener(b"ROUTER", _bounds_of_clients(settings))
+        self._backend = Listener(b"ROUTER", _bounds_of_workers(settings))
+        self.frontend_port = self._frontend.bind(settings.host, settings.frontend_port, "frontend_port")
+        self.backend_port = self._backend.bind(settings.host, settings.backend_port, "backend_port")
         self._waiting = waiting = Waiting(once=True, alone=True)
-        self._clients = Inlet(clients, waiting)
-        self._workers = Inlet(workers, waiting)
+        self._clients = Inlet(self._frontend.fd, waiting)
+        self._workers = Inlet(self._backend.fd, waiting)
         self._routers = Inlet(sockets.inside_router(context, f"ipc://{ipc}/task"), waiting)
         self._announcements = Inlet(sockets.inside_sub(context, f"ipc://{ipc}/announcements"), waiting)
         self._steward = Inlet(sockets.inside_router(context, f"ipc://{ipc}/steward"), waiting)
@@ -114,9 +116,6 @@ class Dispatching:
         self._journal = (
             sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
         )
-        # Who sends parcels, and may be sent some.
-        self._parcel_clients: set[bytes] = set()
-        self._parcel_workers: set[bytes] = set()
         #: To other brokers, by their names.
         self._links: dict[bytes, DelegateLink] = {}
         self._routers_expected = settings.routers
@@ -151,7 +150,9 @@ class Dispatching:
         self._tell_scribe()
         self._lifeline.report(told=self._pen.told)
         # The last outcomes are still on their way to clients.
-        self._context.destroy(linger=LINGER_MS if core.draining else 0)
+        for listener in (self._frontend, self._backend):
+            listener.close(LINGER_MS if core.draining else 0)
+        self._context.destroy(linger=0)
 
     def _look_at_all(self) -> None:
         for inlet in (
@@ -185,13 +186,18 @@ class Dispatching:
                 self._on_router(message, now_ns)
         # A task that is alone need not wait until we have looked for company: that is done after it has left.
         limit = BATCH_MAX if core.assignment.open_tasks > 1 else 1
-        if self._workers.look and core.reads_workers:
-            batch = _recv_parcels(self._workers.source, limit, self._parcel_workers)
-            self._workers.look = len(batch) >= limit
+        # Who is not read is written to all the same.
+        if self._workers.look:
+            batch = self._backend.recv(limit if core.reads_workers else 0)
+            self._workers.look = self._backend.more
             core.on_workers(now_ns, batch)
-        if self._clients.look and core.reads_clients:
-            batch = _recv_parcels(self._clients.source, limit, self._parcel_clients)
-            self._clients.look = len(batch) >= limit
+            if self._backend.gone:
+                # What they said before is heard by now.
+                core.on_gone_workers(now_ns, self._backend.gone)
+                self._backend.gone.clear()
+        if self._clients.look:
+            batch = self._frontend.recv(limit if core.reads_clients else 0)
+            self._clients.look = self._frontend.more
             core.on_clients(now_ns, batch)
         if self._announcements.look:
             core.on_announcements(now_ns, _take(self._announcements))
@@ -284,21 +290,11 @@ class Dispatching:
                 self._routers.look = True
                 for index, _ in send_many(self._routers.source, packed):
                     core.on_refused_router(packed[index][0], inner.read_batch(packed[index][1]))
-            if refused := self._send(self._workers, core.to_workers, self._parcel_workers):
-                core.on_refused_workers(now_ns, [message for message, _ in refused])
-            if refused := self._send(self._clients, core.to_clients, self._parcel_clients):
-                core.on_refused_clients([message for message, code in refused if code == EHOSTUNREACH])
-                core.on_full_clients(now_ns, [message for message, code in refused if code != EHOSTUNREACH])
+            if core.to_workers and (refused := _send(self._backend, core.to_workers)):
+                core.on_refused_workers(now_ns, refused)
+            if core.to_clients and (refused := _send(self._frontend, core.to_clients)):
+                core.on_refused_clients(refused)
             batches = core.questions.take_batches()
-
-    def _send(self, inlet: Inlet, messages: list[list[bytes]], receivers: set[bytes]) -> list[tuple[list[bytes], int]]:
-        """Send all; give those that were refused, and why."""
-        if not messages:
-            return []
-        inlet.look = True
-        refused = [(messages[index], code) for index, code in _send_parcels(inlet.source, messages, receivers)]
-        messages.clear()
-        return refused
 
     def _tell_scribe(self) -> None:
         """What it has no room for is lost; the next batch tells it how much that was."""
@@ -352,9 +348,9 @@ class Dispatching:
             self._snapshot_ns = now_ns
         if self._herald is not None and now_ns >= self._snapshot_ns:
             self._tell_herald(self._herald, work, now_ns)
-        for senders in (self._parcel_clients, self._parcel_workers):
-            if len(senders) > PARCEL_PEERS_MAX:
-                senders.clear()  # most are gone; the others show themselves with their next parcel
+        for listener in (self._frontend, self._backend):
+            listener.on_tick(now_ns)
+        self._frontend.gone.clear()  # their tasks run on, and their outcomes are refused
         if self._journal is not None and now_ns >= self._checkpoint_ns:
             self._checkpoint_ns = now_ns + REPORT_NS
             core.checkpoint(now_ns, work)
@@ -375,6 +371,31 @@ class Dispatching:
         send_some(herald, messages)
         cost_ns = clock_ns() - began_ns
         self._snapshot_ns = now_ns + max(REPORT_NS // 2, SNAPSHOT_SHARE * cost_ns)
+
+
+def _send(listener: Listener, messages: list[list[bytes]]) -> list[list[bytes]]:
+    """Send all; give those that were refused."""
+    refused = [messages[index] for index, _ in listener.send(messages)]
+    messages.clear()
+    return refused
+
+
+def _message_bytes_max(settings: Settings) -> int:
+    """Room above the limits, so that a breach gets a typed answer."""
+    return 2 * max(settings.bounds.body_bytes_max, limits.HEADER_BYTES_MAX, parcels.BYTES_MAX)
+
+
+def _bounds_of_clients(settings: Settings) -> ListenerBounds:
+    return ListenerBounds(
+        _message_bytes_max(settings), UNFINISHED_BYTES_MAX, CLIENT_BYTES_MAX, CLIENTS_BYTES_MAX, PATIENCE_NS
+    )
+
+
+def _bounds_of_workers(settings: Settings) -> ListenerBounds:
+    """All tasks of a worker must fit, or it would be taken for lost; the open bytes bound their bodies."""
+    bytes_max = settings.bounds.open_bytes_max + CLIENT_BYTES_MAX
+    patience_ns = max(PATIENCE_NS, limits.HEARTBEATS_UNTIL_LOST * settings.heartbeat_ms * NS_PER_MS)
+    return ListenerBounds(_message_bytes_max(settings), UNFINISHED_BYTES_MAX, bytes_max, bytes_max, patience_ns)
 
 
 def _take(inlet: Inlet) -> list[list[bytes]]:

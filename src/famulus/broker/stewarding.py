@@ -33,7 +33,8 @@ from famulus.errors import SettingsError
 from famulus.journal.records import Pen
 from famulus.net import sockets
 from famulus.net.link import Change, Link
-from famulus.net.pump import recv_many, recv_parcels, send_many, send_some
+from famulus.net.listener import Listener, ListenerBounds
+from famulus.net.pump import recv_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, inner, limits, peers, reasons, status
 
@@ -44,6 +45,15 @@ log = logging.getLogger("famulus.broker")
 LETTERS_MAX = 4
 REQUESTS_MAX = 4
 REPORT_NS = NS_PER_S // 5
+#: Letters that are not whole yet: anybody may begin some.
+LETTERS_BYTES_MAX = 64 * 1024 * 1024
+#: What one peer, or one who listens to news, has not read: a few letters; the next heartbeat makes up for a lost one.
+UNREAD_BYTES_MAX = 4 * peers.LETTER_BYTES_MAX
+UNREAD_ALL_BYTES_MAX = 16 * peers.LETTER_BYTES_MAX
+PATIENCE_NS = 10 * NS_PER_S
+TICK_NS = 1 * NS_PER_S
+#: Who listens to news says what it wants to hear, and nothing else.
+SUBSCRIPTION_BYTES_MAX = 1024
 #: Routers hear the book when it changes, and this often besides: publications may get lost.
 BOOK_NS = 1 * NS_PER_S
 HELLO_NS = 1 * NS_PER_S
@@ -99,10 +109,11 @@ class Stewarding:
         self._admins, admins_at = self._open_for_admins(ipc)
         self._lockouts = Lockouts(self._member.known_admins())
         self._commands = Commands(self._core, _Passwords(), lambda: self._errors, admins_at, self._lockouts)
-        self._peers = sockets.outside_router(context, peers.LETTER_BYTES_MAX, sockets.PEER_PIPE_MAX)
-        sockets.bind(self._peers, settings.host, settings.peer_port, "peer_port")
-        self._publications = sockets.outside_pub(context)
-        sockets.bind(self._publications, settings.host, settings.config_pub_port, "config_pub_port")
+        self._peers = Listener(b"ROUTER", _bounds(2 * peers.LETTER_BYTES_MAX))
+        self._peers.bind(settings.host, settings.peer_port, "peer_port")
+        self._publications = Listener(b"PUB", _bounds(SUBSCRIPTION_BYTES_MAX))
+        self._publications.bind(settings.host, settings.config_pub_port, "config_pub_port")
+        self._listeners = (self._peers, self._admins, self._publications)
         self._published = sockets.outside_sub(context, peers.LETTER_BYTES_MAX)
         self._dispatcher = sockets.inside_dealer(context, b"steward")
         self._dispatcher.connect(f"ipc://{ipc}/steward")
@@ -122,28 +133,30 @@ class Stewarding:
         #: Where we hear news that no peer of ours publishes.
         self._more_news: set[str] = set()
         self._waiting = Waiting()
-        for source in (self._peers, self._admins, self._published, self._dispatcher, lifeline.fd):
+        for source in (self._published, self._dispatcher, lifeline.fd):
             self._waiting.watch(source)
+        for listener in self._listeners:
+            self._waiting.watch(listener.fd)
         # Later than any epoch of a steward before us, so that whoever heard of those follows us.
         self._epoch = me.boot
         self._changes = self._meetings = self._moves = -1
         self._behind = self._core.behind
         self._ready = False
         self._book: Book | None = None
-        self._book_ns = self._hello_ns = self._report_ns = 0
+        self._book_ns = self._hello_ns = self._report_ns = self._listeners_ns = 0
         #: What the disk has not taken.
         self._unwritten: list[SignedEdit] = []
 
-    def _open_for_admins(self, ipc: str) -> tuple[sockets.Socket, str]:
+    def _open_for_admins(self, ipc: str) -> tuple[Listener, str]:
         """Where nobody else can listen: for our own HTTP port, and on loopback if clients come from elsewhere."""
         settings = self._settings
-        admins = sockets.outside_router(self._context, limits.BODY_BYTES_MAX, sockets.PEER_PIPE_MAX)
-        admins.bind(f"ipc://{ipc}/admins")
+        admins = Listener(b"ROUTER", _bounds(2 * limits.BODY_BYTES_MAX))
+        admins.bind_path(f"{ipc}/admins")
         if settings.is_local:
             return admins, f"{settings.host}:{settings.frontend_port}"
         port = settings.admin_port
         try:
-            port = sockets.bind(admins, "127.0.0.1", port, "admin_port")
+            port = admins.bind("127.0.0.1", port, "admin_port")
             log.info("admins are heard at 127.0.0.1:%d", port)
         except SettingsError as error:
             log.warning("no admin is heard: %s", error)
@@ -160,7 +173,8 @@ class Stewarding:
 
     def run(self) -> None:
         while True:
-            self._waiting.wait(min(self._core.next_due_ns, self._book_ns, self._hello_ns, self._notes.next_due_ns))
+            due_ns = min(self._core.next_due_ns, self._notes.next_due_ns, self._listeners_ns)
+            self._waiting.wait(min(due_ns, self._book_ns, self._hello_ns))
             busy = True
             # A zmq descriptor may swallow news when we send: so we look at all of them until nobody has anything.
             while busy:
@@ -183,6 +197,7 @@ class Stewarding:
         busy = self._read_dispatcher(now_ns, now_ms) or busy
         busy = self._read_admins(now_ns, now_ms) or busy
         self._core.on_tick(now_ns)
+        self._tick_listeners(now_ns)
         for line in self._notes.due(now_ns):
             log.info("%s", line)
         if not self._write_log():
@@ -194,15 +209,25 @@ class Stewarding:
         self._tell_scribe(now_ns)
         return busy
 
+    def _tick_listeners(self, now_ns: int) -> None:
+        if now_ns >= self._listeners_ns:
+            self._listeners_ns = now_ns + TICK_NS
+            for listener in self._listeners:
+                listener.on_tick(now_ns)
+                listener.gone.clear()
+
     # -- in -----------------------------------------------------------------------------------------------------
 
     def _read_letters(self, now_ns: int, now_ms: int) -> bool:
         busy = False
-        for message in recv_many(self._peers, LETTERS_MAX):
-            busy = True
-            route, *frames = message
-            if not self._gate.on_letter(frames, route, now_ms):
-                self._core.on_letter(frames, route, now_ns, now_ms)
+        for _ in range(LETTERS_MAX):
+            # One by one, each from the next in line: whoever sends many does not keep others from being heard.
+            for route, *frames in self._peers.recv(1):
+                busy = True
+                if not self._gate.on_letter(frames, route, now_ms):
+                    self._core.on_letter(frames, route, now_ns, now_ms)
+        busy = busy or self._peers.more
+        self._publications.recv(LETTERS_MAX)  # what somebody wants to hear: everybody hears all
         for socket in (self._published, *(line.link.socket for line in self._lines.values())):
             for frames in recv_many(socket, LETTERS_MAX):
                 busy = True
@@ -235,13 +260,13 @@ class Stewarding:
         return bool(batch)
 
     def _read_admins(self, now_ns: int, now_ms: int) -> bool:
-        batch = recv_parcels(self._admins, REQUESTS_MAX, set())
+        batch = self._admins.recv(REQUESTS_MAX)
         for message in batch:
             if len(message) == 4:
                 route, envelope, header, body = message
                 reply = self._answer(header, body, now_ns, now_ms, "admin port", private=True)
-                send_many(self._admins, [[route, envelope, *reply]])
-        return bool(batch)
+                self._admins.send([[route, envelope, *reply]])
+        return self._admins.more
 
     def _answer(
         self, header: bytes, body: bytes, now_ns: int, now_ms: int, source: str, *, private: bool
@@ -300,10 +325,11 @@ class Stewarding:
                 send_some(line.link.socket, [frames])
         core.to_peers.clear()
         replies = [[route, *frames] for route, frames in (*core.replies, *self._gate.replies)]
-        send_many(self._peers, replies)  # who is gone asks again
+        self._peers.send(replies)  # who is gone asks again
         core.replies.clear()
         self._gate.replies.clear()
-        send_some(self._publications, core.to_publish)
+        for frames in core.to_publish:
+            self._publications.publish(frames)
         core.to_publish.clear()
         if now_ns >= self._hello_ns:
             self._greet(now_ns)
@@ -452,6 +478,8 @@ class Stewarding:
 
     def close(self) -> None:
         self._member.close()
+        for listener in self._listeners:
+            listener.close()
         self._context.destroy(linger=0)
 
 
@@ -460,6 +488,10 @@ def _place(settings: Settings) -> peers.Place:
     host = settings.advertised_host if settings.host == settings.advertised_host else ""
     ports = (settings.frontend_port, settings.backend_port, settings.config_pub_port, settings.peer_port)
     return peers.Place(host, *ports)
+
+
+def _bounds(message_bytes_max: int) -> ListenerBounds:
+    return ListenerBounds(message_bytes_max, LETTERS_BYTES_MAX, UNREAD_BYTES_MAX, UNREAD_ALL_BYTES_MAX, PATIENCE_NS)
 
 
 def _addresses(broker: Broker) -> tuple[str, str]:

@@ -55,6 +55,7 @@ typedef struct {
     Connection *all, *dead;
     Queue ready, waiting; /* those who are to be read; those who have no room for a large frame */
     size_t unfinished, unsent;
+    size_t held_back; /* of what is unfinished, the part of those who wait for room */
     PyObject *news, *gone;
     unsigned char *inbox, *scratch;
     int busy, reading, room_made, unpolled, closed;
@@ -83,6 +84,18 @@ static void join(Queue *queue, Connection *connection) {
 
 /* ---- connections come and go ---- */
 
+static void wait_for_room(Connections *self, Connection *connection) {
+    join(&self->waiting, connection);
+    self->held_back += connection->unfinished;
+}
+
+static void stop_waiting(Connections *self, Connection *connection) {
+    if (connection->queue == &self->waiting) {
+        self->held_back -= connection->unfinished;
+        leave(connection);
+    }
+}
+
 static void account(Connections *self, Connection *connection, size_t unfinished) {
     self->unsent = self->unsent - connection->unsent + connection->wire.unsent_bytes;
     connection->unsent = connection->wire.unsent_bytes;
@@ -99,6 +112,7 @@ static void doom(Connections *self, Connection *connection) {
         return;
     }
     connection->dead = 1;
+    stop_waiting(self, connection);
     leave(connection);
     *(connection->before_all ? &connection->before_all->next_all : &self->all) = connection->next_all;
     if (connection->next_all != NULL) {
@@ -290,7 +304,9 @@ static int save_rest(Connection *connection) {
 /* One read of a connection that is first in line, and what is whole of it. 0, or -1 with an exception set. */
 static int read_turn(Connections *self, Connection *connection, PyObject *messages, Py_ssize_t limit) {
     Wire *wire = &connection->wire;
-    size_t others = self->unfinished - connection->unfinished;
+    /* Those who wait take up little; if they counted, so many of them could come that nobody would ever have room. */
+    size_t others = self->unfinished - self->held_back - connection->unfinished;
+    int waited = wire->waits;
     leave(connection);
     wire->inbox = self->inbox;
     wire->from = 0;
@@ -324,9 +340,13 @@ static int read_turn(Connections *self, Connection *connection, PyObject *messag
     if (wire_is_over(wire) && more <= 0) {
         doom(self, connection);
     } else if (wire->waits) {
-        join(&self->waiting, connection);
+        wait_for_room(self, connection);
+        return more < 0 ? -1 : 0;
     } else if (more > 0 || !read || wire->full || wire->ends) {
         join(&self->ready, connection);
+    }
+    if (waited) {
+        self->room_made = 1; /* there may be room for the next as well */
     }
     return more < 0 ? -1 : 0;
 }
@@ -353,9 +373,12 @@ static PyObject *connections_recv(PyObject *object, PyObject *limit_object) {
         failed = read_turn(self, self->ready.first, messages, limit);
     }
     if (self->room_made) {
+        /* One at a time: to look at all of them would cost much whenever anybody makes a bit of room. */
         self->room_made = 0;
-        while (self->waiting.first != NULL) {
-            join(&self->ready, self->waiting.first);
+        Connection *next = self->waiting.first;
+        if (next != NULL) {
+            stop_waiting(self, next);
+            join(&self->ready, next);
         }
     }
     self->busy--;

@@ -1,7 +1,8 @@
 """Messages from and to many peers, in plain Python: the twin of `_connections.c`, for machines without a C compiler.
 
     Connections(message_bytes_max, unfinished_bytes_max, unsent_bytes_max, unsent_all_bytes_max, patience_ns)
-        Bounds: of one message; of all that is not whole yet; of what one peer has not taken; of what all have not taken.
+        Bounds: of one message; of all that is not whole yet; of what one peer has not taken, and of what all have not;
+        of the time in which a peer takes nothing.
 
     add(fd, peer)
         Take over a connected descriptor on which the opening of ZMTP is over. `peer` is what we call it.
@@ -10,18 +11,18 @@
         Others that are waited for with it; their numbers are in `news` when they have some. The caller empties it.
 
     recv(limit) -> list of messages, each [peer, frame, ...]
-        About as many as the limit says. Parcels are opened, PINGs are answered. Whoever has something to read is read once,
-        in turn. A large frame that finds no room waits, in the socket; whoever takes up room meanwhile and brings nothing
-        is cut off by `tick`.
+        About as many as the limit says. Parcels are opened, PINGs are answered. Whoever has something to read is read
+        once, in turn. A large frame that finds no room waits, in the socket; whoever takes up room meanwhile and brings
+        nothing is cut off by `tick`.
 
     more
         Whether there is something to read that `fd` will tell no news of.
 
     send(messages) -> list of (index, errno)
-        Tries every message [peer, frame, ...] and names those refused: EAGAIN where the peer has not taken enough of what
-        it was sent before, EHOSTUNREACH where there is no such peer. Nothing of a refused message leaves. What travels to
-        one peer in one call is one write; in parcels, if that one has sent any. If all together have not taken too much,
-        the one with the most is cut off.
+        Tries every message [peer, frame, ...] and names those refused: EAGAIN where the peer has not taken enough of
+        what it was sent before, EHOSTUNREACH where there is no such peer. Nothing of a refused message leaves. What
+        goes to one peer in one call is one write; in parcels, if that one has sent any. When there is too much that
+        all together have not taken, the one with the most is cut off.
 
     publish(frames)
         Sends one message to all who have room for it.
@@ -63,7 +64,6 @@ ENOUGH_BYTES: Final = 64 * 1024
 TOLD_MAX: Final = 100_000
 #: Bytes that wait: who does not read its PONGs gets no more.
 PONGS_BYTES_MAX: Final = 16 * 1024
-#: What is copied is gathered up to this; it bounds a single write, as in C.
 _EVENTS: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _ENDS: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _HEAD_BYTES: Final = 9
@@ -237,8 +237,9 @@ class Connections:
                     break
             self._turn(self._ready.popleft(), messages, limit)
         if self._room_made:
+            # One at a time: to look at all of them would cost much whenever anybody makes a bit of room.
             self._room_made = False
-            while self._waiting:
+            if self._waiting:
                 self._join(self._waiting.popleft())
         return messages
 
@@ -265,7 +266,9 @@ class Connections:
 
     def _turn(self, connection: _Connection, messages: list[list[bytes]], limit: int) -> None:
         connection.ready = False
-        others = self.unfinished - connection.unfinished
+        # Those who wait take up little; if they counted, so many of them could come that nobody would ever have room.
+        others = self.unfinished - sum(each.unfinished for each in self._waiting) - connection.unfinished
+        waited = connection.waits
         # Whoever is the only one has room for anything.
         room = max(0, self._unfinished_bytes_max - others) if others else sys.maxsize
         again = connection.turn(messages, limit, room)
@@ -277,8 +280,11 @@ class Connections:
             self._end(connection)
         elif connection.waits:
             self._waiting.append(connection)
+            return
         elif again:
             self._join(connection)
+        if waited:
+            self._room_made = True  # there may be room for the next as well
 
     # -- writing ------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 Accepts, hears how the other side begins (see `famulus.wire.zmtp`), and hands those who speak our language over to
 `Connections`, which moves the messages. A peer is called by a name that we make: what it calls itself is not looked at.
 
-Its owner watches `fd`, and when that has news calls `recv` until there is no `more`; and calls `on_tick` about once a second.
+Its owner watches `fd`, and when that has news calls `recv` until there is no `more`. About once a second it calls
+`on_tick`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from time import monotonic_ns, sleep
 from typing import Any, Final
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
-from famulus.core.dispatch.strangers import name_of_connection
+from famulus.core.dispatch.strangers import CHANCE_BYTES, name_of_connection
 from famulus.errors import SettingsError
 from famulus.net.pump import new_connections
 from famulus.wire import zmtp
@@ -82,11 +83,11 @@ class Opening:
 
 
 class Listener:
-    def __init__(self, kind: bytes, bounds: ListenerBounds) -> None:
-        """`kind`: ROUTER or PUB."""
+    def __init__(self, kind: bytes, bounds: ListenerBounds, connections: Any = None) -> None:
+        """`kind`: ROUTER or PUB. `connections`: one of the twins, if not the usual one."""
         self._kind = kind
         self._says = zmtp.opening(kind)
-        self._connections: Any = new_connections(
+        self._connections: Any = (connections or new_connections)(
             bounds.message_bytes_max,
             bounds.unfinished_bytes_max,
             bounds.unsent_bytes_max,
@@ -102,6 +103,7 @@ class Listener:
         self._listening: dict[int, socket.socket] = {}
         self._resting: list[int] = []
         self._openings: dict[int, Opening] = {}
+        self._accepted = 0
 
     # -- where we are -------------------------------------------------------------------------------------------
 
@@ -168,6 +170,11 @@ class Listener:
         return len(self._connections)
 
     @property
+    def openings(self) -> int:
+        """Those who have not said yet who they are."""
+        return len(self._openings)
+
+    @property
     def unsent(self) -> int:
         """Bytes that wait for peers that do not read."""
         return int(self._connections.unsent)
@@ -202,7 +209,9 @@ class Listener:
                     self._rest(fd)
                     return
                 continue  # it has gone already
-            self._welcome(connected, name_of_connection(secrets.token_bytes(7), _place(address)), until_ns)
+            self._accepted += 1
+            name = name_of_connection(self._accepted, secrets.token_bytes(CHANCE_BYTES), _place(address))
+            self._welcome(connected, name, until_ns)
 
     def _rest(self, fd: int) -> None:
         """There is no place: look again at the next tick, and not again and again until then."""

@@ -160,9 +160,7 @@ class Connections(Protocol):
     def close(self) -> None: ...
 
 
-new_connections: Callable[[int, int, int, int, int], Connections] = (
-    _NativeConnections if NATIVE else _PythonConnections
-)
+new_connections: Callable[[int, int, int, int, int], Connections] = _NativeConnections if NATIVE else _PythonConnections
 new_stream: Callable[[socket.socket, int], Stream] = _NativeStream if NATIVE else _PythonStream
 wait: Callable[[int, int, int, dict[int, Any], bool], list[Any]] | None = _wait if NATIVE else None
 

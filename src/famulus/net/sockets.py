@@ -1,4 +1,6 @@
-"""Every socket of the house, with the options that libzmq's defaults get wrong for a server. Knows no protocol.
+"""Every socket of libzmq in the house, with the options that its defaults get wrong for us. Knows no protocol.
+
+None of them is bound to a port: whoever may be a stranger connects to a `Listener`.
 
 Why each option is what it is:
 
@@ -7,34 +9,21 @@ LINGER 0           a closing process must not wait for peers that may be dead
 IMMEDIATE          not for those outside: with it libzmq 4.3.5 aborts the whole process if a connection is lost
                    between two frames of a message that is being read. They send only while their `Link` is up instead.
                    For routers, whose messages have one frame: queue only for finished connections
-MAXMSGSIZE         unlimited by default; ours leaves room above the body limit, so that a breach gets a typed answer
-HANDSHAKE_IVL      30 s by default: an idle raw TCP connection would hold its file descriptor for that long
-BACKLOG            100 by default: a thousand workers that come back at once need more
+MAXMSGSIZE         unlimited by default, also where news of other brokers is heard
+HANDSHAKE_IVL      30 s by default: who takes connections and says nothing is no broker
 TCP_KEEPALIVE      finds peers whose machine is gone, where the system's default takes two hours
-HEARTBEAT_IVL      for links to other brokers: finds one that is there but does nothing.
-                   Never on a ROUTER: libzmq looks through the timers of all its connections to set one of them
+HEARTBEAT_IVL      for links to other brokers: finds one that is there but does nothing
 HWM                credit in the protocol is the flow control; these only bound what one peer can pile up
 """
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import zmq
 
 from famulus.errors import SettingsError
-from famulus.wire import parcels
-from famulus.wire.limits import HEADER_BYTES_MAX, SLOTS_MAX
 
 Socket = zmq.Socket[bytes]
 Context = zmq.Context[Socket]
-
-#: What does not fit is tried again, so this bounds what a client that does not read can pile up.
-CLIENT_PIPE_MAX = 10_000
-#: A worker gets no more tasks than it has slots, and all of them must fit.
-WORKER_PIPE_MAX = SLOTS_MAX + 10_000
 
 #: Letters between brokers are few, and the next heartbeat makes up for a lost one.
 PEER_PIPE_MAX = 1000
@@ -54,25 +43,6 @@ def new_context(io_threads: int = 1) -> Context:
     return context
 
 
-def outside_router(context: Context, body_bytes_max: int, pipe_max: int) -> Socket:
-    """What clients or workers connect to; so many messages may wait for one of them."""
-    socket = context.socket(zmq.ROUTER)
-    _set(
-        socket,
-        {
-            zmq.LINGER: 0,
-            zmq.ROUTER_MANDATORY: 1,
-            zmq.MAXMSGSIZE: 2 * max(body_bytes_max, HEADER_BYTES_MAX, parcels.BYTES_MAX),
-            zmq.HANDSHAKE_IVL: 2000,
-            zmq.BACKLOG: 4096,
-            zmq.SNDHWM: pipe_max,
-            zmq.RCVHWM: 1000,
-        },
-    )
-    _keep_alive(socket)
-    return socket
-
-
 def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
     """What connects to a broker by libzmq: another broker, one that joins, or the crowds of a measurement."""
     socket = context.socket(zmq.DEALER)
@@ -90,14 +60,6 @@ def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
     )
     if heartbeats:
         _set(socket, {zmq.HEARTBEAT_IVL: 500, zmq.HEARTBEAT_TIMEOUT: 2000})
-    _keep_alive(socket)
-    return socket
-
-
-def outside_pub(context: Context) -> Socket:
-    """Where a steward makes its edits known. What a slow listener misses, the next heartbeat tells."""
-    socket = context.socket(zmq.PUB)
-    _set(socket, {zmq.LINGER: 0, zmq.SNDHWM: PEER_PIPE_MAX, zmq.MAXMSGSIZE: 1024, zmq.HANDSHAKE_IVL: 2000})
     _keep_alive(socket)
     return socket
 
@@ -192,17 +154,6 @@ def descriptor(socket: Socket) -> int:
     return int(socket.getsockopt(zmq.FD))
 
 
-def bind(socket: Socket, host: str, port: int, key: str) -> int:
-    """Bind to a TCP port (0: any free one) and give the port; what is wrong is said of the setting `key`."""
-    if ":" in host:
-        socket.setsockopt(zmq.IPV6, 1)
-    with _complaints(host, port, key):
-        socket.bind(address(host, port or "*"))
-    endpoint = socket.getsockopt(zmq.LAST_ENDPOINT)
-    assert isinstance(endpoint, bytes)
-    return int(endpoint.rstrip(b"\0").rpartition(b":")[2])
-
-
 def connect(socket: Socket, where: str) -> None:
     try:
         socket.connect(where)
@@ -212,20 +163,6 @@ def connect(socket: Socket, where: str) -> None:
 
 def address(host: str, port: int | str) -> str:
     return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
-
-
-@contextmanager
-def _complaints(host: str, port: int, key: str) -> Iterator[None]:
-    try:
-        yield
-    except zmq.ZMQError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise SettingsError(f"{key}: port {port} of {host} is in use") from None
-        if error.errno == errno.EACCES:
-            raise SettingsError(f"{key}: port {port} may not be used without more rights") from None
-        if error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL, errno.EINVAL):
-            raise SettingsError(f"host: {host!r} is not an address of this machine") from None
-        raise
 
 
 def _set(socket: Socket, options: dict[int, int]) -> None:

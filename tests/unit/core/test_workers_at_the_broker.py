@@ -13,6 +13,7 @@ from famulus.core.clock import NS_PER_MS
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.claims import ANSWER_NS, CLAIMANTS_MAX
 from famulus.core.dispatch.error_workers import FAULTS_FORGIVEN
+from famulus.core.dispatch.strangers import name_of_connection
 from famulus.wire import headers, limits
 
 if TYPE_CHECKING:
@@ -200,6 +201,24 @@ def test_three_silent_heartbeats_and_the_worker_is_lost(broker: Broker) -> None:
     assert broker.core.counters.workers_lost == 1
     bob.says("PING")
     assert bob.hears_one().code == "not_connected"
+
+
+def test_a_worker_whose_connection_is_over_is_lost_at_once(broker: Broker) -> None:
+    """What it had takes the next slot, and never one of another who is gone as well."""
+    ann = broker.client("ann")
+    bob, cyd = broker.worker("bob", "again").starts(), broker.worker("cyd", "again").starts()
+    ann.asks("again", b"x")
+    bob.gets_task()
+    bob.gone = cyd.gone = True
+    broker.core.on_gone_workers(broker.now_ns, [bob.peer, b"somebody else", cyd.peer])
+    broker.settle()
+    assert broker.core.counters.workers_lost == 2
+    assert broker.core.sessions.by_peer == {}
+    dan = broker.worker("dan", "again")
+    dan.connects()
+    dan.hears_one()
+    dan.says("PING")
+    assert [heard.kind for heard in dan.hears()] == ["PONG", "TASK"]
 
 
 def test_any_message_counts_as_a_heartbeat(broker: Broker) -> None:
@@ -495,6 +514,18 @@ def test_a_stranger_who_keeps_talking_rubbish_is_not_even_answered(broker: Broke
     broker.later(1000)
     bob.starts()
     assert bob.is_in_lru()
+
+
+def test_a_stranger_is_listed_by_its_address_and_forgiven_by_it(broker: Broker) -> None:
+    eve = broker.worker("eve")
+    eve.peer = name_of_connection(1, b"8 bytes.", "10.0.0.7:5001")
+    broker.people[eve.peer] = eve
+    for _ in range(FAULTS_FORGIVEN + 1):
+        eve.sends(b"", b"rubbish", b"")
+    ((name, faults, _),) = broker.core.error_workers(broker.now_ns)
+    assert (name, faults) == ("10.0.0.7:5001", FAULTS_FORGIVEN + 1)
+    broker.core.forgive(broker.now_ns, name.encode())
+    assert broker.core.error_workers(broker.now_ns) == []
 
 
 def test_a_client_is_answered_however_often_it_errs(broker: Broker) -> None:

@@ -570,9 +570,7 @@ _pieces = st.one_of(
     # By their sizes, which are easier to read than they themselves.
     st.sampled_from([65_000, 65_526, 65_527, 65_528, 65_536, 100_000]),
     st.tuples(st.builds(announce, st.integers(0, 200_000), st.integers(0, 100))),
-    st.sampled_from(
-        [(zmtp.PING,), (frame(parcels.write([[b"e", b"h", b"b"]] * 20)),), (framed([b"e", b"h", b"b"]),)]
-    ),
+    st.sampled_from([(zmtp.PING,), (frame(parcels.write([[b"e", b"h", b"b"]] * 20)),), (framed([b"e", b"h", b"b"]),)]),
 )
 _said = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), _pieces), max_size=30)
 

@@ -14,8 +14,8 @@ from the router's decision is done here, or in the parts that this class puts to
     Facts         what the journal is to know of all this
 
 The shell around it reads sockets, calls `on_...(now_ns, batch)`, sends what has gathered in `to_clients`,
-`to_workers` and `questions`, tells it with `on_refused_...` what a ROUTER would not take, and comes back at
-`next_due_ns` at the latest.
+`to_workers` and `questions`, tells it with `on_refused_...` what was not taken and with `on_gone_workers` who is gone,
+and comes back at `next_due_ns` at the latest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegates, Offer
 from famulus.core.dispatch.facts import Facts, Note, Work
 from famulus.core.dispatch.flows import Flow, Flows
-from famulus.core.dispatch.held import Held
 from famulus.core.dispatch.managing import Managing
 from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.dispatch.questions import Question, Questions
@@ -38,6 +37,7 @@ from famulus.core.dispatch.repeats import Repeats
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import IN_USE, Sessions
+from famulus.core.dispatch.strangers import unique_part
 from famulus.core.dispatch.task import Task
 from famulus.core.load import load
 from famulus.core.timers import TICK_NS
@@ -115,7 +115,6 @@ class Dispatcher:
         #: While it drains: when somebody asked last; since when it has nothing to do.
         self._asked_ns = 0
         self._idle_ns = NEVER_NS
-        self.held = Held()
         self.managing = Managing(self.to_clients)
         self._terms: dict[bytes, inner.Terms] = {}
         self._body_too_large = write_error(reasons.TOO_LARGE, f"a body has at most {bounds.body_bytes_max} bytes here")
@@ -285,12 +284,13 @@ class Dispatcher:
     # -- sends were refused -------------------------------------------------------------------------------------
 
     def on_refused_clients(self, refused: list[Frames]) -> None:
-        """The client is gone. The task has its outcome; nobody is there to hear it."""
+        """The client is gone, or reads too little. The task has its outcome; nobody is there to hear it."""
         self.counters.refused_by_client += len(refused)
 
-    def on_full_clients(self, now_ns: int, refused: list[Frames]) -> None:
-        """The client is there, but its pipe takes no more for now."""
-        self.counters.refused_by_client += self.held.hold(now_ns, refused)
+    def on_gone_workers(self, now_ns: int, peers: list[bytes]) -> None:
+        """Their connections are over; what came before has been heard."""
+        self.assignment.at(now_ns)
+        self.sessions.gone(peers, now_ns)
 
     def on_refused_workers(self, now_ns: int, refused: list[Frames]) -> None:
         self.assignment.at(now_ns)
@@ -321,7 +321,6 @@ class Dispatcher:
         self._settle_claims(now_ns)
         self.questions.on_tick(now_ns)
         self._give_up_poison()
-        self._try_held(now_ns)
         self.managing.on_tick(now_ns)
         if self._settled_at_ns and now_ns > self._settled_at_ns + TICK_NS:
             self._settled_at_ns = 0
@@ -335,7 +334,6 @@ class Dispatcher:
         # In pairs: compiled code compares two numbers by itself, and asks Python about more.
         due_ns = min(self.assignment.timers.next_due_ns, self.sessions.next_due_ns)
         due_ns = min(due_ns, self.questions.next_due_ns)
-        due_ns = min(due_ns, self.held.next_due_ns)
         due_ns = min(due_ns, self.managing.next_due_ns)
         if self.assignment.open_tasks:
             due_ns = min(due_ns, self._drained_by_ns)
@@ -395,7 +393,7 @@ class Dispatcher:
 
     def drained(self, now_ns: int) -> bool:
         """Everybody has been told, and has gone; when the time is up, questions that nobody decides do not keep us."""
-        if not self.draining or self.assignment.open_tasks or len(self.held):
+        if not self.draining or self.assignment.open_tasks:
             self._idle_ns = NEVER_NS
             return False
         if now_ns >= self._drained_by_ns:
@@ -474,7 +472,7 @@ class Dispatcher:
 
     def _token_of(self, client: bytes) -> bytes:
         """Of a client that gave none: its connection's. Nobody else can give it, since it has our secret in it."""
-        return write_text(f"{self._secret}-{client.hex()}")
+        return write_text(f"{self._secret}-{unique_part(client).hex()}")
 
     def _told_before(self, question: Question, key: bytes, head: bytes, from_broker: bool, now_ns: int) -> bool:
         """Whether this is a task that we know already: then its client hears how it ended, or will."""
@@ -634,12 +632,6 @@ class Dispatcher:
         if len(message) == 4 and envelope == message[1]:
             header = self._body_too_large if len(message[2]) <= limits.HEADER_BYTES_MAX else _HEADER_TOO_LARGE
         return [message[0], envelope, header, b""]
-
-    def _try_held(self, now_ns: int) -> None:
-        if len(self.held):
-            trying, given_up = self.held.due(now_ns)
-            self.to_clients += trying
-            self.counters.refused_by_client += given_up
 
     def _give_up_poison(self) -> None:
         for question in self.questions.take_poison():

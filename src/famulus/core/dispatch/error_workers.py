@@ -11,6 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from famulus.core.clock import NS_PER_S
+from famulus.core.dispatch.strangers import readable
 
 FAULTS_FORGIVEN = 3
 PENALTY_FIRST_NS = 1 * NS_PER_S
@@ -28,7 +29,7 @@ class _Entry:
 
 
 class ErrorWorkers:
-    """By identity, or by routing id for those who never said who they are."""
+    """By identity, or by the name of their connection for those who never said who they are."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
@@ -58,7 +59,7 @@ class ErrorWorkers:
 
     def clear(self, name: bytes) -> None:
         """By the name that `listed` gives."""
-        for each in [each for each in self._entries if _readable(each).encode() == name]:
+        for each in [each for each in self._entries if readable(each).encode() == name]:
             del self._entries[each]
 
     def clear_all(self) -> None:
@@ -67,7 +68,7 @@ class ErrorWorkers:
     def listed(self, now_ns: int) -> list[tuple[str, int, int]]:
         """Who is on the list, with the faults and the seconds that are left; those with most faults first."""
         found = [
-            (_readable(name), entry.faults, -(-max(0, entry.until_ns - now_ns) // NS_PER_S))
+            (readable(name), entry.faults, -(-max(0, entry.until_ns - now_ns) // NS_PER_S))
             for name, entry in self._entries.items()
         ]
         return sorted(found, key=lambda each: (-each[1], each[0]))[:LISTED_MAX]
@@ -77,8 +78,3 @@ class ErrorWorkers:
 
     def __len__(self) -> int:
         return len(self._entries)
-
-
-def _readable(name: bytes) -> str:
-    """What an admin can read and type. Routing ids that libzmq makes are bytes, and begin with a zero."""
-    return f"0x{name.hex()}" if name[:1] == b"\0" else name.decode("utf-8", "replace")

@@ -13,6 +13,7 @@ from famulus.core.dispatch.error_workers import ErrorWorkers
 from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.liveness import Liveness
 from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.strangers import readable
 from famulus.wire import reasons
 from famulus.wire.headers import write, write_error
 from famulus.wire.inner import SessionTerms
@@ -46,7 +47,7 @@ class Sessions:
         self._bounds = bounds
         self._facts = facts
         self._liveness = Liveness()
-        #: By routing id, which the socket makes at random for each connection.
+        #: By the name of the connection, which the listener makes.
         self.by_peer: dict[bytes, Session] = {}
         self.by_identity: dict[bytes, Session] = {}
         self.error_workers = ErrorWorkers()
@@ -122,7 +123,7 @@ class Sessions:
         self._assignment.lose(session, now_ns)
 
     def unreachable(self, refused: list[Frames], now_ns: int) -> None:
-        """Sends that a ROUTER refused: the worker is gone, and what was refused provably did not leave."""
+        """Sends that were refused: the worker is gone, and what was refused provably did not leave."""
         by_session: dict[Session, list[Frames]] = {}
         for message in refused:
             session = self.by_peer.get(message[0])
@@ -137,12 +138,22 @@ class Sessions:
             self._counters.workers_lost += 1
             self.end(session, now_ns, b"lost", _UNREACHABLE)
 
+    def gone(self, peers: list[bytes], now_ns: int) -> None:
+        """Their connections are over, and they have none other under the same name."""
+        lost = [session for session in map(self.by_peer.get, peers) if session is not None]
+        # All leave before the first task looks for another slot, lest it finds one of theirs.
+        for session in lost:
+            session.leave()
+        for session in lost:
+            self._counters.workers_lost += 1
+            self.end(session, now_ns, b"lost", _UNREACHABLE)
+
     def fault(self, peer: bytes, now_ns: int) -> None:
         session = self.by_peer.get(peer)
         name = session.identity if session is not None else peer
         if not self.error_workers.fault(name, now_ns):
             return
-        self._facts.stranger(name, b"error_listed", now_ns, _FAULTS)
+        self._facts.stranger(readable(name).encode(), b"error_listed", now_ns, _FAULTS)
         if session is not None:
             self._counters.workers_lost += 1
             self.end(session, now_ns, b"lost", _FAULTS)

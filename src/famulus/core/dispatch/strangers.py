@@ -1,21 +1,28 @@
 """What connections are called, and what people read of that. Pure.
 
-    name    a zero byte, seven bytes by chance, and where it comes from
+    name    a zero byte, the connection's number (6 bytes), 8 bytes by chance, and where it comes from
 
-The zero byte tells it from the identity of a worker, which is text. Chance makes it one that was not there before. No peer
-is told its name, or can choose one.
+The zero byte tells it from the identity of a worker, which is text. The number makes it one that was not there before,
+and chance one that nobody can guess: who has no other name is known by this one. No peer is told its name, or can
+choose one.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-CHANCE_BYTES: Final = 7
-_HEAD_BYTES: Final = 1 + CHANCE_BYTES
+CHANCE_BYTES: Final = 8
+_NUMBER_BYTES: Final = 6
+_HEAD_BYTES: Final = 1 + _NUMBER_BYTES + CHANCE_BYTES
 
 
-def name_of_connection(chance: bytes, place: str) -> bytes:
-    return b"\0" + chance + place.encode()
+def name_of_connection(number: int, chance: bytes, place: str) -> bytes:
+    return b"\0" + number.to_bytes(_NUMBER_BYTES, "big") + chance + place.encode()
+
+
+def unique_part(name: bytes) -> bytes:
+    """What no other connection ever had, without where it comes from: as long as any other."""
+    return name[:_HEAD_BYTES] if name[:1] == b"\0" else name
 
 
 def readable(name: bytes) -> str:
