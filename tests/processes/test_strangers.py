@@ -18,6 +18,7 @@ from tests.processes.networks import Network
 
 from famulus import Client
 from famulus.wire import zmtp
+from famulus.wire.peers import LETTER_BYTES_MAX
 
 MIB = 1024 * 1024
 
@@ -96,6 +97,32 @@ def test_nobody_takes_a_name_that_is_about_to_be_given(
     assert "died" not in broker.output
 
 
+def answer_to(stranger: socket.socket, *frames: bytes) -> bytes:
+    """What comes back for these, up to a header."""
+    heads = [bytes([frame is not frames[-1], len(frame)]) for frame in frames]
+    stranger.sendall(b"".join(head + frame for head, frame in zip(heads, frames, strict=True)))
+    heard = b""
+    while b'"RESPONSE"' not in heard and (chunk := stranger.recv(10_000)):
+        heard += chunk
+    return heard
+
+
+@pytest.mark.parametrize("identity", [b"\0\0\0\0\1", b"ann", b"x" * 255])
+def test_those_who_call_themselves_the_same_are_served_alike(
+    served: BrokerProcess, raw: Callable[..., Raw], identity: bytes
+) -> None:
+    """A ROUTER of libzmq hears only the first of them: whoever knew the name of another could keep it out."""
+    doors = {
+        served.frontend: (b'{"request":"TASK","type":"REQUEST","service":"echo"}', b'"outcome":"OK"'),
+        served.backend: (b'{"request":"PING","type":"REQUEST"}', b"not_connected"),
+    }
+    for door, (header, expected) in doors.items():
+        with ExitStack() as closing:
+            for _ in range(3):
+                stranger = closing.enter_context(connected("127.0.0.1", port_of(door), identity))
+                assert expected in answer_to(stranger, b"e", header, b"x")
+
+
 def test_a_stranger_is_listed_by_where_it_comes_from(
     brokers: Callable[..., BrokerProcess], raw: Callable[..., Raw]
 ) -> None:
@@ -164,13 +191,48 @@ def network(tmp_path: Path) -> Iterator[Network]:
     network.close()
 
 
+def test_names_that_strangers_choose_mean_nothing_where_brokers_talk(network: Network) -> None:
+    first = network.found("b1")
+    second = network.join("b2")
+    stewards = first.steward, second.steward
+    names = [*(b"\0" + struct.pack("!I", number) for number in (*range(40), 1 << 31, (1 << 32) - 1)), b"b2", b"b2"]
+    with ExitStack() as closing:
+        for port, kind in ((first.peer_port, b"DEALER"), (first.ports[2], b"SUB")):
+            for name in names:
+                stranger = closing.enter_context(connected(first.machine.host, port, name, kind))
+                stranger.sendall(b"\x00\x01\x01")
+        second.admin.put("service/named", {"timeout_ms": 1234})
+        wait_until(lambda: second.logged_digest() == first.logged_digest(), 20, "the edit at the other one")
+        assert first.admin.value("service/named")["timeout_ms"] == 1234
+    assert (first.steward, second.steward) == stewards
+
+
+@pytest.mark.parametrize(("port", "kind"), [("peers", b"DEALER"), ("news", b"SUB")])
+def test_an_endless_message_to_a_steward_takes_up_no_memory(network: Network, port: str, kind: bytes) -> None:
+    member = network.found("b1")
+    steward = member.steward
+    before, sent = memory_kib(steward), 0
+    # Each frame is small enough for either port.
+    part = (b"\x01\xc8" + b"x" * 200) * 1000
+    number = member.peer_port if port == "peers" else member.ports[2]
+    with connected(member.machine.host, number, kind=kind) as attacker, suppress(OSError):
+        until = time.monotonic() + 5
+        while time.monotonic() < until and sent < 400 * MIB:
+            attacker.sendall(part)
+            sent += len(part)
+            assert memory_kib(steward) - before < GROWTH_KIB, f"it grew by {grown(steward, before)} MiB"
+    member.admin.put("service/endless", {"timeout_ms": 1234})
+    assert member.steward == steward
+
+
 def test_letters_of_strangers_take_up_no_memory_and_brokers_hear_each_other(network: Network) -> None:
     """They fit into a letter's size, come over many connections, and are signed by nobody."""
     first = network.found("b1")
     second = network.join("b2")
     steward = first.steward
     before = memory_kib(steward)
-    letter = b"\x03" + (5 * MIB).to_bytes(8, "big") + bytes(5 * MIB) + b"\x00\x01x"
+    size = 2 * LETTER_BYTES_MAX - 100  # all that a connection may bring at once
+    letter = b"\x03" + size.to_bytes(8, "big") + bytes(size) + b"\x00\x01x"
     with ExitStack() as closing:
         strangers: list[list[Any]] = []
         sent = 0

@@ -38,6 +38,7 @@ typedef struct Connection {
     unsigned long long written_then, received_then; /* at the last tick that looked at it, */
     long long looked_ns;                            /* which was at this time */
     long long taken_ns;                             /* when it last took something, or had nothing to take */
+    long long said_ns;                              /* the tick after which it was last told that we are here */
     Py_ssize_t first, last;                         /* while messages are sent: those for it; -1 if there are none */
     struct Connection *next_touched;
 } Connection;
@@ -197,6 +198,7 @@ static PyObject *connections_add(PyObject *object, PyObject *args) {
     connection->wire.message_max = self->message_max;
     connection->wire.peer = Py_NewRef(peer);
     connection->first = -1;
+    connection->said_ns = -1;
     connection->next_all = self->all;
     if (self->all != NULL) {
         self->all->before_all = connection;
@@ -248,8 +250,9 @@ static void flush(Connections *self, Connection *connection) {
     account(self, connection, connection->unfinished);
 }
 
-/* Whoever has news gets in line. 0, or -1 with an exception set. */
-static int look(Connections *self) {
+/* Whoever has news gets in line. If nobody is read now, it is told that we are here, once between two ticks: its PINGs are
+ * not read either. 0, or -1 with an exception set. */
+static int look(Connections *self, int reads) {
     struct epoll_event events[EVENTS_MAX];
     int count = epoll_wait(self->epoll, events, EVENTS_MAX, 0);
     self->unpolled = count == EVENTS_MAX;
@@ -269,6 +272,10 @@ static int look(Connections *self) {
             if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
                 connection->wire.cut_off |= (events[i].events & (EPOLLHUP | EPOLLERR)) != 0;
                 connection->wire.ends = 1;
+            } else if (!reads && events[i].events & EPOLLIN && connection->said_ns != self->tick_ns) {
+                connection->said_ns = self->tick_ns;
+                wire_say_here(&connection->wire);
+                account(self, connection, connection->unfinished);
             }
         }
     }
@@ -363,10 +370,10 @@ static PyObject *connections_recv(PyObject *object, PyObject *limit_object) {
     }
     self->reading = 1;
     self->busy++;
-    int failed = look(self);
+    int failed = look(self, limit > 0);
     while (!failed && PyList_GET_SIZE(messages) < limit) {
         if (self->ready.first == NULL) {
-            if (!self->unpolled || look(self) < 0 || self->ready.first == NULL) {
+            if (!self->unpolled || look(self, 1) < 0 || self->ready.first == NULL) {
                 break;
             }
         }

@@ -87,6 +87,9 @@ int wire_write(Wire *wire, const Pieces *pieces, int keep);
 /* Writes what was left. */
 void wire_flush(Wire *wire);
 
+/* Sends a PONG that nobody asked for. */
+void wire_say_here(Wire *wire);
+
 /* Lets go of everything but the descriptor. May run Python code. */
 void wire_clear(Wire *wire);
 

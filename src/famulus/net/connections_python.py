@@ -12,7 +12,8 @@
 
     recv(limit) -> list of messages, each [peer, frame, ...]
         About as many as the limit says. Parcels are opened, PINGs are answered. Whoever has something to read is read
-        once, in turn. A large frame that finds no room waits, in the socket; whoever takes up room meanwhile and brings
+        once, in turn. With a limit of 0 nobody is read, and so no PING is answered: instead, whoever sends something hears
+        a PONG, once between two ticks, lest it takes us for lost. A large frame that finds no room waits, in the socket; whoever takes up room meanwhile and brings
         nothing is cut off by `tick`.
 
     more
@@ -67,6 +68,7 @@ PONGS_BYTES_MAX: Final = 16 * 1024
 _EVENTS: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _ENDS: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _HEAD_BYTES: Final = 9
+_PING_BODY: Final = zmtp.PING[2:]
 
 
 class _Connection(Stream):
@@ -79,6 +81,7 @@ class _Connection(Stream):
         #: What of it is counted.
         self.unfinished = self.unsent_counted = self.unsent_bytes = 0
         self.written_then = self.received_then = self.looked_ns = self.taken_ns = 0
+        self.said_ns = -1
 
     @property
     def cut_off(self) -> bool:
@@ -121,6 +124,9 @@ class _Connection(Stream):
         return large + sum(map(len, self._frames))
 
     _began = False
+
+    def say_here(self) -> None:
+        self._take_command(_PING_BODY)
 
     def _take_command(self, body: bytes) -> None:
         with suppress(zmtp.Foreign):
@@ -228,11 +234,11 @@ class Connections:
 
     def recv(self, limit: int) -> list[list[bytes]]:
         messages: list[list[bytes]] = []
-        self._look()
+        self._look(limit > 0)
         while len(messages) < limit:
             if not self._ready:
                 if self._unpolled:
-                    self._look()
+                    self._look(reads=True)
                 if not self._ready:
                     break
             self._turn(self._ready.popleft(), messages, limit)
@@ -243,8 +249,8 @@ class Connections:
                 self._join(self._waiting.popleft())
         return messages
 
-    def _look(self) -> None:
-        """Whoever has news gets in line."""
+    def _look(self, reads: bool) -> None:
+        """Whoever has news gets in line; if nobody is read now, it is told that we are here."""
         found = self._epoll.poll(0, 256)
         self._unpolled = len(found) == 256
         for fd, events in found:
@@ -256,6 +262,10 @@ class Connections:
                 connection.flush()
                 self._count(connection, connection.unfinished)
             connection.ends = connection.ends or bool(events & _ENDS)
+            if not reads and events & select.EPOLLIN and not events & _ENDS and connection.said_ns != self._tick_ns:
+                connection.said_ns = self._tick_ns
+                connection.say_here()
+                self._count(connection, connection.unfinished)
             if events & ~select.EPOLLOUT and not connection.waits:
                 self._join(connection)
 

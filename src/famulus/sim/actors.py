@@ -86,12 +86,15 @@ class Doors(Actor):
         super().__init__(world, name)
         self.core: Dispatcher
         self.links: dict[str, dict[bytes, Link]] = {}
+        #: Workers whose connection is known to be over, and of whom the core has not heard that.
+        self._gone: list[bytes] = []
 
     def open_doors(self, *doors: str) -> None:
         self.alive = True
         self._wake_ns = NEVER_NS
         self.links = {door: {} for door in doors}
         self.inbox.clear()
+        self._gone.clear()
 
     def close_doors(self, notice_ns: int = 0) -> None:
         """It is dead: whoever was connected learns of it within that time."""
@@ -103,7 +106,16 @@ class Doors(Actor):
                 link.cut(notice_ns)
 
     def cut_off(self, link: Link) -> None:
-        self.links[link.door].pop(link.peer, None)
+        if self.links[link.door].pop(link.peer, None) is not None and link.door == "worker":
+            self._gone.append(link.peer)
+            self.wake_at(self.world.clock.now_ns + 1)
+
+    def take_gone(self) -> list[bytes]:
+        """Those of whom nothing is left to be read."""
+        speak = {link.peer for link, _ in self.inbox if link.door == "worker"}
+        gone = [peer for peer in self._gone if peer not in speak]
+        self._gone = [peer for peer in self._gone if peer in speak]
+        return gone
 
     def resume(self, paused_ns: int) -> None:
         if self.alive and paused_ns > NS_PER_S:
@@ -160,6 +172,7 @@ class BrokerActor(Doors):
         for router, *decision in by_door["router"]:
             core.on_router(now_ns, router, [decision])
         core.on_workers(now_ns, by_door["worker"])
+        core.on_gone_workers(now_ns, self.take_gone())
         core.on_clients(now_ns, by_door["client"])
         self._decide_instantly(now_ns)
         if core.next_due_ns <= now_ns:

@@ -242,6 +242,23 @@ def test_others_are_watched_with_them(hall: Hall) -> None:
         assert hall.connections.news == []
 
 
+def test_whoever_is_not_read_hears_that_we_are_here_and_loses_nothing(hall: Hall) -> None:
+    """A PING behind tasks that are not read yet would find no answer, and we would be taken for lost."""
+    hall.enter(b"ann", b"bob")
+    hall.ends[b"ann"].send(framed([b"e", b"h", b"b"]))
+    assert hall.connections.recv(0) == []
+    assert hall.read_of(b"ann") == zmtp.command(b"PONG", b"")
+    for heard in (b"", zmtp.command(b"PONG", b"")):
+        hall.ends[b"ann"].send(zmtp.PING)
+        assert hall.connections.recv(0) == []
+        assert hall.read_of(b"ann") == heard
+        hall.connections.tick(1)
+    assert hall.connections.more
+    assert hall.recv() == [[b"ann", b"e", b"h", b"b"]]
+    assert hall.read_of(b"ann") == 2 * zmtp.command(b"PONG", b"")
+    assert hall.read_of(b"bob") == b""
+
+
 def test_pings_are_answered_and_other_commands_are_not(hall: Hall) -> None:
     hall.enter(b"ann")
     ping = zmtp.command(b"PING", b"\0\x0acontext")

@@ -118,6 +118,7 @@ class Broker(Doors):
             by_door[link.door].append([link.peer, *message])
         del self.inbox[:BATCH_MAX]
         core.on_workers(now_ns, by_door["worker"])
+        core.on_gone_workers(now_ns, self.take_gone())
         self.watcher.on_clients(by_door["client"])
         core.on_clients(now_ns, by_door["client"])
         announcements, self._announcements = self._announcements, []
