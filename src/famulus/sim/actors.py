@@ -86,6 +86,8 @@ class Doors(Actor):
         super().__init__(world, name)
         self.core: Dispatcher
         self.links: dict[str, dict[bytes, Link]] = {}
+        #: Connections so far: none has the name of another one.
+        self.accepted = 0
         #: Workers whose connection is known to be over, and of whom the core has not heard that.
         self._gone: list[bytes] = []
 
@@ -172,6 +174,7 @@ class BrokerActor(Doors):
         for router, *decision in by_door["router"]:
             core.on_router(now_ns, router, [decision])
         core.on_workers(now_ns, by_door["worker"])
+        self._decide_instantly(now_ns)
         core.on_gone_workers(now_ns, self.take_gone())
         core.on_clients(now_ns, by_door["client"])
         self._decide_instantly(now_ns)
@@ -208,7 +211,6 @@ class Peer(Actor):
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.link: Link | None = None
-        self._connections = 0
 
     def connect(self) -> None:
         broker = self.world.broker
@@ -217,8 +219,8 @@ class Peer(Actor):
         if not broker.alive:
             self.world.clock.after(self.random.randrange(100 * NS_PER_MS), self.connect)
             return
-        self._connections += 1
-        peer = f"{self.name}/{self._connections}".encode()
+        broker.accepted += 1
+        peer = f"{self.name}/{broker.accepted}".encode()
         self.link = Link(self.world.clock, self.random, peer, self.door, broker, self)
         broker.links[self.door][peer] = self.link
         self.on_connected()
