@@ -13,6 +13,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 COMPILED = Path("compiled.txt").read_text().split()
+#: The parts of the native pump.
+PUMP = ("_pump", "_messages", "_wire", "_stream", "_connections", "_waiting")
 
 
 class Building(build_ext):
@@ -34,7 +36,7 @@ def sources_digest() -> str:
 def pump() -> Extension:
     return Extension(
         "famulus.net._pump",
-        [f"src/famulus/net/{name}.c" for name in ("_pump", "_messages", "_wire", "_stream", "_connections", "_waiting")],
+        [f"src/famulus/net/{name}.c" for name in PUMP],
         libraries=["dl"],  # dlopen lives there before glibc 2.34
         extra_compile_args=["-O2", "-std=c11", "-Wall", "-Wextra"],
     )
