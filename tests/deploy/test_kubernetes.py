@@ -16,7 +16,7 @@ from tests.deploy.plain_yaml import read_all
 from famulus.broker.settings import ADMIN_PORT, HTTP_PORT, load
 from famulus.broker.supervisor import SCRIBE_STOP_S
 from famulus.core.clock import NS_PER_S
-from famulus.core.hangs import HANG_NS
+from famulus.core.hangs import HANG_NS, LINGER_NS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
@@ -105,7 +105,7 @@ def test_the_user_is_that_of_the_image() -> None:
 
 def test_the_settings_are_such_and_a_broker_has_time_to_drain() -> None:
     settings = load(FOLDER / "broker.toml", {})
-    longest_s = settings.drain_ms / 1000 + HANG_NS / NS_PER_S + SCRIBE_STOP_S
+    longest_s = settings.drain_ms / 1000 + (LINGER_NS + HANG_NS) / NS_PER_S + SCRIBE_STOP_S
     assert pod(BROKERS)["terminationGracePeriodSeconds"] > longest_s
 
 

@@ -18,7 +18,7 @@ from famulus import Worker
 from famulus.broker.settings import Settings
 from famulus.broker.supervisor import SCRIBE_STOP_S
 from famulus.core.clock import NS_PER_S
-from famulus.core.hangs import HANG_NS
+from famulus.core.hangs import HANG_NS, LINGER_NS
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
 BROKER = FOLDER / "famulus-broker.service"
@@ -88,7 +88,7 @@ def test_it_is_stopped_by_one_word_to_one_process_and_has_no_privileges(unit: Pa
 
 def test_a_broker_has_time_to_drain() -> None:
     drain_s = Settings().drain_ms / 1000
-    assert float(service(BROKER)["TimeoutStopSec"]) > drain_s + HANG_NS / NS_PER_S + SCRIBE_STOP_S
+    assert float(service(BROKER)["TimeoutStopSec"]) > drain_s + (LINGER_NS + HANG_NS) / NS_PER_S + SCRIBE_STOP_S
 
 
 def test_a_worker_has_time_to_drain() -> None:

@@ -281,7 +281,7 @@ def test_a_worker_that_breaks_the_protocol_is_listed_and_forgiven(network: Netwo
     assert re.search(r"^clumsy +\d+ faults  (ignored for \d+ s more|not ignored now)$", listed, re.MULTILINE), listed
     # What it said after it was thrown out is its connection's.
     names = {facts["identity"] for facts in b1.cli_json("errors", "list")["workers"]}
-    assert names - {"clumsy"} <= {name for name in names if re.fullmatch(r"0x00[0-9a-f]{8}", name)}
+    assert names - {"clumsy"} <= {name for name in names if re.fullmatch(r"127\.0\.0\.1:\d+", name)}
     assert b1.cli("errors", "clear", "nobody").stdout == "0 workers forgiven\n"
     for name in names:
         assert b1.cli_json("errors", "clear", name) == {"cleared": 1}

@@ -17,6 +17,7 @@ from famulus.core.dispatch.flows import Flow
 from famulus.core.dispatch.liveness import Liveness
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.strangers import name_of_connection
 from famulus.core.dispatch.task import Task
 from famulus.core.timers import TICK_NS, Timed, Timers
 from famulus.wire.inner import SessionTerms, Terms
@@ -396,12 +397,12 @@ def test_a_pardon_starts_anew_and_others_are_none_of_its_business() -> None:
 
 
 def test_everybody_on_the_list_can_be_named_and_forgiven_also_who_has_no_name() -> None:
-    """A routing id that libzmq made is nothing that an admin could read or type."""
+    """Chance is nothing that an admin could read or type; where somebody comes from is."""
     ignored = ErrorWorkers()
-    for raw in (b"w", b"\0\xa1\x1b[2J", b"\xff"):
+    for raw in (b"w", name_of_connection(7, b"\x1b[2J\n\xff\0\r", "10.0.0.7:5001"), b"\xff"):
         ignored.fault(raw, 0)
     names = [name for name, _, _ in ignored.listed(0)]
-    assert "0x00a11b5b324a" in names
+    assert "10.0.0.7:5001" in names
     for name in names:
         assert name.isprintable()
         ignored.clear(name.encode())

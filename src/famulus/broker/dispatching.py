@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from time import monotonic_ns, time_ns
+from time import monotonic_ns, sleep, time_ns
 from typing import Any, Final
 
 from famulus.broker.lifeline import Lifeline
 from famulus.broker.settings import Settings
-from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.facts import Work
 from famulus.core.dispatch.message_ids import MessageIds
-from famulus.core.hangs import ALIVE_NS
+from famulus.core.hangs import ALIVE_NS, LINGER_NS
 from famulus.core.status import telling
 from famulus.errors import ProtocolError
 from famulus.journal.records import Pen
@@ -34,7 +34,11 @@ clock_ns: Final = monotonic_ns
 BATCH_MAX: Final = 128
 #: How often a busy dispatcher looks for what is due.
 BUSY_TICK_NS: Final = 5 * NS_PER_MS
-LINGER_MS: Final = 2000
+#: While the last outcomes leave: how long we wait if nobody reads any of them.
+LINGER_IDLE_NS: Final = 2 * NS_PER_S
+LINGER_LOOK_S: Final = 0.002
+#: Shorter than it takes to be killed for saying nothing.
+SCRIBE_LINGER_MS: Final = 1000
 #: Of messages that are not whole yet, at each of the two ports.
 UNFINISHED_BYTES_MAX: Final = 256 * 1024 * 1024
 #: Outcomes that one client has not read, and all of them.
@@ -149,10 +153,33 @@ class Dispatching:
                     inlet.look = True
         self._tell_scribe()
         self._lifeline.report(told=self._pen.told)
-        # The last outcomes are still on their way to clients.
+        if core.draining:
+            self._see_off()
         for listener in (self._frontend, self._backend):
-            listener.close(LINGER_MS if core.draining else 0)
-        self._context.destroy(linger=0)
+            listener.close()
+        # The last rows are on their way to the scribe.
+        self._context.destroy(linger=SCRIBE_LINGER_MS if core.draining else 0)
+
+    def _see_off(self) -> None:
+        """The last outcomes are still on their way to clients: they have time as long as somebody reads."""
+        now_ns = alive_ns = clock_ns()
+        end_ns = now_ns + LINGER_NS
+        until_ns = now_ns + LINGER_IDLE_NS
+        least = NEVER_NS
+        for listener in (self._frontend, self._backend):
+            listener.close_doors()
+        while now_ns < min(until_ns, end_ns):
+            left = self._frontend.leaving() + self._backend.leaving()
+            if not left:
+                break
+            if left < least:
+                least = left
+                until_ns = now_ns + LINGER_IDLE_NS
+            if now_ns >= alive_ns:
+                self._lifeline.report(alive=True)  # or we would be taken for one that hangs
+                alive_ns = now_ns + ALIVE_NS
+            sleep(LINGER_LOOK_S)
+            now_ns = clock_ns()
 
     def _look_at_all(self) -> None:
         for inlet in (

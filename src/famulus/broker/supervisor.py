@@ -23,7 +23,7 @@ from famulus.broker.child import Child
 from famulus.broker.private_folder import PrivateFolder, remove_dead
 from famulus.broker.settings import Settings
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.core.hangs import HANG_NS, pause_ns
+from famulus.core.hangs import HANG_NS, LINGER_NS, pause_ns
 from famulus.errors import BrokerFailed, SettingsError
 from famulus.net import sockets
 from famulus.net.pump import send_some
@@ -330,7 +330,8 @@ class Supervisor:
                 seconds = self.settings.drain_ms / 1000
                 log.info("draining: no new tasks, up to %g s for the running ones; once more stops at once", seconds)
                 self._dispatcher.tell({"drain_ms": self.settings.drain_ms})
-                self._drained_by_ns = monotonic_ns() + self.settings.drain_ms * NS_PER_MS + HANG_NS
+                allowed_ns = self.settings.drain_ms * NS_PER_MS + LINGER_NS + HANG_NS
+                self._drained_by_ns = monotonic_ns() + allowed_ns
             else:
                 log.info("stopping at once")
                 self._draining = True

@@ -22,6 +22,8 @@ STILL_LOOKS: Final = 3
 STILL_NS: Final = 1200 * NS_PER_MS
 #: Whatever it does.
 HANG_NS: Final = 5 * NS_PER_S
+#: When it stops: how long its last outcomes may be on their way to clients that read slowly.
+LINGER_NS: Final = 10 * NS_PER_S
 #: Later than planned by more than this: we were stopped or starved, and could hear nobody.
 LATE_NS: Final = 100 * NS_PER_MS
 

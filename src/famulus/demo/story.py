@@ -10,12 +10,12 @@ from famulus.demo.actor import DemoFailed
 from famulus.demo.audience import Audience
 from famulus.demo.cast import ANN, BOB, WORKERS
 from famulus.demo.stage import Stage, until
-from famulus.demo.verdict import AFTERMATH_S, Recovery, broken
+from famulus.demo.verdict import Loss, Recovery, broken
 
 #: How long nothing happens between the acts, so that a person sees what normal looks like.
 PAUSE_S = 3.0
 #: What is allowed is more than what is usual: this machine may have other things to do.
-SUCCESS_S, REHOME_S, CONVERGE_S = 4.0, 6.0, 6.0
+SUCCESS_S, REHOME_S, CONVERGE_S = 10.0, 12.0, 12.0
 CONFLICTED = "service/shout"
 
 Tell = Callable[[str], None]
@@ -27,7 +27,8 @@ class Story:
         self._audience = audience
         self._tell = tell
         self.recoveries: list[Recovery] = []
-        self._worker_killed_s = self._broker_killed_s = 0.0
+        self._worker = Loss()
+        self._broker = Loss()
 
     async def play(self) -> None:
         await asyncio.sleep(PAUSE_S)
@@ -40,29 +41,31 @@ class Story:
         await asyncio.sleep(PAUSE_S)
 
     def broken_promises(self) -> list[str]:
-        return broken(self._audience.accounts, self.recoveries, self._worker_killed_s, self._broker_killed_s)
+        return broken(self._audience.accounts, self.recoveries, self._worker, self._broker)
 
     # -- the acts -----------------------------------------------------------------------------------------------
 
     async def _lose_a_worker(self) -> None:
         victim = WORKERS[0]
         successes = [self._audience.next_success(number) for number in range(2)]
-        self._worker_killed_s = monotonic()
+        killed_s = self._worker.killed_s = monotonic()
         self._stage.workers[victim].kill()
         self._tell(f"worker {victim.name} is killed (kill -9) in the middle of its work")
-        await self._recovered("the next success of every client", successes, self._worker_killed_s, SUCCESS_S)
+        await self._recovered("the next success of every client", successes, killed_s, SUCCESS_S)
+        self._worker.mended_s = monotonic()
         await self._stage.hire(victim)
-        self._recover(f"worker {victim.name} is back", self._worker_killed_s, 2 * REHOME_S)
+        self._recover(f"worker {victim.name} is back", killed_s, 2 * REHOME_S)
 
     async def _lose_a_broker(self) -> None:
         """Bob, with all of his processes at once."""
         rehomed = [actor.line("is ready again") for worker, actor in self._stage.workers.items() if worker.home is BOB]
         success = self._audience.next_success(1)
-        self._broker_killed_s = monotonic()
+        killed_s = self._broker.killed_s = monotonic()
         self._stage.brokers[BOB].kill()
         self._tell("broker bob is killed (kill -9), with all of his processes, under load")
-        await self._recovered("the next success of his client", [success], self._broker_killed_s, SUCCESS_S)
-        await self._recovered(f"his {len(rehomed)} workers serve at others", rehomed, self._broker_killed_s, REHOME_S)
+        await self._recovered("the next success of his client", [success], killed_s, SUCCESS_S)
+        await self._recovered(f"his {len(rehomed)} workers serve at others", rehomed, killed_s, REHOME_S)
+        self._broker.mended_s = monotonic()
 
     async def _bring_it_back(self) -> None:
         started_s = monotonic()
@@ -70,7 +73,7 @@ class Story:
         await until("bob's config", self._same_config, 3 * CONVERGE_S)
         self._tell(f"broker bob is back, with the config that the others have, after {monotonic() - started_s:.1f} s")
         # What still ends badly because of the kill is not to be blamed on what comes next.
-        await asyncio.sleep(max(0.0, self._broker_killed_s + AFTERMATH_S - monotonic()))
+        await asyncio.sleep(max(0.0, self._broker.over_s - monotonic()))
 
     async def _part_and_meet_again(self) -> None:
         await self._stage.part()

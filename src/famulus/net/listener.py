@@ -16,10 +16,10 @@ import socket
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from time import monotonic_ns, sleep
+from time import monotonic_ns
 from typing import Any, Final
 
-from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.strangers import CHANCE_BYTES, name_of_connection
 from famulus.errors import SettingsError
 from famulus.net.pump import new_connections
@@ -35,8 +35,6 @@ OPENINGS_MAX: Final = 1000
 CONNECTIONS_MAX: Final = 200_000
 #: In one turn: between two turns those who are in are served.
 ACCEPTS_MAX: Final = 32
-#: While the last bytes leave.
-_LOOK_NS: Final = 2 * NS_PER_MS
 #: We have no place for another one: some descriptor, or memory, has to be given back first.
 _NO_PLACE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -271,16 +269,21 @@ class Listener:
         for fd in resting:
             self._connections.watch(fd)
 
-    def close(self, linger_ms: int = 0) -> None:
-        """What was sent has so long to arrive; new ones are not heard meanwhile."""
+    def leaving(self) -> int:
+        """Bytes that have not arrived at the machines of those who are to read them; tries to send them."""
+        return int(self._connections.leaving())
+
+    def close_doors(self) -> None:
+        """From now on nobody comes in; those who are in stay."""
         for fd in list(self._openings):
             self._send_away(fd)
         for listening in self._listening.values():
             listening.close()
         self._listening.clear()
-        until_ns = monotonic_ns() + linger_ms * NS_PER_MS
-        while monotonic_ns() < until_ns and self._connections.leaving():
-            sleep(_LOOK_NS / NS_PER_S)
+        self._resting.clear()
+
+    def close(self) -> None:
+        self.close_doors()
         self._connections.close()
 
 

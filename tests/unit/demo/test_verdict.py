@@ -6,9 +6,11 @@ import pytest
 
 from famulus.demo.audience import Account, Ended
 from famulus.demo.cast import SERVICES, SLOTS
-from famulus.demo.verdict import AFTERMATH_S, Recovery, broken
+from famulus.demo.verdict import AFTERMATH_S, Loss, Recovery, broken
 
 WORKER_S, BROKER_S = 100.0, 200.0
+#: So long the broker was missed.
+MENDED_S = 3.0
 
 
 def account(name: str) -> Account:
@@ -16,7 +18,12 @@ def account(name: str) -> Account:
 
 
 def verdict(*accounts: Account, recoveries: tuple[Recovery, ...] = ()) -> list[str]:
-    return broken({each.service.name: each for each in accounts}, recoveries, WORKER_S, BROKER_S)
+    return broken(
+        {each.service.name: each for each in accounts},
+        recoveries,
+        Loss(WORKER_S, WORKER_S + 0.1),
+        Loss(BROKER_S, BROKER_S + MENDED_S),
+    )
 
 
 def ask(account: Account, at_s: float, outcome: str, expected: str = "OK", code: str = "") -> None:
@@ -39,7 +46,7 @@ def test_a_broker_that_is_killed_soon_after_the_worker_has_losses_of_its_own() -
         ask(shout, WORKER_S + 0.5, "UNKNOWN")
     broker_s = WORKER_S + AFTERMATH_S / 2
     ask(shout, broker_s + 0.5, "UNKNOWN")
-    assert broken({"shout": shout}, (), WORKER_S, broker_s) == []
+    assert broken({"shout": shout}, (), Loss(WORKER_S, WORKER_S), Loss(broker_s, broker_s)) == []
 
 
 def test_a_service_that_is_to_fail_and_does_keeps_its_promise() -> None:
@@ -54,7 +61,7 @@ def test_a_service_that_is_to_fail_and_does_keeps_its_promise() -> None:
     ("at_s", "outcome", "words"),
     [
         (50.0, "UNKNOWN", "while nothing was lost"),
-        (BROKER_S + AFTERMATH_S + 1, "REJECTED", "while nothing was lost"),
+        (BROKER_S + MENDED_S + AFTERMATH_S + 1, "REJECTED", "while nothing was lost"),
     ],
 )
 def test_trouble_while_nothing_was_lost_is_told(at_s: float, outcome: str, words: str) -> None:
@@ -62,6 +69,23 @@ def test_trouble_while_nothing_was_lost_is_told(at_s: float, outcome: str, words
     ask(shout, at_s, outcome)
     [promise] = verdict(shout)
     assert words in promise
+
+
+def test_what_ends_badly_before_a_broker_is_made_up_for_is_its_loss() -> None:
+    shout = account("shout")
+    ask(shout, BROKER_S + MENDED_S + AFTERMATH_S - 0.5, "UNKNOWN")
+    assert verdict(shout) == []
+
+
+def test_a_busy_machine_may_refuse_some_tasks_but_not_many() -> None:
+    digest = account("digest")
+    for _ in range(18):
+        ask(digest, 50.0, "OK")
+    for code in ("expired", "overload"):
+        ask(digest, 50.0, "REJECTED", code=code)
+    assert verdict(digest) == []
+    ask(digest, 50.0, "REJECTED", code="expired")
+    assert verdict(digest) == ["digest: 3 of 21 tasks were refused (expired, overload)"]
 
 
 def test_more_unknown_tasks_than_the_worker_had_slots_are_told() -> None:
