@@ -271,7 +271,7 @@ def test_brokers_on_machines_that_others_reach_hear_admins_on_loopback_only(tmp_
             "famulus: not_allowed: a password would be readable on its way: "
             "ask on the broker's own machine, with --broker 127.0.0.1:7105\n"
         )
-        b1.cli("config", "set", "service/echo", "max_attempts=3", "--wait", "10", "--broker", "127.0.0.1:7105")
+        b1.cli("config", "set", "service/echo", "max_attempts=3", "--wait", "60", "--broker", "127.0.0.1:7105")
         wait_until(lambda: b1.logged_digest() == b2.logged_digest(), 20, "in step, by their logs")
         worker = network.run("w1", str(HERE / "echo_worker.py"), b2.backend, "4", "echo")
         worker.wait_for_line("is ready: ", 30)

@@ -31,7 +31,7 @@ def journal(tmp_path: Path) -> Path:
 def broker(brokers: Callable[..., BrokerProcess], tmp_path: Path, journal: Path) -> BrokerProcess:
     config = tmp_path / "broker.toml"
     config.write_text(SETTINGS)
-    flags = ("--config", str(config), "--routers", "1", "--heartbeat-ms", "500", "--identity", "ann")
+    flags = ("--config", str(config), "--routers", "1", "--heartbeat-ms", "5000", "--identity", "ann")
     return brokers(*flags, "--journal-folder", str(journal))
 
 
