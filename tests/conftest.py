@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests import stolen_time
 from tests.turns import Turns, in_turn
 
 from famulus._plain import is_compiled
@@ -32,6 +33,16 @@ def pytest_sessionstart() -> None:
     built_from = REPOSITORY / "compiled.sha256"
     if is_compiled() and built_from.exists() and built_from.read_text() != digest:
         pytest.exit("a source in compiled.txt was changed after it was compiled: run ./famulus doctor first", 3)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    stolen_time.run(item, nextitem)
+    return True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    stolen_time.summary(terminalreporter)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -17,25 +17,13 @@ from typing import Any, NamedTuple
 
 import pytest
 import zmq
+from tests.stolen_time import own_time_s
 
 from famulus import Client
 from famulus.errors import OutcomeError
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-
-
-def stolen_s() -> float:
-    """How long each processor of this virtual machine was away while we wanted it, since it runs."""
-    with suppress(FileNotFoundError, IndexError):
-        ticks = int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
-        return ticks / os.sysconf("SC_CLK_TCK") / (os.cpu_count() or 1)
-    return 0.0
-
-
-def own_time_s() -> float:
-    """A clock that stands still while the host gives our processors to others: what is late then is not our doing."""
-    return time.monotonic() - stolen_s()
 
 
 def wait_until(holds: Callable[[], object], within_s: float = 10.0, what: str = "it") -> None:
