@@ -49,8 +49,10 @@ PATIENCE_NS: Final = 5 * NS_PER_S
 REPORT_NS: Final = 1 * NS_PER_S
 #: A snapshot of a broker with very many workers takes a while: no more than this part of our time.
 SNAPSHOT_SHARE: Final = 50
-#: Rows for the journal go to the scribe once a second, and when so many tasks have ended.
+#: Rows for the journal go to the scribe when so many tasks have ended, and so long after the last ones went. A crash
+#: takes along what was not told; to tell each at once would cost more than all else that is done for a task.
 JOURNAL_ROWS: Final = 2000
+JOURNAL_NS: Final = 50 * NS_PER_MS
 #: A broker that has just started does not know yet what it does not know, for so long at most.
 SETTLE_NS: Final = 5 * NS_PER_S
 #: Later than planned by more than this: we were stopped or starved, and could hear nobody.
@@ -123,7 +125,8 @@ class Dispatching:
         #: To other brokers, by their names.
         self._links: dict[bytes, DelegateLink] = {}
         self._routers_expected = settings.routers
-        self._report_ns = self._count_ns = self._checkpoint_ns = self._told_tasks = self._told_routers = 0
+        self._report_ns = self._count_ns = self._checkpoint_ns = self._tell_ns = 0
+        self._told_tasks = self._told_routers = 0
         self._stopped = False
 
     def run(self) -> None:
@@ -140,14 +143,19 @@ class Dispatching:
                 core.on_tick(now_ns)
                 tick_ns = now_ns + BUSY_TICK_NS
             self._flush(now_ns)
-            if self._journal is not None and core.counters.finished - self._told_tasks >= JOURNAL_ROWS:
+            untold = core.counters.finished - self._told_tasks if self._journal is not None else 0
+            if untold and (untold >= JOURNAL_ROWS or now_ns >= self._tell_ns):
                 self._tell_scribe()
+                self._tell_ns = now_ns + JOURNAL_NS
+                untold = 0
             # After the flush: whether we are done is not known before everything has been tried to send.
             if now_ns >= self._report_ns:
                 self._report(now_ns)
             if not self._something_to_read():
                 # Only who sleeps asks the core when to wake; who is busy looks at the clock anyway.
                 planned_ns = tick_ns = min(core.next_due_ns, self._report_ns)
+                if untold:
+                    planned_ns = min(planned_ns, self._tell_ns)
                 for inlet in self._waiting.wait(planned_ns):
                     assert isinstance(inlet, Inlet)
                     inlet.look = True

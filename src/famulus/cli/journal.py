@@ -153,4 +153,17 @@ def _show_findings(found: dict[str, Any]) -> None:
         typer.echo(f"missing: file {told} of {origin}")
     for table, rows in found["gaps"].items():
         typer.echo(f"gap: {rows:,} rows of {table} were never written")
-    typer.echo("it is whole" if found["whole"] else "it is not whole")
+    for origin, rows in found["missing_rows"].items():
+        typer.echo(f"missing: {rows:,} rows of tasks {origin} were told, and no file or gap has them")
+    for crash in found["crashes"]:
+        typer.echo(f"crash: {crash}")
+    typer.echo(_verdict(found))
+
+
+def _verdict(found: dict[str, Any]) -> str:
+    """What a dispatcher had not told yet when it died, no journal can miss."""
+    words = "it is whole" if found["whole"] else "it is not whole"
+    if not found["crashes"]:
+        return words
+    times = "once" if len(found["crashes"]) == 1 else f"{len(found['crashes'])} times"
+    return f"{words}, as far as it can know: {times} a dispatcher took along what it had in hand and had not told"

@@ -19,6 +19,15 @@ TYPES = {
 }
 
 
+def with_all_columns(rows: pa.Table, table: str) -> pa.Table:
+    """Rows of an older file, with the columns that came later as nulls."""
+    for place, column in enumerate(schema.TABLES[table]):
+        if column.name not in rows.column_names:
+            field = pa.field(column.name, TYPES[column.kind], column.nullable)
+            rows = rows.add_column(place, field, pa.nulls(rows.num_rows, field.type))
+    return rows
+
+
 @cache
 def schema_of(table: str) -> pa.Schema:
     """With the version and the name of the table in its metadata: so it is written into each file."""

@@ -28,6 +28,7 @@ _FORMATS: Final = {"q": "<i8", "i": "<i4", "n": "<i8", "s": "<i4", "m": "<i8"}
 _DTYPES: Final = {
     table: {name: np.dtype(_FORMATS[letter]) for name, letter in fields} for table, fields in LAYOUTS.items()
 }
+_LONG: Final = np.dtype("<i8")
 #: Fields that are instants on the monotonic clock.
 _MONOTONIC: Final = frozenset({"at", "arrived", "assigned", "ended"})
 #: A reason is a word of ours or of a worker; longer ones are cut.
@@ -53,6 +54,8 @@ def unpacked(batch: Batch, table: str) -> Columns | None:
         if column is None or (letter == "s" and not _are_codes(column, len(batch.texts))):
             return None
         columns[name] = column
+    if table == "tasks":
+        columns["row"] = -1  # none, unless somebody counts them
     return columns
 
 
@@ -116,6 +119,7 @@ class Stack:
         if self.table == "tasks":
             columns |= _durations(*(self._rows(columns[name]) for name in ("arrived", "assigned", "ended")))
             columns["config_version"] = self._of_each_piece(self._config_versions)
+            columns["row"] = self._values("row")
         shifts_ns = self._of_each_piece(self._shifts_ns)
         for name in _MONOTONIC & columns.keys():
             columns[name] = _on_the_wall(self._rows(columns[name]), shifts_ns)
@@ -132,7 +136,7 @@ class Stack:
         pieces = [piece[name] for piece in self._pieces]
         if all(isinstance(each, int) and each == pieces[0] for each in pieces):
             return pieces[0]
-        kind = _DTYPES[self.table][name]
+        kind = _DTYPES[self.table].get(name, _LONG)
         return np.concatenate(
             [
                 np.full(count, each, kind) if isinstance(each, int) else each

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from famulus.journal import files, schema
+from famulus.journal.arrow import with_all_columns
 from famulus.journal.files import JournalFile
 from famulus.journal.parquet import TMP, TOLD_KEY, OpenFile, hidden, is_being_written, shown, sync_folder
 
@@ -182,7 +183,8 @@ class JournalFolder:
             for file in group:
                 with pq.ParquetFile(self.path / file.path, read_dictionary=texts) as source:
                     for index in range(source.num_row_groups):
-                        rows = source.read_row_group(index).replace_schema_metadata(None)
+                        rows = with_all_columns(source.read_row_group(index), first.table)
+                        rows = rows.replace_schema_metadata(None)
                         merged = merged or OpenFile(self.path, whole, rows.schema)
                         merged.write(rows.cast(rows.schema))
                         yield None

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from famulus.journal import schema
 from famulus.journal.arrow import schema_of
+from famulus.journal.crashes import COLUMNS, EVENTS, crashes
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import JournalFolder
 from famulus.journal.parquet import is_being_written
@@ -55,11 +56,15 @@ class Findings:
     missing: dict[str, list[int]] = field(default_factory=dict)
     #: Rows that the journal itself says are missing, by table.
     gaps: dict[str, int] = field(default_factory=dict)
+    #: Rows of tasks that were told and are neither there nor in a gap, by broker and boot.
+    missing_rows: dict[str, int] = field(default_factory=dict)
+    #: Moments in which a dispatcher took along what it had not told yet: nobody can say how much that was.
+    crashes: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
-        """Nothing is lost or unreadable. Files of others and of later versions do no harm."""
-        return not (self.broken or self.missing or self.gaps or self.unfinished)
+        """Nothing that was told is lost or unreadable. Files of others and of later versions do no harm."""
+        return not (self.broken or self.missing or self.gaps or self.missing_rows or self.unfinished)
 
     def as_dict(self) -> dict[str, Any]:
         return {"whole": self.whole, **asdict(self)}
@@ -93,12 +98,8 @@ class Reading:
     def gaps(self) -> dict[str, int]:
         """Rows of each table that are missing, as the rows of event `gap` say."""
         gaps: Counter[str] = Counter()
-        for file in self.folder.visible():
-            if file.table == "brokers":
-                rows = self.rows_of(file, ["event", "table", "rows"])
-                if rows is not None:
-                    for row in rows.filter(pc.equal(rows["event"], "gap")).to_pylist():
-                        gaps[row["table"]] += row["rows"] or 0
+        for row in self._events(["gap"], ["event", "table", "rows"]):
+            gaps[row["table"]] += row["rows"] or 0
         return dict(gaps)
 
     def verify(self) -> Findings:
@@ -113,8 +114,51 @@ class Reading:
             lacking = _missing(counted)
             if lacking:
                 found.missing[f"{table} {broker} {boot}"] = lacking
+        found.missing_rows = self._missing_rows(numbers)
+        found.crashes = [str(crash) for crash in crashes(self._events(EVENTS, COLUMNS))]
         found.unfinished = [file.path for file, path in self.folder.unfinished() if not is_being_written(path)]
         return found
+
+    def _missing_rows(self, numbers: dict[tuple[str, str, str], list[JournalFile]]) -> dict[str, int]:
+        """By the numbers that rows have. What is older than the oldest file has expired, and is not missed."""
+        known: Counter[tuple[str, str]] = Counter()
+        told: dict[tuple[str, str], int] = {}
+        for row in self._events(["gap", "told"], ["broker", "boot", "event", "table", "rows"]):
+            if row["table"] == "tasks" and row["event"] == "gap":
+                known[row["broker"], row["boot"]] += row["rows"] or 0
+            elif row["table"] == "tasks":
+                told[row["broker"], row["boot"]] = row["rows"]
+        missing: dict[str, int] = {}
+        for (table, *life), counted in numbers.items():
+            if table != "tasks":
+                continue
+            spans = [span for file in counted if (span := self._row_numbers(file)) is not None]
+            if len(spans) < len(counted):
+                # Who knows what is in those that cannot be read, or were written before rows had numbers.
+                continue
+            broker, boot = life
+            first = 1 if min(file.first for file in counted) == 1 else min(low for low, _, _ in spans)
+            last = max(told.get((broker, boot), 0), *(high for _, high, _ in spans))
+            lacking = last - first + 1 - sum(rows for _, _, rows in spans) - known[broker, boot]
+            if lacking > 0:
+                missing[f"{broker} {boot}"] = lacking
+        return missing
+
+    def _row_numbers(self, file: JournalFile) -> tuple[int, int, int] | None:
+        """The lowest, the highest and how many; None for a file of another version, or a broken one."""
+        rows = self.rows_of(file, ["row"])
+        if rows is None or "row" not in rows.column_names or not rows.num_rows or rows["row"].null_count:
+            return None
+        ends = pc.min_max(rows["row"]).as_py()
+        return ends["min"], ends["max"], rows.num_rows
+
+    def _events(self, events: list[str], columns: list[str]) -> Iterator[dict[str, Any]]:
+        """Rows of the table of brokers."""
+        for file in self.folder.visible():
+            if file.table == "brokers":
+                rows = self.rows_of(file, columns)
+                if rows is not None:
+                    yield from rows.filter(pc.field("event").isin(events)).to_pylist()
 
     def _check(self, file: JournalFile, found: Findings) -> None:
         try:
@@ -128,7 +172,7 @@ class Reading:
                 if version < 1 or table != file.table:
                     found.broken[file.path] = f"it says that it is of table {table!r}, version {version}"
                     return
-                if not opened.schema_arrow.remove_metadata().equals(schema_of(table).remove_metadata()):
+                if not _fits(opened.schema_arrow, schema_of(table), older=version < schema.VERSION):
                     found.broken[file.path] = "its columns are not those of its table"
                     return
                 for batch in opened.iter_batches():
@@ -166,7 +210,7 @@ class Reading:
             rows = self.rows_of(file)
             if rows is not None:
                 time = schema.TIME_COLUMN[table]
-                found = [_latest(pa.concat_tables([*found, rows]), time, count)]
+                found = [_latest(pa.concat_tables([*found, rows], promote_options="default"), time, count)]
         return _plain(found[0]) if found else []
 
     def follow(self, table: str, known: set[JournalFile]) -> Iterator[dict[str, Any]]:
@@ -191,6 +235,13 @@ class Reading:
 def _latest(rows: pa.Table, time: str, count: int) -> pa.Table:
     rows = rows.sort_by(time)
     return rows.slice(max(0, rows.num_rows - count))
+
+
+def _fits(has: pa.Schema, wanted: pa.Schema, *, older: bool) -> bool:
+    """An older file may lack columns that came later."""
+    if older:
+        wanted = pa.schema([field for field in wanted if field.name in has.names or not field.nullable])
+    return bool(has.remove_metadata().equals(wanted.remove_metadata()))
 
 
 def _missing(counted: list[JournalFile]) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 #: Keys of the metadata of a file.
 VERSION_KEY: Final = "famulus.journal.version"
 TABLE_KEY: Final = "famulus.journal.table"
@@ -86,6 +86,8 @@ TASKS: Final = (
     _long("request_bytes", "size of the body that came"),
     _long("response_bytes", "size of the body that went back"),
     _long("config_version", "of the broker's config when it ended; 0 for a broker that stands alone"),
+    _long("row", "number of the row in its boot, from 1 on, in the order in which they were told: one that is missing "
+          "was lost. Null in files of version 1", nullable=True),
 )  # fmt: skip
 
 OPEN_TASKS: Final = (
@@ -109,15 +111,15 @@ WORKERS: Final = (
 BROKERS: Final = (
     *_WHERE,
     _instant("at", "when it happened"),
-    _text("event", "start, stop, process_died, process_started, state, overload_on, overload_off, gap, load"),
+    _text("event", "start, stop, process_died, process_started, state, overload_on, overload_off, gap, told, load"),
     _text("process", "of process_died and process_started: dispatcher, router-1, steward, ...", nullable=True),
     _text("state", "of state: joining, active, disabled, draining", nullable=True),
     _text("service", "of load, overload_on and overload_off", nullable=True),
     _int("slots_free", "of load, once a second for each service that has workers or tasks", nullable=True),
     _int("slots_busy", "of load", nullable=True),
     _int("backlog", "of load", nullable=True),
-    _text("table", "of gap: the table that lacks rows", nullable=True),
-    _long("rows", "of gap: how many", nullable=True),
+    _text("table", "of gap: the table that lacks rows; of told: the one that is counted", nullable=True),
+    _long("rows", "of gap: how many; of told: how many rows its boot told in all, when it was over", nullable=True),
     _text("detail", "in words: how a process died, why rows are missing", nullable=True),
 )
 

@@ -134,7 +134,11 @@ class Writing:
             if columns is None:
                 self._blame(f"its records of {table} make no sense")
                 continue
-            told[batch.source, table] = told.get((batch.source, table), 0) + rows
+            before = told.get((batch.source, table), 0)
+            told[batch.source, table] = before + rows
+            if table == "tasks":
+                # Whoever reads the journal sees by the numbers whether a row is missing.
+                columns["row"] = np.arange(before + 1, before + rows + 1)
             self._put(batch, table, boot, columns, rows, now_us)
 
     def note(self, rows: list[Row], now_us: int, monotonic_ns: int, boot: str = "") -> None:
@@ -191,7 +195,7 @@ class Writing:
 
     def tick(self, now_us: int, monotonic_ns: int) -> None:
         """Finish what is due; tell of what is missing."""
-        self._miss_the_last(now_us)
+        self._miss_the_last(now_us, monotonic_ns)
         if self._blocked:
             self._try_again(now_us)
         if self._gaps and not self._blocked:
@@ -204,7 +208,7 @@ class Writing:
 
     def close(self, now_us: int, monotonic_ns: int) -> None:
         self._blocked_until_us = 0
-        self._miss_the_last(now_us + LAST_WORDS_US)
+        self._miss_the_last(now_us + LAST_WORDS_US, monotonic_ns)
         self.tick(now_us, monotonic_ns)
         for place in list(self._sheets):
             self._finish(place, now_us)
@@ -286,7 +290,7 @@ class Writing:
             for table, count in told.items()
         )
 
-    def _miss_the_last(self, now_us: int) -> None:
+    def _miss_the_last(self, now_us: int, monotonic_ns: int) -> None:
         for entry in [entry for entry in self._ended if entry[0] <= now_us]:
             self._ended.remove(entry)
             _, source, boot, told = entry
@@ -296,6 +300,10 @@ class Writing:
                 if missed > 0:
                     self._miss(_Gap(table, boot, NOT_TOLD, source), missed)
                     known[source, table] = count
+            if (count := known.get((source, "tasks"), 0)) and not self._blocked:
+                # So that the last rows are missed, too, if somebody takes their file away.
+                row = (monotonic_ns, b"told", b"", b"", b"", -1, -1, -1, b"tasks", count, b"")
+                self.note([row], min(now_us, entry[0]), monotonic_ns, boot)
 
     def _miss(self, gap: _Gap, rows: int) -> None:
         self._gaps[gap] = self._gaps.get(gap, 0) + rows

@@ -75,6 +75,12 @@ EVENTS: Final = Kind(
             page="journal.md#what-holds",
         ),
         entry(
+            "told",
+            "A life of the dispatcher is over; this says how many rows of tasks it told in all.",
+            when="of a broker",
+            page="journal.md#what-holds",
+        ),
+        entry(
             "load",
             "How many slots are free and busy, and how many tasks wait: of a service once a second, of a peer every "
             "ten.",
