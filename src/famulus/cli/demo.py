@@ -58,11 +58,13 @@ def _account(archive: Archive, screen: Screen) -> list[str]:
         screen.tell("no pipeline: pip install 'famulus[pipeline]' would have it")
         return []
     screen.tell("the pipeline makes tables of the journal, on Spark; this takes a while")
-    unexplained = sequel.play(archive)
-    if not unexplained:
-        screen.tell("the audit of the journal: every task is accounted for")
+    account = sequel.play(archive)
+    if not account.unexplained:
+        screen.tell("the audit of the journal: every task that it knows of is accounted for")
+        if account.not_known:
+            screen.tell(f"what the journal cannot know: {account.not_known}")
     screen.tell(f"the report: {archive.report}")
-    return unexplained
+    return account.unexplained
 
 
 def _say_goodbye(console: Console) -> None:

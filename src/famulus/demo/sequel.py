@@ -10,6 +10,7 @@ from pathlib import Path
 
 from famulus.demo.actor import run
 from famulus.journal.places import state_folder
+from famulus.journal.unknowns import what_is_not_known
 
 PIPELINE_S = 150.0
 
@@ -45,10 +46,18 @@ def can_play() -> bool:
     return importlib.util.find_spec("pyspark") is not None
 
 
-def play(archive: Archive) -> list[str]:
-    """Make the tables and the report; what the audit cannot explain, which should be nothing."""
+@dataclass(frozen=True, slots=True)
+class Account:
+    #: What the audit cannot explain, which should be nothing.
+    unexplained: list[str]
+    #: What no journal can know: a broker was killed.
+    not_known: str
+
+
+def play(archive: Archive) -> Account:
+    """Make the tables and the report, and read the audit."""
     asyncio.run(_make_tables_and_report(archive))
-    return unexplained(archive.tables)
+    return account(archive.tables)
 
 
 async def _make_tables_and_report(archive: Archive) -> None:
@@ -60,8 +69,9 @@ async def _make_tables_and_report(archive: Archive) -> None:
     )
 
 
-def unexplained(tables: Path) -> list[str]:
+def account(tables: Path) -> Account:
     import pyarrow.dataset as ds
 
-    audit = ds.dataset(tables / "audit", format="parquet", partitioning="hive").to_table()
-    return [f"audit: {row['kind']}: {row['explanation']}" for row in audit.to_pylist() if not row["explained"]]
+    rows = ds.dataset(tables / "audit", format="parquet", partitioning="hive").to_table().to_pylist()
+    unexplained = [f"audit: {row['kind']}: {row['explanation']}" for row in rows if not row["explained"]]
+    return Account(unexplained, what_is_not_known(row for row in rows if row["explained"]))

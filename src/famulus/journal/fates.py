@@ -13,11 +13,14 @@ from typing import Any, Final
 #: service took.
 OVERDUE: Final = timedelta(seconds=120)
 
+#: A gap is told as soon as it can be; one that is told later is about other rows.
+GAP_WITHIN: Final = timedelta(hours=1)
+
 #: What each fate means.
 MEANINGS: Final = {
-    "died": "the dispatcher of its broker died with the task open",
-    "restarted": "its broker was gone and came back with an empty memory",
-    "lost": "its broker was lost to the others",
+    "died": "the dispatcher of its broker died; it was open then, or its row was lost, and its outcome is not known",
+    "restarted": "its broker was gone and came back: its row was lost, and its outcome is not known",
+    "lost": "its broker was lost to the others, and its outcome is not known",
     "stopped": "its broker stopped in good order, and should have ended it",
     "overdue": "its broker went on for longer than tasks of this service take, and has not ended it: it was forgotten, "
     "unless its time-out is that long",
@@ -31,14 +34,15 @@ class Evidence:
 
     fate: str
     at: datetime | None = None
-    #: The journal of its broker lacks rows around that time.
-    gap: bool = False
+    #: So many rows the journal lacks of that life of its broker, in the hour after the task was seen.
+    gap: int = 0
 
     @property
     def sentence(self) -> str:
         words = MEANINGS[self.fate]
         if self.gap:
-            words += "; but the journal lacks rows of that time, and its end may be among them"
+            lacks = "1 row" if self.gap == 1 else f"{self.gap:,} rows"
+            words += f"; but the journal lacks {lacks} of that time, and its end may be among them"
         return words
 
 
@@ -47,7 +51,8 @@ class Signs:
     """Ends of a broker's lives and signs of life, after an instant."""
 
     longest_ns: int = 0
-    _gap: bool = False
+    #: Rows that are missing: when that was told, of which boot, and how many.
+    _gaps: list[tuple[datetime, str, int]] = field(default_factory=list)
     #: By boot, the last row that it wrote.
     _alive: dict[str, datetime] = field(default_factory=dict)
     #: When, how, and in which boot; none for what another broker says.
@@ -64,7 +69,7 @@ class Signs:
             case "start":
                 self._ends.append((row["at"], "restarted", row["boot"]))
             case "gap" if row["table"] in (None, "tasks"):
-                self._gap = True
+                self._gaps.append((row["at"], row["boot"], row["rows"] or 0))
 
     def of_a_peer(self, row: dict[str, Any]) -> None:
         """Another broker lost it."""
@@ -76,18 +81,20 @@ class Signs:
     def evidence(self, seen: dict[str, Any]) -> Evidence:
         """`seen`: the task at its last checkpoint."""
         alive_at = self._alive.get(seen["boot"], seen["at"])
+        until = seen["at"] + GAP_WITHIN
+        gap = sum(rows for at, boot, rows in self._gaps if boot == seen["boot"] and seen["at"] <= at <= until)
         limit = max(OVERDUE, timedelta(microseconds=2 * self.longest_ns / 1000))
         # First, since what was forgotten long before is not the fault of a death.
         if alive_at - seen["at"] > limit:
-            return Evidence("overdue", alive_at, self._gap)
+            return Evidence("overdue", alive_at, gap)
         end = self._first_end(seen)
         if end is None:
-            return Evidence("open", gap=self._gap)
+            return Evidence("open", gap=gap)
         at, kind, _ = end
         if kind == "lost" and alive_at > at:
             # Whoever wrote after it was "lost" was not.
-            return Evidence("open", gap=self._gap)
-        return Evidence(kind, at, self._gap)
+            return Evidence("open", gap=gap)
+        return Evidence(kind, at, gap)
 
     def _first_end(self, seen: dict[str, Any]) -> tuple[datetime, str, str | None] | None:
         after = [

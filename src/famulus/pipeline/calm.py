@@ -2,7 +2,7 @@
 
 Such an hour need not be made again: while an hour is going on, that is the one before it, and half of the work. What a
 table with a row for each task says of an hour depends on the next one in two ways only: by rows of the same tasks, and
-by what became of tasks that were open and did not end.
+by what became of tasks that were open and did not end, or of which one of two brokers knows nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ def is_calm(*, tasks: pa.Table, opened: pa.Table, tasks_after: pa.Table, new: pa
     ids = pa.chunked_array([*tasks[_ID].chunks, *opened[_ID].chunks], pa.string())
     if pc.any(pc.is_in(ids, new[_ID]), min_count=0).as_py():
         return False
-    own = opened.filter(pc.field("delegated_from").is_null())[_ID]
+    if not _halves_are_whole(pa.concat_tables([tasks, tasks_after])):
+        return False
+    is_own = pc.field("delegated_from").is_null()
+    again = tasks.filter(is_own & (pc.field("outcome") == "RETRY"))[_ID]
+    own = pa.chunked_array([*opened.filter(is_own)[_ID].chunks, *again.chunks], pa.string())
     if not len(own):
         return True
     is_settled = pc.field("delegated_from").is_null() & pc.field("outcome").isin(FINAL)
@@ -71,9 +75,18 @@ def is_calm(*, tasks: pa.Table, opened: pa.Table, tasks_after: pa.Table, new: pa
     return bool(pc.all(pc.is_in(own, found)).as_py())
 
 
+def _halves_are_whole(tasks: pa.Table) -> bool:
+    """Whether each task that was handed over has a row at both brokers: the other one may yet come, or be missed."""
+    handed = tasks.filter(~pc.field("delegated_from").is_null() | ~pc.field("delegated_to").is_null())
+    counts = handed.group_by(_ID).aggregate([([], "count_all")])["count_all"]
+    return bool(pc.all(pc.greater(counts, 1), min_count=0).as_py())
+
+
 def _rows(journal: Place, table: str, of: Iterable[Sound]) -> pa.Table:
     """What counts of the rows of these files."""
     known = arrow.schema_of(table)
-    wanted = pa.schema([known.field(name) for name in (_ID, "outcome", "delegated_from") if name in known.names])
+    wanted = pa.schema(
+        [known.field(name) for name in (_ID, "outcome", "delegated_from", "delegated_to") if name in known.names]
+    )
     paths = [each.path for each in of if each.file.table == table]
     return rows_of(journal, paths, wanted)

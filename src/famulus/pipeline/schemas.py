@@ -278,7 +278,11 @@ CONFIG_CONVERGENCE: Final = (
     _instant("accepted", "when it did; of an edit from before the journal, when it was first applied"),
     Column("arrivals", More.ARRIVALS, "when each broker had it, by that broker's clock, and how long after that"),
     _int("brokers", "how many have it"),
-    Column("missing", More.TEXTS, "brokers that were there before it and a minute after it, and do not have it"),
+    Column(
+        "missing",
+        More.TEXTS,
+        "brokers that were there since the minute before it, or longer, and a minute after it, and do not have it",
+    ),
     _long("span_ms", "until the last of them had it"),
     _instant("conflict_seen", "when a conflict of which it is a head was first seen", nullable=True),
     _instant("conflict_resolved", "when that was resolved", nullable=True),
@@ -289,7 +293,7 @@ CONFIG_CONVERGENCE: Final = (
 AUDIT: Final = (
     *_HOUR,
     _instant("at", "when it happened, or was last seen"),
-    _text("kind", "no_outcome, two_outcomes, late_answer, at_most_once, gap or crash_window"),
+    _text("kind", "what it is: see below"),
     _text("severity", "info, warning or error"),
     _bool("explained", "whether a death, a gap or a late answer accounts for it; the verdict is that all rows are"),
     _text("broker", "identity of the broker"),
@@ -298,6 +302,7 @@ AUDIT: Final = (
     _text("worker", "identity of the worker", nullable=True),
     _text("message_id", "id of the task", nullable=True),
     _long("rows", "tasks, answers or missing rows that it is about"),
+    _long("untold", "of crash_window: tasks that may have ended in it without a row, about", nullable=True),
     _text("explanation", "in words"),
 )
 

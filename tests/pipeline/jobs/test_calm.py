@@ -28,7 +28,7 @@ HALF = HOUR_US // 2
 
 def rows(*rows: tuple[str, str, str | None]) -> pa.Table:
     columns = ("message_id", "outcome", "delegated_from")
-    fields = pa.schema([(name, pa.string()) for name in columns])
+    fields = pa.schema([(name, pa.string()) for name in (*columns, "delegated_to")])
     return pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], fields)
 
 
@@ -48,6 +48,12 @@ ONE = ("a", "OK", None)
         ([], [ONE], [("a", "OK", None), ("b", "OK", None)], ["b"], True),
         ([], [ONE], [("b", "OK", None)], ["b"], False),
         ([("a", "RETRY", None)], [ONE], [], [], False),
+        # One that was to be tried again, though no checkpoint saw it open.
+        ([("a", "RETRY", None)], [], [], [], False),
+        ([("a", "RETRY", None)], [], [("a", "OK", None)], [], True),
+        # One half of a task that was handed over: the other may yet come.
+        ([("a", "OK", "other")], [], [], [], False),
+        ([("a", "OK", "other"), ("a", "OK", "other")], [], [], [], True),
         # Of a task that another broker accounts for, that one tells.
         ([], [("a", "", "other")], [], [], True),
         ([("a", "OK", "other")], [ONE], [], [], False),

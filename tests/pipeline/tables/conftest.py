@@ -62,7 +62,9 @@ class Rows:
     def of(self, table: str, *rows: Mapping[str, Any]) -> DataFrame:
         if table in schema.TABLES:
             where = {"broker": "b1", "boot": "boot1", "family": "main"}
-            whole = [{**where, **DEFAULTS[table], **row} for row in rows]
+            # No two attempts have the same ticket, unless they say so.
+            tickets = [{"ticket": 10_000 + number} if table == "tasks" else {} for number in range(len(rows))]
+            whole = [{**where, **DEFAULTS[table], **ticket, **row} for ticket, row in zip(tickets, rows, strict=True)]
             columns = [(each.name, None) for each in schema.TABLES[table]]
             return self.made(whole, columns, journal_schema(table))
         zeros = [(each.name, None if each.nullable else zero(each.kind)) for each in schemas.TABLES[table]]

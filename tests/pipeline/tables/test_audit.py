@@ -78,13 +78,13 @@ def test_a_second_outcome_a_second_worker_and_an_answer_too_late(rows: Rows, mak
         # Its client asked again.
         {"message_id": "asked", "ended": at(1)},
         {"message_id": "asked", "arrived": at(5), "ended": at(6), "broker": "b2"},
-        {**once, "message_id": "bad", "ticket": 1, "outcome": "RETRY", "reason": "worker_lost", "ended": at(1)},
-        {**once, "message_id": "bad", "ticket": 2, "worker": "w2", "ended": at(2)},
+        {**once, "message_id": "bad", "outcome": "RETRY", "reason": "worker_lost", "ended": at(1)},
+        {**once, "message_id": "bad", "worker": "w2", "ended": at(2)},
         # It was handed over, and one worker had it.
         {**once, "message_id": "good", "worker": None, "delegated_to": "b2"},
         {**once, "message_id": "good", "broker": "b2", "delegated_from": "b1"},
-        {"message_id": "at least once", "ticket": 1, "outcome": "RETRY", "reason": "worker_lost", "ended": at(1)},
-        {"message_id": "at least once", "ticket": 2, "worker": "w2", "ended": at(2)},
+        {"message_id": "at least once", "outcome": "RETRY", "reason": "worker_lost", "ended": at(1)},
+        {"message_id": "at least once", "worker": "w2", "ended": at(2)},
         {"message_id": "late", "outcome": "LATE", "total_ns": 61_000 * MS},
     )
     made = make("audit", tasks=tasks, brokers=rows.of("brokers", {"event": "gap"}))
@@ -100,3 +100,236 @@ def test_a_second_outcome_a_second_worker_and_an_answer_too_late(rows: Rows, mak
     assert found["bad"]["explanation"] == "worker w2 had it after worker w1: it may have run twice"
     assert found["late"]["explanation"].startswith("an answer of worker w1 after 61000 ms")
     assert found[None]["explanation"] == "0 rows of an unknown table are missing: nobody said why"
+
+
+# -- rows that cannot be as they are, and rows that are not there ----------------------------------------------------
+
+
+def kinds_of(made: list[Row]) -> list[tuple[str | None, str, bool]]:
+    return sorted((row["message_id"] or "", row["kind"], row["explained"]) for row in made)
+
+
+def test_rows_that_make_no_sense(rows: Rows, make: Makes) -> None:
+    tasks = rows.of(
+        "tasks",
+        {"message_id": "fine", "arrived": at(1), "assigned": at(1), "ended": at(1)},
+        {"message_id": "never assigned", "arrived": at(1), "assigned": None, "ended": at(2), "worker": None,
+         "service_ns": None, "outcome": "REJECTED"},
+        {"message_id": "strange", "outcome": "MAYBE"},
+        {"message_id": "back", "arrived": at(2), "assigned": at(1), "ended": at(1)},
+        {"message_id": "back unassigned", "arrived": at(2), "assigned": None, "ended": at(1)},
+        {"message_id": "less than nothing", "service_ns": -1},
+    )  # fmt: skip
+    made = make("audit", tasks=tasks)
+    assert kinds_of(made) == [
+        ("back", "ended_before_arrived", False),
+        ("back unassigned", "ended_before_arrived", False),
+        ("less than nothing", "negative_duration", False),
+        ("strange", "no_such_outcome", False),
+    ]
+    assert {row["severity"] for row in made} == {"error"}
+    assert "there is no outcome MAYBE" in [row["explanation"] for row in made]
+
+
+def test_the_same_row_twice_and_a_ticket_used_twice(rows: Rows, make: Makes) -> None:
+    tasks = rows.of(
+        "tasks",
+        *[{"message_id": "copied", "ticket": 1}] * 3,
+        {"message_id": "first", "ticket": 2, "ended": at(1)},
+        {"message_id": "second", "ticket": 2, "ended": at(2)},
+        # Another life, and an answer that brings its ticket back.
+        {"message_id": "elsewhere", "ticket": 2, "boot": "boot2"},
+        {"message_id": "first", "ticket": 2, "ended": at(3), "outcome": "LATE"},
+    )
+    made = make("audit", tasks=tasks)
+    assert kinds_of(made) == [
+        ("copied", "duplicate_row", False),
+        ("first", "late_answer", True),
+        ("second", "ticket_twice", False),
+    ]
+    assert [row["rows"] for row in made if row["kind"] == "duplicate_row"] == [3]
+
+
+def test_a_retry_after_which_nothing_came(rows: Rows, make: Makes) -> None:
+    retry: Row = {"outcome": "RETRY", "reason": "worker_lost"}
+    tasks = rows.of(
+        "tasks",
+        {**retry, "message_id": "forgotten"},
+        {**retry, "message_id": "died", "broker": "b2"},
+        {**retry, "message_id": "tried again", "ticket": 1},
+        {"message_id": "tried again", "ticket": 2, "worker": "w2", "ended": at(1)},
+        {**retry, "message_id": "may yet come", "broker": "b3"},
+    )
+    brokers = rows.of(
+        "brokers",
+        {"event": "load", "at": at(200)},
+        {**DIED, "broker": "b2"},
+        {"event": "load", "broker": "b3", "at": at(100)},
+    )
+    made = make("audit", tasks=tasks, brokers=brokers)
+    assert kinds_of([row for row in made if row["kind"] != "crash_window"]) == [
+        ("died", "retry_without_end", True),
+        ("forgotten", "retry_without_end", False),
+    ]
+
+
+def test_rejected_though_a_worker_had_it(rows: Rows, make: Makes) -> None:
+    refused: Row = {"outcome": "REJECTED", "reason": "no_worker", "worker": None, "assigned": None, "ended": at(2)}
+    tasks = rows.of(
+        "tasks",
+        {**refused, "message_id": "ran elsewhere"},
+        {"message_id": "ran elsewhere", "broker": "b2", "delegated_from": "b1"},
+        {"message_id": "ran elsewhere", "outcome": "RETRY", "worker": None, "delegated_to": "b2", "ended": at(1)},
+        # Its client asked again afterwards.
+        {**refused, "message_id": "asked again"},
+        {"message_id": "asked again", "arrived": at(5), "assigned": at(5), "ended": at(6)},
+        # The other one refused it as well.
+        {**refused, "message_id": "refused by all"},
+        {**refused, "message_id": "refused by all", "broker": "b2", "delegated_from": "b1", "ended": at(1)},
+    )
+    made = make("audit", tasks=tasks)
+    assert kinds_of(made) == [
+        ("asked again", "two_outcomes", True),
+        ("ran elsewhere", "rejected_but_ran", False),
+    ]
+    assert "REJECTED at b1, but worker w1 had it at b2" in [row["explanation"] for row in made]
+
+
+def test_one_half_of_a_handed_over_task_without_the_other(rows: Rows, make: Makes) -> None:
+    given: Row = {"worker": None, "delegated_to": "b2"}
+    taken: Row = {"broker": "b2", "delegated_from": "b1"}
+    tasks = rows.of(
+        "tasks",
+        {**given, "message_id": "both"},
+        {**taken, "message_id": "both"},
+        {**given, "message_id": "given only"},
+        {**taken, "message_id": "taken only"},
+        # Who lost the other broker does not know whether it had it; who was refused has no row.
+        {**given, "message_id": "lost", "outcome": "UNKNOWN", "reason": "broker_lost"},
+        {**taken, "message_id": "refused", "outcome": "REJECTED", "worker": None, "assigned": None},
+        # Nobody has the journal of this one, and the next one ended.
+        {**given, "message_id": "of a stranger", "delegated_to": "b9"},
+        {**given, "message_id": "died", "delegated_to": "b3"},
+        # Its row may yet come.
+        {**given, "message_id": "of the last moment", "ended": at(180)},
+    )
+    brokers = rows.of(
+        "brokers",
+        *[{"event": "load", "broker": broker, "at": at(200)} for broker in ("b1", "b2", "b3")],
+        {**DIED, "broker": "b3", "at": at(1)},
+    )
+    made = make("audit", tasks=tasks, brokers=brokers)
+    assert kinds_of([row for row in made if row["kind"] != "crash_window"]) == [
+        ("died", "half_missing", True),
+        ("given only", "half_missing", False),
+        ("taken only", "half_missing", False),
+    ]
+
+
+def numbered(*numbers: int, **more: Any) -> list[Row]:
+    return [{"message_id": f"{more.get('boot', '')} {n}", "row": n, "ended": at(n), **more} for n in numbers]
+
+
+def test_rows_that_were_told_and_are_not_there(rows: Rows, make: Makes) -> None:
+    """Also of tasks that nobody ever saw open; and a gap explains as many as it counts, of its own boot."""
+    begins: Row = {"event": "start", "at": at()}
+    tasks = rows.of(
+        "tasks",
+        *numbered(1, 2, 3, boot="whole"),
+        *numbered(1, 2, 7, 8, boot="holed"),
+        *numbered(3, 4, boot="headless"),
+        *numbered(1, 2, boot="tailless"),
+        *numbered(9, 10, boot="older than the journal"),
+        *numbered(1, 2, 7, 8, boot="owned up to"),
+        *numbered(1, 2, 7, 8, boot="owned up to less"),
+        {"message_id": "of version 1", "row": None},
+    )
+    boots = ("whole", "holed", "headless", "tailless", "owned up to", "owned up to less")
+    brokers = rows.of(
+        "brokers",
+        *[{**begins, "boot": boot} for boot in boots],
+        {"event": "told", "boot": "whole", "table": "tasks", "rows": 3, "at": at(60)},
+        {"event": "told", "boot": "tailless", "table": "tasks", "rows": 6, "at": at(60)},
+        {"event": "gap", "boot": "owned up to", "table": "tasks", "rows": 4, "at": at(9)},
+        {"event": "gap", "boot": "owned up to less", "table": "tasks", "rows": 3, "at": at(9)},
+        {"event": "gap", "boot": "another", "table": "tasks", "rows": 1000, "at": at(9)},
+    )
+    made = [row for row in make("audit", tasks=tasks, brokers=brokers) if row["kind"] == "missing_rows"]
+    assert {row["boot"]: row["rows"] for row in made} == {
+        "holed": 4,
+        "headless": 2,
+        "tailless": 4,
+        "owned up to less": 1,
+    }
+    assert {(row["explained"], row["severity"]) for row in made} == {(False, "error")}
+
+
+def test_rows_are_missed_over_the_edge_of_an_hour(rows: Rows, make: Makes) -> None:
+    hour = 3600
+    tasks = rows.of(
+        "tasks",
+        *[{"message_id": f"a{n}", "row": n, "ended": at(hour - 10 + n)} for n in (1, 2, 3)],
+        *[{"message_id": f"b{n}", "row": n, "ended": at(hour + n)} for n in (6, 7)],
+        # A clock that was set back: rows of the next hour come before the last one of this.
+        *[{"message_id": f"c{n}", "row": n, "ended": at(hour + n), "boot": "set back"} for n in (2, 3, 5)],
+        *[{"message_id": f"d{n}", "row": n, "ended": at(hour - n), "boot": "set back"} for n in (1, 4)],
+    )
+    made = make("audit", tasks=tasks)
+    assert [(row["boot"], row["rows"], row["hour"]) for row in made] == [("boot1", 2, 13)]
+
+
+def test_a_gap_explains_no_more_tasks_than_it_counts_of_its_own_boot_and_time(rows: Rows, make: Makes) -> None:
+    opened = [{"message_id": f"t{n}", "at": at(n)} for n in range(5)]
+    opened.append({"message_id": "of another boot", "boot": "boot0", "at": at(1)})
+    opened.append({"message_id": "after it", "at": at(50)})
+    brokers = rows.of(
+        "brokers",
+        {"event": "gap", "table": "tasks", "rows": 2, "at": at(10)},
+        {"event": "gap", "table": "peers", "rows": 1000, "at": at(10)},
+        {"event": "load", "at": at(300)},
+        {"event": "load", "at": at(300), "boot": "boot0"},
+    )
+    made = make("audit", open_tasks=rows.of("open_tasks", *opened), brokers=brokers)
+    none = {row["message_id"]: row["explained"] for row in made if row["kind"] == "no_outcome"}
+    assert {name for name, explained in none.items() if explained} == {"t0", "t1"}
+    assert len(none) == 7
+
+
+def test_a_crash_says_how_many_tasks_it_may_have_taken_along(rows: Rows, make: Makes) -> None:
+    """Twenty tasks a second, and half a second from the last row to the death."""
+    tasks = rows.of("tasks", *[{"message_id": f"t{n}", "ended": at(n / 20)} for n in range(401)])
+    brokers = rows.of(
+        "brokers",
+        {**DIED, "at": at(20.5)},
+        {**DIED, "broker": "idle", "at": at(20.5)},
+        {"event": "load", "broker": "idle", "at": at(20)},
+    )
+    made = make("audit", tasks=tasks, open_tasks=rows.of("open_tasks", {"message_id": "open"}), brokers=brokers)
+    windows = {row["broker"]: row for row in made if row["kind"] == "crash_window"}
+    assert (windows["b1"]["rows"], windows["b1"]["untold"], windows["b1"]["severity"]) == (1, 10, "warning")
+    assert windows["b1"]["explanation"] == (
+        "the dispatcher died (signal 9); 1 tasks that were open at its last checkpoint have no outcome, and about 10 "
+        "more may have ended without a row: 20.0 a second, for 0.500 s"
+    )
+    assert (windows["idle"]["rows"], windows["idle"]["untold"], windows["idle"]["severity"]) == (0, 0, "info")
+    (none,) = [row for row in made if row["kind"] == "no_outcome"]
+    assert none["explanation"].endswith("or its row was lost, and its outcome is not known")
+
+
+def test_a_broker_that_was_gone_without_a_word_has_a_crash_too(rows: Rows, make: Makes) -> None:
+    """It began anew, or others lost it and it wrote no more; one that stopped, and one that lives on, have none."""
+    tasks = rows.of("tasks", *[{"message_id": f"{b} {n}", "broker": b, "ended": at(n)}
+                               for b in ("killed", "lost", "stopped", "cut off") for n in range(10)])  # fmt: skip
+    brokers = rows.of(
+        "brokers",
+        {"broker": "killed", "event": "start", "boot": "boot2", "at": at(30)},
+        {"broker": "stopped", "event": "stop", "at": at(10)},
+        {"broker": "stopped", "event": "start", "boot": "boot2", "at": at(30)},
+        {"broker": "cut off", "event": "load", "at": at(60)},
+    )
+    lost = [{"event": "lost", "broker": "other", "peer": name, "at": at(13)} for name in ("lost", "cut off")]
+    made = make("audit", tasks=tasks, brokers=brokers, peers=rows.of("peers", *lost))
+    assert {(row["kind"], row["broker"], row["untold"]) for row in made} == {
+        ("crash_window", "killed", 21),
+        ("crash_window", "lost", 4),
+    }

@@ -258,9 +258,19 @@ def test_what_takes_long_is_not_overdue() -> None:
 
 def test_a_gap_may_have_swallowed_the_end() -> None:
     signs = Signs()
-    signs.of_itself(event("gap", 1500, table="tasks"))
+    signs.of_itself(event("gap", 1500, table="tasks", rows=3))
     signs.of_itself(event("stop", 2000))
-    assert "its end may be among them" in signs.evidence(seen("running", 1000)).sentence
+    words = signs.evidence(seen("running", 1000)).sentence
+    assert "the journal lacks 3 rows of that time, and its end may be among them" in words
+
+
+def test_a_gap_of_another_life_or_time_has_not_swallowed_it() -> None:
+    signs = Signs()
+    signs.of_itself(event("gap", 1500, table="tasks", rows=3, boot="another"))
+    signs.of_itself(event("gap", 500, table="tasks", rows=3))
+    signs.of_itself(event("gap", 1500, table="peers", rows=3))
+    signs.of_itself(event("stop", 2000))
+    assert "lacks" not in signs.evidence(seen("running", 1000)).sentence
 
 
 def test_a_task_that_ended_somewhere_needs_no_fate() -> None:

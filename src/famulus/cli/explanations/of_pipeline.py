@@ -17,10 +17,68 @@ AUDIT: Final = Kind(
     (
         entry(
             "no_outcome",
-            "A task was open at a checkpoint and never ended.",
-            why="Explained by the death or loss of its broker, or by a gap in the journal.",
+            "A task was open at a checkpoint and has no outcome in the journal.",
+            why="Explained by the death or loss of its broker, which took its row along, or by a gap of that boot, for "
+            "as many tasks as the gap counts.",
             remedy="famulus trace with its id tells what is known.",
             again="Only if running it twice does no harm.",
+            page=_DECIDED,
+        ),
+        entry(
+            "retry_without_end",
+            "After an attempt another one was to follow, and none did.",
+            why="Explained as no_outcome is.",
+            remedy="famulus trace with its id tells what is known.",
+            again="Only if running it twice does no harm.",
+            page=_DECIDED,
+        ),
+        entry(
+            "rejected_but_ran",
+            "A broker said REJECTED, though a worker had the task.",
+            remedy="famulus trace shows both. It is a mistake in Famulus.",
+            page=_DECIDED,
+        ),
+        entry(
+            "half_missing",
+            "A task was handed over, and only one of the two brokers knows of it, though both have journals here.",
+            why="Explained if the other one died, stopped or was lost about then, or has a gap.",
+            remedy="See whether files of the other broker's journal were removed.",
+            page=_DECIDED,
+        ),
+        entry(
+            "missing_rows",
+            "Rows of tasks were told and are not there, and no gap owns up to them.",
+            remedy="Somebody removed files or rows of the journal, or the disk lost them: famulus journal verify.",
+            page=_DECIDED,
+        ),
+        entry(
+            "duplicate_row",
+            "The same row is there more than once, so sums count it more than once.",
+            remedy="See whether a file was copied within the journal.",
+            page=_DECIDED,
+        ),
+        entry(
+            "ticket_twice",
+            "Two attempts of one boot have the same ticket.",
+            remedy="famulus trace shows both. It is a mistake in Famulus, or the journal was changed.",
+            page=_DECIDED,
+        ),
+        entry(
+            "no_such_outcome",
+            "A row has an outcome that does not exist.",
+            remedy="It is a mistake in Famulus, or the journal was changed.",
+            page=_DECIDED,
+        ),
+        entry(
+            "ended_before_arrived",
+            "The instants of a row are not in the order arrived, assigned, ended.",
+            remedy="It is a mistake in Famulus, or the journal was changed.",
+            page=_DECIDED,
+        ),
+        entry(
+            "negative_duration",
+            "A duration in a row is less than nothing.",
+            remedy="It is a mistake in Famulus, or the journal was changed.",
             page=_DECIDED,
         ),
         entry(
@@ -51,8 +109,9 @@ AUDIT: Final = Kind(
         ),
         entry(
             "crash_window",
-            "A dispatcher died; the row says how many tasks nobody heard of again.",
-            remedy="Look at the log of that broker.",
+            "A dispatcher died, and what it had in hand and had not told is in no row; untold says about how many "
+            "tasks that is.",
+            remedy="Look at the log of that broker. What became of those tasks, only their clients know.",
             page=_DECIDED,
         ),
     ),
@@ -136,6 +195,12 @@ FINDINGS: Final = Kind(
             "The journal of a broker lacks rows.",
             remedy="See whether its disk is full or too slow.",
             page="journal.md#what-holds",
+        ),
+        entry(
+            "crash_lost_tasks",
+            "A broker crashed, and nobody can say from the journal what became of all its tasks.",
+            remedy="See in its log why it died; ask the clients about the tasks.",
+            page="journal.md#what-a-journal-cannot-know",
         ),
         entry(
             "audit",

@@ -39,6 +39,7 @@ p {{ margin: .4rem 0; max-width: 46rem }} a {{ color: var(--accent) }}
   font-size: 1.3rem; font-weight: 700; color: var(--paper); background: currentColor; position: relative }}
 .verdict .sign {{ color: inherit; background: none; border: 2.5px solid }}
 .good.verdict {{ color: var(--good); background: var(--good-ground) }}
+.warn.verdict {{ color: var(--warn); background: var(--warn-ground) }}
 .bad.verdict {{ color: var(--bad); background: var(--bad-ground) }}
 .none.verdict {{ color: var(--calm); background: var(--calm-ground) }}
 .tiles {{ display: grid; gap: .75rem; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); margin: 0 0 1rem }}

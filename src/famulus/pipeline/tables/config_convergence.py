@@ -71,7 +71,9 @@ def _with_missing(edits: DataFrame, broker_minutes: DataFrame) -> DataFrame:
     spans = broker_minutes.groupBy("broker").agg(F.min("minute").alias("first"), F.max("minute").alias("last"))
     # One row with all brokers: there are few of them, and many edits.
     everybody = spans.agg(F.array_sort(F.collect_list(F.struct("broker", "first", "last"))).alias("everybody"))
-    there = f"each.first <= accepted AND each.last >= accepted + INTERVAL {GRACE_S} SECONDS"
+    # Whoever began in this very minute may have come with the edit in hand: it was made to let him in.
+    before, after = "each.first + INTERVAL 1 MINUTE <= accepted", f"each.last >= accepted + INTERVAL {GRACE_S} SECONDS"
+    there = f"{before} AND {after}"
     missing = F.array_except(F.expr(f"filter(everybody, each -> {there}).broker"), F.col("arrivals.broker"))
     return edits.crossJoin(F.broadcast(everybody)).withColumn("missing", F.array_sort(missing)).drop("everybody")
 

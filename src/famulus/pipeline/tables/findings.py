@@ -63,6 +63,7 @@ def findings(
         _edits_missing(config_convergence),
         _edits_late(config_convergence.transform(_since, newest, "accepted", DAY_H), broker_minutes),
         _gaps(audit.transform(_since, newest, "at", WEEK_H)),
+        _crashes(audit.transform(_since, newest, "at", WEEK_H)),
         _unexplained(audit.transform(_since, newest, "at", WEEK_H)),
         _unusual(anomalies.transform(_since, newest, "minute", DAY_H)),
     ]
@@ -403,6 +404,34 @@ def _gaps(audit: DataFrame) -> DataFrame:
         advice=F.lit("See whether its disk is full or too slow; what is missing cannot be audited."),
         last_seen=F.col("last_seen"),
     )
+
+
+def _crashes(audit: DataFrame) -> DataFrame:
+    """Of which nobody can say what became of all their tasks."""
+    rows = (
+        audit.where((F.col("kind") == "crash_window") & (F.col("rows") + F.coalesce("untold", F.lit(0)) > 0))
+        .groupBy("broker")
+        .agg(
+            F.count("*").alias("crashes"),
+            F.sum("rows").alias("open"),
+            F.sum(F.coalesce("untold", F.lit(0))).alias("untold"),
+            F.max("at").alias("last_seen"),
+        )
+    )
+    return _finding(
+        rows,
+        "crash_lost_tasks",
+        severity=F.lit("warning"),
+        subject=F.col("broker"),
+        title=F.format_string("Crashes of %s took tasks along", "broker"),
+        evidence=F.format_string(
+            "%d times in the last week; %d tasks were open, and their outcomes are not known; about %d more may have "
+            "ended without a row",
+            "crashes", "open", "untold",
+        ),
+        advice=F.lit("See in its log why it died. What became of those tasks, only their clients know."),
+        last_seen=F.col("last_seen"),
+    )  # fmt: skip
 
 
 def _unexplained(audit: DataFrame) -> DataFrame:

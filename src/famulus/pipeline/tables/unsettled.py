@@ -1,4 +1,6 @@
-"""Tasks that were seen open and never ended, and what became of the broker that had them. No table: two are made of it.
+"""Tasks that were open and never ended, and what became of the broker that had them. No table: two are made of it.
+
+Open is what a checkpoint saw, and what an attempt left behind after which another one was to follow.
 
 Everything here looks at most one hour back and one ahead, also if it is given more: so the rows of an hour are the same
 whether they are made alone or with a whole month.
@@ -34,7 +36,7 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
     | open      | none of these: it may yet end                                                 |
     """
     signs = _signs(tasks)
-    accountable = open_tasks.where(F.col("delegated_from").isNull())
+    accountable = open_tasks.unionByName(_to_be_tried_again(tasks, open_tasks)).where(F.col("delegated_from").isNull())
     rows = (
         _last_seen(accountable)
         .join(_outcomes(tasks, accountable), on=_is_its_outcome(), how="left_anti")
@@ -45,6 +47,14 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
         .withColumn("fate", _fate())
     )
     return kept(rows)
+
+
+def _to_be_tried_again(tasks: DataFrame, like: DataFrame) -> DataFrame:
+    """An attempt that another one follows was not the end: so then the task was open, too."""
+    again = (
+        tasks.where(F.col("outcome") == "RETRY").withColumn("at", F.col("ended")).withColumn("state", F.lit("retry"))
+    )
+    return again.select(*like.columns)
 
 
 def _last_seen(open_tasks: DataFrame) -> DataFrame:

@@ -24,7 +24,16 @@ _COLUMNS: Final = [
 ]
 _NAMES: Final = {
     "no_outcome": "no outcome",
+    "retry_without_end": "never tried again",
     "two_outcomes": "two outcomes",
+    "rejected_but_ran": "rejected, but ran",
+    "half_missing": "half missing",
+    "missing_rows": "rows missing",
+    "duplicate_row": "row twice",
+    "ticket_twice": "ticket twice",
+    "no_such_outcome": "no such outcome",
+    "ended_before_arrived": "ended before it arrived",
+    "negative_duration": "negative duration",
     "at_most_once": "at-most-once broken",
     "late_answer": "late answer",
     "gap": "gap in the journal",

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from famulus.journal.unknowns import what_is_not_known
 from famulus.pipeline.report.html import Safe, joined, tag, text
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.timeline import Timeline, quantile_ns
@@ -15,6 +16,18 @@ from famulus.pipeline.report.words import count, duration_ns, plural, rate, shar
 #: What an unexplained row of the audit means: for one of them, for several.
 UNEXPLAINED: Final = {
     "no_outcome": ("task has no outcome", "tasks have no outcome"),
+    "retry_without_end": ("task was never tried again", "tasks were never tried again"),
+    "rejected_but_ran": ("task was rejected, and ran", "tasks were rejected, and ran"),
+    "half_missing": (
+        "task is known to one of its two brokers only",
+        "tasks are known to one of their two brokers only",
+    ),
+    "missing_rows": ("loss of rows that nobody owns up to", "losses of rows that nobody owns up to"),
+    "duplicate_row": ("row is there twice", "rows are there twice"),
+    "ticket_twice": ("ticket was used twice", "tickets were used twice"),
+    "no_such_outcome": ("outcome does not exist", "outcomes do not exist"),
+    "ended_before_arrived": ("task ended before it arrived", "tasks ended before they arrived"),
+    "negative_duration": ("duration is less than nothing", "durations are less than nothing"),
     "two_outcomes": ("task has two outcomes", "tasks have two outcomes"),
     "at_most_once": ("at-most-once task ran twice", "at-most-once tasks ran twice"),
     "late_answer": ("answer came late", "answers came late"),
@@ -46,11 +59,20 @@ def verdict(tables: Tables, timeline: Timeline | None) -> Safe:
         return _banner(
             "none", "–", "No tasks yet", "The tables hold no minute of any service, so there is nothing to judge."
         )
+    if unknown := not_known(tables):
+        return _banner("warn", "!", "Every task that the journal knows of is accounted for",
+                       f"What it cannot know: {unknown}. The audit below has the figures.")  # fmt: skip
     if explained:
         rows = plural(sum(explained.values()), "entry", "entries")
         return _banner("good", "✓", "Every task is accounted for",
                        f"The audit has {rows}, and each has its explanation.")  # fmt: skip
     return _banner("good", "✓", "Every task is accounted for", "The audit found nothing to explain.")
+
+
+def not_known(tables: Tables) -> str:
+    """What nobody can say from the journal alone, in words; empty if there is nothing."""
+    rows = [row for row in tables.rows("audit", ["kind", "explained", "rows", "untold"]) if row["explained"]]
+    return what_is_not_known(rows)
 
 
 def _banner(kind: str, sign: str, headline: str, more: str) -> Safe:

@@ -1,0 +1,120 @@
+"""Tasks that were handed over have rows at both brokers: one half without the other is asked about.
+
+Only where the journal of the other broker is there, too, and goes on for a while after it: the row may yet come.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from famulus.pipeline.columns import hour_number, is_run, seconds_between
+from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.auditing.gaps import with_gap
+
+#: A broker that died, or was cut off, within this time after its half would have been written, may have lost it.
+ENDS_WITHIN_S: Final = 120
+#: Clocks of two brokers differ.
+CLOCKS_S: Final = 5
+
+
+def halves_missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+    answered = F.col("outcome").isin("OK", "ERROR")
+    given = tasks.where(F.col("delegated_to").isNotNull())
+    taken = tasks.where(F.col("delegated_from").isNotNull())
+    lone_given = _without(given.where(answered), "delegated_to", taken, "delegated_from")
+    lone_taken = _without(taken.where(answered & is_run()), "delegated_from", given, "delegated_to")
+    return (
+        lone_given.unionByName(lone_taken)
+        .transform(_with_signs, tasks, brokers)
+        .transform(_with_end, brokers, peers)
+        .transform(_entries, brokers)
+    )
+
+
+def _without(rows: DataFrame, other: str, halves: DataFrame, back: str) -> DataFrame:
+    """Rows whose other half is not there: a row of the other broker, of the same task, that names this one."""
+    name = hour_number(F.col("ended"))
+    found = halves.select(
+        F.col("message_id").alias("half_id"),
+        F.col("broker").alias("half_broker"),
+        F.col(back).alias("half_other"),
+        name.alias("half_hour"),
+    )
+    own = rows.select(
+        "message_id", "service", "worker", "broker", "boot", F.col("ended").alias("at"), F.col(other).alias("other"),
+        F.lit(other).alias("way"), name.alias("hour_number"),
+    )  # fmt: skip
+    same = (F.col("half_id") == F.col("message_id")) & (F.col("half_broker") == F.col("other"))
+    same &= F.col("half_other") == F.col("broker")
+    near = F.abs(F.col("half_hour") - F.col("hour_number")) <= 1
+    return own.join(found, on=same & near, how="left_anti")
+
+
+def _with_signs(rows: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFrame:
+    """`alive_at`: the last row of the other broker that is near. Without any, its journal is not there."""
+    signs = [each.select("broker", F.col(at).alias("sign")) for each, at in ((tasks, "ended"), (brokers, "at"))]
+    hour = hour_number(F.col("sign"))
+    last = (
+        signs[0]
+        .unionByName(signs[1])
+        .groupBy("broker", hour.alias("hour"))
+        .agg(F.max("sign").alias("sign"))
+        .select(
+            F.col("broker").alias("other"),
+            "sign",
+            F.explode(F.array(F.col("hour") - 1, F.col("hour"))).alias("hour_number"),
+        )
+        .groupBy("other", "hour_number")
+        .agg(F.max("sign").alias("alive_at"))
+    )
+    return rows.join(last, on=["other", "hour_number"], how="inner")
+
+
+def _with_end(rows: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+    """`ends_at`: the first time after it, or just before, that a life of the other broker ended."""
+    event = F.col("event")
+    ended = event.isin("start", "stop") | ((event == "process_died") & (F.col("process") == "dispatcher"))
+    own = brokers.where(ended).select(F.col("broker").alias("other"), F.col("at").alias("end"))
+    seen = peers.where(event == "lost").select(F.col("peer").alias("other"), F.col("at").alias("end"))
+    ends = own.unionByName(seen).groupBy("other").agg(F.array_sort(F.collect_set("end")).alias("ends"))
+    first = f"get(filter(ends, each -> each >= at - INTERVAL {CLOCKS_S} SECONDS), 0)"
+    return rows.join(F.broadcast(ends), on="other", how="left").withColumn("ends_at", F.expr(first)).drop("ends")
+
+
+def _entries(rows: DataFrame, brokers: DataFrame) -> DataFrame:
+    ends = _within(F.col("ends_at"))
+    goes_on = seconds_between(F.col("at"), F.col("alive_at")) > ENDS_WITHIN_S
+    # A gap is one of the broker that should have written the half, in whichever of its lives.
+    gapped = (
+        rows.where(ends | goes_on)
+        .withColumn("ends", ends)
+        .withColumn("named", F.struct("broker", "boot"))
+        .withColumn("broker", F.col("other"))
+        .withColumn("boot", F.lit(""))
+        .transform(with_gap, brokers.withColumn("boot", F.lit("")), ~F.col("ends"))
+        .withColumn("broker", F.col("named.broker"))
+        .withColumn("boot", F.col("named.boot"))
+    )
+    explained = F.col("ends") | F.col("in_gap")
+    why = (
+        F.when(F.col("ends"), ": it ended about then, and may have lost it")
+        .when(F.col("in_gap"), ": it may be in a gap of its journal")
+        .otherwise("")
+    )
+    has = F.format_string("it was handed over to %s, whose journal has nothing of that%s", "other", why)
+    had = F.format_string("it came from %s, whose journal has nothing of that%s", "other", why)
+    return entries(
+        gapped,
+        "half_missing",
+        severity=F.when(explained, "warning").otherwise("error"),
+        explained=explained,
+        about=F.lit(1),
+        words=F.when(F.col("way") == "delegated_to", has).otherwise(had),
+    )
+
+
+def _within(end: Column) -> Column:
+    return F.coalesce(seconds_between(F.col("at"), end) <= ENDS_WITHIN_S, F.lit(False))

@@ -1,0 +1,40 @@
+"""Tasks that were open, or were to be tried again, and never ended."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.auditing.gaps import with_gap
+
+#: What became of a broker with an open task, and whether that accounts for it.
+FATES: Final = {
+    "died": (True, "its dispatcher died: it was open then, or its row was lost, and its outcome is not known"),
+    "restarted": (True, "its broker was gone and came back: its row was lost, and its outcome is not known"),
+    "lost": (True, "its broker was lost to the others: its outcome is not known"),
+    "stopped": (False, "its broker stopped in good order, and should have ended it"),
+    "overdue": (False, "its broker went on for longer than such a task may take, and never ended it"),
+}
+
+
+def unfinished(lost: DataFrame, brokers: DataFrame) -> DataFrame:
+    fate = F.col("fate")
+    accounts, words = F.lit(None).cast("boolean"), F.lit(None).cast("string")
+    for name, (explains, sentence) in FATES.items():
+        accounts = F.when(fate == name, explains).otherwise(accounts)
+        words = F.when(fate == name, sentence).otherwise(words)
+    rows = lost.withColumn("accounts", accounts).transform(with_gap, brokers, ~F.col("accounts"))
+    said = F.when(F.col("in_gap"), "its row may be in a gap of the journal").otherwise(words)
+    explained = F.col("accounts") | F.col("in_gap")
+    to_be_tried_again = F.col("state") == "retry"
+    return entries(
+        rows,
+        F.when(to_be_tried_again, "retry_without_end").otherwise("no_outcome"),
+        severity=F.when(explained, "warning").otherwise("error"),
+        explained=explained,
+        about=F.lit(1),
+        words=F.concat(F.when(to_be_tried_again, "no attempt after a RETRY: ").otherwise("no outcome: "), said),
+    )
