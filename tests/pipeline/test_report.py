@@ -173,9 +173,27 @@ def test_an_empty_audit_is_a_good_verdict(tmp_path: Path, put: Put) -> None:
 
 def test_what_is_explained_does_not_spoil_the_verdict(tmp_path: Path, put: Put) -> None:
     put("service_minutes", *minutes())
-    put("audit", {"kind": "crash_window", "explained": True}, {"kind": "gap", "explained": True})
+    put("audit", {"kind": "crash_window", "explained": True}, {"kind": "late_answer", "explained": True})
     text = Page(made(tmp_path)).text
     assert "Every task is accounted for The audit has 2 entries, and each has its explanation." in text
+
+
+def test_what_a_journal_cannot_know_is_in_the_headline(tmp_path: Path, put: Put) -> None:
+    put("service_minutes", *minutes())
+    crash = {"kind": "crash_window", "explained": True, "rows": 1, "untold": 165}
+    put(
+        "audit",
+        crash,
+        {"kind": "no_outcome", "explained": True, "rows": 1},
+        {"kind": "gap", "explained": True, "rows": 9},
+    )
+    text = Page(made(tmp_path)).text
+    assert "Every task is accounted for" not in text
+    assert (
+        "Every task that the journal knows of is accounted for What it cannot know: how 1 task ended, of which the "
+        "rows were lost; what a crash took along before it was told, about 165 tasks; what stood in 9 rows that could "
+        "not be written."
+    ) in text
 
 
 def test_what_is_not_explained_is_the_headline(tmp_path: Path, put: Put) -> None:

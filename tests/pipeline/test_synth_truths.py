@@ -124,7 +124,7 @@ def _crashed_dispatcher(told: Told, planted: dict[str, Any]) -> None:
     assert window["rows"] == len(swallowed)
     (death,) = [row for row in told["failovers"] if row["kind"] == "dispatcher_died"]
     assert (death["lost"], death["tasks_hit"]) == (planted["broker"], len(swallowed))
-    assert told.findings("tasks_lost") == {planted["broker"]}
+    assert told.findings("crash_lost_tasks") == {planted["broker"]}
 
 
 def _lost_task(told: Told, planted: dict[str, Any]) -> None:
@@ -222,7 +222,7 @@ def test_nothing_else_is_found(told: Told) -> None:
     assert {row["kind"] for row in told["audit"]} == kinds
     assert {row["kind"] for row in told["failovers"]} == {"worker_lost", "dispatcher_died"}
     assert {row["kind"] for row in told["findings"]} == {
-        "audit", "bad_worker", "config_conflict", "edits_late", "journal_gaps", "tasks_lost", "too_few_slots",
+        "audit", "bad_worker", "config_conflict", "crash_lost_tasks", "edits_late", "journal_gaps", "too_few_slots",
         "unusual",
     }  # fmt: skip
     assert told.findings("audit") == {"no_outcome", "two_outcomes", "at_most_once"}

@@ -15,7 +15,7 @@ def what_is_not_known(audit: Iterable[Mapping[str, Any]]) -> str:
     for row in audit:
         without += row["kind"] in _WITHOUT_OUTCOME
         missing += row["rows"] if row["kind"] == "gap" else 0
-        crashes += row["kind"] == "crash_window"
+        crashes += row["kind"] == "crash_window" and bool(row["rows"] or row["untold"])
         untold += row["untold"] or 0
     parts = []
     if without:

@@ -346,9 +346,10 @@ WITH newest AS (
     FROM broker_minutes, newest WHERE dispatcher_deaths > 0 AND minute > newest - INTERVAL 24 HOURS
     GROUP BY broker HAVING sum(dispatcher_deaths) >= 3
     UNION ALL
-    SELECT 'warning', 'tasks_lost', lost, NULL, NULL, max(seen)
-    FROM failovers, newest
-    WHERE kind = 'dispatcher_died' AND tasks_hit > 0 AND seen > newest - INTERVAL 24 HOURS GROUP BY lost
+    SELECT 'warning', 'crash_lost_tasks', broker, NULL, NULL, max("at")
+    FROM audit, newest
+    WHERE kind = 'crash_window' AND rows + coalesce(untold, 0) > 0 AND "at" > newest - INTERVAL 168 HOURS
+    GROUP BY broker
     UNION ALL
     SELECT 'info', 'slow_recovery', concat_ws(' ', kind, lost), NULL, NULL, max(seen)
     FROM failovers, newest

@@ -23,8 +23,8 @@ from famulus.pipeline.pace import Pace
 from famulus.pipeline.place import Place
 from famulus.pipeline.tables import ALL
 
-#: A dispatcher tells the scribe what happened several times a second; what it had not told yet dies with it.
-UNTOLD_S = 2.0
+#: A dispatcher tells the scribe what happened every 50 ms; what it had not told yet dies with it.
+UNTOLD_S = 1.0
 #: A client that has lost its broker says so within its own time-out.
 GIVEN_UP_S = 6.0
 TASKS_MIN = 100
@@ -123,6 +123,7 @@ def test_every_task_of_a_clients_ledger_is_accounted_for(
     assert [row for row in audit if not row["explained"]] == []
     (window,) = [row for row in audit if row["kind"] == "crash_window"]
     assert "SIGKILL" in window["explanation"]
+    assert window["untold"] is not None
     assert not [row for row in audit if row["kind"] in ("two_outcomes", "at_most_once") and row["severity"] == "error"]
 
     # However many rows Spark is set for, the tables are the same.

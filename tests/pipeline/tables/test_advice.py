@@ -155,6 +155,8 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
             {"kind": "gap", "broker": "b2", "rows": 12, "explained": True, "at": at(1)},
             {"kind": "no_outcome", "broker": "b2", "message_id": "m", "explanation": "why", "at": at(2)},
             {"kind": "late_answer", "explained": True, "at": at(3)},
+            {"kind": "crash_window", "broker": "b3", "rows": 7, "untold": 31, "explained": True, "at": at(4)},
+            {"kind": "crash_window", "broker": "idle", "rows": 0, "untold": 0, "explained": True, "at": at(4)},
         ),
         capacity=rows.of(
             "capacity",
@@ -180,10 +182,10 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
         ("backlog_full", "echo"): ("warning", "service/echo", '{"backlog_tasks_max":1200}'),
         ("backlog_full", "short"): ("warning", None, None),
         ("config_conflict", "service/echo"): ("warning", "service/echo", None),
+        ("crash_lost_tasks", "b3"): ("warning", None, None),
         ("edits_late", "b8"): ("warning", None, None),
         ("edits_missing", "b7"): ("warning", None, None),
         ("journal_gaps", "b2"): ("warning", None, None),
-        ("tasks_lost", "b1"): ("warning", None, None),
         ("time_out_short", "slow"): ("warning", "service/slow", '{"timeout_ms":15000}'),
         ("slow_recovery", "worker_lost w9"): ("info", None, None),
         ("unusual", "echo rate low"): ("info", None, None),
@@ -191,6 +193,10 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
     assert sorted(row["rank"] for row in found) == list(range(1, 16))
     by_rank = [row["severity"] for row in sorted(found, key=lambda row: row["rank"])]
     assert by_rank == ["critical"] * 5 + ["warning"] * 8 + ["info"] * 2
+    assert (
+        "7 tasks were open, and their outcomes are not known; about 31 more"
+        in (named["crash_lost_tasks", "b3"]["evidence"])
+    )
     assert named["audit", "no_outcome"]["evidence"] == "the first is task m at b2: why"
     assert named["edits_late", "b8"]["evidence"].endswith("that of service/late took 360 s")
     assert named["too_few_slots", "short main"]["evidence"].startswith("from 09:00 UTC tasks ask for 4.0 busy slots")

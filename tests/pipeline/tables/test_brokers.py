@@ -116,6 +116,8 @@ def test_how_an_edit_spread_and_what_it_was_in_conflict_with(rows: Rows, make: M
         {"event": "resolved", "edit": "e3", "key": "family/main", "at": at(3)},
     )
     there = {"b1": (0, 600), "b2": (0, 600), "b3": (0, 600), "b4": (-60, 600), "b5": (60, 600), "b6": (-60, 0)}
+    # It began in the minute of the edit, by which it joined.
+    there["joined"] = (0, 600)
     minutes = [{"broker": broker, "minute": at(second)} for broker, span in there.items() for second in span]
     first, second = make("config_convergence", config=config, broker_minutes=rows.of("broker_minutes", *minutes))
     assert (first["edit"], first["accepted"], first["brokers"], first["span_ms"]) == ("e1", at(), 3, 250)

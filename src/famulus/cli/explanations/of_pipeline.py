@@ -161,12 +161,6 @@ FINDINGS: Final = Kind(
             page=_FINDINGS,
         ),
         entry(
-            "tasks_lost",
-            "A dispatcher died with tasks that nobody heard of again.",
-            remedy="See in the log why it died; the audit names the tasks.",
-            page="tables.md#failovers",
-        ),
-        entry(
             "slow_recovery",
             "After the loss of a worker or broker its services were not normal for long.",
             remedy="See whether the others have slots enough.",

@@ -57,7 +57,6 @@ def findings(
         _time_out_short(day),
         _no_worker(day),
         _broker_unstable(broker_minutes.transform(_since, newest, "minute", DAY_H)),
-        _tasks_lost(failovers.transform(_since, newest, "seen", DAY_H)),
         _slow_recovery(failovers.transform(_since, newest, "seen", DAY_H)),
         _conflicts(config_convergence),
         _edits_missing(config_convergence),
@@ -264,27 +263,6 @@ def _broker_unstable(minutes: DataFrame) -> DataFrame:
         value=F.to_json(F.struct(F.lit("draining").alias("state"))),
         last_seen=F.col("last_seen"),
     )
-
-
-def _tasks_lost(failovers: DataFrame) -> DataFrame:
-    rows = (
-        failovers.where((F.col("kind") == "dispatcher_died") & (F.col("tasks_hit") > 0))
-        .groupBy("lost")
-        .agg(F.count("*").alias("times"), F.sum("tasks_hit").alias("tasks"), F.max("seen").alias("last_seen"))
-    )
-    return _finding(
-        rows,
-        "tasks_lost",
-        severity=F.lit("warning"),
-        subject=F.col("lost"),
-        title=F.format_string("A crash of %s lost the outcome of %d tasks", "lost", "tasks"),
-        evidence=F.format_string(
-            "its dispatcher died %d times in the last day, and %d tasks that it had open were never heard of again",
-            "times", "tasks",
-        ),
-        advice=F.lit("See in its log why it died. The audit names the tasks; their clients may know more."),
-        last_seen=F.col("last_seen"),
-    )  # fmt: skip
 
 
 def _slow_recovery(failovers: DataFrame) -> DataFrame:
