@@ -173,7 +173,8 @@ def test_an_empty_audit_is_a_good_verdict(tmp_path: Path, put: Put) -> None:
 
 def test_what_is_explained_does_not_spoil_the_verdict(tmp_path: Path, put: Put) -> None:
     put("service_minutes", *minutes())
-    put("audit", {"kind": "crash_window", "explained": True}, {"kind": "late_answer", "explained": True})
+    quiet = {"explained": True, "rows": 0, "untold": 0}
+    put("audit", {"kind": "crash_window", **quiet}, {"kind": "late_answer", **quiet})
     text = Page(made(tmp_path)).text
     assert "Every task is accounted for The audit has 2 entries, and each has its explanation." in text
 
@@ -184,8 +185,8 @@ def test_what_a_journal_cannot_know_is_in_the_headline(tmp_path: Path, put: Put)
     put(
         "audit",
         crash,
-        {"kind": "no_outcome", "explained": True, "rows": 1},
-        {"kind": "gap", "explained": True, "rows": 9},
+        {"kind": "no_outcome", "explained": True, "rows": 1, "untold": None},
+        {"kind": "gap", "explained": True, "rows": 9, "untold": None},
     )
     text = Page(made(tmp_path)).text
     assert "Every task is accounted for" not in text
