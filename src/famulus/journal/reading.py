@@ -127,7 +127,7 @@ class Reading:
             if row["table"] == "tasks" and row["event"] == "gap":
                 known[row["broker"], row["boot"]] += row["rows"] or 0
             elif row["table"] == "tasks":
-                told[row["broker"], row["boot"]] = row["rows"]
+                told[row["broker"], row["boot"]] = max(row["rows"], told.get((row["broker"], row["boot"]), 0))
         missing: dict[str, int] = {}
         for (table, *life), counted in numbers.items():
             if table != "tasks":

@@ -119,7 +119,11 @@ BROKERS: Final = (
     _int("slots_busy", "of load", nullable=True),
     _int("backlog", "of load", nullable=True),
     _text("table", "of gap: the table that lacks rows; of told: the one that is counted", nullable=True),
-    _long("rows", "of gap: how many; of told: how many rows its boot told in all, when it was over", nullable=True),
+    _long(
+        "rows",
+        "of gap: how many; of told: how many its boot had told, at the end of an hour with tasks and when it was over",
+        nullable=True,
+    ),
     _text("detail", "in words: how a process died, why rows are missing", nullable=True),
 )
 

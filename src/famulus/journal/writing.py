@@ -103,6 +103,8 @@ class Writing:
         self._numbers: dict[tuple[str, str], int] = {}
         #: By life, then by source and table: the rows told so far.
         self._told: dict[str, dict[tuple[str, str], int]] = {}
+        #: Of tasks: the highest number of a row in each hour whose end was not told yet.
+        self._highest: dict[_Place, int] = {}
         #: Rows that are missing, and no file says so yet.
         self._gaps: dict[_Gap, int] = {}
         #: Lives that are over, with what they had told, and when to see what of it came.
@@ -186,6 +188,8 @@ class Writing:
         if sheet is None:
             stack = Stack(place.table, self._broker, place.boot, self._family)
             sheet = self._sheets[place] = _Sheet(stack, now_us)
+        if place.table == "tasks":
+            self._highest[place] = max(int(np.max(columns["row"])), self._highest.get(place, 0))
         sheet.stack.add(batch, columns, rows, self.config_version)
         sheet.came[batch.source] = sheet.came.get(batch.source, 0) + rows
         if sheet.stack.rows >= GROUP_ROWS:
@@ -205,6 +209,7 @@ class Writing:
             too_old = now_us - sheet.since_us >= self._roll.seconds * 1e6
             if too_old or (hour_over and now_us - sheet.since_us > HOUR_GRACE_US):
                 self._finish(place, now_us)
+        self._note_hours(now_us, monotonic_ns)
 
     def close(self, now_us: int, monotonic_ns: int) -> None:
         self._blocked_until_us = 0
@@ -300,10 +305,23 @@ class Writing:
                 if missed > 0:
                     self._miss(_Gap(table, boot, NOT_TOLD, source), missed)
                     known[source, table] = count
-            if (count := known.get((source, "tasks"), 0)) and not self._blocked:
-                # So that the last rows are missed, too, if somebody takes their file away.
-                row = (monotonic_ns, b"told", b"", b"", b"", -1, -1, -1, b"tasks", count, b"")
-                self.note([row], min(now_us, entry[0]), monotonic_ns, boot)
+            # So that the last rows are missed, too, if somebody takes their file away.
+            self._note_told(boot, known.get((source, "tasks"), 0), min(now_us, entry[0]), monotonic_ns)
+
+    def _note_hours(self, now_us: int, monotonic_ns: int) -> None:
+        """At the end of an hour with tasks, how many there were so far: so all rows of an hour are missed, too.
+
+        Once they are on the disk: what is lost with us was taken away by nobody.
+        """
+        for place in [place for place in self._highest if now_us > (place.hour + 1) * US_PER_HOUR + 2 * HOUR_GRACE_US]:
+            if place not in self._sheets:
+                end_us = (place.hour + 1) * US_PER_HOUR - 1
+                self._note_told(place.boot, self._highest.pop(place), end_us, monotonic_ns)
+
+    def _note_told(self, boot: str, rows: int, now_us: int, monotonic_ns: int) -> None:
+        if rows and not self._blocked:
+            row = (monotonic_ns, b"told", b"", b"", b"", -1, -1, -1, b"tasks", rows, b"")
+            self.note([row], now_us, monotonic_ns, boot)
 
     def _miss(self, gap: _Gap, rows: int) -> None:
         self._gaps[gap] = self._gaps.get(gap, 0) + rows

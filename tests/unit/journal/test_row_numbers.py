@@ -102,6 +102,17 @@ def test_the_last_file_of_a_life_that_is_over_is_missed(three: Desk) -> None:
     assert Reading(three.path).verify().missing_rows == {"ann b007": 2}
 
 
+def test_an_hour_with_tasks_says_at_its_end_how_many_were_told(three: Desk) -> None:
+    """So the audit misses them even if all rows of that hour are taken away."""
+    three.later(3600)
+    three.close()
+    (told,) = [row for row in three.rows("brokers") if row["event"] == "told"]
+    assert (told["table"], told["rows"], told["boot"]) == ("tasks", 6, "b007")
+    assert int(told["at"].timestamp() * 1_000_000) == (NOW_US // US_PER_HOUR + 1) * US_PER_HOUR - 1
+    (name,) = [name for name in three.names("brokers") if "hour" in name]
+    assert name.split("/")[1:3] == three.names()[0].split("/")[1:3]
+
+
 def test_what_has_expired_is_not_missed(three: Desk) -> None:
     (three.path / three.names()[0]).unlink()
     assert Reading(three.path).verify().missing_rows == {}

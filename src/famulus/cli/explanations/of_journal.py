@@ -76,7 +76,8 @@ EVENTS: Final = Kind(
         ),
         entry(
             "told",
-            "A life of the dispatcher is over; this says how many rows of tasks it told in all.",
+            "How many rows of tasks a life of the dispatcher had told, at the end of an hour with tasks and when it "
+            "was over.",
             when="of a broker",
             page="journal.md#what-holds",
         ),
