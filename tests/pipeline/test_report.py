@@ -173,8 +173,8 @@ def test_an_empty_audit_is_a_good_verdict(tmp_path: Path, put: Put) -> None:
 
 def test_what_is_explained_does_not_spoil_the_verdict(tmp_path: Path, put: Put) -> None:
     put("service_minutes", *minutes())
-    quiet = {"explained": True, "rows": 0, "untold": 0}
-    put("audit", {"kind": "crash_window", **quiet}, {"kind": "late_answer", **quiet})
+    quiet = {"explained": True, "rows": 1, "untold": None}
+    put("audit", {"kind": "late_answer", **quiet}, {"kind": "late_answer", **quiet})
     text = Page(made(tmp_path)).text
     assert "Every task is accounted for The audit has 2 entries, and each has its explanation." in text
 
@@ -195,6 +195,15 @@ def test_what_a_journal_cannot_know_is_in_the_headline(tmp_path: Path, put: Put)
         "rows were lost; what a crash took along before it was told, about 165 tasks; what stood in 9 rows that could "
         "not be written."
     ) in text
+
+
+def test_after_a_crash_nobody_says_that_every_task_is_accounted_for(tmp_path: Path, put: Put) -> None:
+    """Also if there seems to have been nothing to do: a task may just have come."""
+    put("service_minutes", *minutes())
+    put("audit", {"kind": "crash_window", "explained": True, "rows": 0, "untold": 0})
+    text = Page(made(tmp_path)).text
+    assert "Every task is accounted for" not in text
+    assert "What it cannot know: what a crash took along before it was told, most likely nothing." in text
 
 
 def test_what_is_not_explained_is_the_headline(tmp_path: Path, put: Put) -> None:

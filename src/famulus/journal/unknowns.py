@@ -15,16 +15,16 @@ def what_is_not_known(audit: Iterable[Mapping[str, Any]]) -> str:
     for row in audit:
         without += row["kind"] in _WITHOUT_OUTCOME
         missing += row["rows"] if row["kind"] == "gap" else 0
-        crashes += row["kind"] == "crash_window" and bool(row["rows"] or row["untold"])
+        # Also one that seems to have had nothing to do: a task may just have come.
+        crashes += row["kind"] == "crash_window"
         untold += row["untold"] or 0
     parts = []
     if without:
         parts.append(f"how {without:,} {'task' if without == 1 else 'tasks'} ended, of which the rows were lost")
     if crashes:
         times = "a crash" if crashes == 1 else f"{crashes:,} crashes"
-        parts.append(
-            f"what {times} took along before it was told, about {untold:,} {'task' if untold == 1 else 'tasks'}"
-        )
+        about = f"about {untold:,} {'task' if untold == 1 else 'tasks'}" if untold else "most likely nothing"
+        parts.append(f"what {times} took along before it was told, {about}")
     if missing:
         parts.append(f"what stood in {missing:,} {'row' if missing == 1 else 'rows'} that could not be written")
     return "; ".join(parts)

@@ -2,7 +2,8 @@
 
 Such an hour need not be made again: while an hour is going on, that is the one before it, and half of the work. What a
 table with a row for each task says of an hour depends on the next one in two ways only: by rows of the same tasks, and
-by what became of tasks that were open and did not end, or of which one of two brokers knows nothing.
+by what became of tasks that were open and did not end, or of which one of two brokers knows nothing, and by rows that
+are missing. An hour in which a peer was lost is never calm: whether that one wrote on is seen in the next.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from famulus.pipeline.source import Sound
 #: The ids of so many fit into memory.
 ROWS_MAX: Final = 5_000_000
 _ID: Final = "message_id"
+_COLUMNS: Final = (_ID, "outcome", "delegated_from", "delegated_to", "broker", "boot", "row", "event")
 
 
 def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], candidates: Iterable[int]) -> set[int]:
@@ -30,7 +32,7 @@ def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], c
     fresh = {each.path for each in new}
     by_hour: dict[int, list[Sound]] = {}
     for each in sound:
-        if each.file.table in ("tasks", "open_tasks"):
+        if each.file.table in ("tasks", "open_tasks", "peers"):
             by_hour.setdefault(hours.number_of(*each.hour), []).append(each)
 
     def is_one(hour: int) -> bool:
@@ -41,11 +43,13 @@ def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], c
 
     def is_quiet(hour: int) -> bool:
         own, after = by_hour.get(hour, []), by_hour.get(hour + 1, [])
-        if sum(each.rows for each in (*own, *after)) > ROWS_MAX:
+        if sum(each.rows for each in (*own, *after) if each.file.table != "peers") > ROWS_MAX:
             return False  # to look would take too long, and too much memory
         new_after = [each for each in after if each.path in fresh]
         old_tasks = _rows(journal, "tasks", [each for each in after if each.path not in fresh])
         new_tasks, new_opened = (_rows(journal, table, new_after) for table in ("tasks", "open_tasks"))
+        if pc.any(pc.equal(_rows(journal, "peers", own)["event"], "lost"), min_count=0).as_py():
+            return False
         return is_calm(
             tasks=_rows(journal, "tasks", own),
             opened=_rows(journal, "open_tasks", own),
@@ -61,7 +65,7 @@ def is_calm(*, tasks: pa.Table, opened: pa.Table, tasks_after: pa.Table, new: pa
     ids = pa.chunked_array([*tasks[_ID].chunks, *opened[_ID].chunks], pa.string())
     if pc.any(pc.is_in(ids, new[_ID]), min_count=0).as_py():
         return False
-    if not _halves_are_whole(pa.concat_tables([tasks, tasks_after])):
+    if not _halves_are_whole(pa.concat_tables([tasks, tasks_after])) or not _numbers_are_whole(tasks):
         return False
     is_own = pc.field("delegated_from").is_null()
     again = tasks.filter(is_own & (pc.field("outcome") == "RETRY"))[_ID]
@@ -82,11 +86,17 @@ def _halves_are_whole(tasks: pa.Table) -> bool:
     return bool(pc.all(pc.greater(counts, 1), min_count=0).as_py())
 
 
+def _numbers_are_whole(tasks: pa.Table) -> bool:
+    """Whether no row of a life is missing within the hour: the next one may have it, or a gap for it."""
+    life = tasks.filter(~pc.field("row").is_null()).group_by(["broker", "boot"])
+    found = life.aggregate([("row", "min"), ("row", "max"), ([], "count_all")])
+    wanted = pc.add(pc.subtract(found["row_max"], found["row_min"]), 1)
+    return bool(pc.all(pc.less_equal(wanted, found["count_all"]), min_count=0).as_py())
+
+
 def _rows(journal: Place, table: str, of: Iterable[Sound]) -> pa.Table:
     """What counts of the rows of these files."""
     known = arrow.schema_of(table)
-    wanted = pa.schema(
-        [known.field(name) for name in (_ID, "outcome", "delegated_from", "delegated_to") if name in known.names]
-    )
+    wanted = pa.schema([known.field(name) for name in _COLUMNS if name in known.names])
     paths = [each.path for each in of if each.file.table == table]
     return rows_of(journal, paths, wanted)

@@ -75,7 +75,8 @@ class Findings:
 
     @property
     def accounted(self) -> bool:
-        """The verdict of the audit, over the last week of data: every task has its end, or a reason why not."""
+        """The verdict of the audit, over the last week of data: every task that the journal
+        knows of has its end, or a reason why not."""
         return not any(each.kind == _AUDIT for each in self.rows)
 
 

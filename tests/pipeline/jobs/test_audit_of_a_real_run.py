@@ -16,9 +16,9 @@ from tests.pipeline.jobs.conftest import Tables
 from tests.processes.conftest import HERE as PROCESSES
 from tests.processes.conftest import BrokerProcess, Process, wait_until
 
-from famulus.chaos.ledgers import ClientLedger, Ended
+from famulus.chaos.ledgers import ClientLedger, Ended, names_of_calls
 from famulus.journal.reading import Reading
-from famulus.pipeline import jobs
+from famulus.pipeline import jobs, report
 from famulus.pipeline.pace import Pace
 from famulus.pipeline.place import Place
 from famulus.pipeline.tables import ALL
@@ -28,6 +28,10 @@ UNTOLD_S = 1.0
 #: A client that has lost its broker says so within its own time-out.
 GIVEN_UP_S = 6.0
 TASKS_MIN = 100
+#: Once a second a dispatcher tells what is open; a machine that has much to do is late.
+CHECKPOINT_S = 4.0
+#: Each has one task open at a time.
+CALLERS = 8
 
 
 class Run:
@@ -56,7 +60,9 @@ class Run:
         return worker
 
     def client(self) -> Process:
-        client = self._python("ledger_client.py", self.broker.frontend, str(self.folder / "c1"), "once", "8", "c1")
+        client = self._python(
+            "ledger_client.py", self.broker.frontend, str(self.folder / "c1"), "once", str(CALLERS), "c1"
+        )
         client.wait_for_line("asking")
         return client
 
@@ -97,10 +103,11 @@ def test_every_task_of_a_clients_ledger_is_accounted_for(
     assert client.wait(30) == 0
     assert run.broker.stop() == 0, run.broker.output
 
-    registry = [table for table in ALL if table.name in ("task_facts", "audit")]
+    registry = [table for table in ALL if table.name in ("task_facts", "service_minutes", "audit")]
     jobs.run(spark, Place(run.journal), tables.place, registry=registry)
     facts = {row["message_id"]: row for row in tables.rows("task_facts")}
     audit = tables.rows("audit")
+    (window,) = [row for row in audit if row["kind"] == "crash_window"]
     sent, ended = run.ledger.read()
     assert {each.message_id for each in sent} == {each.message_id for each in ended}
 
@@ -119,11 +126,20 @@ def test_every_task_of_a_clients_ledger_is_accounted_for(
     assert facts.keys() <= {each.message_id for each in sent}, "nobody else asked"
     assert len(facts) > 3 * TASKS_MIN
 
+    # What nobody wrote a row for is counted, about: also of tasks that workers did.
+    ran = set(names_of_calls(run.folder / name for name in ("w1", "w2", "w3")))
+    nowhere = [each for each in sent if each.message_id in ran and each.message_id not in facts]
+    for one in nowhere:
+        assert killed - CHECKPOINT_S < one.at < killed, f"{one} came long before the kill, and no checkpoint saw it"
+    assert len(nowhere) <= 5 * window["untold"] + CALLERS, window
+
     # And the audit finds the death, and nothing that it cannot explain.
     assert [row for row in audit if not row["explained"]] == []
-    (window,) = [row for row in audit if row["kind"] == "crash_window"]
     assert "SIGKILL" in window["explanation"]
-    assert window["untold"] is not None
+    # So nobody says that every task is accounted for.
+    headline = report.write(tables.folder, tmp_path / "report.html").read_text().split("<h2>")[1]
+    assert headline.startswith("Every task that the journal knows of is accounted for</h2>")
+    assert f"what a crash took along before it was told, about {window['untold']:,} task" in headline
     assert not [row for row in audit if row["kind"] in ("two_outcomes", "at_most_once") and row["severity"] == "error"]
 
     # However many rows Spark is set for, the tables are the same.

@@ -28,7 +28,9 @@ HALF = HOUR_US // 2
 
 def rows(*rows: tuple[str, str, str | None]) -> pa.Table:
     columns = ("message_id", "outcome", "delegated_from")
-    fields = pa.schema([(name, pa.string()) for name in (*columns, "delegated_to")])
+    fields = pa.schema(
+        [*((name, pa.string()) for name in (*columns, "delegated_to", "broker", "boot")), ("row", pa.int64())]
+    )
     return pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], fields)
 
 
@@ -64,6 +66,18 @@ def test_an_hour_is_calm_unless_its_own_tasks_are_told_of(
 ) -> None:
     ids = pa.table({"message_id": pa.array(new, pa.string())})
     assert is_calm(tasks=rows(*tasks), opened=rows(*opened), tasks_after=rows(*after), new=ids) is calm
+
+
+def test_an_hour_that_lacks_numbers_is_not_calm() -> None:
+    """The next one may have the rows, or the gap that owns up to them."""
+    none = rows().select(["message_id"])
+    for numbers, is_so in (([1, 2, 3], True), ([1, 3], False), ([7], True), ([None], True)):
+        own = rows(*[(str(place), "OK", None) for place, _ in enumerate(numbers)])
+        named = own.set_column(4, "broker", pa.array(["b"] * len(numbers))).set_column(
+            5, "boot", pa.array(["1"] * len(numbers))
+        )
+        tasks = named.set_column(6, "row", pa.array(numbers, pa.int64()))
+        assert is_calm(tasks=tasks, opened=rows(), tasks_after=rows(), new=none) is is_so
 
 
 # -- whole runs -------------------------------------------------------------------------------------------------------

@@ -278,6 +278,34 @@ def test_rows_are_missed_over_the_edge_of_an_hour(rows: Rows, make: Makes) -> No
     assert [(row["boot"], row["rows"], row["hour"]) for row in made] == [("boot1", 2, 13)]
 
 
+def test_a_whole_hour_that_was_taken_away_is_missed(rows: Rows, make: Makes) -> None:
+    """By what was told at its end; an hour without tasks says nothing, and lacks nothing."""
+    hour = 3600
+    tasks = rows.of(
+        "tasks",
+        *[{"message_id": f"a{n}", "row": n, "ended": at(n)} for n in (1, 2, 3)],
+        *[{"message_id": f"b{n}", "row": n, "ended": at(2 * hour + n)} for n in (9, 10)],
+        *[{"message_id": f"c{n}", "row": n, "ended": at(n), "boot": "idle"} for n in (1, 2, 3)],
+        *[{"message_id": f"d{n}", "row": n, "ended": at(2 * hour + n), "boot": "idle"} for n in (4, 5)],
+    )
+    ends = {"boot1": {hour: 3, 2 * hour: 8}, "idle": {hour: 3, 3 * hour: 5}}
+    told = [
+        {"event": "told", "boot": boot, "table": "tasks", "rows": count, "at": at(end - 0.001)}
+        for boot, counts in ends.items()
+        for end, count in counts.items()
+    ]
+    made = make("audit", tasks=tasks, brokers=rows.of("brokers", *told))
+    assert [(row["kind"], row["boot"], row["rows"], row["hour"]) for row in made] == [("missing_rows", "boot1", 5, 13)]
+
+
+def test_a_row_that_is_there_twice_hides_none_that_is_missing(rows: Rows, make: Makes) -> None:
+    late: Row = {"message_id": "late", "outcome": "LATE", "ended": at(3)}
+    twice = numbered(1, 2, 4)
+    made = make("audit", tasks=rows.of("tasks", *twice, *twice, late, late))
+    found = sorted((row["kind"], row["rows"]) for row in made)
+    assert found == [*[("duplicate_row", 2)] * 4, ("late_answer", 1), ("missing_rows", 1)]
+
+
 def test_a_gap_explains_no_more_tasks_than_it_counts_of_its_own_boot_and_time(rows: Rows, make: Makes) -> None:
     opened = [{"message_id": f"t{n}", "at": at(n)} for n in range(5)]
     opened.append({"message_id": "of another boot", "boot": "boot0", "at": at(1)})
@@ -296,21 +324,29 @@ def test_a_gap_explains_no_more_tasks_than_it_counts_of_its_own_boot_and_time(ro
 
 
 def test_a_crash_says_how_many_tasks_it_may_have_taken_along(rows: Rows, make: Makes) -> None:
-    """Twenty tasks a second, and half a second from the last row to the death."""
-    tasks = rows.of("tasks", *[{"message_id": f"t{n}", "ended": at(n / 20)} for n in range(401)])
+    """Twenty tasks a second, and half a second from the last row to the death: of those that came then, none has a row.
+
+    And of those that came in the 0.1 s from the checkpoint to the last row, which take longer than that, none has one.
+    """
+    slow = [{"message_id": f"t{n}", "ended": at(n / 20), "total_ns": 300 * MS} for n in range(401)]
+    tasks = rows.of("tasks", *slow, *[{**row, "broker": "quick", "total_ns": 50 * MS} for row in slow])
     brokers = rows.of(
         "brokers",
         {**DIED, "at": at(20.5)},
+        {"event": "load", "at": at(19.9)},
+        {**DIED, "broker": "quick", "at": at(20.5)},
+        {"event": "load", "broker": "quick", "at": at(19.9)},
         {**DIED, "broker": "idle", "at": at(20.5)},
         {"event": "load", "broker": "idle", "at": at(20)},
     )
     made = make("audit", tasks=tasks, open_tasks=rows.of("open_tasks", {"message_id": "open"}), brokers=brokers)
     windows = {row["broker"]: row for row in made if row["kind"] == "crash_window"}
-    assert (windows["b1"]["rows"], windows["b1"]["untold"], windows["b1"]["severity"]) == (1, 10, "warning")
+    assert (windows["b1"]["rows"], windows["b1"]["untold"], windows["b1"]["severity"]) == (1, 12, "warning")
     assert windows["b1"]["explanation"] == (
-        "the dispatcher died (signal 9); 1 tasks that were open at its last checkpoint have no outcome, and about 10 "
-        "more may have ended without a row: 20.0 a second, for 0.500 s"
+        "the dispatcher died (signal 9); 1 tasks that were open at its last checkpoint have no outcome, and about 12 "
+        "that came after it have no row: 20.0 a second, for 0.600 s"
     )
+    assert windows["quick"]["untold"] == 11
     assert (windows["idle"]["rows"], windows["idle"]["untold"], windows["idle"]["severity"]) == (0, 0, "info")
     (none,) = [row for row in made if row["kind"] == "no_outcome"]
     assert none["explanation"].endswith("or its row was lost, and its outcome is not known")
@@ -318,11 +354,19 @@ def test_a_crash_says_how_many_tasks_it_may_have_taken_along(rows: Rows, make: M
 
 def test_a_broker_that_was_gone_without_a_word_has_a_crash_too(rows: Rows, make: Makes) -> None:
     """It began anew, or others lost it and it wrote no more; one that stopped, and one that lives on, have none."""
-    tasks = rows.of("tasks", *[{"message_id": f"{b} {n}", "broker": b, "ended": at(n)}
-                               for b in ("killed", "lost", "stopped", "cut off") for n in range(10)])  # fmt: skip
+    tasks = rows.of(
+        "tasks",
+        *[
+            {"message_id": f"{b} {n}", "broker": b, "ended": at(n)}
+            for b in ("killed", "away", "lost", "stopped", "cut off")
+            for n in range(10)
+        ],
+    )
     brokers = rows.of(
         "brokers",
         {"broker": "killed", "event": "start", "boot": "boot2", "at": at(30)},
+        # What it had not written was not more than a minute's, however long it was away.
+        {"broker": "away", "event": "start", "boot": "boot2", "at": at(3000)},
         {"broker": "stopped", "event": "stop", "at": at(10)},
         {"broker": "stopped", "event": "start", "boot": "boot2", "at": at(30)},
         {"broker": "cut off", "event": "load", "at": at(60)},

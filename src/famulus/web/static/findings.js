@@ -61,7 +61,7 @@ function made(status, told) {
 
 function verdict(told) {
   const [kind, sign, title, note] = told.accounted
-    ? ["good", "✓", "Every task is accounted for", "The audit of the last week of data found nothing that it could not explain."]
+    ? ["good", "✓", "Every task that the journal knows of is accounted for", "The audit of the last week of data found nothing that it could not explain."]
     : ["bad", "✕", "Not every task is accounted for", "The audit of the last week of data found what nothing explains: see below."];
   return h("section", { class: `verdict ${kind}`, "aria-label": "Verdict of the audit" },
     h("span", { class: "sign", "aria-hidden": "true" }, sign), h("div", {}, h("h2", {}, title), h("p", { class: "note" }, note)));

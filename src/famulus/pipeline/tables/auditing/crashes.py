@@ -1,7 +1,8 @@
 """Crashes of dispatchers, and how many tasks each may have taken along without a trace.
 
-Whatever a dispatcher had not told when it died is in no row. How much that was can only be guessed: by the rate at
-which tasks ended before, and by the time from the last row that was told to the death.
+A dispatcher that dies leaves no trace of two kinds of tasks: those that came after the last row that it told, and those
+that came after its last checkpoint and were open at that row. How many they were can only be guessed: by the rate at
+which tasks ended before, times the time from that row to the death, and the time that tasks were open.
 """
 
 from __future__ import annotations
@@ -12,36 +13,35 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.columns import hour_number, seconds_between
+from famulus.pipeline.once import kept
 from famulus.pipeline.tables.auditing.entry import entries
 
 #: The rate before a crash is that of so many seconds before the last row.
 RATE_S: Final = 10
+#: A broker that is gone with its scribe takes along what was not in a file yet: by default, a minute.
+SILENT_S: Final = 60
 #: What the dispatcher itself tells; the rest of its life's rows is from others, also after its death.
 _TOLD: Final = ("load", "overload_on", "overload_off")
 
 
 def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    swallowed = (
-        lost.where(F.col("fate").isin("died", "restarted", "lost"))
-        .groupBy("broker", "boot")
-        .agg(F.count("*").alias("swallowed"))
-    )
-    ends = _died(brokers).unionByName(_silent(tasks, brokers, peers))
+    # They are few, and asked for four times.
+    ends = kept(_died(brokers).unionByName(_silent(tasks, brokers, peers)))
     rows = (
         ends.transform(_with_rate, tasks, brokers)
-        .join(swallowed, on=["broker", "boot"], how="left")
-        .fillna(0, ["swallowed", "ended"])
+        .join(_swallowed(ends, lost), on=["broker", "boot", "at"], how="left")
+        .fillna(0, ["swallowed", "rate", "length_s"])
     )
-    rate, length_s = F.col("ended") / F.lit(float(RATE_S)), F.greatest(F.col("length_s"), F.lit(0.0))
-    untold = F.ceil(F.round(rate * F.coalesce(length_s, F.lit(0.0)), 6)).cast("long")
+    rate = F.col("rate")
+    untold = F.ceil(F.round(rate * F.col("length_s"), 6)).cast("long")
     words = F.format_string(
-        "%s; %s tasks that were open at its last checkpoint have no outcome, and about %s more may have ended without "
-        "a row: %s a second, for %s s",
+        "%s; %s tasks that were open at its last checkpoint have no outcome, and about %s that came after it have no "
+        "row: %s a second, for %s s",
         "how",
         F.col("swallowed").cast("string"),
         untold.cast("string"),
         F.format_number(rate, 1),
-        F.format_number(F.coalesce(length_s, F.lit(0.0)), 3),
+        F.format_number(F.col("length_s"), 3),
     )
     hides = (F.col("swallowed") > 0) | (untold > 0)
     return entries(
@@ -58,49 +58,98 @@ def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: 
 def _died(brokers: DataFrame) -> DataFrame:
     died = (F.col("event") == "process_died") & (F.col("process") == "dispatcher")
     how = F.format_string("the dispatcher died (%s)", F.coalesce("detail", F.lit("nobody said how")))
-    return brokers.where(died).select("broker", "boot", "at", how.alias("how"))
+    return brokers.where(died).select("broker", "boot", "at", how.alias("how"), F.lit(False).alias("silent"))
 
 
 def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    """Lives that nobody saw the end of: the same broker began anew, or others lost it and it wrote no more."""
+    """Lives that nobody saw the end of: the same broker began anew, or others lost it and it wrote no more.
+
+    All by what is in the hour before, of and after that: what an hour's rows say must not depend on how many are read.
+    """
     event = F.col("event")
-    rows = brokers.select("broker", "boot", "at").unionByName(
-        tasks.select("broker", "boot", F.col("ended").alias("at"))
-    )
-    lives = rows.groupBy("broker", "boot").agg(F.max("at").alias("last"))
     seen = (event == "stop") | ((event == "process_died") & (F.col("process") == "dispatcher"))
-    open_ended = lives.join(brokers.where(seen).select("broker", "boot"), on=["broker", "boot"], how="left_anti")
+    rows = brokers.select("broker", "boot", "at", seen.alias("seen")).unionByName(
+        tasks.select("broker", "boot", F.col("ended").alias("at"), F.lit(False).alias("seen"))
+    )
+    hour = hour_number(F.col("at"))
+    lives = (
+        rows.groupBy("broker", "boot", hour.alias("hour"))
+        .agg(F.max("at").alias("at"), F.max("seen").alias("seen"))
+        .select("broker", "boot", "at", "seen", F.explode(F.array(hour - 1, hour, hour + 1)).alias("end_hour"))
+        .groupBy("broker", "boot", "end_hour")
+        .agg(F.max("at").alias("last"), F.max("seen").alias("seen"))
+        .where(~F.col("seen"))
+    )
     began = brokers.where(event == "start").select("broker", F.col("boot").alias("other"), F.col("at").alias("end"))
     went = peers.where(event == "lost").select(
         F.col("peer").alias("broker"), F.lit("").alias("other"), F.col("at").alias("end")
     )
-    # More than an hour later nobody would know what was in between.
-    near = hour_number(F.col("end")) <= hour_number(F.col("last")) + 1
+    ends = began.unionByName(went).withColumn("end_hour", hour_number(F.col("end")))
     return (
-        open_ended.join(began.unionByName(went), on="broker")
-        .where((F.col("other") != F.col("boot")) & (F.col("end") >= F.col("last")) & near)
-        .groupBy("broker", "boot")
+        lives.join(ends, on=["broker", "end_hour"])
+        .where((F.col("other") != F.col("boot")) & (F.col("end") >= F.col("last")))
+        .groupBy("broker", "boot", "last")
         .agg(F.min("end").alias("at"))
         .withColumn("how", F.lit("the broker was gone without a word"))
+        .select("broker", "boot", "at", "how", F.lit(True).alias("silent"))
+    )
+
+
+def _swallowed(ends: DataFrame, lost: DataFrame) -> DataFrame:
+    """How many tasks each of them left open."""
+    left = lost.where(F.col("fate").isin("died", "restarted", "lost")).select(
+        "broker", "boot", F.col("at").alias("open_at")
+    )
+    in_time = (F.col("open_at") <= F.col("at")) & (hour_number(F.col("open_at")) >= hour_number(F.col("at")) - 1)
+    return (
+        left.join(F.broadcast(ends.select("broker", "boot", "at")), on=["broker", "boot"])
+        .where(in_time)
+        .groupBy("broker", "boot", "at")
+        .agg(F.count("*").alias("swallowed"))
     )
 
 
 def _with_rate(ends: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFrame:
-    """`length_s` from the last row that was told to the end, and how many tasks `ended` in the seconds before that."""
+    """The `rate` of tasks in the seconds before the last row that was told, and for what `length_s` such are missed.
+
+    A checkpoint tells all that is open, and comes with the load. So of the tasks that came since then, each is missed
+    that was still open at the last row: that many seconds' tasks, on the average, as a task is open, or as have passed.
+    """
     life = ["broker", "boot"]
-    limits = F.broadcast(ends.select(*life, F.col("at").alias("end")))
-    told = tasks.select(*life, F.col("ended").alias("sign"), F.lit(1).alias("task")).unionByName(
-        brokers.where(F.col("event").isin(*_TOLD)).select(*life, F.col("at").alias("sign"), F.lit(0).alias("task"))
+    limits = F.broadcast(ends.select(*life, F.col("at").alias("end"), "silent"))
+    none = F.lit(None)
+    told = tasks.select(
+        *life, F.col("ended").alias("sign"), F.col("total_ns"), none.cast("timestamp").alias("checkpoint")
+    ).unionByName(
+        brokers.where(F.col("event").isin(*_TOLD)).select(
+            *life,
+            F.col("at").alias("sign"),
+            none.cast("long").alias("total_ns"),
+            F.when(F.col("event") == "load", F.col("at")).alias("checkpoint"),
+        )
     )
-    before = told.join(limits, on=life).where(F.col("sign") <= F.col("end"))
-    last = before.groupBy(*life, "end").agg(F.max("sign").alias("last"))
+    near = hour_number(F.col("sign")) >= hour_number(F.col("end")) - 1
+    before = told.join(limits, on=life).where((F.col("sign") <= F.col("end")) & near)
+    last = before.groupBy(*life, "end").agg(
+        F.max("sign").alias("last"), F.min("sign").alias("first"), F.max("checkpoint").alias("cut")
+    )
     recent = seconds_between(F.col("sign"), F.col("last")) < RATE_S
+    # `least` passes over nulls: without a checkpoint, it is as long as the tasks were open.
+    missed_s = F.least(F.col("total_ns") / 1e9, seconds_between(F.col("cut"), F.col("last")))
+    since_s = seconds_between(F.col("last"), F.col("end"))
+    # A life may be shorter than that.
+    rate_s = F.greatest(F.least(seconds_between(F.col("first"), F.col("last")), F.lit(float(RATE_S))), F.lit(1.0))
+    until_s = F.when(F.col("silent"), F.least(since_s, F.lit(float(SILENT_S)))).otherwise(since_s)
     counted = (
         before.join(F.broadcast(last), on=[*life, "end"])
-        .where(recent)
-        .groupBy(*life, "end", "last")
-        .agg(F.sum("task").alias("ended"))
-        .withColumn("length_s", seconds_between(F.col("last"), F.col("end")))
-        .select(*life, F.col("end").alias("at"), "ended", "length_s")
+        .where(recent & F.col("total_ns").isNotNull())
+        .groupBy(*life, "end", "first", "last", "silent")
+        .agg(F.count("*").alias("ended"), F.avg(F.greatest(missed_s, F.lit(0.0))).alias("open_s"))
+        .select(
+            *life,
+            F.col("end").alias("at"),
+            (F.col("ended") / rate_s).alias("rate"),
+            (until_s + F.col("open_s")).alias("length_s"),
+        )
     )
     return ends.join(counted, on=[*life, "at"], how="left")

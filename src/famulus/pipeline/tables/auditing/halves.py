@@ -28,6 +28,7 @@ def halves_missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> Da
     lone_taken = _without(taken.where(answered & is_run()), "delegated_from", given, "delegated_to")
     return (
         lone_given.unionByName(lone_taken)
+        .dropDuplicates()
         .transform(_with_signs, tasks, brokers)
         .transform(_with_end, brokers, peers)
         .transform(_entries, brokers)
@@ -44,8 +45,8 @@ def _without(rows: DataFrame, other: str, halves: DataFrame, back: str) -> DataF
         name.alias("half_hour"),
     )
     own = rows.select(
-        "message_id", "service", "worker", "broker", "boot", F.col("ended").alias("at"), F.col(other).alias("other"),
-        F.lit(other).alias("way"), name.alias("hour_number"),
+        "message_id", "service", "worker", "broker", "boot", "ticket", "outcome", F.col("ended").alias("at"),
+        F.col(other).alias("other"), F.lit(other).alias("way"), name.alias("hour_number"),
     )  # fmt: skip
     same = (F.col("half_id") == F.col("message_id")) & (F.col("half_broker") == F.col("other"))
     same &= F.col("half_other") == F.col("broker")

@@ -21,7 +21,8 @@ def odd_rows(tasks: DataFrame) -> DataFrame:
     kind, words = F.col("kind"), F.lit(None).cast("string")
     for name, (_, sentence) in rules.items():
         words = F.when(kind == name, sentence).otherwise(words)
-    rows = tasks.select("*", F.explode(kinds).alias("kind")).withColumn("at", F.col("ended"))
+    # They are few, so that copies can be left out here.
+    rows = tasks.select("*", F.explode(kinds).alias("kind")).dropDuplicates().withColumn("at", F.col("ended"))
     is_late = kind == _LATE
     severity = F.when(is_late, "info").otherwise("error")
     return entries(rows, kind, severity=severity, explained=is_late, about=F.lit(1), words=words)

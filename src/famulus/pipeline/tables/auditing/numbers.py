@@ -1,10 +1,13 @@
 """Rows that were told and are not there: numbers of rows that no row has, and no gap owns up to.
 
-Rows of a life have numbers from 1 on, in the order in which they were told, and so nearly in that of their ends. So for
-each life and hour it is enough to know the lowest number, the highest, and how many there are.
+Rows of a life have numbers from 1 on, in the order in which they were told, and so nearly in that of their ends; and
+from time to time a life says how many it has told. So for each life and hour it is enough to know the lowest number,
+the highest, how many rows there are, and the last such word.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -12,36 +15,37 @@ from pyspark.sql import functions as F
 from famulus.pipeline.columns import hour_number
 from famulus.pipeline.tables.auditing import gaps
 from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.auditing.repeated import copies
+
+_LIFE: Final = ("broker", "boot")
+_HOUR: Final = (*_LIFE, "hour_number")
 
 
 def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
-    life = ("broker", "boot")
     hours = (
-        tasks.where(F.col("row").isNotNull())
-        .groupBy(*life, hour_number(F.col("ended")).alias("hour_number"))
-        .agg(
-            F.min("row").alias("low"),
-            F.max("row").alias("high"),
-            F.count("*").alias("count"),
-            F.min("ended").alias("at"),
-        )
-        .join(_begins(brokers), on=[*life, "hour_number"], how="left")
-        .join(_told(brokers), on=[*life, "hour_number"], how="left")
-        .join(gaps.by_hour(brokers), on=[*life, "hour_number"], how="left")
-        .fillna(0, ["gap_rows"])
+        _numbers(tasks)
+        .join(_told(brokers), on=list(_HOUR), how="full")
+        .join(_begins(brokers), on=list(_HOUR), how="left")
+        .join(gaps.by_hour(brokers), on=list(_HOUR), how="left")
+        .fillna(0, ["gap_rows", "count"])
+        .withColumn("begins", F.coalesce("begins", F.lit(False)))
+        .withColumn("top", F.greatest("high", "told"))
     )
-    of_life = Window.partitionBy(*life).orderBy("hour_number")
+    of_life = Window.partitionBy(*_LIFE).orderBy("hour_number")
     before, around = of_life.rangeBetween(-1, -1), of_life.rangeBetween(-1, 1)
+    since = F.coalesce(F.max("top").over(before), F.when(F.col("begins"), 0))
+    lowest = F.when(F.max("begins").over(of_life.rangeBetween(-1, 0)), 0).otherwise(F.min("low").over(around) - 1)
     counted = hours.select(
         "*",
-        F.max("high").over(before).alias("high_before"),
-        _lacking(F.min("low").over(around), F.max("high").over(around), F.sum("count").over(around)).alias("near"),
+        since.alias("since"),
+        (F.max("top").over(around) - F.coalesce(lowest, since) - F.sum("count").over(around)).alias("near"),
         F.sum("gap_rows").over(around).alias("gaps_near"),
     )
-    own = _lacking(F.col("low"), F.col("high"), F.col("count")) + _before() + _after()
     # What is in a gap at the edge of an hour may be told in the next one.
-    left = F.least(own - F.col("gap_rows"), F.col("near") + _first() + _after() - F.col("gaps_near"))
-    found = counted.withColumn("missing", left).where(F.col("missing") > 0)
+    left = F.least(_lacking() - F.col("gap_rows"), F.col("near") - F.col("gaps_near"))
+    found = (
+        counted.withColumn("missing", left).where(F.col("missing") > 0).withColumn("at", F.coalesce("first", "told_at"))
+    )
     return entries(
         found,
         "missing_rows",
@@ -55,23 +59,34 @@ def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     )
 
 
-def _lacking(low: Column, high: Column, count: Column) -> Column:
-    return F.greatest(high - low + 1 - count, F.lit(0))
+def _numbers(tasks: DataFrame) -> DataFrame:
+    """A row that is there twice, to the letter, counts once."""
+    hour = hour_number(F.col("ended")).alias("hour_number")
+    there = F.col("row").isNotNull()
+    again = copies(tasks).where(there).groupBy(*_LIFE, hour).agg(F.sum(F.col("copies") - 1).alias("again"))
+    return (
+        tasks.where(there)
+        .groupBy(*_LIFE, hour)
+        .agg(
+            F.min("row").alias("low"),
+            F.max("row").alias("high"),
+            F.count("*").alias("count"),
+            F.min("ended").alias("first"),
+        )
+        .join(again, on=list(_HOUR), how="left")
+        .withColumn("count", F.col("count") - F.coalesce("again", F.lit(0)))
+        .drop("again")
+    )
 
 
-def _before() -> Column:
-    """Between the last row of the hour before and the first one of this; with none before, from the begin on."""
-    since = F.coalesce("high_before", F.when(F.col("begins"), F.lit(0)))
-    return F.coalesce(F.greatest(F.col("low") - since - 1, F.lit(0)), F.lit(0))
-
-
-def _first() -> Column:
-    return F.when(F.col("begins") & F.col("high_before").isNull(), F.col("low") - 1).otherwise(0)
-
-
-def _after() -> Column:
-    """What was told until the end of its life, and came after the last row."""
-    return F.coalesce(F.greatest(F.col("told") - F.col("high"), F.lit(0)), F.lit(0))
+def _lacking() -> Column:
+    """Before the first row of the hour, between its rows, and after the last one; or all, if there is none."""
+    nothing = F.lit(0)
+    between = F.greatest(F.col("high") - F.col("low") + 1 - F.col("count"), nothing)
+    before = F.greatest(F.coalesce(F.col("low") - F.col("since") - 1, nothing), nothing)
+    after = F.greatest(F.coalesce(F.col("told") - F.col("high"), nothing), nothing)
+    everything = F.greatest(F.coalesce(F.col("told") - F.col("since"), nothing), nothing)
+    return F.when(F.col("low").isNull(), everything).otherwise(before + between + after)
 
 
 def _begins(brokers: DataFrame) -> DataFrame:
@@ -82,7 +97,10 @@ def _begins(brokers: DataFrame) -> DataFrame:
 
 
 def _told(brokers: DataFrame) -> DataFrame:
-    """How many rows lives had told that ended in this hour."""
-    hour = hour_number(F.col("at")).alias("hour_number")
+    """How many rows each life said in this hour that it had told."""
     told = (F.col("event") == "told") & (F.col("table") == "tasks")
-    return brokers.where(told).groupBy("broker", "boot", hour).agg(F.max("rows").alias("told"))
+    return (
+        brokers.where(told)
+        .groupBy(*_LIFE, hour_number(F.col("at")).alias("hour_number"))
+        .agg(F.max("rows").alias("told"), F.min("at").alias("told_at"))
+    )

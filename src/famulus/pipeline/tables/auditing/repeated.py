@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.columns import hour_number, is_run, is_settled
 from famulus.pipeline.crowds import parted
+from famulus.pipeline.once import kept, once
 from famulus.pipeline.tables.auditing.entry import entries
 
 _ORDER: Final = ("ended_hour", "ended", "broker", "boot", "ticket")
@@ -19,15 +20,26 @@ _BEFORE: Final = ("ended_hour", "ended", "outcome", "broker", "boot", "worker", 
 
 
 def repeated(tasks: DataFrame) -> list[DataFrame]:
-    several = parted(tasks, "message_id")[1]
-    counted = several.groupBy(*several.columns).agg(F.count("*").alias("copies"))
+    counted = _counted(tasks)
     rows = counted.drop("copies").withColumn("ended_hour", hour_number(F.col("ended")))
     return [
-        _duplicates(counted.where(F.col("copies") > 1)),
+        _duplicates(copies(tasks)),
         _two_outcomes(rows),
         _at_most_once(rows),
         _rejected_but_ran(rows),
     ]
+
+
+def copies(tasks: DataFrame) -> DataFrame:
+    """Rows that are there more than once, the same in all columns: each once, with the number of its `copies`."""
+    return _counted(tasks).where(F.col("copies") > 1)
+
+
+@once
+def _counted(tasks: DataFrame) -> DataFrame:
+    """Kept, since all rules here ask for it."""
+    several = parted(tasks, "message_id")[1]
+    return kept(several.groupBy(*several.columns).agg(F.count("*").alias("copies")))
 
 
 def _duplicates(counted: DataFrame) -> DataFrame:
