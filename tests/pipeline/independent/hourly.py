@@ -22,6 +22,7 @@ SELECT *,
     date_trunc('minute', ended) AS minute,
     date_trunc('hour', ended) AS begin
 FROM tasks;
+CREATE VIEW told AS SELECT DISTINCT * FROM rows;
 CREATE VIEW durations AS
 SELECT * FROM (
     SELECT *, 'queue' AS what, bucket(queue_ns) AS bucket FROM rows WHERE counts AND queue_ns IS NOT NULL
@@ -86,7 +87,8 @@ def figures(keys: str) -> str:
     """
 
 
-#: Tasks that were seen open and have no outcome, with what came of their broker: for `task_facts` and `audit`.
+#: Tasks that were open, or to be tried again, and have no outcome, with what came of their broker: for `task_facts` and
+#: `audit`.
 OPEN: Final = """
 CREATE TABLE ends AS
 SELECT broker, boot, "at", false AS hearsay,
@@ -100,21 +102,33 @@ CREATE TABLE signs AS
 SELECT broker, boot, "at" FROM brokers UNION ALL SELECT broker, boot, ended FROM tasks;
 
 CREATE TABLE left_open AS
-WITH seen AS (
-    SELECT *,
-        row_number() OVER (PARTITION BY message_id ORDER BY "at" DESC, broker DESC, boot DESC, ticket DESC) AS back
-    FROM open_tasks
-    WHERE delegated_from IS NULL
+WITH open AS (
+    SELECT broker, boot, family, "at", ticket, message_id, attempt, service, worker, at_most_once, priority, arrived,
+        'no_outcome' AS kind
+    FROM open_tasks WHERE delegated_from IS NULL
+    UNION ALL
+    SELECT broker, boot, family, ended, ticket, message_id, attempt, service, worker, at_most_once, priority, arrived,
+        'retry_without_end'
+    FROM told WHERE outcome = 'RETRY' AND delegated_from IS NULL
+), seen AS (
+    SELECT *, lead(hour_number("at")) OVER (PARTITION BY message_id ORDER BY "at", broker, boot, ticket) AS next_hour
+    FROM open
 ), last AS (
     SELECT * FROM seen
-    WHERE back = 1 AND NOT EXISTS (
+    WHERE coalesce(next_hour > hour_number("at") + 1, true) AND NOT EXISTS (
         FROM rows
         WHERE rows.message_id = seen.message_id AND counts AND abs(hour_number(ended) - hour_number("at")) <= 1
     )
 )
-SELECT *, coalesce(end_kind <> 'lost' OR alive_at IS NULL OR alive_at <= end_at, false) AS is_gone
+SELECT *,
+    coalesce(end_kind <> 'lost' OR alive_at IS NULL OR alive_at <= end_at, false) AS is_gone,
+    CASE
+        WHEN (epoch_us(alive_at) - epoch_us("at")) / 1e6 > greatest(120, coalesce(longest_ns, 0) * 2 / 1e9)
+            THEN 'overdue'
+        WHEN is_gone THEN end_kind
+    END AS fate
 FROM (
-    SELECT last.* EXCLUDE (back), fate.kind AS end_kind, fate.since AS end_at,
+    SELECT last.*, fate.kind AS end_kind, fate.since AS end_at,
         (SELECT max(signs."at") FROM signs
          WHERE signs.broker = last.broker AND signs.boot = last.boot
            AND abs(hour_number(signs."at") - hour_number(last."at")) <= 1) AS alive_at,
@@ -132,22 +146,35 @@ FROM (
 """
 
 TASK_FACTS: Final = """
-WITH whole AS (
-    SELECT message_id,
-        list_sort(list_distinct(list(broker))) AS brokers,
-        max_by(worker, (assigned, broker, boot, ticket)) FILTER (runs) AS last_worker,
-        CAST(count(*) FILTER (runs) AS INTEGER) AS attempts,
-        CAST(count(*) FILTER (outcome = 'LATE') AS INTEGER) AS late,
-        CAST(count(*) FILTER (counts) AS INTEGER) AS outcomes
-    FROM rows GROUP BY message_id
-), told AS (
-    SELECT *, row_number() OVER (PARTITION BY message_id ORDER BY counts DESC, ended, broker, boot, ticket) AS place
-    FROM rows WHERE ends
+WITH settled AS (
+    SELECT * EXCLUDE (worker), hour_number(ended) AS h,
+        max(counts) OVER (PARTITION BY message_id ORDER BY hour_number(ended) RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+            AS accounted
+    FROM told
+), firsts AS (
+    SELECT *, (
+        SELECT (min((other.ended, other.broker, other.boot, other.ticket))) FROM told AS other
+        WHERE other.message_id = settled.message_id AND hour_number(other.ended) IN (h - 1, h)
+          AND other.ends AND other.counts = settled.counts
+    ) AS first
+    FROM settled WHERE ends AND (counts OR NOT accounted)
+), chosen AS (
+    SELECT * FROM firsts WHERE (ended, broker, boot, ticket) = first
 )
-SELECT date, hour, message_id, service, family, broker, outcome, reason, last_worker AS worker, brokers, attempts, late,
-    outcomes, at_most_once, priority, arrived, ended, queue_ns, service_ns, total_ns, request_bytes, response_bytes
-FROM told JOIN whole USING (message_id)
-WHERE place = 1
+SELECT chosen.date, chosen.hour, message_id, chosen.service, chosen.family, chosen.broker, chosen.outcome,
+    chosen.reason, last_worker AS worker, brokers, attempts, late, outcomes, chosen.at_most_once, chosen.priority,
+    chosen.arrived, chosen.ended, chosen.queue_ns, chosen.service_ns, chosen.total_ns, chosen.request_bytes,
+    chosen.response_bytes
+FROM chosen, LATERAL (
+    SELECT
+        list_sort(list_distinct(list(near.broker))) AS brokers,
+        max_by(near.worker, (near.assigned, near.broker, near.boot, near.ticket)) FILTER (near.runs) AS last_worker,
+        CAST(count(*) FILTER (near.runs) AS INTEGER) AS attempts,
+        CAST(count(*) FILTER (near.outcome = 'LATE') AS INTEGER) AS late,
+        CAST(count(*) FILTER (near.counts) AS INTEGER) AS outcomes
+    FROM told AS near
+    WHERE near.message_id = chosen.message_id AND abs(hour_number(near.ended) - chosen.h) <= 1
+)
 UNION ALL
 SELECT CAST("at" AS DATE), hour("at"), message_id, service, family, broker, NULL, NULL, worker, [broker], attempt, 0, 0,
     at_most_once, priority, arrived, "at", NULL, NULL, NULL, NULL, NULL
@@ -282,62 +309,6 @@ SELECT CAST("at" AS DATE) AS date, CAST(hour("at") AS INTEGER) AS hour, * FROM (
 )
 """
 
-AUDIT: Final = """
-WITH fates AS (
-    SELECT *, CASE
-        WHEN (epoch_us(alive_at) - epoch_us("at")) / 1e6 > greatest(120, coalesce(longest_ns, 0) * 2 / 1e9)
-            THEN 'overdue'
-        WHEN is_gone THEN end_kind END AS fate
-    FROM left_open
-), started AS (
-    SELECT *,
-        max(arrived) FILTER (delegated_from IS NULL) OVER (PARTITION BY message_id) AS last_accepted
-    FROM rows
-), twice AS (
-    SELECT *, lag(ended) OVER (PARTITION BY message_id ORDER BY ended, broker, boot, ticket) AS before_ended
-    FROM started WHERE counts
-), ran AS (
-    SELECT *, lag(ended) OVER (PARTITION BY message_id ORDER BY ended, broker, boot, ticket) AS before_ended
-    FROM started WHERE at_most_once AND runs AND coalesce(reason, '') <> 'not_connected'
-), found AS (
-    SELECT "at", 'no_outcome' AS kind,
-        fate IN ('died', 'restarted', 'lost') OR EXISTS (
-            FROM brokers AS gap WHERE gap.event = 'gap' AND coalesce(gap."table", 'tasks') = 'tasks'
-              AND gap.broker = fates.broker AND abs(hour_number(gap."at") - hour_number(fates."at")) <= 1
-        ) AS explained,
-        'error' AS if_not, 'warning' AS if_so, broker, boot, service, worker, message_id, 1 AS n
-    FROM fates WHERE fate IS NOT NULL
-    UNION ALL
-    SELECT ended, 'two_outcomes', last_accepted >= before_ended, 'error', 'info', broker, boot, service, worker,
-        message_id, 2
-    FROM twice WHERE before_ended IS NOT NULL
-    UNION ALL
-    SELECT ended, 'at_most_once', last_accepted >= before_ended, 'error', 'info', broker, boot, service, worker,
-        message_id, 2
-    FROM ran WHERE before_ended IS NOT NULL
-    UNION ALL
-    SELECT ended, 'late_answer', true, 'info', 'info', broker, boot, service, worker, message_id, 1
-    FROM rows WHERE outcome = 'LATE'
-    UNION ALL
-    SELECT "at", 'gap', true, 'warning', 'warning', broker, boot, NULL, NULL, NULL, coalesce("rows", 0)
-    FROM brokers WHERE event = 'gap'
-    UNION ALL
-    SELECT "at", 'crash_window', true, 'info', if(swallowed > 0, 'warning', 'info'), broker, boot, NULL, NULL, NULL,
-        swallowed
-    FROM (
-        SELECT brokers.*, (
-            SELECT count(*) FROM fates
-            WHERE fate = 'died' AND fates.broker = brokers.broker AND fates.end_at = brokers."at"
-        ) AS swallowed
-        FROM brokers WHERE event = 'process_died' AND process = 'dispatcher'
-    )
-)
-SELECT CAST("at" AS DATE) AS date, CAST(hour("at") AS INTEGER) AS hour, "at", kind,
-    if(explained, if_so, if_not) AS severity, explained, broker, boot, service, worker, message_id,
-    CAST(n AS BIGINT) AS "rows"
-FROM (SELECT * REPLACE (coalesce(explained, false) AS explained) FROM found)
-"""
-
 HOURLY: Final = {
     "task_facts": TASK_FACTS,
     "service_minutes": SERVICE_MINUTES,
@@ -347,5 +318,4 @@ HOURLY: Final = {
     "broker_minutes": BROKER_MINUTES,
     "lost_attempts": LOST_ATTEMPTS,
     "losses": LOSSES,
-    "audit": AUDIT,
 }

@@ -1,6 +1,7 @@
 """Journals at random: from any hour on, short and long, small and large, with truths planted in them or not.
 
-Synthetic journals have no task that was refused, no overload, no peer that was lost: `disturb` adds some of each.
+Synthetic journals have no task that was refused, no overload, no peer that was lost, and no rows with numbers:
+`disturb` adds some of each, and a case for every rule of the audit.
 """
 
 from __future__ import annotations
@@ -76,6 +77,10 @@ class _Disturbance:
             self._chance.choice((self._refused, self._retried, self._expired, self._handed_over))()
         for _ in range(self._chance.randint(2, 8)):
             self._chance.choice((self._overload, self._broker, self._peer, self._worker, self._edit))()
+        for _ in range(self._chance.randint(6, 20)):
+            self._chance.choice((self._twice, self._odd, self._half, self._ran, self._given_up, self._gap))()
+        for number in range(self._chance.randint(1, 4)):
+            self._numbered(f"numbered-{number}")
 
     def _where(self) -> tuple[Row, datetime]:
         """A life of a broker, and an instant within it."""
@@ -91,8 +96,8 @@ class _Disturbance:
         self._count += 1
         took = timedelta(microseconds=self._chance.randrange(1_000, 2_000_000))
         waited = self._chance.choice((timedelta(0), took / 3))
-        broker = where["broker"]
-        _, worker, service = self._chance.choice([each for each in self._workers if each[0] == broker])
+        known = [each for each in self._workers if each[0] == where["broker"]] or self._workers
+        _, worker, service = self._chance.choice(known)
         row = {
             "ticket": (1 << 61) + self._count, "message_id": f"disturbed-{self._plan.seed}-{self._count}", "attempt": 1,
             "service": service, "worker": worker, "client": "c", "at_most_once": False, "priority": 4,
@@ -133,6 +138,87 @@ class _Disturbance:
         self._task(where, at + timedelta(milliseconds=1), delegated_to=other["broker"], worker=None,
                    message_id=there["message_id"], service=there["service"],
                    arrived=there["arrived"] - timedelta(milliseconds=1))  # fmt: skip
+
+    def _twice(self) -> None:
+        """The same row, or a ticket, or an outcome; sometimes since its client asked again."""
+        where, at = self._where()
+        what = self._chance.choice(("row", "ticket", "outcome", "run"))
+        if what == "row":
+            self.rows["tasks"].append(self._chance.choice(self.rows["tasks"]))
+            return
+        first = self._task(where, at, at_most_once=what == "run")
+        later = at + timedelta(seconds=self._chance.choice((0, 1, 3000)))
+        if what == "ticket":
+            self._task(where, later, ticket=first["ticket"])
+            return
+        arrived = self._chance.choice((first["arrived"], at + timedelta(microseconds=1)))
+        self._task(where, later, message_id=first["message_id"], service=first["service"], arrived=arrived,
+                   at_most_once=first["at_most_once"])  # fmt: skip
+
+    def _odd(self) -> None:
+        where, at = self._where()
+        self._task(where, at, **self._chance.choice((
+            {"outcome": "MAYBE"}, {"total_ns": -5}, {"service_ns": -1}, {"arrived": at + timedelta(seconds=1)},
+            {"assigned": at - timedelta(hours=1)},
+        )))  # fmt: skip
+
+    def _half(self) -> None:
+        where, at = self._where()
+        other = self._chance.choice([row["broker"] for row in self._boots if row["broker"] != where["broker"]])
+        way = self._chance.choice(({"delegated_to": other, "worker": None}, {"delegated_from": other}))
+        self._task(where, at, **way)
+
+    def _ran(self) -> None:
+        """A worker had it, and its broker says REJECTED."""
+        where, at = self._where()
+        first = self._task(where, at, outcome="RETRY", reason=self._chance.choice(("worker_lost", "not_connected")))
+        self._task(where, at + timedelta(seconds=1), message_id=first["message_id"], service=first["service"],
+                   arrived=first["arrived"], outcome="REJECTED", reason="no_worker", worker=None, assigned=None,
+                   service_ns=None)  # fmt: skip
+
+    def _given_up(self) -> None:
+        where, at = self._where()
+        self._task(where, at, outcome="RETRY", reason="worker_lost")
+
+    def _gap(self) -> None:
+        where, at = self._where()
+        size = self._chance.choice((1, 2, 40))
+        self.rows["brokers"].append({**where, "at": at, "event": "gap", "table": "tasks", "rows": size, "detail": "d"})
+
+    def _numbered(self, broker: str) -> None:
+        """Lives of one more broker, whose rows have numbers; some are missing, with a gap that says so or without."""
+        chance = self._chance
+        begin = self._plan.start + timedelta(seconds=chance.randrange(self._plan.hours * 3600))
+        for life in range(chance.randint(1, 3)):
+            where = {"broker": broker, "boot": f"{broker}-{life}", "family": self._boots[0]["family"]}
+            self.rows["brokers"].append({**where, "at": begin, "event": "start"})
+            seconds = sorted(chance.uniform(0, chance.choice((60, 7200))) for _ in range(chance.randint(1, 60)))
+            ends = [begin + timedelta(microseconds=round(second * 1e6)) for second in seconds]
+            hours = [end.replace(minute=0, second=0, microsecond=0) for end in ends]
+            gone = {row for row in range(len(ends)) if chance.random() < chance.choice((0, 0.1))}
+            if chance.random() < 0.4:
+                gone |= {row for row, hour in enumerate(hours) if hour == chance.choice(hours)}
+            _, worker, service = chance.choice(self._workers)
+            for row, end in enumerate(ends):
+                if row not in gone:
+                    self._task(where | {"row": row + 1}, end, worker=worker, service=service)
+            for hour in sorted(set(hours)):
+                if chance.random() < 0.7:
+                    last = max(row for row, own in enumerate(hours) if own == hour) + 1
+                    at = hour + timedelta(hours=1, microseconds=-1)
+                    self.rows["brokers"].append({**where, "at": at, "event": "told", "table": "tasks", "rows": last})
+            if gone and chance.random() < 0.5:
+                self.rows["brokers"].append({**where, "at": ends[max(gone)], "event": "gap", "table": "tasks",
+                                             "rows": chance.randint(1, len(gone)), "detail": "d"})  # fmt: skip
+            begin = ends[-1] + timedelta(seconds=chance.choice((0.3, 20, 4000)))
+            died = {"event": "process_died", "process": "dispatcher", "detail": "signal 9"}
+            over = chance.choice((died, {"event": "stop"}, None))
+            if over is not None:
+                self.rows["brokers"].append({**where, "at": begin, **over})
+                begin += timedelta(seconds=1)
+            elif chance.random() < 0.5:
+                seen_by = {name: self._boots[0][name] for name in ("broker", "boot", "family")}
+                self.rows["peers"].append({**seen_by, "at": begin, "peer": broker, "event": "lost"})
 
     def _overload(self) -> None:
         where, at = self._where()

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+from tests.pipeline.independent.auditing import AUDIT, AUDIT_WORDS, NUMBERED
 from tests.pipeline.independent.hourly import HOURLY, OPEN, WORDS
 from tests.pipeline.independent.whole import WHOLE
 
-SQL: Final = HOURLY | WHOLE
+BY_HOUR: Final = HOURLY | {"audit": AUDIT}
+SQL: Final = BY_HOUR | WHOLE
 JOURNAL: Final = ("tasks", "open_tasks", "workers", "brokers", "peers", "config")
 #: Columns in words, which no page spells out.
 WORDED: Final = {"audit": {"explanation"}, "worker_health": {"why"}, "findings": {"title", "evidence", "advice"}}
@@ -31,8 +33,8 @@ class Recomputed:
         for name in JOURNAL:
             files = f"{journal}/{name}/*/*/*.parquet"
             self.db.execute(f"CREATE TABLE {name} AS FROM read_parquet('{files}', hive_partitioning = false)")
-        self.db.execute(WORDS)
-        self.db.execute(OPEN)
+        for words in (WORDS, OPEN, AUDIT_WORDS, NUMBERED):
+            self.db.execute(words)
         for name, sql in SQL.items():
             try:
                 self.db.execute(f"CREATE TABLE {name} AS {sql}")
@@ -55,7 +57,7 @@ class Recomputed:
         return said
 
     def _published(self, table: str) -> str:
-        if table not in HOURLY:
+        if table not in BY_HOUR:
             return f"FROM read_parquet('{self.tables}/{table}/*.parquet')"
         folders = "hive_partitioning = true, hive_types = {'date': DATE, 'hour': INTEGER}"
         return f"FROM read_parquet('{self.tables}/{table}/*/*/*.parquet', {folders})"

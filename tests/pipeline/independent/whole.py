@@ -160,7 +160,7 @@ WITH firsts AS (
     SELECT broker, min(minute) AS first, max(minute) AS last FROM broker_minutes GROUP BY broker
 ), missing AS (
     SELECT edit, list(broker ORDER BY broker) AS missing
-    FROM edits JOIN spans ON first <= accepted AND spans.last >= accepted + INTERVAL 60 SECONDS
+    FROM edits JOIN spans ON first + INTERVAL 1 MINUTE <= accepted AND spans.last >= accepted + INTERVAL 60 SECONDS
         AND NOT list_contains(had, broker)
     GROUP BY edit
 ), conflicts AS (
@@ -214,7 +214,8 @@ SELECT hours.*, erlangs / nullif(slots, 0) AS busy_share,
     CASE WHEN slots IS NULL THEN NULL WHEN erlangs_peak <= 0 THEN 0.0 WHEN slots < 1 THEN 1.0 ELSE wait_share END
         AS wait_share,
     CAST(if(erlangs_peak <= 0, 0, slots_needed) AS INTEGER) AS slots_needed,
-    CAST(greatest(0, if(erlangs_peak <= 0, 0, slots_needed) - floor(slots)) AS INTEGER) AS slots_missing
+    CASE WHEN slots IS NOT NULL THEN CAST(greatest(0, if(erlangs_peak <= 0, 0, slots_needed) - floor(slots)) AS INTEGER)
+        END AS slots_missing
 FROM hours LEFT JOIN needs USING (service, family, hour_of_day)
 """
 
