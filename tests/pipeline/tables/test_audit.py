@@ -299,8 +299,8 @@ def test_a_whole_hour_that_was_taken_away_is_missed(rows: Rows, make: Makes) -> 
 
 
 def test_a_row_that_is_there_twice_hides_none_that_is_missing(rows: Rows, make: Makes) -> None:
-    late: Row = {"message_id": "late", "outcome": "LATE", "ended": at(3)}
-    twice = numbered(1, 2, 4)
+    late: Row = {"message_id": "late", "ticket": 9, "outcome": "LATE", "ended": at(3)}
+    twice = [{**row, "ticket": row["row"]} for row in numbered(1, 2, 4)]
     made = make("audit", tasks=rows.of("tasks", *twice, *twice, late, late))
     found = sorted((row["kind"], row["rows"]) for row in made)
     assert found == [*[("duplicate_row", 2)] * 4, ("late_answer", 1), ("missing_rows", 1)]
