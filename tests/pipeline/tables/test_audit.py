@@ -374,6 +374,8 @@ def test_a_broker_that_was_gone_without_a_word_has_a_crash_too(rows: Rows, make:
     lost = [{"event": "lost", "broker": "other", "peer": name, "at": at(13)} for name in ("lost", "cut off")]
     made = make("audit", tasks=tasks, brokers=brokers, peers=rows.of("peers", *lost))
     assert {(row["kind"], row["broker"], row["untold"]) for row in made} == {
-        ("crash_window", "killed", 21),
-        ("crash_window", "lost", 4),
+        # Ten tasks in nine seconds; from the last one 21, 60 and 4 seconds.
+        ("crash_window", "killed", 24),
+        ("crash_window", "away", 67),
+        ("crash_window", "lost", 5),
     }
