@@ -385,6 +385,8 @@ class Dispatching:
             self._tell_herald(self._herald, work, now_ns)
         for listener in (self._frontend, self._backend):
             listener.on_tick(now_ns)
+        # Who read nothing for too long was cut off just now, without anything that would wake us.
+        self._workers.look = self._workers.look or bool(self._backend.gone)
         self._frontend.gone.clear()  # their tasks run on, and their outcomes are refused
         if self._journal is not None and now_ns >= self._checkpoint_ns:
             self._checkpoint_ns = now_ns + REPORT_NS
