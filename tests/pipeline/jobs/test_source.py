@@ -88,7 +88,7 @@ SPOILED = [
     (foreign, "foreign", "not written by Famulus as a file of tasks"),
     (without_a_column, "foreign", "lacks the column service"),
     (other_types, "foreign", "column ticket is of type string"),
-    (newer, "newer", "version 99 of the journal, this pipeline knows 1"),
+    (newer, "newer", "version 99 of the journal, this pipeline knows 2"),
 ]
 
 
