@@ -3,6 +3,9 @@
 A worker has a fixed number of slots and sleeps for a fixed time per task, so its capacity is known and far below
 what the broker can carry: what is measured is how the broker behaves when the workers are the bottleneck. All settings
 are the defaults, and each time-out is a load of its own: how long a task may wait is what decides whether it ends well.
+
+Beside it, at the same broker and in the same seconds, a second worker of the same kind is kept busy and no more: what
+it does is the saturation. So a machine that is slow for a while slows both sides.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from famulus.bench import fleet
 CLOSED_TIMEOUT_S = 60.0
 #: The backlog of an open loop grows for as long as its tasks may wait, but not for ever.
 WARM_UP_S_MAX = 10.0
+#: And until a slot has done so many tasks, the broker does not know how long they take.
+TASKS_TO_LEARN = 4
 #: A measurement is so many tasks of a slot long, or half a task would show.
 TASKS_OF_A_SLOT = 10
 
@@ -28,6 +33,10 @@ class Service:
     work_ms: float
     slots: int
     timeouts_s: tuple[float, ...]
+
+    @property
+    def capacity_per_s(self) -> float:
+        return self.slots * 1000 / self.work_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +72,23 @@ def _loads(
     backend: str,
     tell: Callable[[str], None],
 ) -> list[dict[str, float]]:
-    """The saturation of this service, and what becomes of it under each time-out."""
-    words = (service.name, str(service.slots), str(service.work_ms))
-    worker = fleet.Member("worker", fleet.python("famulus.bench.slow_worker", backend, *words), "is ready")
-    members.append(worker)
+    """What becomes of this service under each time-out, beside one of the same kind that is only kept busy."""
+    beside = f"{service.name}-beside"
+    workers = [_worker(members, backend, name, service) for name in (service.name, beside)]
     seconds = max(plan.seconds, TASKS_OF_A_SLOT * service.work_ms / 1000)
-    tell(f"{service.name}: measuring the saturation with a closed loop")
-    peak = _run(members, "closed", frontend, service.name, service.slots * 4, CLOSED_TIMEOUT_S, 1.0, seconds)["goodput"]
+    offered = plan.factor * service.capacity_per_s
     loads = []
     for timeout_s in service.timeouts_s:
-        offered = peak * plan.factor
-        tell(f"{service.name}: saturated at {peak:,.0f} tasks/s; offering {offered:,.0f}, time-out {timeout_s:g} s")
-        warm_up_s = 1.0 + min(timeout_s, WARM_UP_S_MAX)
-        over = _run(members, "open", frontend, service.name, offered, timeout_s, warm_up_s, seconds)
-        loads.append(_figures(service, timeout_s, peak, over))
-    worker.stop()
+        tell(f"{service.name}: offering {offered:,.0f} tasks/s, time-out {timeout_s:g} s")
+        warm_up_s = 1.0 + max(min(timeout_s, WARM_UP_S_MAX), TASKS_TO_LEARN * service.work_ms / 1000)
+        length = (warm_up_s, seconds)
+        busy = _client(members, "closed", frontend, beside, service.slots * 4, CLOSED_TIMEOUT_S, *length)
+        over = _client(members, "open", frontend, service.name, offered, timeout_s, *length)
+        within_s = sum(length) + CLOSED_TIMEOUT_S + timeout_s
+        peak: dict[str, float] = json.loads(busy.output(within_s))
+        loads.append(_figures(service, timeout_s, peak["goodput"], json.loads(over.output(within_s))))
+    for worker in workers:
+        worker.stop()
     return loads
 
 
@@ -90,7 +101,7 @@ def _figures(service: Service, timeout_s: float, peak: float, over: dict[str, fl
         "saturation_per_s": peak,
         "offered_per_s": over["offered"],
         "goodput_per_s": over["goodput"],
-        "goodput_ratio": over["goodput"] / peak,
+        "goodput_ratio": over["goodput"] / peak if peak else 0.0,
         "unknown_share": over["unknown"] / done if done else 0.0,
         "rejected_overload_per_s": over["overload"],
         "rejected_expired_per_s": over["expired"],
@@ -101,21 +112,17 @@ def _figures(service: Service, timeout_s: float, peak: float, over: dict[str, fl
     }
 
 
-def _run(
-    members: list[fleet.Member],
-    kind: str,
-    frontend: str,
-    service: str,
-    amount: float,
-    timeout_s: float,
-    warm_up_s: float,
-    seconds: float,
-) -> dict[str, float]:
-    words = (kind, frontend, service, str(amount), str(timeout_s), str(warm_up_s), str(seconds))
-    client = fleet.Member("client", fleet.python("famulus.bench.slow_load", *words), None)
+def _worker(members: list[fleet.Member], backend: str, name: str, service: Service) -> fleet.Member:
+    words = (backend, name, str(service.slots), str(service.work_ms))
+    worker = fleet.Member("worker", fleet.python("famulus.bench.slow_worker", *words), "is ready")
+    members.append(worker)
+    return worker
+
+
+def _client(members: list[fleet.Member], *words: object) -> fleet.Member:
+    client = fleet.Member("client", fleet.python("famulus.bench.slow_load", *map(str, words)), None)
     members.append(client)
-    figures: dict[str, float] = json.loads(client.output(warm_up_s + seconds + timeout_s + 60))
-    return figures
+    return client
 
 
 class _Memory:

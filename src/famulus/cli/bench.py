@@ -89,9 +89,9 @@ def echo(
 @app.command()
 def overload(
     seconds: Annotated[float, typer.Option(min=1.0, help="Length of each measurement, after its warm-up.")] = 5.0,
-    work_ms: Annotated[float, typer.Option(min=0.0, help="How long the worker takes for a task.")] = 8.0,
+    work_ms: Annotated[float, typer.Option(min=0.1, help="How long the worker takes for a task.")] = 8.0,
     slots: Annotated[int, typer.Option(min=1, help="Slots of the worker.")] = 8,
-    factor: Annotated[float, typer.Option(min=1.0, help="Offered load in multiples of the saturation.")] = 2.0,
+    factor: Annotated[float, typer.Option(min=1.0, help="Offered load, in multiples of what the slots can do.")] = 2.0,
     timeout: Annotated[
         list[float] | None,
         typer.Option(min=0.01, help="Time-out of the tasks, in s; repeatable. 0.2, 1, 5, 60 if none."),
@@ -101,8 +101,8 @@ def overload(
 ) -> None:
     """What happens beyond saturation: goodput must stay, the rest is rejected quickly, memory stays flat.
 
-    First the saturation is measured with a closed loop, then so many times as much is offered, whether it is served
-    or not: once for each time-out.
+    So many times as much as its slots can do is offered to a worker, whether it is served or not: once for each
+    time-out. In the same seconds a second worker is kept busy and no more, which shows how much can be done.
 
     Example: famulus bench overload --factor 2
     """
@@ -161,14 +161,26 @@ def _show_overload(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="overload")
-    loads = result.pop("loads")
-    table.add_column("figure")
-    for load in loads:
-        table.add_column(f"{load['work_ms']:g} ms, time-out {load['timeout_s']:g} s", justify="right")
-    for name in loads[0]:
-        table.add_row(name, *[f"{load[name]:,.2f}" for load in loads])
+    table = Table(title="overload: tasks per second, and how long 99 % took", box=None, pad_edge=False)
+    for name in ("work", "time-out", "offered", "OK", "ratio", "UNKNOWN", "rejected", "OK took", "no took"):
+        table.add_column(name, justify="right")
+    for load in result.pop("loads"):
+        table.add_row(
+            _time(load["work_ms"]),
+            _time(load["timeout_s"] * 1000),
+            f"{load['offered_per_s']:,.0f}",
+            f"{load['goodput_per_s']:,.1f}",
+            f"{load['goodput_ratio']:.2f}",
+            f"{load['unknown_share']:.1%}",
+            f"{load['rejected_overload_per_s'] + load['rejected_expired_per_s']:,.1f}",
+            _time(load["ok_p99_ms"]),
+            _time(load["rejected_p99_ms"]),
+        )
     console = Console()
     console.print(table)
     for name, value in result.items():
         console.print(f"{name}: {value:,.2f}" if isinstance(value, float) else f"{name}: {value}")
+
+
+def _time(milliseconds: float) -> str:
+    return f"{milliseconds:.3g} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.3g} s"
