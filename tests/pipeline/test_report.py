@@ -192,8 +192,8 @@ def test_what_a_journal_cannot_know_is_in_the_headline(tmp_path: Path, put: Put)
     assert "Every task is accounted for" not in text
     assert (
         "Every task that the journal knows of is accounted for What it cannot know: how 1 task ended, of which the "
-        "rows were lost; what a crash took along before it was told, about 165 tasks; what stood in 9 rows that could "
-        "not be written."
+        "rows were lost; what a crash took along before it was told, up to about 165 tasks; what stood in 9 rows "
+        "that could not be written."
     ) in text
 
 

@@ -23,7 +23,7 @@ def what_is_not_known(audit: Iterable[Mapping[str, Any]]) -> str:
         parts.append(f"how {without:,} {'task' if without == 1 else 'tasks'} ended, of which the rows were lost")
     if crashes:
         times = "a crash" if crashes == 1 else f"{crashes:,} crashes"
-        about = f"about {untold:,} {'task' if untold == 1 else 'tasks'}" if untold else "most likely nothing"
+        about = f"up to about {untold:,} {'task' if untold == 1 else 'tasks'}" if untold else "most likely nothing"
         parts.append(f"what {times} took along before it was told, {about}")
     if missing:
         parts.append(f"what stood in {missing:,} {'row' if missing == 1 else 'rows'} that could not be written")

@@ -302,7 +302,7 @@ AUDIT: Final = (
     _text("worker", "identity of the worker", nullable=True),
     _text("message_id", "id of the task", nullable=True),
     _long("rows", "tasks, answers or missing rows that it is about"),
-    _long("untold", "of crash_window: tasks that may have ended in it without a row, about", nullable=True),
+    _long("untold", "of crash_window: tasks that may have ended in it without a row, up to about", nullable=True),
     _text("explanation", "in words"),
 )
 

@@ -194,7 +194,7 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
     by_rank = [row["severity"] for row in sorted(found, key=lambda row: row["rank"])]
     assert by_rank == ["critical"] * 5 + ["warning"] * 8 + ["info"] * 2
     assert (
-        "7 tasks were open, and their outcomes are not known; about 31 more"
+        "7 tasks were open, and their outcomes are not known; up to about 31 more"
         in (named["crash_lost_tasks", "b3"]["evidence"])
     )
     assert named["audit", "no_outcome"]["evidence"] == "the first is task m at b2: why"

@@ -109,8 +109,8 @@ AUDIT: Final = Kind(
         ),
         entry(
             "crash_window",
-            "A dispatcher died, and what it had in hand and had not told is in no row; untold says about how many "
-            "tasks that is.",
+            "A dispatcher died, and what it had in hand and had not told is in no row; untold says up to about "
+            "how many tasks that is.",
             remedy="Look at the log of that broker. What became of those tasks, only their clients know.",
             page=_DECIDED,
         ),

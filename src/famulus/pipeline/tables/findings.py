@@ -403,8 +403,8 @@ def _crashes(audit: DataFrame) -> DataFrame:
         subject=F.col("broker"),
         title=F.format_string("Crashes of %s took tasks along", "broker"),
         evidence=F.format_string(
-            "%d times in the last week; %d tasks were open, and their outcomes are not known; about %d more may have "
-            "ended without a row",
+            "%d times in the last week; %d tasks were open, and their outcomes are not known; up to about %d more "
+            "may have ended without a row",
             "crashes", "open", "untold",
         ),
         advice=F.lit("See in its log why it died. What became of those tasks, only their clients know."),

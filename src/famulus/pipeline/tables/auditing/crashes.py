@@ -35,8 +35,8 @@ def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: 
     rate = F.col("rate")
     untold = F.ceil(F.round(rate * F.col("length_s"), 6)).cast("long")
     words = F.format_string(
-        "%s; %s tasks that were open at its last checkpoint have no outcome, and about %s that came after it have no "
-        "row: %s a second, for %s s",
+        "%s; %s tasks that were open at its last checkpoint have no outcome, and up to about %s that came after it "
+        "have no row: %s a second, for %s s",
         "how",
         F.col("swallowed").cast("string"),
         untold.cast("string"),
