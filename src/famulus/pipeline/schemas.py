@@ -265,8 +265,8 @@ FAILOVERS: Final = (
     _long("tasks_hit", "tasks that it had; of a dispatcher, those that nobody heard of again"),
     _long("retries", "attempts that were made again"),
     _long("unknown", "tasks that ended as UNKNOWN for it"),
-    _instant("normal", "begin of the first minute in which those services were normal; null: not within half an hour",
-             nullable=True),
+    _instant("normal", "begin of the first minute in which those services were normal; null: not within half an hour, "
+             "or before the journal ends", nullable=True),
     _double("recovery_s", "seconds until then, 0 if the minute of the loss was normal", nullable=True),
 )  # fmt: skip
 

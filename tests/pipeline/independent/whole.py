@@ -115,22 +115,24 @@ WITH marked AS (
     FROM episodes JOIN audit ON audit.kind = 'crash_window' AND episodes.kind = 'dispatcher_died'
         AND audit.broker = lost AND audit."at" = seen
     GROUP BY id
-), normal_minutes AS (
-    SELECT service, minute FROM service_minutes GROUP BY service, minute
-    HAVING sum(tasks) > 0 AND sum(unknown + rejected + retries) * 20 <= sum(tasks)
-), again AS (
-    SELECT id, count(*) AS recovered, max(minute) AS last FROM (
-        SELECT id, each.service, min(minute) AS minute
-        FROM (SELECT id, seen, unnest(services) AS service FROM hit) AS each JOIN normal_minutes
-            ON normal_minutes.service = each.service
-            AND minute BETWEEN date_trunc('minute', seen) AND date_trunc('minute', seen) + INTERVAL 30 MINUTES
-        GROUP BY ALL
-    ) GROUP BY id
+), asked AS (
+    SELECT service, minute, sum(unknown + rejected + retries) * 20 <= sum(tasks) AS fine
+    FROM service_minutes GROUP BY service, minute HAVING sum(tasks) > 0
+), fared AS (
+    SELECT id, each.service, min(minute) FILTER (fine) AS good, min(minute) FILTER (NOT fine) AS bad
+    FROM (SELECT id, seen, unnest(services) AS service FROM hit) AS each JOIN asked
+        ON asked.service = each.service
+        AND minute BETWEEN date_trunc('minute', seen) AND date_trunc('minute', seen) + INTERVAL 30 MINUTES
+    GROUP BY ALL
+), troubles AS (
+    SELECT id, bool_and(good IS NOT NULL) AS ended, max(good) AS last
+    FROM fared WHERE bad IS NOT NULL AND NOT coalesce(good < bad, false) GROUP BY id
 ), told AS (
     SELECT id, kind, lost, family, seen_by, seen, services, tasks, coalesce(retries, 0) AS retries,
         coalesce(unknown, 0) AS unknown, coalesce(swallowed, 0) AS swallowed,
-        CASE WHEN recovered = len(services) THEN last END AS normal
-    FROM hit LEFT JOIN attempts USING (id) LEFT JOIN swallowed USING (id) LEFT JOIN again USING (id)
+        CASE WHEN len(services) = 0 THEN NULL WHEN ended IS NULL THEN date_trunc('minute', seen)
+            WHEN ended THEN last END AS normal
+    FROM hit LEFT JOIN attempts USING (id) LEFT JOIN swallowed USING (id) LEFT JOIN troubles USING (id)
 )
 SELECT id, kind, lost, family, seen_by, seen, services,
     CAST(if(kind = 'worker_lost', greatest(tasks, retries + unknown), swallowed + retries + unknown) AS BIGINT)
@@ -354,7 +356,8 @@ WITH newest AS (
     UNION ALL
     SELECT 'info', 'slow_recovery', concat_ws(' ', kind, lost), NULL, NULL, max(seen)
     FROM failovers, newest
-    WHERE len(services) > 0 AND coalesce(recovery_s > 300, true) AND seen > newest - INTERVAL 24 HOURS
+    WHERE len(services) > 0 AND coalesce(recovery_s > 300, seen + INTERVAL 300 SECONDS < newest)
+        AND seen > newest - INTERVAL 24 HOURS
     GROUP BY kind, lost
     UNION ALL
     SELECT 'warning', 'config_conflict', key, key, NULL, max(conflict_seen)

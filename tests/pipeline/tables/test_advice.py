@@ -137,6 +137,9 @@ def test_findings_and_the_edits_that_they_propose(rows: Rows, make: Makes) -> No
         failovers=rows.of(
             "failovers",
             {"kind": "worker_lost", "lost": "w9", "services": ["echo"], "seen": at(5)},
+            {"kind": "worker_lost", "lost": "w8", "services": ["echo"], "seen": at(5), "recovery_s": 299.0},
+            # The data end before anybody could say that it took long.
+            {"kind": "worker_lost", "lost": "w7", "services": ["echo"], "seen": at(400)},
             {"kind": "dispatcher_died", "lost": "b1", "tasks_hit": 3, "seen": at(5), "recovery_s": 0.0},
             {"kind": "dispatcher_died", "lost": "b2", "tasks_hit": 0, "seen": at(5), "recovery_s": 0.0},
         ),

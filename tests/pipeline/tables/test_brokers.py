@@ -100,6 +100,33 @@ def test_failovers(rows: Rows, make: Makes) -> None:
     assert (later["services"], later["normal"], later["recovery_s"]) == ([], None, None)
 
 
+def test_who_was_never_in_trouble_is_normal_at_once(rows: Rows, make: Makes) -> None:
+    """However long it is until somebody asks; and who is in trouble when the journal ends is not normal."""
+    lost = {"kind": "worker_lost", "broker": "b1", "at": at(30)}
+    losses = rows.of(
+        "losses",
+        {**lost, "lost": "w1", "services": ["rare"]},
+        {**lost, "lost": "w2", "services": ["never"]},
+        {**lost, "lost": "w3", "services": ["rare", "fair", "never"]},
+        {**lost, "lost": "w4", "services": ["rare", "ill"]},
+    )
+    service_minutes = rows.of(
+        "service_minutes",
+        {"service": "rare", "minute": at(600), "tasks": 1},
+        {"service": "fair", "minute": at(60), "tasks": 100},
+        {"service": "fair", "minute": at(120), "tasks": 100, "rejected": 100},
+        {"service": "ill", "minute": at(60), "tasks": 100, "rejected": 6},
+    )
+    empty = {"lost_attempts": rows.of("lost_attempts"), "audit": rows.of("audit")}
+    found = {row["lost"]: row for row in make("failovers", losses=losses, service_minutes=service_minutes, **empty)}
+    assert {lost: (row["normal"], row["recovery_s"]) for lost, row in found.items()} == {
+        "w1": (at(), 0.0),
+        "w2": (at(), 0.0),
+        "w3": (at(), 0.0),
+        "w4": (None, None),
+    }
+
+
 def test_how_an_edit_spread_and_what_it_was_in_conflict_with(rows: Rows, make: Makes) -> None:
     config = rows.of(
         "config",

@@ -106,27 +106,39 @@ def _with_swallowed(episodes: DataFrame, audit: DataFrame) -> DataFrame:
 
 
 def _with_recovery(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame:
-    """A service is normal again in the first minute with tasks that fared well; the loss is over when all are."""
+    """A service in trouble is normal again in the first minute that fares well; the loss is over when all are.
+
+    Who fares well at once, or is not asked at all, was never in trouble: it is normal in the minute of the loss.
+    """
     bad = F.col("unknown") + F.col("rejected") + F.col("retries")
-    normal = (
+    asked = (
         service_minutes.groupBy("service", "minute")
         .agg(F.sum("tasks").alias("tasks"), F.sum(bad).alias("bad"))
-        .where((F.col("tasks") > 0) & (F.col("bad") * NORMAL_ONE_IN <= F.col("tasks")))
-        .select("service", "minute")
+        .where(F.col("tasks") > 0)
+        .select("service", "minute", (F.col("bad") * NORMAL_ONE_IN <= F.col("tasks")).alias("fine"))
     )
     minutes = minutes_from(F.col("seen"), 0, MINUTES_AFTER)
-    first = (
+    in_trouble = F.col("not_fine").isNotNull() & F.coalesce(F.col("fine") > F.col("not_fine"), F.lit(True))
+    troubles = (
         episodes.select("id", F.explode("services").alias("service"), minutes.alias("minutes"))
         .select("id", "service", F.explode("minutes").alias("minute"))
-        .join(normal, on=["service", "minute"], how="inner")
+        .join(asked, on=["service", "minute"], how="inner")
         .groupBy("id", "service")
-        .agg(F.min("minute").alias("minute"))
+        .agg(
+            F.min(F.when(F.col("fine"), F.col("minute"))).alias("fine"),
+            F.min(F.when(~F.col("fine"), F.col("minute"))).alias("not_fine"),
+        )
+        .where(in_trouble)
         .groupBy("id")
-        .agg(F.count("*").alias("recovered"), F.max("minute").alias("last"))
+        .agg(F.count("*").alias("troubled"), F.count("fine").alias("recovered"), F.max("fine").alias("last"))
     )
-    over = F.when(F.col("recovered") == F.size("services"), F.col("last"))
+    over = (
+        F.when(F.size("services") == 0, None)
+        .when(F.col("troubled").isNull(), minute_of(F.col("seen")))
+        .when(F.col("recovered") == F.col("troubled"), F.col("last"))
+    )
     return (
-        episodes.join(first, on="id", how="left")
+        episodes.join(troubles, on="id", how="left")
         .withColumn("normal", over)
         .withColumn(
             "recovery_s", F.when(over.isNotNull(), F.greatest(F.lit(0.0), seconds_between(F.col("seen"), over)))

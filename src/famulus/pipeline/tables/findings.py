@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline import schemas
-from famulus.pipeline.columns import stable_id
+from famulus.pipeline.columns import seconds_between, stable_id
 from famulus.pipeline.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
@@ -266,7 +266,9 @@ def _broker_unstable(minutes: DataFrame) -> DataFrame:
 
 
 def _slow_recovery(failovers: DataFrame) -> DataFrame:
-    slow = (F.size("services") > 0) & (F.coalesce(F.col("recovery_s"), F.lit(float("inf"))) > RECOVERY_S)
+    # That it was not normal in time can be said only of a time that the data cover.
+    waited_s = F.coalesce("recovery_s", seconds_between(F.col("seen"), F.col("newest")))
+    slow = (F.size("services") > 0) & (waited_s > RECOVERY_S)
     rows = (
         failovers.where(slow)
         .groupBy("kind", "lost")

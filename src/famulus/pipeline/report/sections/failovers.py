@@ -33,7 +33,10 @@ MARKS_MAX: Final = 1000
 
 
 def failovers(tables: Tables, timeline: Timeline | None) -> Safe:
-    lead = "Who was lost, what it cost, and how long until the services that were hit were normal again."
+    lead = (
+        "Who was lost, what it cost, and how long until the services that were hit were normal again. Not seen: not "
+        "within half an hour, or before the journal ends."
+    )
     every = tables.rows("failovers", _COLUMNS)
     latest = heapq.nlargest(MARKS_MAX + 1, every, key=lambda row: (row["seen"], row["lost"]))
     if not latest:
@@ -45,7 +48,7 @@ def failovers(tables: Tables, timeline: Timeline | None) -> Safe:
 
 
 def _cells(row: dict[str, Any]) -> list[object]:
-    normal = "not within half an hour" if row["normal"] is None else duration_s(row["recovery_s"])
+    normal = "not seen" if row["normal"] is None else duration_s(row["recovery_s"])
     return [
         row["lost"],
         _KINDS.get(row["kind"], row["kind"]),
