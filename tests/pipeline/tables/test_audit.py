@@ -343,8 +343,8 @@ def test_a_crash_says_how_many_tasks_it_may_have_taken_along(rows: Rows, make: M
     windows = {row["broker"]: row for row in made if row["kind"] == "crash_window"}
     assert (windows["b1"]["rows"], windows["b1"]["untold"], windows["b1"]["severity"]) == (1, 12, "warning")
     assert windows["b1"]["explanation"] == (
-        "the dispatcher died (signal 9); 1 tasks that were open at its last checkpoint have no outcome, and about 12 "
-        "that came after it have no row: 20.0 a second, for 0.600 s"
+        "the dispatcher died (signal 9); 1 tasks that were open at its last checkpoint have no outcome, and up to "
+        "about 12 that came after it have no row: 20.0 a second, for 0.600 s"
     )
     assert windows["quick"]["untold"] == 11
     assert (windows["idle"]["rows"], windows["idle"]["untold"], windows["idle"]["severity"]) == (0, 0, "info")
