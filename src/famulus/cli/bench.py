@@ -161,26 +161,24 @@ def _show_overload(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from famulus.cli.status_words import milliseconds
+
     table = Table(title="overload: tasks per second, and how long 99 % took", box=None, pad_edge=False)
     for name in ("work", "time-out", "offered", "OK", "ratio", "UNKNOWN", "rejected", "OK took", "no took"):
         table.add_column(name, justify="right")
     for load in result.pop("loads"):
         table.add_row(
-            _time(load["work_ms"]),
-            _time(load["timeout_s"] * 1000),
+            milliseconds(load["work_ms"]),
+            milliseconds(load["timeout_s"] * 1000),
             f"{load['offered_per_s']:,.0f}",
             f"{load['goodput_per_s']:,.1f}",
             f"{load['goodput_ratio']:.2f}",
             f"{load['unknown_share']:.1%}",
             f"{load['rejected_overload_per_s'] + load['rejected_expired_per_s']:,.1f}",
-            _time(load["ok_p99_ms"]),
-            _time(load["rejected_p99_ms"]),
+            milliseconds(load["ok_p99_ms"]),
+            milliseconds(load["rejected_p99_ms"]),
         )
     console = Console()
     console.print(table)
     for name, value in result.items():
         console.print(f"{name}: {value:,.2f}" if isinstance(value, float) else f"{name}: {value}")
-
-
-def _time(milliseconds: float) -> str:
-    return f"{milliseconds:.3g} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.3g} s"

@@ -41,6 +41,6 @@ def test_the_table_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     shown = CliRunner().invoke(app, ["overload"], env={"COLUMNS": "80"}).stdout.splitlines()
     shown = [" ".join(line.split()) for line in shown]
     assert shown[1] == "work time-out offered OK ratio UNKNOWN rejected OK took no took"
-    assert shown[2] == "8 ms 200 ms 2,000 896.4 1.00 1.2% 1,103.6 10.5 s 0.714 ms"
-    assert shown[8] == "1 s 60 s 8 896.4 1.00 1.2% 1,103.6 10.5 s 0.714 ms"
+    assert shown[2] == "8.0 ms 200 ms 2,000 896.4 1.00 1.2% 1,103.6 10.54 s 0.7 ms"
+    assert shown[8] == "1.00 s 60.00 s 8 896.4 1.00 1.2% 1,103.6 10.54 s 0.7 ms"
     assert shown[9] == "goodput_ratio: 1.00"
