@@ -8,11 +8,11 @@ import pytest
 from starlette.routing import Route
 from tests.docs.test_pages import DOCS, section
 
-from famulus.core.status.board import Board
 from famulus.web import actions, admin, admission, office, sessions
 from famulus.web.admin import Admin
 from famulus.web.findings import Findings
 from famulus.web.office import Office
+from famulus.web.status.board import Board
 
 PAGE = "http.md"
 

@@ -14,10 +14,10 @@ from famulus.broker.settings import Settings
 from famulus.cli.main import new_app
 from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
-from famulus.sim.brokers.faults import FAULTS as FAULTS_OF_BROKERS
-from famulus.sim.brokers.mutants import MUTANTS as OF_BROKERS
-from famulus.sim.faults import FAULTS
-from famulus.sim.mutants import MUTANTS
+from famulus.lab.sim.brokers.faults import FAULTS as FAULTS_OF_BROKERS
+from famulus.lab.sim.brokers.mutants import MUTANTS as OF_BROKERS
+from famulus.lab.sim.faults import FAULTS
+from famulus.lab.sim.mutants import MUTANTS
 from famulus.wire import headers, inner, limits, reasons
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline.pace import GIVEN
-from famulus.pipeline.session import close_session, open_session
+from famulus.pipeline.run.session import close_session, open_session
+from famulus.pipeline.tables.pace import GIVEN
 
 HERE = Path(__file__).parent
 #: As the commands have it, save for what is quicker with few rows.

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from famulus.pipeline import columns
-from famulus.pipeline.histograms import counted, merged
-from famulus.pipeline.schemas import QUANTILES
+from famulus.pipeline.tables import columns
 from famulus.pipeline.tables.erlang import slots_needed, wait_share
+from famulus.pipeline.tables.histograms import counted, merged
+from famulus.pipeline.tables.schemas import QUANTILES
 
 
 def exactly(values: list[int], share: int) -> int:

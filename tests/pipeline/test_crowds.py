@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline import crowds
-from famulus.pipeline.crowds import among, parted
-from famulus.pipeline.once import let_go
-from famulus.pipeline.pace import Pace, session_for
+from famulus.pipeline.tables import crowds
+from famulus.pipeline.tables.crowds import among, parted
+from famulus.pipeline.tables.once import let_go
+from famulus.pipeline.tables.pace import Pace, session_for
 
 
 @pytest.fixture

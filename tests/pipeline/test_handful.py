@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from famulus.journal.schema import Kind
-from famulus.pipeline import handful
-from famulus.pipeline.handful import brought
-from famulus.pipeline.pace import Pace, session_for
-from famulus.pipeline.place import Gone, Place, PlaceError
-from famulus.pipeline.schemas import More
-from famulus.pipeline.store import Store
+from famulus.pipeline.io import handful
+from famulus.pipeline.io.handful import brought
+from famulus.pipeline.io.place import Gone, Place, PlaceError
+from famulus.pipeline.io.store import Store
 from famulus.pipeline.tables import ALL
+from famulus.pipeline.tables.pace import Pace, session_for
+from famulus.pipeline.tables.schemas import More
 from famulus.pipeline.tables.table import Grain, Table
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), ("text", pa.string())])

@@ -14,11 +14,12 @@ from tests.longer import longer
 from tests.pipeline.independent.journals import disturb, plan_of
 from tests.pipeline.independent.reader import SQL, all_differences
 
-from famulus.pipeline import jobs, synth
-from famulus.pipeline.pace import Pace
-from famulus.pipeline.place import Place
-from famulus.pipeline.synth import Plan
+from famulus.lab import synth
+from famulus.lab.synth import Plan
+from famulus.pipeline.io.place import Place
+from famulus.pipeline.run import jobs
 from famulus.pipeline.tables import ALL
+from famulus.pipeline.tables.pace import Pace
 
 
 def test_there_is_sql_for_every_table() -> None:

@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.longer import longer
 
-from famulus.pipeline import jobs, synth
-from famulus.pipeline.place import Place
-from famulus.pipeline.synth import Plan
+from famulus.lab import synth
+from famulus.lab.synth import Plan
+from famulus.pipeline.io.place import Place
+from famulus.pipeline.run import jobs
 
 
 def plan_of(seed: int) -> Plan:

@@ -8,8 +8,8 @@ from threading import Barrier
 
 from pyspark.sql import DataFrame, SparkSession
 
-from famulus.pipeline.once import kept, let_go, once
-from famulus.pipeline.pace import Pace, session_for
+from famulus.pipeline.tables.once import kept, let_go, once
+from famulus.pipeline.tables.pace import Pace, session_for
 
 
 def test_the_same_rows_are_asked_once_and_others_again(spark: SparkSession) -> None:

@@ -18,9 +18,10 @@ import pytest
 
 from famulus.journal.arrow import TYPES
 from famulus.journal.schema import Kind
-from famulus.pipeline import report, schemas
+from famulus.pipeline import report
 from famulus.pipeline.report.page import SECTIONS
-from famulus.pipeline.schemas import More
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.schemas import More
 
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&%{x}"

@@ -13,8 +13,8 @@ from famulus.errors import SettingsError
 from famulus.journal.arrow import schema_of
 from famulus.journal.files import hour_of, parse, visible
 from famulus.journal.schema import TABLE_KEY, TABLES, TIME_COLUMN, VERSION, VERSION_KEY
-from famulus.pipeline import synth
-from famulus.pipeline.synth import TRUTHS, Plan, Truths
+from famulus.lab import synth
+from famulus.lab.synth import TRUTHS, Plan, Truths
 
 # Spark starts within the first test, and its Python workers with it: that takes long on a loaded machine.
 pytestmark = pytest.mark.timeout(600)

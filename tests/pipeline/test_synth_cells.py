@@ -12,11 +12,11 @@ import pytest
 from famulus.errors import SettingsError
 from famulus.journal.arrow import schema_of
 from famulus.journal.schema import TIME_COLUMN
-from famulus.pipeline.synth import Plan, cycle
-from famulus.pipeline.synth.cells import tables_of
-from famulus.pipeline.synth.edits import versions
-from famulus.pipeline.synth.plan import US_PER_HOUR
-from famulus.pipeline.synth.world import SLOW_FACTOR, TASKS_PER_CELL, World
+from famulus.lab.synth import Plan, cycle
+from famulus.lab.synth.cells import tables_of
+from famulus.lab.synth.edits import versions
+from famulus.lab.synth.plan import US_PER_HOUR
+from famulus.lab.synth.world import SLOW_FACTOR, TASKS_PER_CELL, World
 
 CLEAN: frozenset[str] = frozenset()
 

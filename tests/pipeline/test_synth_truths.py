@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 from tests.longer import longer
 
 from famulus.journal import schema
-from famulus.pipeline import report, synth
-from famulus.pipeline.synth import TRUTHS, Plan, Truths
+from famulus.lab import synth
+from famulus.lab.synth import TRUTHS, Plan, Truths
+from famulus.pipeline import report
 from famulus.pipeline.tables import ALL
 
 # Sixteen tables of two journals: a loaded machine needs its time.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline import schemas
-from famulus.pipeline.spark_types import output_schema
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.spark_types import output_schema
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text("utf-8")
 

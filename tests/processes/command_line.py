@@ -58,7 +58,7 @@ def load() -> None:
     """Whatever commands may import, also Typer's own when it reads a command line."""
     for module in pkgutil.iter_modules(famulus.admin.__path__):
         importlib.import_module(f"famulus.admin.{module.name}")
-    importlib.import_module("famulus.cli.admin_words")
+    importlib.import_module("famulus.cli.admin.words")
     with redirect_stdout(io.StringIO()):
         new_app()(["explain", "--help"], standalone_mode=False)
 

@@ -1,4 +1,4 @@
-"""The machines of `famulus.chaos.lan` for tests: with libzmq's sockets on them; who cannot part them skips the test."""
+"""The machines of `famulus.lab.chaos.lan`, for tests, with libzmq's sockets; who cannot part them skips the test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import zmq
 from tests.processes.ports import free_ports
 
-from famulus.chaos import lan
+from famulus.lab.chaos import lan
 
 Context = zmq.Context[zmq.Socket[bytes]]
 

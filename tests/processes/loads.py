@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.processes.conftest import HERE, Process, wait_until
 from tests.processes.networks import Network
 
-from famulus.chaos.ledgers import ClientLedger, compare
+from famulus.lab.chaos.ledgers import ClientLedger, compare
 
 
 class Load:

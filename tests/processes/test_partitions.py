@@ -21,7 +21,7 @@ from tests.processes.lan import Namespaces, make_lan
 from tests.processes.loads import Load
 from tests.processes.networks import Member, Network
 
-from famulus.chaos.lan import can_have_namespaces
+from famulus.lab.chaos.lan import can_have_namespaces
 
 #: From the death of a broker to the next success of a client that tries again.
 CLIENT_BAR_S = 2.0

@@ -11,8 +11,8 @@ import pytest
 from tests.processes.conftest import HERE, BrokerProcess, Process, alive, wait_until
 from tests.processes.lan import Namespaces
 
-from famulus.bench.recovery import FAULTS, without_answers_s
-from famulus.chaos.lan import can_have_namespaces
+from famulus.lab.bench.recovery import FAULTS, without_answers_s
+from famulus.lab.chaos.lan import can_have_namespaces
 
 #: Less than it took at best with a PING every 2 s and a report once a second, and more than a busy machine needs.
 WITHIN_S = 4.0

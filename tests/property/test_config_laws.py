@@ -18,8 +18,8 @@ from famulus.core.config.effective import effective
 from famulus.core.config.sync import Edits, Ids, Summary, Want
 from famulus.core.steward.books import book_of
 from famulus.errors import ProtocolError
-from famulus.sim.config.pen import CHIEF, EVE, Pen, broker_value, root_pen
-from famulus.sim.config.signing import verify
+from famulus.lab.sim.config.pen import CHIEF, EVE, Pen, broker_value, root_pen
+from famulus.lab.sim.config.signing import verify
 
 ROOT = root_pen("root")
 PENS = [ROOT, Pen("b1", ROOT.network), Pen("b2", ROOT.network)]

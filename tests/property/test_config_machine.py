@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from famulus.core.config.draft import Draft, Moved, parents_for, resolve
-from famulus.sim.config.disk import Crash
-from famulus.sim.config.invariants import check_agreement, check_closure, check_growth, check_reading
-from famulus.sim.config.ledger import Ledger
-from famulus.sim.config.pen import Pen, root_pen
-from famulus.sim.config.rules import RIGHT
-from famulus.sim.config.steward import Outgoing, Steward
+from famulus.lab.sim.config.disk import Crash
+from famulus.lab.sim.config.invariants import check_agreement, check_closure, check_growth, check_reading
+from famulus.lab.sim.config.ledger import Ledger
+from famulus.lab.sim.config.pen import Pen, root_pen
+from famulus.lab.sim.config.rules import RIGHT
+from famulus.lab.sim.config.steward import Outgoing, Steward
 
 PLACES = st.integers(0, 2)
 KEYS = st.sampled_from(["family/a", "service/x", "admin/a/ann", "broker_state/b1"])

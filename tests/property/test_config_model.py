@@ -20,10 +20,10 @@ from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import effective
 from famulus.core.config.sync import Edits, Message
-from famulus.sim.config.invariants import check_closure, check_heads, check_reading
-from famulus.sim.config.ledger import Ledger
-from famulus.sim.config.pen import Pen, root_pen
-from famulus.sim.config.signing import verify
+from famulus.lab.sim.config.invariants import check_closure, check_heads, check_reading
+from famulus.lab.sim.config.ledger import Ledger
+from famulus.lab.sim.config.pen import Pen, root_pen
+from famulus.lab.sim.config.signing import verify
 
 ROOT = root_pen("b0")
 PENS = [ROOT, Pen("b1", ROOT.network), Pen("b2", ROOT.network)]

@@ -14,9 +14,9 @@ import pytest
 from tests.simulation.conftest import broken_runs, printed
 
 from famulus.core.delivery import OUTCOMES
-from famulus.sim.brokers.faults import FAULTS
-from famulus.sim.brokers.mutants import MUTANTS
-from famulus.sim.brokers.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
+from famulus.lab.sim.brokers.faults import FAULTS
+from famulus.lab.sim.brokers.mutants import MUTANTS
+from famulus.lab.sim.brokers.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
 
 #: About a quarter of a minute on one core; the mutants take as long once more.
 SEEDS = 60
@@ -122,7 +122,8 @@ def wildest(count: int) -> list[Result]:
 
 def test_a_seed_gives_the_same_world_with_other_hashes() -> None:
     script = (
-        "import sys; from famulus.sim.brokers.world import run_seed; [print(run_seed(int(s))) for s in sys.argv[1:]]"
+        "import sys; from famulus.lab.sim.brokers.world import run_seed; "
+        "[print(run_seed(int(s))) for s in sys.argv[1:]]"
     )
     chosen = wildest(3)
     for hash_seed in ("1", "2"):

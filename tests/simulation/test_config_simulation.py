@@ -11,9 +11,9 @@ from multiprocessing import get_context
 import pytest
 from tests.simulation.conftest import printed
 
-from famulus.sim.config.faults import FAULTS
-from famulus.sim.config.rules import MUTANTS
-from famulus.sim.config.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
+from famulus.lab.sim.config.faults import FAULTS
+from famulus.lab.sim.config.rules import MUTANTS
+from famulus.lab.sim.config.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
 
 SEEDS = 240
 
@@ -85,7 +85,7 @@ def test_a_seed_gives_the_same_world_with_other_hashes() -> None:
     """Sets are ordered by hashes that differ between processes, if one lets them."""
     chosen = wildest(4)
     script = (
-        "import sys; from famulus.sim.config.world import run_seed; [print(run_seed(int(s))) for s in sys.argv[1:]]"
+        "import sys; from famulus.lab.sim.config.world import run_seed; [print(run_seed(int(s))) for s in sys.argv[1:]]"
     )
     for hash_seed in ("1", "2"):
         assert printed(script, hash_seed, *(result.seed for result in chosen)) == [str(result) for result in chosen]

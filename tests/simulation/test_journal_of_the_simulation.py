@@ -11,8 +11,8 @@ import pytest
 
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.journal.records import LAYOUTS
-from famulus.sim import actors
-from famulus.sim.world import World
+from famulus.lab.sim import actors
+from famulus.lab.sim.world import World
 
 FINAL = {"OK", "ERROR", "REJECTED", "UNKNOWN"}
 
@@ -70,7 +70,7 @@ class Watched(actors.BrokerActor):
 def test_each_task_has_one_row_that_ends_it_and_it_is_what_the_client_heard(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("famulus.sim.world.BrokerActor", Watched)
+    monkeypatch.setattr("famulus.lab.sim.world.BrokerActor", Watched)
     world = World(seed)
     broker = world.broker
     assert isinstance(broker, Watched)
@@ -96,7 +96,7 @@ def test_each_task_has_one_row_that_ends_it_and_it_is_what_the_client_heard(
 def test_tickets_are_unique_and_open_tasks_are_noted_once_in_each_state(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("famulus.sim.world.BrokerActor", Watched)
+    monkeypatch.setattr("famulus.lab.sim.world.BrokerActor", Watched)
     world = World(seed)
     broker = world.broker
     assert isinstance(broker, Watched)
@@ -115,7 +115,7 @@ def test_tickets_are_unique_and_open_tasks_are_noted_once_in_each_state(
 
 
 def test_workers_come_and_go_in_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("famulus.sim.world.BrokerActor", Watched)
+    monkeypatch.setattr("famulus.lab.sim.world.BrokerActor", Watched)
     events: Counter[bytes] = Counter()
     for seed in range(8):
         world = World(seed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.simulation.conftest import broken_runs
 
-from famulus.sim.mutants import OF_OVERLOAD
-from famulus.sim.overload import draw, simulate
+from famulus.lab.sim.mutants import OF_OVERLOAD
+from famulus.lab.sim.overload import draw, simulate
 
 SEEDS = 12
 CHUNK = 6

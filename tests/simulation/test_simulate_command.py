@@ -12,11 +12,12 @@ from inspect import signature
 import pytest
 from typer.testing import CliRunner, Result
 
-from famulus.cli import main, simulate
-from famulus.sim.brokers.mutants import MUTANTS as OF_BROKERS
-from famulus.sim.brokers.world import run_seed as run_network
-from famulus.sim.mutants import MUTANTS, Mutant
-from famulus.sim.world import simulate as run_world
+from famulus.cli import main
+from famulus.lab.commands import simulate
+from famulus.lab.sim.brokers.mutants import MUTANTS as OF_BROKERS
+from famulus.lab.sim.brokers.world import run_seed as run_network
+from famulus.lab.sim.mutants import MUTANTS, Mutant
+from famulus.lab.sim.world import simulate as run_world
 
 MUTANT = "late-answer-keeps-slot"
 
@@ -88,7 +89,7 @@ def test_an_error_that_is_no_invariant_is_a_failure_of_its_seed_too(monkeypatch:
     def trip(self: object, now_ns: int) -> None:
         raise IndexError("tripped")
 
-    monkeypatch.setattr("famulus.sim.actors.ClientActor.run", trip)
+    monkeypatch.setattr("famulus.lab.sim.actors.ClientActor.run", trip)
     ran = simulate.run_seed(0)
     assert ran.what == f"seed 0, step {ran.steps}: IndexError: tripped"
 

@@ -11,9 +11,9 @@ import pytest
 from tests.simulation.conftest import broken_runs, printed
 
 from famulus.core.delivery import OUTCOMES
-from famulus.sim.faults import FAULTS
-from famulus.sim.mutants import MUTANTS
-from famulus.sim.world import Result, World, simulate
+from famulus.lab.sim.faults import FAULTS
+from famulus.lab.sim.mutants import MUTANTS
+from famulus.lab.sim.world import Result, World, simulate
 
 SEEDS = 300
 CHUNK = 10
@@ -130,7 +130,7 @@ def test_a_seed_gives_the_same_world_in_another_process_with_other_hashes() -> N
     """Sets and dicts of bytes are ordered by hashes that differ between processes, if one lets them."""
     script = (
         "import json, sys\n"
-        "from famulus.sim.world import World\n"
+        "from famulus.lab.sim.world import World\n"
         "for seed in map(int, sys.argv[1:]):\n"
         "    world = World(seed)\n"
         "    result = world.run()\n"

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from famulus.broker.lifeline import Lifeline
 from famulus.broker.settings import Settings
+from famulus.core import telling
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.facts import Work
 from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.hangs import ALIVE_NS, LINGER_NS
-from famulus.core.status import telling
 from famulus.errors import ProtocolError
 from famulus.journal.records import Pen
 from famulus.net import sockets

@@ -16,11 +16,11 @@ from famulus.broker import keys, passwords
 from famulus.broker.lifeline import Lifeline
 from famulus.broker.membership import Membership, nonce
 from famulus.broker.settings import Settings
+from famulus.core import telling
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.schema import Admin, Broker
 from famulus.core.routing.book import Book
-from famulus.core.status import telling
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.commands import Commands, Unlocked
 from famulus.core.steward.facts import StewardFacts

@@ -47,7 +47,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Supervisor:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, herald: str) -> None:
+        """`herald` is the module of the process that tells people what the broker does."""
         self.settings = settings
         remove_dead()
         self._folder = PrivateFolder()
@@ -61,7 +62,7 @@ class Supervisor:
         #: Only where the broker belongs to a network.
         self._steward = Child("steward", "famulus.broker.steward") if settings.folder else None
         #: Tells people what the broker does; it is never waited for, and missed by no task.
-        self._herald = Child("herald", "famulus.web.herald") if settings.http else None
+        self._herald = Child("herald", herald) if settings.http else None
         self._snapshots = (
             sockets.inside_push(self._context, f"ipc://{self._ipc}/herald", sockets.SNAPSHOTS_MAX)
             if settings.http

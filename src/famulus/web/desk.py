@@ -10,8 +10,8 @@ from time import monotonic_ns
 import msgspec
 
 from famulus.core.clock import NS_PER_MS
-from famulus.core.status import views
-from famulus.core.status.board import Board
+from famulus.web.status import views
+from famulus.web.status.board import Board
 
 VIEWERS_MAX = 256
 #: Events that may wait for one viewer; who is further behind is let go, and comes back by itself.

@@ -16,13 +16,13 @@ import uvicorn
 
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings, is_loopback
-from famulus.core.status.board import Board
 from famulus.errors import SettingsError
 from famulus.net import sockets
 from famulus.net.pump import recv_many
 from famulus.web.app import make_app
 from famulus.web.desk import Desk
 from famulus.web.findings import Findings, made_by
+from famulus.web.status.board import Board
 from famulus.web.viewer import CONNECTIONS_MAX, Complaints, Viewer
 from famulus.wire import status
 

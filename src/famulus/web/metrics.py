@@ -15,9 +15,9 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from famulus.core.status.board import Board
-from famulus.core.status.durations import up_to
-from famulus.core.status.tracks import Recent
+from famulus.web.status.board import Board
+from famulus.web.status.durations import up_to
+from famulus.web.status.tracks import Recent
 from famulus.wire import status
 
 SERVICES_MAX = 200

@@ -19,10 +19,10 @@ from famulus.admin.connection import AdminConnection
 from famulus.admin.refusals import NoBroker, NotAllowed
 from famulus.admin.secret import Secret
 from famulus.core.clock import NS_PER_S
-from famulus.core.status.board import Board
 from famulus.core.steward.commands import WRONG_PASSWORD
 from famulus.web import threads
 from famulus.web.sessions import Session, Sessions
+from famulus.web.status.board import Board
 from famulus.web.turnstile import Turnstile
 
 log = logging.getLogger("famulus.broker")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from famulus.journal import arrow, files
 from famulus.journal.schema import TIME_COLUMN
-from famulus.pipeline.synth import TRUTHS, Plan
+from famulus.lab.synth import TRUTHS, Plan
 
 Row = dict[str, Any]
 

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 
 from famulus.journal import arrow, files, schema
 from famulus.journal.schema import Kind
-from famulus.pipeline import schemas
-from famulus.pipeline.place import Place
-from famulus.pipeline.schemas import Column, More
-from famulus.pipeline.spark_types import contract
+from famulus.pipeline.io.place import Place
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.schemas import Column, More
+from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 HOUR_US = 3_600_000_000

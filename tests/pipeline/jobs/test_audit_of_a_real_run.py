@@ -16,12 +16,13 @@ from tests.pipeline.jobs.conftest import Tables
 from tests.processes.conftest import HERE as PROCESSES
 from tests.processes.conftest import BrokerProcess, Process, wait_until
 
-from famulus.chaos.ledgers import ClientLedger, Ended, names_of_calls
 from famulus.journal.reading import Reading
-from famulus.pipeline import jobs, report
-from famulus.pipeline.pace import Pace
-from famulus.pipeline.place import Place
+from famulus.lab.chaos.ledgers import ClientLedger, Ended, names_of_calls
+from famulus.pipeline import report
+from famulus.pipeline.io.place import Place
+from famulus.pipeline.run import jobs
 from famulus.pipeline.tables import ALL
+from famulus.pipeline.tables.pace import Pace
 
 #: A dispatcher tells the scribe what happened every 50 ms; what it had not told yet dies with it.
 UNTOLD_S = 1.0

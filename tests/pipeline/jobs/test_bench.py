@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.pipeline.jobs.conftest import EIGHT, Journal
 
-from famulus.bench.pipeline import duckdb_query
-from famulus.bench.pipeline_memory import MemoryWatch, children_kib
-from famulus.pipeline import source
-from famulus.pipeline.source import Sound
-from famulus.pipeline.spark_types import journal_schema
+from famulus.lab.bench.pipeline import duckdb_query
+from famulus.lab.bench.pipeline_memory import MemoryWatch, children_kib
+from famulus.pipeline.io import source
+from famulus.pipeline.io.source import Sound
 from famulus.pipeline.tables import service_minutes
+from famulus.pipeline.tables.spark_types import journal_schema
 
 
 def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> None:

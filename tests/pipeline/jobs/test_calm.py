@@ -14,9 +14,10 @@ from tests.longer import longer
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables, damaged_inside
 
 from famulus.journal import schema
-from famulus.pipeline import calm, jobs, source
-from famulus.pipeline.calm import calm_hours, is_calm
-from famulus.pipeline.source import Sound
+from famulus.pipeline.io import source
+from famulus.pipeline.io.source import Sound
+from famulus.pipeline.run import calm, jobs
+from famulus.pipeline.run.calm import calm_hours, is_calm
 from famulus.pipeline.tables import audit, task_facts
 
 BY_TASK = (task_facts.TABLE, audit.TABLE)

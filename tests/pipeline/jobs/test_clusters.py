@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.longer import longer
 from tests.pipeline.jobs.conftest import Journal, Tables
 
-from famulus.pipeline import java, jobs
+from famulus.pipeline.run import java, jobs
 from famulus.pipeline.tables.table import Table
 
 pytestmark = [longer, pytest.mark.timeout(600)]

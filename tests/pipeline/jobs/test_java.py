@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from famulus.pipeline import java
-from famulus.pipeline.java import NoJava
+from famulus.pipeline.run import java
+from famulus.pipeline.run.java import NoJava
 
 
 def fake(folder: Path, version: str, *, vector: bool = True) -> Path:
@@ -76,7 +76,7 @@ def test_spark_runs_on_a_machine_without_java(tmp_path: Path) -> None:
                 (programs / program.name).symlink_to(program)
     code = """
 import os
-from famulus.pipeline.session import session
+from famulus.pipeline.run.session import session
 with session("local[1]", heap_mib=512, archive=False, brief=True) as spark:
     print(spark.range(10).mapInArrow(lambda batches: batches, "id long").count(), os.environ["JAVA_HOME"])
 """

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
 
-from famulus.cli.pipeline_progress import _words
-from famulus.pipeline import jobs, schemas, state
-from famulus.pipeline.lock import Busy, locked
-from famulus.pipeline.pace import Pace
-from famulus.pipeline.progress import Step, Summary
-from famulus.pipeline.tables import lost_attempts
+from famulus.cli.pipeline.progress import _words
+from famulus.pipeline.run import jobs, state
+from famulus.pipeline.run.lock import Busy, locked
+from famulus.pipeline.run.progress import Step, Summary
+from famulus.pipeline.tables import lost_attempts, schemas
+from famulus.pipeline.tables.pace import Pace
 from famulus.pipeline.tables.table import Grain, Table
 
 Run = Callable[..., Summary]

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from tests.pipeline.jobs.conftest import EIGHT, Journal, Tables
 
-from famulus.pipeline import jobs
+from famulus.pipeline.run import jobs
 from famulus.pipeline.tables.table import Table
 
 SCRIPT = Path(__file__).with_name("toy_run.py")
@@ -101,7 +101,7 @@ def test_killed_at_any_step_and_done_again(
 def test_a_second_run_is_refused_while_the_first_is_at_it(
     spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]
 ) -> None:
-    from famulus.pipeline.lock import Busy
+    from famulus.pipeline.run.lock import Busy
 
     journal.write(journal.tasks(0, 0), 1)
     with running(journal, tables, own_jvm=False) as process:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline.lanes import in_turns
-from famulus.pipeline.turns import Turns
+from famulus.pipeline.run.lanes import in_turns
+from famulus.pipeline.run.turns import Turns
 
 WAIT_S = 30
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline.pace import FEW_ROWS, GIVEN, LANES_MAX, SOME_ROWS, Pace, lanes_for, pace_for, session_for
+from famulus.pipeline.tables.pace import FEW_ROWS, GIVEN, LANES_MAX, SOME_ROWS, Pace, lanes_for, pace_for, session_for
 
 NAME = "spark.sql.shuffle.partitions"
 ADAPTIVE = "spark.sql.adaptive.enabled"

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US
 
 from famulus.journal.files import JournalFile, hour_of
-from famulus.pipeline import plan
-from famulus.pipeline.place import Found
-from famulus.pipeline.source import Bad, Sound
-from famulus.pipeline.state import Done, State
+from famulus.pipeline.io.place import Found
+from famulus.pipeline.io.source import Bad, Sound
+from famulus.pipeline.run import plan
+from famulus.pipeline.run.state import Done, State
 from famulus.pipeline.tables.table import Grain, Table
 
 HOURLY = Table("hourly", Grain.HOURLY, ("tasks",), lambda tasks: tasks)

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 from tests.pipeline.conftest import QUICK
 
-from famulus.pipeline.pace import GIVEN
-from famulus.pipeline.session import cores_of, is_here, settings
+from famulus.pipeline.run.session import cores_of, is_here, settings
+from famulus.pipeline.tables.pace import GIVEN
 
 
 @pytest.mark.parametrize(

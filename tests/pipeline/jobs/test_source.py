@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.jobs.conftest import Journal, Tables, damaged_inside
 
 from famulus.journal import schema
-from famulus.pipeline import jobs, source
-from famulus.pipeline.pace import Pace, session_for
-from famulus.pipeline.place import Found, Place, PlaceError, is_damage
-from famulus.pipeline.source import Bad, EmptyJournal, Sound
-from famulus.pipeline.spark_types import journal_schema
+from famulus.pipeline.io import source
+from famulus.pipeline.io.place import Found, Place, PlaceError, is_damage
+from famulus.pipeline.io.source import Bad, EmptyJournal, Sound
+from famulus.pipeline.run import jobs
 from famulus.pipeline.tables import lost_attempts, worker_hours
 from famulus.pipeline.tables.losses import TABLE as LOSSES
+from famulus.pipeline.tables.pace import Pace, session_for
+from famulus.pipeline.tables.spark_types import journal_schema
 from famulus.pipeline.tables.table import Table
 
 
@@ -257,7 +258,7 @@ def test_a_folder_that_may_not_be_read(journal: Journal, monkeypatch: pytest.Mon
     def refuse(_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("famulus.pipeline.place.os.scandir", refuse)
+    monkeypatch.setattr("famulus.pipeline.io.place.os.scandir", refuse)
     with pytest.raises(PlaceError, match=r"journal/tasks cannot be read: Permission denied"):
         source.found_in(journal.place)
 

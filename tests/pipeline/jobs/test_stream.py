@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.jobs.conftest import EIGHT, Journal, Tables
 
-from famulus.pipeline import jobs
-from famulus.pipeline.lock import Busy, locked
-from famulus.pipeline.place import Place
-from famulus.pipeline.progress import Summary
-from famulus.pipeline.stream import CHECKPOINT, Follower
+from famulus.pipeline.io.place import Place
+from famulus.pipeline.run import jobs
+from famulus.pipeline.run.lock import Busy, locked
+from famulus.pipeline.run.progress import Summary
+from famulus.pipeline.run.stream import CHECKPOINT, Follower
 from famulus.pipeline.tables.table import Table
 
 

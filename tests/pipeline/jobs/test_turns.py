@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from famulus.pipeline.turns import Turns
+from famulus.pipeline.run.turns import Turns
 
 
 def never(_: str) -> bool:

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from tests.pipeline.conftest import QUICK
 from tests.pipeline.jobs.conftest import toy_registry
 
-from famulus.pipeline import jobs
-from famulus.pipeline.place import Place
-from famulus.pipeline.progress import Step
-from famulus.pipeline.session import session
+from famulus.pipeline.io.place import Place
+from famulus.pipeline.run import jobs
+from famulus.pipeline.run.progress import Step
+from famulus.pipeline.run.session import session
 
 
 def tell(step: Step) -> None:

@@ -13,9 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from famulus.journal import schema
-from famulus.pipeline import schemas
-from famulus.pipeline.spark_types import journal_schema, output_schema
-from famulus.pipeline.tables import ALL, Table
+from famulus.pipeline.tables import ALL, Table, schemas
+from famulus.pipeline.tables.spark_types import journal_schema, output_schema
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MS = 1_000_000

@@ -11,9 +11,8 @@ from tests.longer import longer
 from tests.pipeline.tables.conftest import MS, Makes, Rows, at, found
 
 from famulus.journal import schema
-from famulus.pipeline import schemas
-from famulus.pipeline.spark_types import output_schema
-from famulus.pipeline.tables import ALL, Grain, Table
+from famulus.pipeline.tables import ALL, Grain, Table, schemas
+from famulus.pipeline.tables.spark_types import output_schema
 
 Row = dict[str, Any]
 

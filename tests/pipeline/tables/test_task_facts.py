@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from tests.pipeline.tables.conftest import MS, Makes, Rows, at
 
-from famulus.pipeline.pace import Pace, session_for
+from famulus.pipeline.tables.pace import Pace, session_for
 
 HOUR = 3600
 

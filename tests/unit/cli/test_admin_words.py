@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from famulus.admin.answers import History, Key, PastEdit, Shown
-from famulus.cli import admin_words as words
+from famulus.cli.admin import words
 from famulus.core.config.draft import Change, Moved
 from famulus.core.config.effective import Notice
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import famulus
-from famulus.cli.explanations import KINDS, close_to, find
-from famulus.cli.explanations.page import page
+from famulus.cli.explain.words import KINDS, close_to, find
+from famulus.cli.explain.words.page import page
 from famulus.cli.main import new_app
 from famulus.errors import FamulusError
 from famulus.journal import schema

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from tests.unit.cli.conftest import Command
 
-from famulus.cli.pipeline_options import journal_place, sentence, tables_place
-from famulus.cli.pipeline_query import _print_csv, _print_json, _print_table
+from famulus.cli.pipeline.options import journal_place, sentence, tables_place
+from famulus.cli.pipeline.query import _print_csv, _print_json, _print_table
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import io
 
 import pytest
 from rich.console import Console
-from tests.unit.core.status.conftest import NS_PER_S, dispatcher, peer, service, steward, supervisor, worker
+from tests.unit.web.status.conftest import NS_PER_S, dispatcher, peer, service, steward, supervisor, worker
 
-from famulus.cli import status, status_words
-from famulus.cli.http_port import NobodyAnswers, base_of
-from famulus.cli.top import Screen
-from famulus.core.status.board import Board
-from famulus.core.status.views import Status
+from famulus.cli.status import status, words
+from famulus.cli.status.http_port import NobodyAnswers, base_of
+from famulus.cli.status.top import Screen
+from famulus.web.status.board import Board
+from famulus.web.status.views import Status
 from famulus.wire import status as snapshots
 
 
@@ -32,7 +32,7 @@ def shown(what: object) -> str:
 
 def test_a_screen_says_who_how_and_how_much() -> None:
     text = shown(
-        status_words.screen(
+        words.screen(
             told(
                 supervisor(network=True),
                 dispatcher(1, services=(service(ok=5, backlog=7),), workers=(worker(),), counters={"ok": 1234}),
@@ -41,25 +41,25 @@ def test_a_screen_says_who_how_and_how_much() -> None:
             )
         )
     )
-    for words in ("broker b1", "active", "ok 1,234", "b3", "gone", "2 to be decided by an admin", "router-1", "echo"):
-        assert words in text
+    for phrase in ("broker b1", "active", "ok 1,234", "b3", "gone", "2 to be decided by an admin", "router-1", "echo"):
+        assert phrase in text
 
 
 def test_the_journal_is_on_the_screen() -> None:
     journal = snapshots.Journal(rows=12345, files=3, bytes=5_000_000, lost=7, open_rows=20)
-    text = shown(status_words.screen(told(supervisor(journal=journal))))
+    text = shown(words.screen(told(supervisor(journal=journal))))
     assert "journal  12,345 rows in 3 files, 4.8 MiB; 20 in the making; 7 rows lost" in text
-    assert "journal  off" in shown(status_words.screen(told(supervisor())))
+    assert "journal  off" in shown(words.screen(told(supervisor())))
 
 
 def test_a_broker_that_is_not_ready_says_why() -> None:
-    assert "not ready: the dispatcher says nothing" in shown(status_words.screen(told(supervisor())))
+    assert "not ready: the dispatcher says nothing" in shown(words.screen(told(supervisor())))
 
 
 def test_names_cannot_steer_a_terminal() -> None:
     evil = "a\x1b[31m\x07[bold]b\u202e"
     text = shown(
-        status_words.screen(
+        words.screen(
             told(
                 supervisor(),
                 dispatcher(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from famulus.core import telling
 from famulus.core.clock import NS_PER_S
 from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.delegates import EXCHANGES_MAX, HOPS_MAX, Delegates, Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
-from famulus.core.status import telling
 from famulus.wire import headers, status
 
 if TYPE_CHECKING:

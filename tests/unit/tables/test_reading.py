@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.tables.conftest import ECHO, SCHEMA, finding, write
 
-from famulus.pipeline import schemas
+from famulus.pipeline.tables import schemas
 from famulus.tables import reading
 from famulus.tables.finding import Finding, Findings, NoFinding, NotFindings, find
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from famulus.core.status.board import Board
 from famulus.web.app import make_app
 from famulus.web.desk import Desk
 from famulus.web.findings import Findings
+from famulus.web.status.board import Board
 from famulus.wire import status
 
 HERE = "127.0.0.1"

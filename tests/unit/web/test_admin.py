@@ -14,7 +14,7 @@ import httpx
 import msgspec
 import pytest
 import zmq
-from tests.unit.core.status.conftest import supervisor
+from tests.unit.web.status.conftest import supervisor
 from tests.unit.core.steward.conftest import PASSWORD, Network, hashed, networks
 from tests.unit.core.steward.test_commands import Desk
 from tests.unit.tables.conftest import finding, write

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.core.status.conftest import dispatcher, peer, service, steward, supervisor, worker
+from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor, worker
 from tests.unit.web.conftest import Port
 
-from famulus.core.status import views
 from famulus.web import desk as desks
 from famulus.web.guard import HEADERS
+from famulus.web.status import views
 from famulus.wire import status
 
 ADDRESSES = [

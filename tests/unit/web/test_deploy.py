@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.core.status.conftest import dispatcher, peer, service, steward, supervisor
+from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor
 from tests.unit.web.conftest import Port
 
 from famulus.core.dispatch.latency import BUCKETS

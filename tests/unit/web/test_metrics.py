@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.core.status.conftest import dispatcher, peer, service, steward, supervisor
+from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor
 from tests.unit.web.conftest import Port
 
 from famulus.core.dispatch.latency import BUCKETS, Latency

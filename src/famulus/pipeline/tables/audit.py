@@ -26,8 +26,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline import schemas
-from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.auditing.crashes import crash_windows
 from famulus.pipeline.tables.auditing.gaps import gaps
 from famulus.pipeline.tables.auditing.halves import halves_missing
@@ -36,6 +35,7 @@ from famulus.pipeline.tables.auditing.numbers import missing_rows
 from famulus.pipeline.tables.auditing.repeated import repeated
 from famulus.pipeline.tables.auditing.tickets import tickets_used_twice
 from famulus.pipeline.tables.auditing.unfinished import FATES, unfinished
+from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 from famulus.pipeline.tables.unsettled import unsettled
 

@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline import schemas
-from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 #: A broker that is still without an edit after this time is missing it.

@@ -7,9 +7,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline import schemas
-from famulus.pipeline.columns import minute_of, minutes_from, seconds_between, stable_id
-from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.columns import minute_of, minutes_from, seconds_between, stable_id
+from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 #: Peers that lose the same broker within this time tell of one loss.

@@ -8,8 +8,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import is_final, is_run, is_settled, no_histogram, quantile_columns, quantiles, sum_if
-from famulus.pipeline.histograms import counted, merged
+from famulus.pipeline.tables.columns import (
+    is_final,
+    is_run,
+    is_settled,
+    no_histogram,
+    quantile_columns,
+    quantiles,
+    sum_if,
+)
+from famulus.pipeline.tables.histograms import counted, merged
 
 MEASURES: Final = ("queue", "service", "total")
 _HISTOGRAMS: Final = tuple(f"{measure}_hist" for measure in MEASURES)

@@ -7,9 +7,9 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline import schemas
-from famulus.pipeline.columns import hour_of, total
-from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.columns import hour_of, total
+from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 

@@ -7,10 +7,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline import schemas
-from famulus.pipeline.columns import hour_number, hour_of, is_final, is_run, is_settled
-from famulus.pipeline.crowds import parted
-from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.columns import hour_number, hour_of, is_final, is_run, is_settled
+from famulus.pipeline.tables.crowds import parted
+from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 from famulus.pipeline.tables.unsettled import unsettled
 

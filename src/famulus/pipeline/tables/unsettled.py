@@ -13,9 +13,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import hour_number, is_final, is_settled, seconds_between
-from famulus.pipeline.crowds import among, together
-from famulus.pipeline.once import kept, once
+from famulus.pipeline.tables.columns import hour_number, is_final, is_settled, seconds_between
+from famulus.pipeline.tables.crowds import among, together
+from famulus.pipeline.tables.once import kept, once
 
 #: A task is overdue when its broker goes on for this long without ending it, and for twice as long as any task of its
 #: service took.

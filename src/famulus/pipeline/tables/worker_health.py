@@ -7,10 +7,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline import schemas
-from famulus.pipeline.columns import count_of, minus, no_histogram, quantiles, total
-from famulus.pipeline.histograms import merged
-from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.columns import count_of, minus, no_histogram, quantiles, total
+from famulus.pipeline.tables.histograms import merged
+from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 HOURS: Final = 24

@@ -7,10 +7,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline import schemas
-from famulus.pipeline.columns import hour_of, is_run, no_histogram, sum_if
-from famulus.pipeline.histograms import counted
-from famulus.pipeline.spark_types import contract
+from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.columns import hour_of, is_run, no_histogram, sum_if
+from famulus.pipeline.tables.histograms import counted
+from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 _KEYS: Final = ("date", "hour", "worker", "service", "family", "broker")

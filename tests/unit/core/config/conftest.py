@@ -18,8 +18,8 @@ import pytest
 from famulus.core.config.draft import Draft
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
-from famulus.sim.config.pen import Pen, root_pen
-from famulus.sim.config.signing import verify
+from famulus.lab.sim.config.pen import Pen, root_pen
+from famulus.lab.sim.config.signing import verify
 
 
 class Network:

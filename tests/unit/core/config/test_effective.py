@@ -10,7 +10,7 @@ import pytest
 from famulus.core.config.effective import Effective, Notice, effective, from_heads
 from famulus.core.config.schema import Admin, Broker, Family
 from famulus.core.delivery import ServicePolicy
-from famulus.sim.config.pen import broker_value
+from famulus.lab.sim.config.pen import broker_value
 
 if TYPE_CHECKING:
     from tests.unit.core.config.conftest import Network

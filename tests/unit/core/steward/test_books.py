@@ -13,7 +13,7 @@ from famulus.core.delivery import ServicePolicy
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.steward.books import book_of, is_host, offers_of
 from famulus.core.steward.peer import Peer
-from famulus.sim.config.pen import broker_value
+from famulus.lab.sim.config.pen import broker_value
 from famulus.wire.peers import Beat, Work
 
 if TYPE_CHECKING:

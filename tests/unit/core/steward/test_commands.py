@@ -14,15 +14,15 @@ from tests.unit.core.steward.conftest import PASSWORD, Network, admin_value, has
 
 from famulus.admin import answers
 from famulus.broker import passwords
-from famulus.cli import admin_words as words
+from famulus.cli.admin import words
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.schema import Admin
 from famulus.core.steward.commands import DRAFTS_MAX, Answer, Commands, Unlocked
 from famulus.core.steward.lockouts import Lockouts
 from famulus.errors import SettingsError
-from famulus.sim.config.pen import broker_value
-from famulus.sim.config.signing import signer
+from famulus.lab.sim.config.pen import broker_value
+from famulus.lab.sim.config.signing import signer
 from famulus.wire import headers, limits, reasons
 from famulus.wire.peers import Beat
 

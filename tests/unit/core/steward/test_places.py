@@ -11,7 +11,7 @@ import pytest
 from famulus.core.clock import NS_PER_S
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.peer import SILENCE_NS
-from famulus.sim.config.pen import broker_value
+from famulus.lab.sim.config.pen import broker_value
 from famulus.wire.peers import Beat, Place
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from famulus.core.config.draft import Draft
 from famulus.core.config.effective import Effective
 from famulus.core.steward.rights import refusal, touched_families
-from famulus.sim.config.pen import broker_value
+from famulus.lab.sim.config.pen import broker_value
 
 if TYPE_CHECKING:
     from tests.unit.core.steward.conftest import Network

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 from tests.unit.core.steward.conftest import PASSWORD, Network, hashed
 
-from famulus.core.status import telling
+from famulus.core import telling
 from famulus.wire import status
 
 

@@ -12,9 +12,9 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import hour_number, seconds_between
-from famulus.pipeline.once import kept
 from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.columns import hour_number, seconds_between
+from famulus.pipeline.tables.once import kept
 
 #: The rate before a crash is that of so many seconds before the last row.
 RATE_S: Final = 10

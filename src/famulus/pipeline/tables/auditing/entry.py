@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import hour_of
+from famulus.pipeline.tables.columns import hour_of
 
 
 def entries(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import hour_number
 from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.columns import hour_number
 
 
 def gaps(brokers: DataFrame) -> DataFrame:

@@ -10,9 +10,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import hour_number, is_run, seconds_between
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.auditing.gaps import with_gap
+from famulus.pipeline.tables.columns import hour_number, is_run, seconds_between
 
 #: A broker that died, or was cut off, within this time after its half would have been written, may have lost it.
 ENDS_WITHIN_S: Final = 120

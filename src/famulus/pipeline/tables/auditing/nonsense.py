@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import FINAL
 from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.columns import FINAL
 
 _OUTCOMES: Final = (*FINAL, "RETRY", "LATE")
 _LATE: Final = "late_answer"

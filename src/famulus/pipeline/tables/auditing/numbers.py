@@ -12,10 +12,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import hour_number
 from famulus.pipeline.tables.auditing import gaps
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.auditing.repeated import copies
+from famulus.pipeline.tables.columns import hour_number
 
 _LIFE: Final = ("broker", "boot")
 _HOUR: Final = (*_LIFE, "hour_number")

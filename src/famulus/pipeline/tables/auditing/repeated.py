@@ -10,10 +10,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import hour_number, is_run, is_settled
-from famulus.pipeline.crowds import parted
-from famulus.pipeline.once import kept, once
 from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.columns import hour_number, is_run, is_settled
+from famulus.pipeline.tables.crowds import parted
+from famulus.pipeline.tables.once import kept, once
 
 _ORDER: Final = ("ended_hour", "ended", "broker", "boot", "ticket")
 _BEFORE: Final = ("ended_hour", "ended", "outcome", "broker", "boot", "worker", "arrived")

@@ -7,9 +7,9 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.columns import hour_number
-from famulus.pipeline.crowds import parted
 from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.columns import hour_number
+from famulus.pipeline.tables.crowds import parted
 
 _COLUMNS: Final = ("broker", "boot", "ticket", "message_id", "attempt", "service", "worker", "outcome", "ended")
 

@@ -1,0 +1,1 @@
+"""Commands for admins: who they are, and what they do to brokers."""

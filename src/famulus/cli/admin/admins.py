@@ -1,0 +1,156 @@
+"""`famulus admins`: who may change what, and their passwords."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
+from famulus.cli.admin.edits import send, tell_accepted
+from famulus.cli.admin.passwords import ask_password, read_password
+from famulus.errors import FamulusError, SettingsError
+
+if TYPE_CHECKING:
+    from famulus.admin.answers import Key, Shown
+    from famulus.admin.secret import Secret
+
+app = new_group("List, add and remove admins, and change their passwords.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The admin's name.")]
+Family = Annotated[str | None, typer.Option(help="The admin's family. [default: that of the broker that is asked]")]
+NewPasswordFile = Annotated[
+    Path | None, typer.Option(help="Its first line is the new password. [default: a question, twice]")
+]
+
+
+def list_admins(
+    desk: Desk, family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None
+) -> None:
+    """Show all admins: of which family, and who gave them their password when."""
+    from famulus.cli.admin.words import columns, instant
+    from famulus.core.config.clock import time_ms
+
+    shown = desk.administration.show("admin/" if family is None else f"admin/{family}/")
+    admins = []
+    rows = []
+    for key, view in sorted(shown.keys.items()):
+        head = max(view.heads, key=lambda head: head.hlc, default=None)
+        if head is None or not (view.is_set or view.is_in_conflict):
+            continue
+        owner, _, name = key.removeprefix("admin/").rpartition("/")
+        facts = {"family": owner, "name": name, "author": head.author, "time_ms": time_ms(head.hlc)}
+        admins.append({**facts, "may": view.is_set, "conflict": view.is_in_conflict})
+        rows.append((owner, name, f"since {instant(time_ms(head.hlc))} by {head.author}", _flaw(view)))
+    desk.show({"admins": admins}, *(columns(rows, indent="") or ["no admins"]))
+
+
+def add(
+    desk: Desk, name: Name, family: Family = None, new_password_file: NewPasswordFile = None, wait: Wait = None
+) -> None:
+    """Make NAME an admin of a family, with a password that you give.
+
+    Example: famulus admins add ben --family london
+    """
+    shown, key, owner = _look(desk, name, family)
+    if _may(shown, key):
+        raise FamulusError(f"{name} is an admin of {owner} already; famulus admins passwd changes the password")
+    _set_password(desk, shown, owner, name, new_password_file, wait)
+
+
+def passwd(
+    desk: Desk,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The admin's name. [default: yourself]")] = None,
+    family: Family = None,
+    new_password_file: NewPasswordFile = None,
+    wait: Wait = None,
+) -> None:
+    """Give an admin another password: yourself, or somebody else of your family.
+
+    Example: famulus admins passwd --family london
+    """
+    name = name or desk.user
+    shown, key, owner = _look(desk, name, family)
+    view = shown.keys.get(key)
+    if view is None or not (view.is_set or view.is_in_conflict):
+        raise FamulusError(f"{name} is no admin of {owner}; famulus admins add makes one")
+    _set_password(desk, shown, owner, name, new_password_file, wait)
+
+
+def remove(
+    desk: Desk,
+    name: Name,
+    family: Family = None,
+    force: Annotated[bool, typer.Option("--force", help="Also yourself.")] = False,
+    wait: Wait = None,
+) -> None:
+    """Let NAME be an admin no longer.
+
+    Example: famulus admins remove ben --family london
+    """
+    from famulus.admin import drafts
+
+    shown, key, owner = _look(desk, name, family)
+    if not _may(shown, key) and key not in shown.conflicts:
+        raise FamulusError(f"{name} is no admin of {owner}")
+    myself = (name, owner) == (desk.user, shown.family)
+    if myself and not force:
+        raise FamulusError("that is yourself: afterwards this password is worth nothing; --force if you mean it")
+    # Nobody answers somebody who is no admin any more.
+    send(desk, [drafts.delete(shown, key)], None if myself else wait)
+
+
+def _look(desk: Desk, name: str, family: str | None) -> tuple[Shown, str, str]:
+    """What there is, the key of this admin, and its family."""
+    from famulus.core.config.schema import subject
+
+    shown = desk.administration.show("admin/")
+    owner = family or shown.family
+    if not owner:
+        raise SettingsError("of which family? give --family")
+    key = f"admin/{owner}/{name}"
+    about = subject(key)
+    if about is None or about.name != name:
+        raise SettingsError(f"{name!r} cannot be the name of an admin: it has a slash, or is empty or too long")
+    return shown, key, owner
+
+
+def _set_password(
+    desk: Desk, shown: Shown, family: str, name: str, new_password_file: Path | None, wait: float | None
+) -> None:
+    from famulus.admin.drafts import parents_of
+
+    password = _new_password(name, new_password_file)
+    parents = parents_of(shown, f"admin/{family}/{name}")
+    accepted = desk.administration.set_password(family, name, password, parents)
+    if (name, family) == (desk.user, shown.family):
+        desk.change_password(password)
+    tell_accepted(desk, accepted, wait)
+
+
+def _new_password(name: str, file: Path | None) -> Secret:
+    if file is not None:
+        return read_password(file)
+    remedy = "give --new-password-file"
+    password = ask_password(f"new password of {name}: ", remedy)
+    if ask_password("once more: ", remedy).reveal() != password.reveal():
+        raise SettingsError("these were two different passwords; nothing was changed")
+    return password
+
+
+def _may(shown: Shown, key: str) -> bool:
+    view = shown.keys.get(key)
+    return view is not None and view.is_set
+
+
+def _flaw(view: Key) -> str:
+    if not view.is_in_conflict:
+        return ""
+    return "in conflict" if view.is_set else "in conflict, and may do nothing until it is resolved"
+
+
+add_command(app, "list", list_admins)
+add_command(app, "add", add)
+add_command(app, "remove", remove)
+add_command(app, "passwd", passwd)

@@ -1,0 +1,114 @@
+"""`famulus broker-admin`: what the brokers of a network shall do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
+from famulus.cli.admin.edits import send, tell_unchanged
+from famulus.errors import FamulusError, SettingsError
+
+app = new_group("Enable, disable, drain or forget a broker of the network; trust the key of a new one.")
+
+Identity = Annotated[str, typer.Argument(metavar="IDENTITY", help="The broker's name.")]
+PublicKey = Annotated[str, typer.Argument(metavar="KEY", help="The public key of a broker.")]
+Force = Annotated[bool, typer.Option("--force", help="Also if there is no such broker.")]
+
+
+def enable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+    """Let a broker serve (again). Its state is active.
+
+    Example: famulus broker-admin enable b2
+    """
+    _set_state(desk, identity, "active", force, wait)
+
+
+def disable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+    """Let a broker take no tasks and no workers. It still hears admins, so that it can be enabled.
+
+    Example: famulus broker-admin disable b2
+    """
+    _set_state(desk, identity, "disabled", force, wait)
+
+
+def drain(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+    """Let a broker take no new tasks and finish those that it has.
+
+    Example: famulus broker-admin drain b2 --wait 10
+    """
+    _set_state(desk, identity, "draining", force, wait)
+
+
+def forget(
+    desk: Desk,
+    identity: Identity,
+    force: Annotated[bool, typer.Option("--force", help="Also if it is alive.")] = False,
+    wait: Wait = None,
+) -> None:
+    """Delete a broker and its state from the config. The others do not know it any more, should it come back.
+
+    Example: famulus broker-admin forget b2
+    """
+    from famulus.admin import wishes
+
+    shown = desk.administration.show("broker")
+    if wishes.is_alive(shown, identity) and not force:
+        raise FamulusError(f"{identity} is alive: stop it first, or give --force")
+    send(desk, wishes.forget(shown, identity), wait)
+
+
+def trust(
+    desk: Desk,
+    key: PublicKey,
+    identity: Annotated[str, typer.Option(help="The only name that it may take. [default: any that is free]")] = "",
+    family: Annotated[
+        str | None, typer.Option(help="The family that it joins. [default: that of the broker that is asked]")
+    ] = None,
+    wait: Wait = None,
+) -> None:
+    """Let the broker that has this key join without the network's secret.
+
+    It shows its key with famulus broker --folder FOLDER --show-key, and joins with --join HOST:PORT alone.
+
+    Example: famulus broker-admin trust 5f8a... --identity b2
+    """
+    from famulus.admin import drafts
+
+    _check_key(key)
+    shown = desk.administration.show("trusted_key/")
+    wished = {"family": family or shown.family, **({"identity": identity} if identity else {})}
+    present = shown.keys.get(f"trusted_key/{key}")
+    if drafts.value_of(present) == wished and present is not None and not present.is_in_conflict:
+        return tell_unchanged(desk, "this key is trusted already")
+    return send(desk, [drafts.put(shown, f"trusted_key/{key}", wished)], wait)
+
+
+def distrust(desk: Desk, key: PublicKey, wait: Wait = None) -> None:
+    """Let a broker with this key not join any more. One that has joined stays: see forget.
+
+    Example: famulus broker-admin distrust 5f8a...
+    """
+    from famulus.admin import drafts
+
+    _check_key(key)
+    send(desk, [drafts.delete(desk.administration.show("trusted_key/"), f"trusted_key/{key}")], wait)
+
+
+def _check_key(key: str) -> None:
+    if len(key) != 64 or not set(key) <= set("0123456789abcdef"):
+        raise SettingsError("a public key is 64 digits from 0 to f, as famulus broker --show-key shows it")
+
+
+def _set_state(desk: Desk, identity: str, state: str, force: bool, wait: float | None) -> None:
+    from famulus.admin import wishes
+
+    wanted = wishes.state(desk.administration.show("broker"), identity, state, force=force)
+    if not wanted:
+        return tell_unchanged(desk, f"{identity} is {state} already")
+    return send(desk, wanted, wait)
+
+
+for _command in (enable, disable, drain, forget, trust, distrust):
+    add_command(app, _command.__name__, _command)

@@ -1,0 +1,1 @@
+"""Commands that start a broker, or prepare its folder."""

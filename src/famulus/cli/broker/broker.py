@@ -1,0 +1,211 @@
+"""`famulus broker`: run one broker in the foreground."""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from famulus.broker.settings import Settings
+
+
+#: How long the network may take to let a broker join.
+JOIN_S = 20.0
+
+
+def broker(
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="Settings in TOML; flags win over it.")] = None,
+    identity: Annotated[str | None, typer.Option(help="The broker's name. [default: the host's name]")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Where to listen. [default: 127.0.0.1, or where others reach it]")
+    ] = None,
+    advertised_host: Annotated[
+        str | None, typer.Option(help="How others reach it, where that is not where it listens. [default: the same]")
+    ] = None,
+    frontend_port: Annotated[int | None, typer.Option(help="For clients; 0 is any free port. [default: 7100]")] = None,
+    backend_port: Annotated[int | None, typer.Option(help="For workers; 0 is any free port. [default: 7101]")] = None,
+    routers: Annotated[int | None, typer.Option(help="Router processes. [default: cores - 2, at least 1]")] = None,
+    heartbeat_ms: Annotated[
+        int | None, typer.Option(help="Shortest heartbeat; a worker silent for three is lost. [default: 1000]")
+    ] = None,
+    drain_ms: Annotated[
+        int | None, typer.Option(help="How long running tasks may take at the end. [default: 30000]")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="The folder of a broker of a network, made by 'famulus init' or --join.")
+    ] = None,
+    join: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Join the network of the broker with this peer port.")
+    ] = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --join: the network's secret. Without it, the broker's key has to be trusted there. "
+            "[default: FAMULUS_JOIN_SECRET]"
+        ),
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option(metavar="ID", help="With --join: how the network's id begins. [default: any network]")
+    ] = None,
+    family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None,
+    config_pub_port: Annotated[int | None, typer.Option(help="For news of the config. [default: 7102]")] = None,
+    peer_port: Annotated[int | None, typer.Option(help="For other brokers. [default: 7103]")] = None,
+    admin_port: Annotated[
+        int | None,
+        typer.Option(help="For admins, on loopback, where clients come from other machines. [default: 7105]"),
+    ] = None,
+    show_key: Annotated[
+        bool, typer.Option("--show-key", help="Only show the public key of the folder's broker; a new folder gets one.")
+    ] = False,
+    http: Annotated[
+        bool | None, typer.Option("--http/--no-http", help="Status, metrics and dashboard over HTTP. [default: http]")
+    ] = None,
+    http_host: Annotated[str | None, typer.Option(help="Where HTTP listens. [default: 127.0.0.1]")] = None,
+    http_port: Annotated[int | None, typer.Option(help="For HTTP; 0 is any free port. [default: 7104]")] = None,
+    journal: Annotated[
+        bool | None, typer.Option("--journal/--no-journal", help="Write down what happens. [default: --journal]")
+    ] = None,
+    journal_folder: Annotated[
+        Path | None,
+        typer.Option(help="Where. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"),
+    ] = None,
+    tables_folder: Annotated[
+        Path | None,
+        typer.Option(help="What the pipeline makes of it, for the dashboard. [default: 'tables' beside the journal]"),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only check the settings, and show them.")] = False,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run a broker: a supervisor with one dispatcher and some routers, each its own process.
+
+    Clients connect to the frontend port, workers to the backend port. Ctrl-C or SIGTERM drains: no new tasks, and
+    the running ones may finish; a second one stops at once.
+
+    With --folder it is a broker of a network: who it is, its ports and its services are in the network's config. With
+    --join it becomes one first, in a new folder, and then runs.
+
+    Examples:
+
+    famulus broker --config broker.toml --routers 2
+
+    famulus broker --folder ./b2 --join 10.0.0.7:7103 --secret-file secret --host 10.0.0.8
+
+    famulus broker --folder ./b2 --show-key
+    """
+    from famulus.broker.settings import load
+    from famulus.cli.logs import set_up_logs
+
+    if show_key:
+        _show_key(folder)
+        return
+    flags: dict[str, object] = {
+        "identity": identity,
+        "host": host,
+        "advertised_host": advertised_host,
+        "frontend_port": frontend_port,
+        "backend_port": backend_port,
+        "routers": routers,
+        "heartbeat_ms": heartbeat_ms,
+        "drain_ms": drain_ms,
+        "family": family,
+        "config_pub_port": config_pub_port,
+        "peer_port": peer_port,
+        "admin_port": admin_port,
+        "http": http,
+        "http_host": http_host,
+        "http_port": http_port,
+        "journal": journal,
+        "journal_folder": str(journal_folder.resolve()) if journal_folder is not None else None,
+        "tables_folder": str(tables_folder.resolve()) if tables_folder is not None else None,
+    }
+    if join is not None:
+        _join(folder, join, secret_file, network or "", load(config, flags))
+    from_family: dict[str, object] = {}
+    if folder is not None:
+        from_network, from_family = _from_folder(folder)
+        flags |= from_network
+        # Others reach it there, so that is where it listens, unless somebody says otherwise.
+        from_family["host"] = from_network["advertised_host"]
+    settings = load(config, flags, from_family)
+    if check:
+        _show(settings)
+        return
+    set_up_logs(log_level)
+    from famulus.broker.supervisor import Supervisor
+
+    Supervisor(settings, herald="famulus.web.herald").run(_say_ready)
+
+
+def _show_key(folder: Path | None) -> None:
+    from famulus.broker.membership import prepare
+    from famulus.errors import SettingsError
+
+    if folder is None:
+        raise SettingsError("--show-key needs a --folder: that of a broker, or a new one")
+    typer.echo(prepare(folder))
+
+
+def _join(folder: Path | None, address: str, secret_file: Path | None, network: str, settings: Settings) -> None:
+    from famulus.broker.joining import catch_up, join
+    from famulus.broker.membership import is_lost, read_secret
+    from famulus.errors import SettingsError
+
+    if folder is None:
+        raise SettingsError("--join needs a --folder, a new one, for what the broker is to keep")
+    where = address if "://" in address else f"tcp://{address}"
+    say = partial(typer.echo, err=True)
+    if is_lost(folder):
+        network = catch_up(folder, where, JOIN_S, say)
+        say(f"the config of network {network[:12]} is here again")
+        return
+    secret = read_secret(secret_file) if secret_file is not None else os.environ.get("FAMULUS_JOIN_SECRET", "")
+    place = {
+        "family": settings.family if settings.family != "default" else "main",
+        "host": settings.advertised_host or settings.host,
+        "frontend_port": settings.frontend_port,
+        "backend_port": settings.backend_port,
+        "config_pub_port": settings.config_pub_port,
+        "peer_port": settings.peer_port,
+    }
+    joined = join(folder, settings.identity, place, where, secret, JOIN_S, say, network)
+    say(f"{settings.identity} is a member of network {joined[:12]}")
+
+
+def _from_folder(folder: Path) -> tuple[dict[str, object], dict[str, object]]:
+    """What the network's config says about the broker of this folder, and what about its family."""
+    from famulus.broker.membership import look
+
+    network, config, broker = look(folder)
+    own: dict[str, object] = {
+        "folder": str(folder.resolve()),
+        "identity": network.identity,
+        "family": broker.family,
+        "advertised_host": broker.host,
+        "frontend_port": broker.frontend_port,
+        "backend_port": broker.backend_port,
+        "config_pub_port": broker.config_pub_port,
+        "peer_port": broker.peer_port,
+    }
+    return own, {"drain_ms": config.family(broker.family).drain_ms}
+
+
+def _say_ready(settings: Settings) -> None:
+    book = settings.book()
+    count = f"{settings.routers} router{'s' if settings.routers > 1 else ''}"
+    typer.echo(
+        f"broker {settings.identity} is ready: clients {book.broker.frontend}, workers {book.broker.backend} ({count})"
+    )
+    if not settings.is_local:
+        log = logging.getLogger("famulus")
+        log.warning("%s is not loopback, and there is no authentication: whoever reaches it may use it", settings.host)
+
+
+def _show(settings: Settings) -> None:
+    import msgspec
+
+    typer.echo(msgspec.json.format(msgspec.json.encode(settings)).decode())

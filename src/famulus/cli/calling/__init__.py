@@ -1,0 +1,1 @@
+"""Commands that ask for a task, and that serve one."""

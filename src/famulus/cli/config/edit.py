@@ -1,0 +1,137 @@
+"""`famulus config set`, `unset`, `rollback` and `resolve`: each makes one edit of one key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import UNSET
+
+from famulus.cli.admin.desk import Desk, Force, Wait
+from famulus.cli.admin.edits import send, tell_unchanged
+from famulus.cli.config.look import KeyArgument, history_of
+from famulus.errors import FamulusError, SettingsError
+
+if TYPE_CHECKING:
+    from famulus.core.config.draft import Draft
+
+Parents = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ID", help="A head that you saw earlier; may be repeated. [default: those of now]"),
+]
+
+
+def set_value(
+    desk: Desk,
+    key: KeyArgument,
+    value: Annotated[list[str], typer.Argument(metavar="VALUE", help="JSON, a text, or fields as NAME=VALUE.")],
+    parents: Parents = None,
+    force: Force = False,
+    wait: Wait = None,
+) -> None:
+    """Set KEY to a value, or change single fields of the value that it has.
+
+    VALUE is JSON, or else a plain text. NAME=VALUE changes one field, NAME= takes it away, and
+    default_service.NAME=VALUE changes a field of an object inside.
+
+    The edit names the heads of KEY that this command saw, or those of --parents. If somebody else was faster, nothing
+    is changed, the difference is shown, and the exit code is 5.
+
+    Examples:
+
+      famulus config set service/echo timeout_ms=5000 delivery=at_least_once
+
+      famulus config set family/london '{"fallback_families": ["paris"]}'
+    """
+    from famulus.admin import drafts, typed
+    from famulus.admin.difference import difference
+
+    _refuse_secrets(key)
+    shown = desk.administration.show(key)
+    present = shown.keys.get(key)
+    draft = drafts.put(shown, key, typed.read(value, drafts.value_of(present)))
+    if parents:
+        draft = drafts.with_parents(draft, desk.administration.history(key), parents)
+    seen_now = draft.parents == drafts.parents_of(shown, key)
+    in_conflict = present is not None and present.is_in_conflict
+    if seen_now and not in_conflict and not difference(drafts.value_of(present), draft.value):
+        return tell_unchanged(desk, f"{key} is that already")
+    return send(desk, [draft], wait, force=force)
+
+
+def unset(desk: Desk, key: KeyArgument, parents: Parents = None, wait: Wait = None) -> None:
+    """Delete KEY. Its history stays, and `famulus config rollback` brings it back.
+
+    Example: famulus config unset service/echo
+    """
+    from famulus.admin import drafts
+
+    draft = drafts.delete(desk.administration.show(key), key)
+    if parents:
+        draft = drafts.with_parents(draft, desk.administration.history(key), parents)
+    send(desk, [draft], wait)
+
+
+def rollback(
+    desk: Desk,
+    key: KeyArgument,
+    edit_id: Annotated[str, typer.Argument(metavar="ID", help="An edit of KEY; 6 characters may do.")],
+    force: Force = False,
+    wait: Wait = None,
+) -> None:
+    """Let hold again what an earlier edit of KEY said. It is a new edit: nothing is undone.
+
+    Example: famulus config rollback service/echo 3f2a9c
+    """
+    from famulus.admin import drafts
+    from famulus.admin.difference import difference
+    from famulus.admin.ids import short
+
+    told = history_of(desk, key)
+    draft = drafts.rollback(told, edit_id)
+    (head, *others) = told.heads
+    wished = draft.value if draft.op == "PUT" else UNSET
+    if not others and not difference(head.said, wished):
+        return tell_unchanged(desk, f"{key} is as {short(edit_id)} says")
+    return send(desk, [draft], wait, force=force)
+
+
+def resolve(
+    desk: Desk,
+    key: KeyArgument,
+    choose: Annotated[str | None, typer.Option(metavar="ID", help="The head that shall hold.")] = None,
+    value: Annotated[str | None, typer.Option(metavar="JSON", help="A value that shall hold instead.")] = None,
+    force: Force = False,
+    wait: Wait = None,
+) -> None:
+    """End the conflict of KEY: one of its heads shall hold, or another value.
+
+    `famulus config conflicts` shows the heads, `famulus config diff KEY` their difference.
+
+    Example: famulus config resolve service/echo --choose 3f2a9c
+    """
+    if (choose is None) == (value is None):
+        raise SettingsError("say which head shall hold with --choose, or which value with --value")
+    send(desk, [_resolving(desk, key, choose, value)], wait, force=force)
+
+
+def _resolving(desk: Desk, key: str, choose: str | None, value: str | None) -> Draft:
+    from famulus.admin import drafts, typed
+
+    if choose is not None:
+        told = history_of(desk, key)
+        if len(told.heads) < 2:
+            raise FamulusError(f"{key} is in no conflict")
+        return drafts.resolve(told, choose)
+    _refuse_secrets(key)
+    shown = desk.administration.show(key)
+    present = shown.keys.get(key)
+    if present is None or not present.is_in_conflict:
+        raise FamulusError(f"{key} is in no conflict")
+    return drafts.put(shown, key, typed.read_value(value or ""))
+
+
+def _refuse_secrets(key: str) -> None:
+    """A hash on a command line is in the shell's history and in everybody's list of processes."""
+    if key.startswith("admin/"):
+        raise SettingsError("admins and their passwords are changed by: famulus admins")

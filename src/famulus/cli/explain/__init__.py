@@ -1,0 +1,1 @@
+"""What every word means that a user may meet."""

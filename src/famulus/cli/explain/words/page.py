@@ -1,0 +1,84 @@
+"""The page docs/errors.md, made of the words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from textwrap import wrap
+from typing import Final
+
+from famulus.cli.explain.words.entry import Entry, Kind
+
+WIDTH: Final = 120
+
+_BEGINNING: Final = """\
+# Errors and their remedies
+
+Every word that Famulus says when something did not go well, and those of its journal and its tables: what it means, why
+it happens, what to do, and whether trying again is safe. A terminal knows all of it, too:
+
+```sh
+./famulus explain
+./famulus explain overload
+./famulus explain worker_lost --json
+```
+
+`famulus explain` takes a word, a whole reason as it came (`"expired: no answer within the time-out"`) or an exit code,
+and knows what was meant if it was mistyped. What happened to one task is told by [`famulus trace`](tasks.md).
+
+This page is what `famulus explain --markdown` prints.
+"""
+
+
+def page(kinds: tuple[Kind, ...]) -> str:
+    parts = [_BEGINNING, "\n".join(f"- [{kind.heading}](#{_anchor(kind.heading)})" for kind in kinds) + "\n"]
+    parts += ["\n".join(_section(kind)) + "\n" for kind in kinds]
+    return "\n".join(parts)
+
+
+def _section(kind: Kind) -> Iterator[str]:
+    yield f"## {kind.heading}"
+    yield ""
+    yield from _lines(kind.about)
+    yield ""
+    if kind.brief:
+        yield "| word | | meaning | what to do | |"
+        yield "|---|---|---|---|---|"
+        yield from map(_row, kind.entries)
+    else:
+        yield from _chapters(kind)
+
+
+def _chapters(kind: Kind) -> Iterator[str]:
+    name = f"{kind.name} " if kind.named else ""
+    for number, (word, entries) in enumerate(groupby(kind.entries, key=lambda each: each.word)):
+        if number:
+            yield ""
+        yield f"### {name}`{word}`"
+        for entry in entries:
+            yield ""
+            yield from _chapter(entry)
+
+
+def _chapter(entry: Entry) -> Iterator[str]:
+    where = f"*{entry.when[0].upper()}{entry.when[1:]}.* " if entry.when else ""
+    yield from _lines(f"{where}{entry.meaning}")
+    facts = [("Why:", entry.why), ("What to do:", entry.remedy), ("Try again?", entry.again)]
+    told = [f"{name} {text}" for name, text in facts if text]
+    yield ""
+    for line in [*told, f"[More]({entry.page})"]:
+        yield from _lines(line, "- ", "  ")
+
+
+def _row(entry: Entry) -> str:
+    meaning = f"{entry.meaning} {entry.why}".strip()
+    again = f"Try again? {entry.again}" if entry.again else ""
+    return f"| `{entry.word}` | {entry.when} | {meaning} | {f'{entry.remedy} {again}'.strip()} | [more]({entry.page}) |"
+
+
+def _lines(text: str, first: str = "", later: str = "") -> list[str]:
+    return wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False)
+
+
+def _anchor(heading: str) -> str:
+    return heading.lower().replace(" ", "-")

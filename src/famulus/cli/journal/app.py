@@ -1,0 +1,169 @@
+"""`famulus journal`: look at a journal and keep it in order, without Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from famulus.cli.journal.options import open_reading
+from famulus.journal import schema
+
+app = typer.Typer(help="Look at a broker's journal and keep it in order; no Spark is needed.", no_args_is_help=True)
+
+FOLLOW_S = 1.0
+
+
+class Table(StrEnum):
+    tasks = "tasks"
+    open_tasks = "open_tasks"
+    workers = "workers"
+    brokers = "brokers"
+    peers = "peers"
+    config = "config"
+
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(help="The journal, or the folder of a broker. [default: ~/.local/state/famulus/journal]"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
+
+
+@app.command()
+def tail(
+    table: Annotated[Table, typer.Argument(help="Which table.")] = Table.tasks,
+    count: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new rows until Ctrl-C.")] = False,
+    folder: Folder = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per row.")] = False,
+) -> None:
+    """The last rows of a table. Rows are there once their file is finished: by default a minute later.
+
+    Example: famulus journal tail workers --rows 20
+    """
+    reading = open_reading(folder)
+    known = set(reading.folder.files())
+    for row in reading.last_rows(table.value, count):
+        _show_row(row, table.value, as_json)
+    while follow:
+        time.sleep(FOLLOW_S)
+        for row in reading.follow(table.value, known):
+            _show_row(row, table.value, as_json)
+
+
+@app.command()
+def stat(folder: Folder = None, as_json: AsJson = False) -> None:
+    """Of each table: files, rows, bytes, from when to when, and how many rows are known to be missing.
+
+    Example: famulus journal stat --json
+    """
+    import dataclasses
+
+    reading = open_reading(folder)
+    figures = reading.figures()
+    if as_json:
+        tables = {name: dataclasses.asdict(each) for name, each in figures.items()}
+        typer.echo(json.dumps({"folder": str(reading.folder.path), "tables": tables}, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    shown = RichTable(title=str(reading.folder.path), title_justify="left")
+    for heading in ("table", "files", "rows", "bytes", "from", "to", "missing rows"):
+        shown.add_column(heading, justify="left" if heading in ("table", "from", "to") else "right")
+    for name, each in figures.items():
+        counts = (f"{each.files:,}", f"{each.rows:,}", f"{each.bytes:,}")
+        shown.add_row(name, *counts, _short(each.first), _short(each.last), f"{each.gaps:,}")
+    Console().print(shown)
+
+
+@app.command()
+def verify(folder: Folder = None, as_json: AsJson = False) -> None:
+    """Read every file: which are broken or not finished, which numbers and rows are missing. Exit code 1 if any are.
+
+    Files of a later version and files of others are named, and do no harm.
+
+    Example: famulus journal verify
+    """
+    reading = open_reading(folder)
+    found = reading.verify()
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), indent=2))
+    else:
+        _show_findings(found.as_dict())
+    if not found.whole:
+        raise typer.Exit(1)
+
+
+@app.command()
+def compact(
+    folder: Folder = None,
+    days: Annotated[int, typer.Option(min=0, help="Also remove what is older than so many days; 0 is nothing.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Put the small files of each past hour together, as a broker's scribe does by itself in quiet moments.
+
+    Example: famulus journal compact
+    """
+    reading = open_reading(folder)
+    now_us = time.time_ns() // 1000
+    expired = reading.folder.expire(now_us, days, 0) if days else []
+    before = len(reading.folder.files())
+    made = [file.path for file in reading.folder.compaction(now_us) if file is not None]
+    after = len(reading.folder.files())
+    if as_json:
+        typer.echo(json.dumps({"removed": len(expired), "before": before, "after": after, "made": made}, indent=2))
+    else:
+        gone = f"{len(expired)} files were too old; " if days else ""
+        typer.echo(f"{gone}{before} files are now {after}")
+
+
+def _show_row(row: dict[str, Any], table: str, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(row))
+        return
+    at = row.pop(schema.TIME_COLUMN[table])
+    told = (f"{name}={_word(value)}" for name, value in row.items() if value is not None and name != "boot")
+    typer.echo(f"{_short(at)}  {' '.join(told)}")
+
+
+def _word(value: object) -> str:
+    text = ",".join(str(value).splitlines())
+    return json.dumps(text) if " " in text or not text else text
+
+
+def _short(instant: str | None) -> str:
+    return instant.removesuffix("+00:00").replace("T", " ")[:23] if instant else ""
+
+
+def _show_findings(found: dict[str, Any]) -> None:
+    typer.echo(f"{found['files']:,} files with {found['rows']:,} rows can be read")
+    for path, reason in found["broken"].items():
+        typer.echo(f"broken: {path}: {reason}")
+    for kind in ("newer", "foreign", "unfinished"):
+        for path in found[kind]:
+            typer.echo(f"{kind}: {path}")
+    for origin, numbers in found["missing"].items():
+        told = ", ".join(str(number) for number in numbers[:10]) + (" ..." if len(numbers) > 10 else "")
+        typer.echo(f"missing: file {told} of {origin}")
+    for table, rows in found["gaps"].items():
+        typer.echo(f"gap: {rows:,} rows of {table} were never written")
+    for origin, rows in found["missing_rows"].items():
+        typer.echo(f"missing: {rows:,} rows of tasks {origin} were told, and no file or gap has them")
+    for crash in found["crashes"]:
+        typer.echo(f"crash: {crash}")
+    typer.echo(_verdict(found))
+
+
+def _verdict(found: dict[str, Any]) -> str:
+    """What a dispatcher had not told yet when it died, no journal can miss."""
+    words = "it is whole" if found["whole"] else "it is not whole"
+    if not found["crashes"]:
+        return words
+    times = "once" if len(found["crashes"]) == 1 else f"{len(found['crashes'])} times"
+    return f"{words}, as far as it can know: {times} a dispatcher took along what it had in hand and had not told"

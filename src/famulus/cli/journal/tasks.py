@@ -1,0 +1,121 @@
+"""`famulus tasks`: the last tasks of the journal, those that somebody looks for."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from famulus.cli.journal.options import Journals, Since, Until, open_readings, shown_instant, span_of
+
+HEADINGS = ("time", "task", "service", "outcome", "reason", "worker", "attempts", "total ms", "queue ms")
+#: Those with numbers, which stand at the right.
+NUMBERS = ("attempts", "total ms", "queue ms")
+
+
+class Outcome(StrEnum):
+    OK = "OK"
+    ERROR = "ERROR"
+    REJECTED = "REJECTED"
+    UNKNOWN = "UNKNOWN"
+    LATE = "LATE"
+    RETRY = "RETRY"
+
+
+def tasks(
+    service: Annotated[str | None, typer.Option(help="Only those of this service.")] = None,
+    worker: Annotated[str | None, typer.Option(help="Only those that this worker had last.")] = None,
+    client: Annotated[str | None, typer.Option(help="Only those of this client: its hash, as --json shows it.")] = None,
+    outcome: Annotated[
+        list[Outcome] | None,
+        typer.Option(
+            metavar="OUTCOME",
+            case_sensitive=False,
+            help="Only those that ended so; again for others. LATE: answers that came after the outcome. RETRY: "
+            "attempts after which another one came. [default: OK, ERROR, REJECTED, UNKNOWN]",
+        ),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(metavar="CODE", help="Only those with this code of a reason.")] = None,
+    since: Since = None,
+    until: Until = None,
+    slower: Annotated[
+        float | None, typer.Option(metavar="MS", min=0, help="Only those that took at least so many milliseconds.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, the last ones.")] = 50,
+    journal: Journals = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task, with all columns.")] = False,
+) -> None:
+    """The last tasks that the journal has, the newest one last. They are there up to a minute after they ended.
+
+    The journal is that of this machine; --journal names others. `famulus trace` tells the whole life of one of them.
+
+    Examples:
+
+      famulus tasks --service resize --outcome ERROR --since 2h
+
+      famulus tasks --slower 500 --limit 10
+    """
+    from famulus.journal.listing import FINAL, Query, last_tasks
+
+    given = {"service": service, "worker": worker, "client": client, "reason": reason}
+    query = Query(
+        outcomes=tuple(each.value for each in outcome) if outcome else FINAL,
+        equal={name: value for name, value in given.items() if value is not None},
+        span=span_of(since, until),
+        slower_ms=slower,
+    )
+    rows = last_tasks(open_readings(journal), query, limit)
+    if as_json:
+        for row in rows:
+            typer.echo(json.dumps(_plain(row)))
+    elif rows:
+        for line in _lines(rows):
+            typer.echo(line)
+    else:
+        typer.echo("the journal has no such task", err=True)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """As `famulus journal tail` has it."""
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+def _lines(rows: list[dict[str, Any]]) -> list[str]:
+    from famulus.cli.admin.words import printable
+
+    table = [HEADINGS, *(tuple(printable(cell) for cell in _cells(row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(map(_aligned, HEADINGS, cells, widths)).rstrip() for cells in table]
+
+
+def _aligned(heading: str, cell: str, width: int) -> str:
+    return cell.rjust(width) if heading in NUMBERS else cell.ljust(width)
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    from famulus.journal.ids import short
+
+    return (
+        shown_instant(row["ended"]),
+        short(row["message_id"]),
+        row["service"],
+        row["outcome"],
+        row["reason"] or "-",
+        _who(row),
+        str(row["attempt"]),
+        _ms(row["total_ns"]),
+        _ms(row["queue_ns"]),
+    )
+
+
+def _who(row: dict[str, Any]) -> str:
+    """The worker, or the broker that it was handed over to; and the broker that it came from."""
+    who = row["worker"] or (f"broker {row['delegated_to']}" if row["delegated_to"] else "-")
+    return f"{who} (from {row['delegated_from']})" if row["delegated_from"] else who
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / 1e6:,.1f}"

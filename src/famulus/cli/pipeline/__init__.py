@@ -1,0 +1,1 @@
+"""Commands that make the pipeline's tables and look at them."""

@@ -1,0 +1,148 @@
+"""`famulus pipeline`: tables, reports and answers from the journal, made with Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from famulus.cli.pipeline.options import (
+    ConfOption,
+    JournalOption,
+    JsonOption,
+    MasterOption,
+    TablesOption,
+    journal_place,
+    spark_session,
+    tables_place,
+)
+from famulus.cli.pipeline.query import query
+
+app = typer.Typer(help="Make tables of what the brokers wrote into their journal, and ask them.", no_args_is_help=True)
+
+
+@app.command()
+def run(
+    journal: JournalOption = None,
+    tables: TablesOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    again: Annotated[bool, typer.Option("--again", help="Make all hours again that the journal still has.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the tables up to date with the journal: only hours with new files are made, and their neighbours.
+
+    Files that cannot be read are named, left out, and tried again next time. If it is interrupted or killed, run it
+    again: the tables will be the same as if nothing had happened.
+
+    Example: famulus pipeline run --journal journal --tables tables
+    """
+    from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
+    from famulus.pipeline.io import source
+    from famulus.pipeline.run import jobs
+    from famulus.pipeline.tables.pace import FEW_BYTES
+
+    place, target = journal_place(journal), tables_place(journal, tables)
+    # Also because a mistake in the name should not take the time that Spark needs to start.
+    brief = sum(each.bytes for each in source.found_in(place).values()) <= FEW_BYTES
+    starting(quiet=as_json)
+    began = time.monotonic()
+    with spark_session(master, conf, brief=brief) as spark:
+        started_s = time.monotonic() - began
+        try:
+            with shown(quiet=as_json) as tell:
+                summary = jobs.run(spark, place, target, again=again, tell=tell)
+        except KeyboardInterrupt:
+            typer.echo("stopped; the tables are whole, and the next run does the rest", err=True)
+            raise
+        # Spark takes a while to end; what is done should be told.
+        if as_json:
+            typer.echo(json.dumps(facts(summary, started_s), indent=2))
+        else:
+            show_summary(summary)
+
+
+@app.command()
+def follow(
+    journal: JournalOption = None,
+    tables: TablesOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the journal.")] = 60.0,
+    once: Annotated[bool, typer.Option("--once", help="End when everything that is there now is done.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each batch, one per line.")] = False,
+) -> None:
+    """Keep the tables up to date: whenever files come, their hours are made, until Ctrl-C.
+
+    The tables are those that `famulus pipeline run` makes, and that may be used in between.
+
+    Example: famulus pipeline follow --journal journal --every 30
+    """
+    import signal
+    import threading
+
+    from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
+    from famulus.pipeline.io import source
+    from famulus.pipeline.run.progress import Summary
+    from famulus.pipeline.run.stream import Follower
+
+    place, target = journal_place(journal), tables_place(journal, tables)
+    source.found_in(place)
+    starting(quiet=as_json)
+    stop = threading.Event()
+    began = time.monotonic()
+
+    def done(summary: Summary) -> None:
+        if as_json:
+            typer.echo(json.dumps(facts(summary, started_s)))
+        elif summary.tables or summary.bad:
+            show_summary(summary)
+
+    def end(*_: object) -> None:
+        if stop.is_set():
+            typer.echo("stopped; the tables are whole, and the next run does the rest", err=True)
+            # Whatever Spark is at: it ends without us, and nothing that counts is half done.
+            os._exit(130)
+        stop.set()
+        typer.echo("ending after the batch at hand; once more stops at once", err=True)
+
+    with spark_session(master, conf) as spark:
+        started_s = time.monotonic() - began
+        # Only now: Spark puts its own in place when it starts.
+        before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with shown(quiet=as_json) as tell:
+                follower = Follower(spark, place, target, tell=tell, done=done)
+                if not as_json:
+                    typer.echo(f"following {place}; Ctrl-C ends it after the batch at hand, twice at once", err=True)
+                follower.follow(every_s=every, once=once, stop=stop)
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+
+app.command()(query)
+
+
+@app.command()
+def report(
+    tables: TablesOption = None,
+    journal: JournalOption = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write one page of HTML with plots that tells what the tables say. It needs no network and no Spark.
+
+    Example: famulus pipeline report --tables tables --output report.html
+    """
+    from famulus.pipeline import report as page
+    from famulus.pipeline.io.place import PlaceError
+
+    place = tables_place(journal, tables)
+    if not place.exists():
+        raise PlaceError(f"there are no tables at {place}: make them with famulus pipeline run")
+    page.write(place.full("") if place.is_local else place.name, output)
+    typer.echo(f"written to {output}")

@@ -1,0 +1,85 @@
+"""`famulus errors`: workers that are ignored, for a time because of their faults, or because the config names them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
+from famulus.cli.admin.edits import send, tell_unchanged
+
+app = new_group("See which workers a broker ignores, put one on the list, and forgive them.")
+
+
+def list_workers(desk: Desk) -> None:
+    """Show the workers that are ignored.
+
+    Those that broke the protocol, with their faults and the seconds that are left; and those that the config names, in
+    error_workers of the family or of the broker.
+
+    The list is that of the broker that is asked.
+    """
+    from famulus.cli.admin.words import columns, counted
+
+    errors = desk.administration.errors()
+    rows = [
+        (worker.identity, "named in the config", f"by {worker.by}")
+        if worker.by
+        else (worker.identity, counted(worker.faults, "fault"), _how_long(worker.ignored_s))
+        for worker in errors.workers
+    ]
+    desk.show(errors, *(columns(rows, indent="") or ["no worker is ignored"]))
+
+
+def clear(
+    desk: Desk,
+    identity: Annotated[
+        str | None, typer.Argument(metavar="[IDENTITY]", help="The worker's name. [default: all of them]")
+    ] = None,
+) -> None:
+    """Forget the faults of a worker, or of all: it may connect again at once. Takes it off the config's lists, too.
+
+    Example: famulus errors clear w1
+    """
+    from famulus.cli.admin.words import counted
+
+    cleared = desk.administration.clear_errors(identity)
+    desk.show({"cleared": cleared}, "forgiven" if cleared is True else f"{counted(cleared, 'worker')} forgiven")
+
+
+def add(
+    desk: Desk,
+    identity: Annotated[str, typer.Argument(metavar="IDENTITY", help="The worker's name.")],
+    family: Annotated[
+        str | None,
+        typer.Option(help="Whose brokers are to ignore it. [default: the family of the broker that is asked]"),
+    ] = None,
+    wait: Wait = None,
+) -> None:
+    """Let no broker of a family take this worker any more, until it is cleared.
+
+    Example: famulus errors add w1
+    """
+    from famulus.admin import drafts
+    from famulus.errors import FamulusError
+
+    shown = desk.administration.show("family/")
+    key = f"family/{family or shown.family}"
+    value = drafts.value_of(shown.keys.get(key))
+    if not isinstance(value, dict):
+        raise FamulusError(f"there is no {key} in the config")
+    listed = value.get("error_workers", [])
+    if isinstance(listed, list) and identity in listed:
+        return tell_unchanged(desk, f"{identity} is on the list of {key} already")
+    wished = value | {"error_workers": [*(listed if isinstance(listed, list) else []), identity]}
+    return send(desk, [drafts.put(shown, key, wished)], wait)
+
+
+def _how_long(ignored_s: float) -> str:
+    return f"ignored for {ignored_s:.0f} s more" if ignored_s else "not ignored now"
+
+
+add_command(app, "list", list_workers)
+add_command(app, "add", add)
+add_command(app, "clear", clear)

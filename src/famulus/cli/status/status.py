@@ -1,0 +1,141 @@
+"""`famulus status`, `services`, `workers`, `brokers`: what a running broker says about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from famulus.cli.status.http_port import Address, AsJson, ask, base_of, fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from famulus.web.status.views import Status
+
+Match = Annotated[str, typer.Argument(metavar="[PART]", help="Only those whose name has this in it.")]
+
+
+def status(
+    address: Address = None,
+    as_json: AsJson = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every second, until Ctrl-C.")] = False,
+) -> None:
+    """Show how a broker is, on one screen: brokers, services, workers, config, errors.
+
+    It asks the broker's HTTP port. The exit code is 0 if the broker is ready, 1 if it is not, 4 if nobody answers.
+
+    Example: famulus status --watch
+    """
+    base = base_of(address)
+    if watch:
+        _watch(base)
+        return
+    told = ask(base, "/api/v1/status", _kind())
+    if as_json:
+        typer.echo(fetch(base, "/api/v1/status").decode())
+    else:
+        from famulus.cli.status import words
+
+        words.show(words.screen(told))
+    if not told.ready:
+        raise typer.Exit(1)
+
+
+def _kind() -> type[Status]:
+    from famulus.web.status.views import Status
+
+    return Status
+
+
+def _watch(base: str) -> None:
+    import time
+
+    from rich.live import Live
+
+    from famulus.cli.status import words
+    from famulus.cli.status.http_port import NobodyAnswers
+
+    with Live(auto_refresh=False) as live:
+        while True:
+            try:
+                live.update(words.screen(ask(base, "/api/v1/status", _kind())), refresh=True)
+            except NobodyAnswers as error:
+                from rich.text import Text
+
+                live.update(Text(str(error), style="bold red"), refresh=True)
+            time.sleep(1)
+
+
+def services(
+    part: Match = "",
+    address: Address = None,
+    as_json: AsJson = False,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only those with tasks that wait.")] = False,
+    failing: Annotated[bool, typer.Option("--failing", help="Only those with tasks that failed of late.")] = False,
+) -> None:
+    """List the services of a broker: rate, slots, backlog, durations.
+
+    Example: famulus services thumb --waiting
+    """
+    told = _status(address)
+    rows = [each for each in told.services if part in each.name]
+    rows = [each for each in rows if (each.backlog or not waiting) and (each.failed_rate_s or not failing)]
+    rows.sort(key=lambda each: (-each.rate_s, each.name))
+    _list(rows, "services", told.services_total, as_json)
+
+
+def workers(
+    part: Match = "",
+    address: Address = None,
+    as_json: AsJson = False,
+    service: Annotated[str | None, typer.Option(help="Only those that offer this service.")] = None,
+    busy: Annotated[bool, typer.Option("--busy", help="Only those without a free slot.")] = False,
+) -> None:
+    """List the workers of a broker: state, slots, services, last sign of life.
+
+    Example: famulus workers --service echo
+    """
+    told = _status(address)
+    rows = [each for each in told.workers if part in each.identity]
+    rows = [
+        each for each in rows if (service is None or service in each.services) and (each.busy >= each.slots or not busy)
+    ]
+    _list(rows, "workers", told.workers_total, as_json)
+
+
+def brokers(
+    part: Match = "",
+    address: Address = None,
+    as_json: AsJson = False,
+    family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None,
+) -> None:
+    """List the brokers of a network, as one of them sees them: state, load, config.
+
+    Example: famulus brokers --family main
+    """
+    told = _status(address)
+    rows = [each for each in told.brokers if part in each.identity and family in (None, each.family)]
+    _list(rows, "brokers", told.brokers_total, as_json)
+
+
+def _status(address: str | None) -> Status:
+    return ask(base_of(address), "/api/v1/status", _kind())
+
+
+def _list(rows: Sequence[object], word: str, total: int, as_json: bool) -> None:
+    import msgspec
+
+    from famulus.cli.status import words
+
+    if as_json:
+        typer.echo(msgspec.json.encode({"total": total, word: rows}).decode())
+    elif rows:
+        make = {
+            "services": words.of_services,
+            "workers": words.of_workers,
+            "brokers": words.of_brokers,
+        }[word]
+        words.show(make(rows))  # type: ignore[operator]
+    else:
+        typer.echo(f"no {word}")

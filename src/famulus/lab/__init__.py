@@ -1,0 +1,1 @@
+"""How Famulus is proven, measured and shown: simulation, chaos, benchmarks, synthetic journals and the demo."""

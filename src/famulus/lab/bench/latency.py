@@ -1,0 +1,107 @@
+"""`famulus bench latency`: how long tasks take at fixed rates, counted from the instant at which each was due.
+
+One broker and one worker that echoes; first a closed loop finds how much they can carry on this machine, then an open
+loop offers fractions of that, in turn and round by round.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+from famulus.lab.bench import fleet
+from famulus.lab.bench.buckets import Buckets
+from famulus.lab.bench.open_load import Offer, Seen
+
+FRACTIONS = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    #: Tasks per second; without any, FRACTIONS of the saturation.
+    rates: tuple[float, ...] = ()
+    seconds: float = 5.0
+    rounds: int = 2
+    size: int = 100
+    #: Of the closed loop that finds the saturation, which lasts `saturation_s`.
+    window: int = 100
+    saturation_s: float = 2.0
+    warm_up_s: float = 0.5
+    timeout_ms: int = 5000
+
+
+class Rate:
+    """All that was seen at one rate, over the rounds."""
+
+    def __init__(self, per_s: float) -> None:
+        self.per_s = per_s
+        self.offered = 0
+        self.outcomes: Counter[str] = Counter()
+        self.latencies = Buckets()
+        self.latest_ns = 0
+
+    def add(self, seen: Seen) -> None:
+        self.offered += seen.offered
+        self.outcomes.update(seen.outcomes)
+        self.latencies.merge(seen.latencies())
+        self.latest_ns = max(self.latest_ns, seen.latest_ns)
+
+    def figures(self, saturation_per_s: float | None) -> dict[str, Any]:
+        return {
+            "rate": self.per_s,
+            "fraction": self.per_s / saturation_per_s if saturation_per_s else None,
+            "offered": self.offered,
+            "outcomes": dict(self.outcomes),
+            "latency_ns": {**self.latencies.percentiles(), "max": self.latencies.highest},
+            "sent_late_ns_max": self.latest_ns,
+            "buckets": self.latencies.written(),
+        }
+
+
+def rates_of(saturation_per_s: float) -> list[float]:
+    """Round numbers: the saturation itself is not known any better than that."""
+    return [max(1.0, float(f"{saturation_per_s * fraction:.2g}")) for fraction in FRACTIONS]
+
+
+def measure(plan: Plan, tell: Tell) -> dict[str, Any]:
+    with fleet.crew() as members:
+        frontend, backend = fleet.broker(members)
+        command = fleet.python("famulus.lab.bench.echo_worker", backend, str(max(64, 2 * plan.window)))
+        members.append(fleet.Member("worker", command, "is ready"))
+        saturation = None if plan.rates else _saturation(members, frontend, plan, tell)
+        rates = [Rate(per_s) for per_s in (rates_of(saturation) if saturation else plan.rates)]
+        for number in range(plan.rounds):
+            for rate in rates:
+                tell(f"round {number + 1}: {rate.per_s:,.0f} tasks/s for {plan.seconds:g} s")
+                rate.add(_offer(members, frontend, rate.per_s, plan))
+    return {
+        "saturation_per_s": saturation,
+        "plan": asdict(plan),
+        "rates": [rate.figures(saturation) for rate in rates],
+    }
+
+
+def _saturation(members: list[fleet.Member], frontend: str, plan: Plan, tell: Tell) -> float:
+    tell(f"measuring the saturation with a closed loop of {plan.window} tasks")
+    arguments = map(str, (plan.window, max(8, plan.size), plan.saturation_s))
+    client = fleet.Member("client", fleet.python("famulus.lab.bench.load", "asyncio", frontend, *arguments), None)
+    members.append(client)
+    rate = float(json.loads(client.output(plan.saturation_s + 60))["rate"])
+    tell(f"saturated at {rate:,.0f} tasks/s")
+    return rate
+
+
+def _offer(members: list[fleet.Member], frontend: str, per_s: float, plan: Plan) -> Seen:
+    offer = Offer(per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
+    command = fleet.python("famulus.lab.bench.open_load", frontend, msgspec.json.encode(offer).decode())
+    client = fleet.Member("client", command, None, stderr=True)
+    members.append(client)
+    within_s = plan.seconds + plan.warm_up_s + plan.timeout_ms / 1000 + 60
+    return msgspec.json.decode(client.output(within_s), type=Seen)

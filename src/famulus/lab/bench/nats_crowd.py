@@ -1,0 +1,119 @@
+"""The workers and the clients of the scale measurement at a nats-server.
+
+python -m famulus.lab.bench.nats_crowd workers ADDRESS FIRST COUNT SERVICES
+python -m famulus.lab.bench.nats_crowd callers ADDRESS CALL
+
+They do what `crowd` and `callers` do at a broker. A service is a subject, and its workers are a queue group of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterable
+from itertools import cycle
+from time import monotonic_ns
+
+import msgspec
+
+from famulus.core.clock import NS_PER_S
+from famulus.lab.bench import descriptors
+from famulus.lab.bench.callers import Call, ClosedLoop
+from famulus.lab.bench.crowd import service_name
+from famulus.lab.bench.nats_line import NatsLine
+
+#: A body begins with the instant at which it was sent.
+_STAMP_BYTES = 8
+
+
+class Lines:
+    def __init__(self, lines: Iterable[NatsLine]) -> None:
+        self._poll = select.epoll()
+        self._by_fd: dict[int, NatsLine] = {}
+        for line in lines:
+            self._by_fd[line.socket.fileno()] = line
+            self._poll.register(line.socket, select.EPOLLIN)
+
+    def ready(self, within_ns: int) -> list[NatsLine]:
+        return [self._by_fd[fd] for fd, _ in self._poll.poll(within_ns / NS_PER_S)]
+
+
+class Callers(ClosedLoop):
+    def __init__(self, address: str, call: Call) -> None:
+        super().__init__(call.window)
+        self._callers = [_caller(address, number) for number in range(call.connections)]
+        self._lines = Lines(line for line, _ in self._callers)
+        self._turn = cycle(self._callers[: call.asking])
+        self._services = cycle([service_name(number).encode() for number in range(call.services)])
+        self._rest = bytes(call.size - _STAMP_BYTES)
+
+    def _step(self, until_ns: int) -> None:
+        now_ns = monotonic_ns()
+        eager: set[NatsLine] = set()
+        body = now_ns.to_bytes(_STAMP_BYTES, "big") + self._rest
+        for _ in range(self._window - self._open):
+            line, inbox = next(self._turn)
+            line.publish(next(self._services), body, inbox)
+            eager.add(line)
+            self._open += 1
+        for line in eager:
+            line.flush()
+        for line in self._lines.ready(max(0, until_ns - now_ns)):
+            self._take(line)
+
+    def _take(self, line: NatsLine) -> None:
+        bodies = [body for _, body in line.messages()]
+        line.flush()
+        self._open -= len(bodies)
+        if self._tally is not None:
+            now_ns = monotonic_ns()
+            for body in bodies:
+                self._tally.note("OK", int.from_bytes(body[:_STAMP_BYTES], "big"), now_ns)
+
+
+def _caller(address: str, number: int) -> tuple[NatsLine, bytes]:
+    line, inbox = NatsLine(address), f"inbox-{os.getpid()}-{number}"
+    line.subscribe(inbox)
+    line.settle()
+    return line, inbox.encode()
+
+
+def _worker(address: str, service: str) -> NatsLine:
+    line = NatsLine(address)
+    line.subscribe(service, queue="workers")
+    line.settle()
+    return line
+
+
+def work(address: str, first: str, count: str, services: str) -> None:
+    numbers = range(int(first), int(first) + int(count))
+    lines = Lines([_worker(address, service_name(number % int(services))) for number in numbers])
+    signal.signal(signal.SIGTERM, lambda *_: _end(len(numbers)))
+    print(f"{len(numbers)} workers are ready", flush=True)
+    while True:
+        for line in lines.ready(NS_PER_S):
+            for inbox, body in line.messages():
+                line.publish(inbox, body)
+            line.flush()
+
+
+def _end(connected: int) -> None:
+    # A line that is lost ends this process long before.
+    print(json.dumps({"connected": connected, "relinks": 0}), flush=True)
+    os._exit(0)
+
+
+def call(address: str, text: str) -> None:
+    wish = msgspec.json.decode(text, type=Call)
+    print(msgspec.json.encode(Callers(address, wish).run(wish)).decode())
+
+
+if __name__ == "__main__":
+    descriptors.raise_limit()
+    if sys.argv[1] == "workers":
+        work(*sys.argv[2:])
+    else:
+        call(*sys.argv[2:])

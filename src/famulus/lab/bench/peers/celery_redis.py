@@ -1,0 +1,87 @@
+"""Celery as a peer, with Redis as its broker and its result backend.
+
+python -m famulus.lab.bench.peers.celery_redis worker ADDRESS
+python -m famulus.lab.bench.peers.celery_redis client ORDER
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections import deque
+from typing import Any
+
+from famulus.lab.bench import fleet
+from famulus.lab.bench.peers import recruit
+from famulus.lab.bench.peers.meter import Meter
+from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench.peers.peer import Needs, Peer, program
+
+TIMEOUT_S = 30.0
+
+
+def start(crew: recruit.Crew, window: int) -> str:
+    port = str(recruit.free_port())
+    # Nothing on disk, as with the others.
+    command = [program("redis-server"), "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"]
+    recruit.server(crew, command, "Ready to accept connections")
+    address = f"redis://127.0.0.1:{port}/0"
+    recruit.worker(crew, fleet.python("famulus.lab.bench.peers.celery_redis", "worker", address))
+    return address
+
+
+def application(address: str) -> Any:
+    app = importlib.import_module("celery").Celery("peers", broker=address, backend=address)
+    # JSON only: its other serializers run what they read.
+    app.conf.update(task_serializer="json", result_serializer="json", accept_content=["json"], result_expires=60)
+    app.conf.update(worker_prefetch_multiplier=64, worker_redirect_stdouts=False)
+    return app
+
+
+def worker(address: str) -> None:
+    app = application(address)
+
+    @app.task(name="echo")  # type: ignore[untyped-decorator]
+    def echo(body: str) -> str:
+        return body
+
+    def tell(**_: object) -> None:
+        print("worker is ready", flush=True)
+
+    importlib.import_module("celery.signals").worker_ready.connect(tell)
+    # In one process, as the workers of the other peers.
+    quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "ERROR"]
+    app.worker_main(["worker", "--pool", "solo", *quiet])
+
+
+def client(order: Order) -> Meter:
+    app = application(order.address)
+    meter, stream = order.begin()
+    opened: deque[Any] = deque()
+
+    def take() -> None:
+        # JSON has no bytes, and each character up to 255 is one of them.
+        meter.note(opened.popleft().get(timeout=TIMEOUT_S).encode("latin-1"))
+
+    for body in stream:
+        opened.append(app.send_task("echo", (body.decode("latin-1"),)))
+        if len(opened) == order.window:
+            take()
+    while opened:
+        take()
+    return meter
+
+
+PEER = Peer(
+    "celery",
+    start,
+    "famulus.lab.bench.peers.celery_redis",
+    Needs({"redis-server": "redis-server"}, {"celery": "celery", "redis": "redis"}),
+)
+
+if __name__ == "__main__":
+    if sys.argv[1] == "worker":
+        worker(sys.argv[2])
+    else:
+        print(json.dumps(client(read(sys.argv[2])).report()))

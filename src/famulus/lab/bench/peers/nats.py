@@ -1,0 +1,118 @@
+"""NATS as a peer: nats-server, with nats-py in the worker and the client.
+
+python -m famulus.lab.bench.peers.nats worker ADDRESS
+python -m famulus.lab.bench.peers.nats client ORDER
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import sys
+from typing import Any
+
+from famulus.lab.bench import fleet
+from famulus.lab.bench.peers import loop, recruit
+from famulus.lab.bench.peers.meter import Meter
+from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench.peers.peer import Needs, Peer, program
+
+TIMEOUT_S = 30.0
+
+
+#: What the server says when it is ready, with its address.
+LISTENING = r"Listening for client connections on (\S+)"
+PROGRAMS = {"nats-server": "nats-server"}
+
+
+def server_command() -> list[str]:
+    return [program("nats-server"), "--addr", "127.0.0.1", "--port", "-1"]  # -1: a free one
+
+
+def start(crew: recruit.Crew, window: int) -> str:
+    ready = recruit.server(crew, server_command(), LISTENING, stderr=True)
+    address = f"nats://{ready[1]}"
+    recruit.worker(crew, fleet.python("famulus.lab.bench.peers.nats", "worker", address))
+    return address
+
+
+async def connect(address: str, **options: bool) -> Any:
+    return await importlib.import_module("nats").connect(address, **options)
+
+
+async def worker(address: str) -> None:
+    connection = await connect(address, **_quick_options())
+
+    async def echo(message: Any) -> None:
+        await message.respond(message.data)
+
+    # A queue group, as a service with several workers needs it.
+    await connection.subscribe("echo", queue="workers", cb=echo)
+    await connection.flush()
+    print("worker is ready", flush=True)
+    await asyncio.Event().wait()
+
+
+async def client(order: Order) -> Meter:
+    if order.style == "inbox":
+        return await through_one_inbox(order)
+    connection = await connect(order.address)
+
+    async def ask(body: bytes) -> bytes:
+        answer: bytes = (await connection.request("echo", body, timeout=TIMEOUT_S)).data
+        return answer
+
+    meter = await loop.ask_in_a_row(order, ask)
+    await connection.close()
+    return meter
+
+
+async def through_one_inbox(order: Order) -> Meter:
+    """By hand, for speed: no future and no timer per task; the last word of the subject says which task it is."""
+    connection = await connect(order.address, **_quick_options())
+    inbox = connection.new_inbox()
+    meter, stream = order.begin()
+    open_tasks: set[str] = set()
+    all_done = asyncio.Event()
+    numbers = iter(range(1 << 62))
+
+    async def ask() -> None:
+        body = next(stream, None)
+        if body is not None:
+            number = str(next(numbers))
+            open_tasks.add(number)
+            await connection.publish("echo", body, reply=f"{inbox}.{number}")
+
+    async def take(message: Any) -> None:
+        number = message.subject[len(inbox) + 1 :]
+        if number not in open_tasks:
+            return
+        open_tasks.remove(number)
+        meter.note(message.data)
+        await ask()
+        if not open_tasks:
+            all_done.set()
+
+    await connection.subscribe(f"{inbox}.*", cb=take)
+    for _ in range(order.window):
+        await ask()
+    await asyncio.wait_for(all_done.wait(), order.seconds + TIMEOUT_S)
+    await connection.close()
+    return meter
+
+
+def _quick_options() -> dict[str, bool]:
+    """Newer versions check each subject with a regular expression, unless they are told not to."""
+    known = inspect.signature(importlib.import_module("nats.aio.client").Client.connect).parameters
+    return {name: True for name in ("skip_subject_validation",) if name in known}
+
+
+PEER = Peer("nats", start, "famulus.lab.bench.peers.nats", Needs(PROGRAMS, {"nats": "nats-py"}))
+
+if __name__ == "__main__":
+    if sys.argv[1] == "worker":
+        loop.run(worker(sys.argv[2]))
+    else:
+        print(json.dumps(loop.run(client(read(sys.argv[2]))).report()))

@@ -1,0 +1,131 @@
+"""RabbitMQ as a peer, with pika and direct reply-to, its quickest way back.
+
+python -m famulus.lab.bench.peers.rabbitmq worker PORT
+python -m famulus.lab.bench.peers.rabbitmq client ORDER
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from famulus.lab.bench import fleet
+from famulus.lab.bench.peers import recruit
+from famulus.lab.bench.peers.meter import Meter
+from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench.peers.peer import Needs, Peer, program
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+#: Where Debian keeps the script itself: the one on the PATH wants to be root.
+SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+
+
+class Home(recruit.Recruit):
+    """Erlang's register of names, which would otherwise stay behind as a daemon, and the folder of the server.
+
+    It is the first of its crew and so stopped last: then nobody writes into the folder any more.
+    """
+
+    def __init__(self, crew: recruit.Crew) -> None:
+        self.port = recruit.free_port()
+        self._folder = tempfile.TemporaryDirectory(prefix="famulus-bench-", ignore_cleanup_errors=True)
+        self.folder = self._folder.name
+        command = [program("epmd"), "-port", str(self.port), "-address", "127.0.0.1"]
+        super().__init__(crew, "server", command)
+
+    def stop(self) -> None:
+        super().stop()
+        self._folder.cleanup()
+
+
+def start(crew: recruit.Crew, window: int) -> str:
+    home, port = Home(crew), recruit.free_port()
+    script = str(SCRIPT) if SCRIPT.exists() else program("rabbitmq-server")
+    settings = _settings(home, port)
+    command = ["env", *(f"{name}={value}" for name, value in settings.items()), script]
+    recruit.server(crew, command, "Server startup complete", stderr=True)
+    recruit.worker(crew, fleet.python("famulus.lab.bench.peers.rabbitmq", "worker", str(port)))
+    return str(port)
+
+
+def _settings(home: Home, port: int) -> dict[str, object]:
+    return {
+        "HOME": home.folder,
+        "ERL_EPMD_PORT": home.port,
+        "RABBITMQ_NODENAME": "famulus-bench@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": port,
+        "RABBITMQ_DIST_PORT": recruit.free_port(),
+        "RABBITMQ_MNESIA_BASE": home.folder,
+        "RABBITMQ_LOGS": "-",
+        # Nothing of what this machine may have configured for a RabbitMQ of its own.
+        "RABBITMQ_ENABLED_PLUGINS_FILE": f"{home.folder}/plugins",
+        "RABBITMQ_CONF_ENV_FILE": f"{home.folder}/none",
+        "RABBITMQ_CONFIG_FILE": f"{home.folder}/none",
+        # Else a shell stays in between, which takes seconds to pass on a signal.
+        "RUNNING_UNDER_SYSTEMD": "true",
+    }
+
+
+def channel(port: str) -> Any:
+    pika = importlib.import_module("pika")
+    return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", int(port))).channel()
+
+
+def worker(port: str) -> None:
+    through = channel(port)
+    through.queue_declare("echo", auto_delete=True)
+
+    def echo(_: Any, method: Any, properties: Any, body: bytes) -> None:
+        through.basic_publish("", properties.reply_to, body)
+
+    through.basic_consume("echo", echo, auto_ack=True)
+    print("worker is ready", flush=True)
+    through.start_consuming()
+
+
+def client(order: Order) -> Meter:
+    through = channel(order.address)
+    properties = importlib.import_module("pika").BasicProperties(reply_to=REPLY_TO)
+    meter, stream = order.begin()
+    opened = 0
+
+    def ask() -> None:
+        nonlocal opened
+        body = next(stream, None)
+        if body is not None:
+            through.basic_publish("", "echo", body, properties)
+            opened += 1
+
+    def take(_: Any, method: Any, properties: Any, body: bytes) -> None:
+        nonlocal opened
+        opened -= 1
+        meter.note(body)
+        ask()
+        if not opened:
+            through.stop_consuming()
+
+    # The answers can only be asked for before the first question.
+    through.basic_consume(REPLY_TO, take, auto_ack=True)
+    for _ in range(order.window):
+        ask()
+    through.start_consuming()
+    return meter
+
+
+PEER = Peer(
+    "rabbitmq",
+    start,
+    "famulus.lab.bench.peers.rabbitmq",
+    Needs({"rabbitmq-server": "rabbitmq-server", "epmd": "erlang-base"}, {"pika": "pika"}),
+)
+
+if __name__ == "__main__":
+    if sys.argv[1] == "worker":
+        worker(sys.argv[2])
+    else:
+        print(json.dumps(client(read(sys.argv[2])).report()))

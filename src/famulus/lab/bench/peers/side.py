@@ -1,0 +1,69 @@
+"""What is measured: the sides, and which is compared with which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from famulus.lab.bench.peers import celery_redis, gearman, gearman_raw, nats, ours, proxy, rabbitmq
+from famulus.lab.bench.peers.peer import Peer
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    peer: Peer
+    #: How the client of this peer asks.
+    style: str
+    window: int
+    #: Bytes of a body, if not those that the user chose.
+    size: int | None = None
+
+
+#: Who is compared stands side by side: they then run one right after the other.
+SIDES = {
+    "famulus_request_1": Side(ours.PEER, "request", 1),
+    "nats_request_1": Side(nats.PEER, "request", 1),
+    "famulus_request_64": Side(ours.PEER, "request", 64),
+    "nats_request_64": Side(nats.PEER, "request", 64),
+    "rabbitmq_64": Side(rabbitmq.PEER, "request", 64),
+    "celery_64": Side(celery_redis.PEER, "request", 64),
+    "gearman_64": Side(gearman.PEER, "batch", 64),
+    "gearman_raw_64": Side(gearman_raw.PEER, "raw", 64),
+    "famulus_map_64": Side(ours.PEER, "map", 64),
+    "famulus_request_1000": Side(ours.PEER, "request", 1000),
+    "nats_request_1000": Side(nats.PEER, "request", 1000),
+    "nats_inbox_1000": Side(nats.PEER, "inbox", 1000),
+    "famulus_map_1000": Side(ours.PEER, "map", 1000),
+    "proxy_1000": Side(proxy.PEER, "map", 1000),
+    "famulus_map_1mib": Side(ours.PEER, "map", 16, MIB),
+    "proxy_1mib": Side(proxy.PEER, "map", 16, MIB),
+}
+
+#: The name of a ratio; ours; theirs.
+PAIRS = {
+    "nats_1": ("famulus_request_1", "nats_request_1"),
+    "nats_request_64": ("famulus_request_64", "nats_request_64"),
+    "rabbitmq_64": ("famulus_request_64", "rabbitmq_64"),
+    "celery_64": ("famulus_request_64", "celery_64"),
+    "gearman_64": ("famulus_request_64", "gearman_64"),
+    "gearman_raw_64": ("famulus_map_64", "gearman_raw_64"),
+    "nats_request_1000": ("famulus_request_1000", "nats_request_1000"),
+    "nats_inbox_1000": ("famulus_map_1000", "nats_inbox_1000"),
+    "proxy_1000": ("famulus_map_1000", "proxy_1000"),
+    "proxy_1mib": ("famulus_map_1mib", "proxy_1mib"),
+}
+
+
+class UnknownSide(ValueError):
+    """No side and no peer has this name."""
+
+
+def chosen(names: Iterable[str]) -> dict[str, Side]:
+    """The sides of these names, where a peer's name stands for all of its sides; no name means all."""
+    wanted = set(names)
+    known = SIDES.keys() | {side.peer.name for side in SIDES.values()}
+    if unknown := wanted - known:
+        raise UnknownSide(f"{', '.join(sorted(unknown))}: known are {', '.join(sorted(known))}")
+    return {name: side for name, side in SIDES.items() if not wanted or {name, side.peer.name} & wanted}

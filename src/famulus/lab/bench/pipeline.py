@@ -1,0 +1,232 @@
+"""How fast the pipeline is: each table by itself, how it grows, what an increment costs, and DuckDB beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from famulus.lab import synth
+from famulus.lab.bench.pipeline_memory import MemoryWatch
+from famulus.pipeline.io.place import Place
+from famulus.pipeline.run import jobs
+from famulus.pipeline.run.progress import Step, Summary
+from famulus.pipeline.run.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tell = Callable[[str], None]
+#: Of the journal, for the increment.
+INCREMENT: Final = 100
+#: It is made so often, from the same tables.
+TIMES: Final = ("first", "second", "third")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    sizes: tuple[int, ...]
+    hours: int
+    master: str | None
+    seed: int = 1
+
+
+def measure(load: Load, tell: Tell) -> dict[str, Any]:
+    began = time.monotonic()
+    with session(load.master) as spark:
+        start_s = time.monotonic() - began
+        tell(f"Spark started in {start_s:.1f} s")
+        # What is run for the first time has to be compiled first: that is a cost of the start, not of the data.
+        warm = _size(spark, replace(load, sizes=(WARM_TASKS,)), WARM_TASKS, _quiet)
+        sizes = [_size(spark, load, size, tell) for size in load.sizes]
+    return {
+        "start_s": start_s,
+        "first_run_s": warm["full"]["seconds"],
+        "sizes": sizes,
+        "growth": _growth(sizes),
+    }
+
+
+WARM_TASKS: Final = 10_000
+
+
+def _size(spark: SparkSession, load: Load, tasks: int, tell: Tell) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder:
+        journal, tables = Path(folder) / "journal", Path(folder) / "tables"
+        plan = synth.Plan(tasks=tasks, hours=load.hours, seed=load.seed)
+        began = time.monotonic()
+        rows = sum(synth.make(spark, journal, plan).rows.values())
+        made_s = time.monotonic() - began
+        tell(f"{tasks:,} tasks: journal of {rows:,} rows made in {made_s:.1f} s")
+        full = _run(spark, journal, tables)
+        tell(f"{tasks:,} tasks: all tables in {full['seconds']:.1f} s")
+        duckdb = _duckdb(journal)
+        increments = _increments(spark, journal, tables, plan, tell)
+    # Few rows go another way than many: the first time, Java compiles what is on it. And seconds are easily disturbed.
+    first, increment = increments[0], sorted(increments, key=itemgetter("seconds"))[len(increments) // 2]
+    spark_s = next((each["seconds"] for each in full["tables"] if each["table"] == "service_minutes"), None)
+    return {
+        "tasks": tasks,
+        "journal_rows": rows,
+        "journal_s": made_s,
+        "full": full,
+        "increments_s": [each["seconds"] for each in increments],
+        "first_increment": first,
+        "first_increment_ratio": first["seconds"] / full["seconds"],
+        "increment": increment,
+        "increment_ratio": increment["seconds"] / full["seconds"],
+        "service_minutes": {
+            "spark_s": spark_s,
+            "duckdb_s": duckdb,
+            "spark_over_duckdb": spark_s / duckdb if spark_s and duckdb else None,
+        },
+    }
+
+
+def _increments(spark: SparkSession, journal: Path, tables: Path, plan: synth.Plan, tell: Tell) -> list[dict[str, Any]]:
+    """One hundredth more, brought into the same tables again and again."""
+    # Published files are replaced and never changed, so these are copies of the tables as they are now.
+    copies = {
+        each: shutil.copytree(tables, tables.with_name(f"{each}-tables"), copy_function=os.link) for each in TIMES
+    }
+    _add(spark, journal, tables.with_name("more"), plan)
+    increments = []
+    for which, copy in copies.items():
+        increments.append(_run(spark, journal, copy))
+        took = f"{increments[-1]['seconds']:.1f} s"
+        tell(f"{plan.tasks:,} tasks: {100 / INCREMENT:g} % more, the {which} time, in {took}")
+    return increments
+
+
+def _run(spark: SparkSession, journal: Path, tables: Path) -> dict[str, Any]:
+    peaks: dict[str, int] = {}
+    with MemoryWatch() as memory:
+
+        def tell(step: Step) -> None:
+            if step.table and step.done:
+                peaks[step.table] = memory.take_peak_kib()
+            elif step.table and step.what == "stage":
+                memory.take_peak_kib()
+
+        summary = jobs.run(spark, Place(journal), Place(tables), tell=tell)
+    return _facts(summary, peaks)
+
+
+def _facts(summary: Summary, peaks: dict[str, int]) -> dict[str, Any]:
+    return {
+        "seconds": summary.seconds,
+        "rows_new": summary.rows_new,
+        "hours": summary.hours,
+        "rows_per_s": summary.rows_new / summary.seconds,
+        "tables": [
+            {
+                "table": each.table,
+                "hours": each.hours,
+                "rows": each.rows,
+                "seconds": each.seconds,
+                "peak_mib": round(peaks.get(each.table, 0) / 1024),
+            }
+            for each in summary.tables
+        ],
+    }
+
+
+def _add(spark: SparkSession, journal: Path, folder: Path, plan: synth.Plan) -> None:
+    """The hours that follow, with a hundredth of the tasks."""
+    more = replace(
+        plan,
+        tasks=max(plan.tasks // INCREMENT, 100),
+        hours=max(plan.hours // INCREMENT, 1),
+        start=plan.start + timedelta(hours=plan.hours),
+        seed=plan.seed + 1,
+    )
+    synth.make(spark, folder, more)
+    for path in sorted(folder.rglob("*.parquet")):
+        target = journal / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
+
+
+def _growth(sizes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Time per task of each size, over that of the smallest."""
+    per_task = [each["full"]["seconds"] / each["tasks"] for each in sizes]
+    return [
+        {"tasks": each["tasks"], "us_per_task": cost * 1e6, "ratio": cost / per_task[0]}
+        for each, cost in zip(sizes, per_task, strict=True)
+    ]
+
+
+# -- DuckDB -------------------------------------------------------------------------------------------------------
+
+#: The same counts and the same histograms. Minutes as microseconds: for zones DuckDB would need an extension.
+SERVICE_MINUTES: Final = """
+with rows as (
+    select epoch_us(ended) // 60000000 * 60000000 as minute_us, *,
+        outcome in ('OK', 'ERROR', 'REJECTED', 'UNKNOWN') as is_final,
+        is_final and delegated_from is null as is_settled,
+        worker is not null and assigned is not null and outcome <> 'LATE' as is_run
+    from read_parquet('{journal}/tasks/**/*.parquet', hive_partitioning = false)
+), counts as (
+    select minute_us, service, family, broker,
+        count(*) filter (where is_settled) as tasks,
+        count(*) filter (where is_settled and outcome = 'OK') as ok,
+        count(*) filter (where is_settled and outcome = 'ERROR') as errors,
+        count(*) filter (where is_settled and outcome = 'REJECTED') as rejected,
+        count(*) filter (where is_settled and outcome = 'UNKNOWN') as unknown,
+        count(*) filter (where is_settled and outcome = 'REJECTED' and reason = 'overload') as overloaded,
+        count(*) filter (where is_settled and outcome = 'REJECTED' and reason in ('no_worker', 'no_service'))
+            as no_worker,
+        count(*) filter (where is_settled and reason = 'expired') as expired,
+        count(*) filter (where outcome = 'RETRY') as retries,
+        count(*) filter (where outcome = 'LATE') as late,
+        count(*) filter (where outcome <> 'LATE' and delegated_to is not null) as delegated_out,
+        count(*) filter (where is_final and delegated_from is not null) as delegated_in,
+        count(*) filter (where is_run) as runs,
+        coalesce(sum(request_bytes) filter (where is_settled), 0)::bigint as request_bytes,
+        coalesce(sum(response_bytes) filter (where is_settled), 0)::bigint as response_bytes,
+        coalesce(sum(service_ns) filter (where is_run), 0)::bigint as busy_ns
+    from rows group by all
+), buckets as (
+    select minute_us, service, family, broker, measure,
+        floor(ln(greatest(ns, 0) + 1) * 16)::int as bucket, count(*) as count
+    from (unpivot (select minute_us, service, family, broker, queue_ns, service_ns, total_ns from rows where is_settled)
+          on queue_ns, service_ns, total_ns into name measure value ns)
+    group by all
+), histograms as (
+    select minute_us, service, family, broker,
+        list(entry order by bucket) filter (where measure = 'queue_ns') as queue_hist,
+        list(entry order by bucket) filter (where measure = 'service_ns') as service_hist,
+        list(entry order by bucket) filter (where measure = 'total_ns') as total_hist
+    from (select *, {{'bucket': bucket, 'count': count}} as entry from buckets) group by all
+)
+select * from counts left join histograms using (minute_us, service, family, broker)
+"""
+
+
+def duckdb_query(journal: Path) -> str:
+    return SERVICE_MINUTES.format(journal=journal)
+
+
+def _duckdb(journal: Path) -> float | None:
+    """Seconds for the same table, written to a file; None where DuckDB is not installed."""
+    try:
+        import duckdb
+    except ImportError:
+        return None
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as db:
+        began = time.monotonic()
+        db.execute(
+            f"copy ({duckdb_query(journal)}) to '{folder}/service_minutes.parquet' (format parquet, compression zstd)"
+        )
+        return time.monotonic() - began
+
+
+def _quiet(_: str) -> None:
+    pass

@@ -1,0 +1,110 @@
+"""An admin who changes the config at any broker while everything fails, and remembers what was acknowledged.
+
+A request may have to wait for a broker that is stopped, so the admin has a thread of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic, sleep
+from typing import Any
+
+from famulus.admin.administration import Administration
+from famulus.admin.answers import Shown
+from famulus.admin.connection import AdminConnection
+from famulus.admin.secret import Secret
+from famulus.core.config.draft import Draft
+from famulus.errors import FamulusError
+from famulus.lab.chaos.network import ADMIN, Broker, Network
+
+ANSWER_S = 3.0
+
+
+class Admin:
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._password = Secret(network.password)
+        self._thread = ThreadPoolExecutor(1)
+        #: By key, the ids of edits that a broker said are safe.
+        self.acknowledged: dict[str, list[str]] = {}
+        self.refused = 0
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    def put_later(self, broker: str, key: str, value: object) -> Future[bool]:
+        """As soon as what was asked before is done."""
+        return self._thread.submit(self.put, broker, key, value)
+
+    def put(self, broker: str, key: str, value: object) -> bool:
+        """Whether it was acknowledged. All heads that are there are replaced."""
+        try:
+            with self._network.lan.inside(broker), self._connection(broker) as connection:
+                asking = self._administration(connection)
+                found = asking.show(key).keys.get(key)
+                heads = tuple(head.id for head in found.heads) if found is not None else ()
+                accepted = asking.edit([Draft(key, "PUT", value, heads)])
+        except FamulusError:
+            self.refused += 1
+            return False
+        self.acknowledged.setdefault(key, []).extend(accepted.edits)
+        return True
+
+    def put_for_sure(self, broker: str, key: str, value: object, within_s: float) -> None:
+        deadline_s = monotonic() + within_s
+        while not self.put(broker, key, value) and monotonic() < deadline_s:
+            sleep(0.2)
+
+    def shown(self, broker: str) -> Shown | None:
+        """The config as this broker has it, if it answers."""
+        try:
+            with self._network.lan.inside(broker), self._connection(broker) as connection:
+                return self._administration(connection).show()
+        except FamulusError:
+            return None
+
+    def in_its_thread(self, what: Callable[[], bool]) -> Future[bool]:
+        return self._thread.submit(what)
+
+    def make_whole(self) -> bool:
+        """Enable whoever is not active; whether all are, with the same config."""
+        self.enable_all()
+        return self.agree() and self._all_active()
+
+    def _all_active(self) -> bool:
+        shown = self.shown(next(iter(self._network.brokers)))
+        return shown is not None and all(each.state == "active" and each.alive for each in shown.brokers.values())
+
+    def agree(self) -> bool:
+        digests = {shown.digest if (shown := self.shown(name)) is not None else "" for name in self._network.brokers}
+        return len(digests) == 1 and "" not in digests
+
+    def enable_all(self) -> None:
+        """Whoever was disabled meanwhile, perhaps at two brokers that did not hear of each other."""
+        for name in self._network.brokers:
+            shown = self.shown(next(iter(self._network.brokers)))
+            key = shown.keys.get(f"broker_state/{name}") if shown is not None else None
+            if key is not None and (key.is_in_conflict or key.value != {"state": "active"}):
+                self.put(next(iter(self._network.brokers)), f"broker_state/{name}", {"state": "active"})
+
+    def missing(self, broker: str) -> Iterable[str]:
+        """Acknowledged edits that this broker does not have."""
+        with self._network.lan.inside(broker), self._connection(broker) as connection:
+            asking = self._administration(connection)
+            for key, ids in self.acknowledged.items():
+                there = set(asking.history(key).ids)
+                yield from (edit for edit in ids if edit not in there)
+
+    def _connection(self, broker: str) -> AdminConnection:
+        address = self._broker(broker).address("frontend")
+        return AdminConnection(address, connect_s=ANSWER_S, answer_s=ANSWER_S)
+
+    def _broker(self, name: str) -> Broker:
+        return self._network.brokers[name]
+
+    def _administration(self, connection: AdminConnection) -> Administration:
+        def ask(command: str, arguments: dict[str, Any]) -> bytes:
+            return connection.ask(ADMIN, self._password, command, arguments)
+
+        return Administration(ask)

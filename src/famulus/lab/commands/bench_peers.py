@@ -1,0 +1,94 @@
+"""`famulus bench peers`: Famulus beside other brokers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def peers(
+    seconds: Annotated[float, typer.Option(min=0.2, help="Length of a round, after a short warm-up.")] = 3.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the medians are shown.")] = 5,
+    # NATS carries no more, unless it is configured to.
+    size: Annotated[int, typer.Option(min=8, max=1 << 20, help="Bytes of a body, save in those named 1mib.")] = 100,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this side (nats_request_64) or peer (nats). May be given repeatedly."),
+    ] = None,
+    network: Annotated[
+        bool, typer.Option("--network", help="Our broker is one of three of a network, with stewards and peers.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page with bar charts to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with ratios, medians and rounds.")] = False,
+) -> None:
+    """The same echo through Famulus and through other brokers, side by side in one run.
+
+    Each side has its own server, worker and client processes, on free ports of this machine, and they take turns round
+    by round. A ratio is our median throughput over theirs: above 1 Famulus is faster.
+
+    The other brokers are no part of Famulus, and who is not there is named as absent. To have them all, install the
+    Debian packages nats-server, rabbitmq-server, redis-server and gearman-job-server, and into the virtual environment:
+    pip install nats-py uvloop pika celery redis pygearman
+
+    Example: famulus bench peers --only famulus --only nats
+    """
+    import tempfile
+
+    from famulus.lab.bench import machine
+    from famulus.lab.bench.peers.contest import Plan, contest
+    from famulus.lab.bench.peers.network import in_network
+    from famulus.lab.bench.peers.side import UnknownSide, chosen
+    from famulus.lab.commands.bench_latency import _check_writable
+
+    try:
+        sides = chosen(only or ())
+    except UnknownSide as error:
+        raise typer.BadParameter(str(error), param_hint="--only") from None
+    if html is not None:
+        _check_writable(html)  # before minutes of work, not after them
+    plan = {"seconds": seconds, "rounds": rounds, "size": size, "only": only or [], "network": network}
+    facts = {"command": "peers", **machine.facts(), "plan": plan}
+    with tempfile.TemporaryDirectory(prefix="famulus-bench-") as scratch:
+        if network:
+            sides = in_network(sides, Path(scratch))
+        result = {**facts, **contest(Plan(seconds, rounds, size), sides, _tell)}
+    if html is not None:
+        from famulus.lab.bench.peers.page import page
+
+        html.write_text(page(result), encoding="utf-8")
+        _tell(f"written to {html}")
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        _show(result)
+
+
+def _tell(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _show(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = {"p50": "p50 us", "p99": "p99 us", "p99.9": "p99.9 us", "cpu_us_all": "CPU us", "cpu_us_server": "server"}
+    # Narrow, so that it fits into 80 columns.
+    table = Table(title="echo: medians; CPU per task, of all and of the server", box=None, pad_edge=False)
+    table.add_column("side", no_wrap=True)
+    for heading in ("tasks/s", "+-", *columns.values()):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for side, figures in result["medians"].items():
+        rates = result["spread"][side]["rate"]
+        off = max(rates["max"] - figures["rate"], figures["rate"] - rates["min"]) / figures["rate"]
+        table.add_row(side, f"{figures['rate']:,.0f}", f"{off:.0%}", *(f"{figures[name]:,.0f}" for name in columns))
+    console = Console()
+    console.print(table)
+    console.print()
+    for name, ratio in result["ratios"].items():
+        extremes = result["ratio_spread"][name]
+        console.print(f"{name:20} {ratio:6.2f} times theirs ({extremes['min']:.2f} to {extremes['max']:.2f})")
+    for name, reason in result["absent"].items():
+        console.print(f"{name} is absent: {reason}", markup=False)

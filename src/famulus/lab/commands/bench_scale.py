@@ -1,0 +1,128 @@
+"""`famulus bench scale`: what a task costs the broker as the crowd around it grows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+#: What --quick makes of the largest crowd, body and so on; enough to see that everything works.
+QUICK_WORKERS = 1000
+QUICK_CONNECTIONS = 100
+QUICK_SIZE = 1024 * 1024
+QUICK_SECONDS = 0.5
+QUICK_IDLE_S = 2.0
+
+
+def scale(
+    workers: Annotated[int, typer.Option(min=1, help="The largest crowd; it has a service for ten workers.")] = 10_000,
+    connections: Annotated[int, typer.Option(min=1, help="The most connections of clients.")] = 1000,
+    size: Annotated[int, typer.Option(min=100, help="The longest body, in bytes.")] = 16 * 1024 * 1024,
+    window: Annotated[int, typer.Option(min=1, help="Tasks open at once; fewer where bodies are long.")] = 100,
+    seconds: Annotated[float, typer.Option(min=0.2, help="Length of a measurement, after a short warm-up.")] = 1.0,
+    idle: Annotated[float, typer.Option(min=0.2, help="Seconds in which nobody asks anything.")] = 12.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds through all steps; the medians are shown.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="One short round, at most 1,000 workers and 1 MiB.")] = False,
+    nats: Annotated[bool, typer.Option(help="A nats-server goes through the same steps, where there is one.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with everything.")] = False,
+) -> None:
+    """What a task costs the broker as the crowd grows: CPU time per task, throughput, and the cost of idle workers.
+
+    Five things grow, each by itself: the workers and services that are asked in turn (from 10 workers with 1 service,
+    tenfold each time); the workers that are merely connected while ten others work; the connections of clients that
+    ask in turn; those that are merely there while one asks; and the bodies, from 100 bytes to 16 MiB. Every crowd has
+    its own broker, and the steps are measured in turn, round by round, so that whatever else this machine does hits
+    all of them alike.
+
+    `growth_connected` is the CPU time per task with the most workers over that with the fewest, where ten are asked;
+    the aim is at most 1.3. `growth` is the same where all are asked in turn, and is larger: ten busy workers get
+    several tasks in one write, and of thousands each gets its own. `growth_connections` and `growth_connections_idle`
+    are the same for connections of clients. A nats-server beside it, where there is one, shows what of this is the
+    price of so many connections.
+
+    Example: famulus bench scale --quick
+    """
+    from famulus.lab.bench import machine
+    from famulus.lab.bench.scale import OURS, Plan, measure
+    from famulus.lab.bench.steps import Limits
+
+    if quick:
+        workers, connections = min(workers, QUICK_WORKERS), min(connections, QUICK_CONNECTIONS)
+        size, rounds = min(size, QUICK_SIZE), 1
+        seconds, idle = min(seconds, QUICK_SECONDS), min(idle, QUICK_IDLE_S)
+    plan = Plan(Limits(workers, connections, size, window), seconds=seconds, idle_s=idle, rounds=rounds)
+    if not nats:
+        plan = replace(plan, servers=(OURS,))
+    result = measure(plan, _tell)
+    if as_json:
+        typer.echo(json.dumps({"command": "scale", **machine.facts(), **result}, indent=2))
+    else:
+        _show(result)
+
+
+def _tell(sentence: str) -> None:
+    typer.echo(sentence, err=True)
+
+
+def _show(result: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    steps = [*result["steps"], *(step for beside in result["beside"].values() for step in beside["steps"])]
+    for title, axis in (
+        ("workers, all services asked in turn", "workers"),
+        ("connected workers, ten of them asked", "connected"),
+        ("connections of clients, all asking in turn", "connections"),
+        ("connections of clients, one of them asking", "connections_idle"),
+        ("bytes of a body", "bytes"),
+    ):
+        console.print(_steps_table(title, [step for step in steps if step["axis"] == axis]))
+    console.print(_crowds_table(result["crowds"]))
+    for server, growths in ({"famulus": result} | result["beside"]).items():
+        console.print(
+            f"growth of {server}: workers {growths['growth']:.2f}, merely connected {growths['growth_connected']:.2f}; "
+            f"connections {growths['growth_connections']:.2f}, merely there {growths['growth_connections_idle']:.2f}"
+        )
+    console.print(f"the aim is at most {result['growth_max']} for workers that are merely connected")
+
+
+def _steps_table(title: str, steps: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name in ("server", "amount", "tasks/s", "CPU us", "ratio", "p50 ms", "p99 ms", "not OK"):
+        table.add_column(name, justify="right")
+    for step in steps:
+        table.add_row(
+            step["server"],
+            f"{step['amount']:,}",
+            f"{step['rate']:,.0f}",
+            f"{step['broker_cpu_us']:.1f}",
+            f"{step['ratio']:.2f}",
+            f"{step['p50_us'] / 1000:.1f}",
+            f"{step['p99_us'] / 1000:.1f}",
+            f"{sum(step['outcomes'].values()) - step['outcomes'].get('OK', 0):,}",
+        )
+    return table
+
+
+def _crowds_table(crowds: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    table = Table(title="servers with their crowds, idle; a service for ten workers", title_justify="left")
+    for name in ("server", "workers", "connected", "at the end", "came back", "CPU %", "peak %", "MiB"):
+        table.add_column(name, justify="right")
+    for crowd in crowds:
+        table.add_row(
+            crowd["server"],
+            f"{crowd['workers']:,}",
+            f"{crowd['connected']:,}",
+            f"{crowd['connected_at_the_end']:,}",
+            f"{crowd['relinks_at_the_end']:,}",
+            f"{crowd['cpu_percent']:.1f}",
+            f"{crowd['cpu_percent_peak']:.0f}",
+            f"{crowd['rss_kib'] / 1024:,.0f}",
+        )
+    return table

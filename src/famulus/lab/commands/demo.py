@@ -1,0 +1,74 @@
+"""`famulus demo`: see a network lose a worker and a broker, and lose no task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from famulus.lab.demo.screen import Screen
+    from famulus.lab.demo.sequel import Archive
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave it running at the end, until Ctrl-C.")] = False,
+    pipeline: Annotated[
+        bool, typer.Option("--pipeline/--no-pipeline", help="Make tables and a report of its journal at the end.")
+    ] = True,
+) -> None:
+    """See a family of brokers lose a worker, then a broker, then each other, while clients ask.
+
+    It starts two brokers of one family, one of a family that they fall back on, nine workers of three services and two
+    clients, each a process or a connection of its own on this machine. On the way it kills and parts them, and says how
+    long each recovery took. Then the pipeline makes tables and a report of the journal that the brokers wrote, and its
+    audit has the last word. They stay in ~/.local/state/famulus/lab/demo until the next demo.
+
+    It ends by itself in less than three minutes. The exit code is 0 only if every promise was kept: each task has
+    exactly one outcome, at-least-once tasks were done by somebody else, and nothing failed while nothing was lost.
+    """
+    from rich.console import Console
+
+    from famulus.lab.demo import sequel
+    from famulus.lab.demo.performance import perform
+    from famulus.lab.demo.screen import Screen, summary
+
+    console = Console(highlight=False, soft_wrap=True)
+    screen, archive = Screen(console), sequel.archive()
+    archive.clear()
+    story, audience = perform(archive.journal, screen, keep=keep)
+    console.print(summary(audience))
+    console.print()
+    broken = story.broken_promises()
+    if pipeline:
+        broken += _account(archive, screen)
+    if broken:
+        for promise in broken:
+            typer.echo(f"broken: {promise}", err=True)
+        raise typer.Exit(1)
+    _say_goodbye(console)
+
+
+def _account(archive: Archive, screen: Screen) -> list[str]:
+    from famulus.lab.demo import sequel
+
+    if not sequel.can_play():
+        screen.tell("no pipeline: pip install 'famulus[pipeline]' would have it")
+        return []
+    screen.tell("the pipeline makes tables of the journal, on Spark; this takes a while")
+    account = sequel.play(archive)
+    if not account.unexplained:
+        screen.tell("the audit of the journal: every task that it knows of is accounted for")
+        if account.not_known:
+            screen.tell(f"what the journal cannot know: {account.not_known}")
+    screen.tell(f"the report: {archive.report}")
+    return account.unexplained
+
+
+def _say_goodbye(console: Console) -> None:
+    console.print("A worker died, a broker died, and the brokers parted and met again. Every promise was kept.")
+    console.print("Next, each in a terminal of its own:")
+    for command in ("broker", "worker examples.greeter:worker", "call greet you"):
+        console.print(f"  ./famulus {command}")

@@ -1,0 +1,134 @@
+"""The clients of the demo: they ask at a steady rate, whatever happens, and keep an account of every task."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+from famulus import AsyncClient, OutcomeError
+from famulus.lab.bench.figures import percentile
+from famulus.lab.demo.cast import SERVICES, Service
+
+TIMEOUT_S = 10.0
+#: What "now" means on the screen.
+RECENT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    at_s: float
+    #: Which of the clients asked.
+    client: int
+    outcome: str
+    code: str
+    latency_ms: float
+
+
+@dataclass
+class Account:
+    """What became of the tasks of one service."""
+
+    service: Service
+    sent: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    #: Not OK, and not as the service promises.
+    trouble: list[Ended] = field(default_factory=list)
+    wrong_answers: int = 0
+    recent: deque[Ended] = field(default_factory=deque)
+    latencies_us: list[int] = field(default_factory=list)
+
+    def note(self, ended: Ended, expected: str) -> None:
+        self.outcomes[ended.outcome] += 1
+        self.latencies_us.append(int(ended.latency_ms * 1000))
+        self.recent.append(ended)
+        if ended.outcome != expected:
+            self.trouble.append(ended)
+
+    def look(self, now_s: float) -> list[Ended]:
+        """What ended just now."""
+        while self.recent and self.recent[0].at_s < now_s - RECENT_S:
+            self.recent.popleft()
+        return list(self.recent)
+
+
+class Audience:
+    def __init__(self, frontends: Sequence[str]) -> None:
+        """As many clients as frontends; each starts at its own, and learns of the others."""
+        self._frontends = frontends
+        self.accounts = {service.name: Account(service) for service in SERVICES}
+        self._successes: list[asyncio.Future[float] | None] = [None] * len(frontends)
+        self._leaving = asyncio.Event()
+        self.addresses: list[str] = list(frontends)
+
+    @property
+    def open(self) -> int:
+        return sum(account.sent - account.outcomes.total() for account in self.accounts.values())
+
+    async def ask(self) -> None:
+        """Until `leave`; returns when everything asked has its outcome."""
+        clients = [AsyncClient(frontend, timeout=TIMEOUT_S) for frontend in self._frontends]
+        try:
+            rates = [self._load(clients, account) for account in self.accounts.values()]
+            await asyncio.gather(*rates)
+        finally:
+            for client in clients:
+                await client.close()
+
+    def leave(self) -> None:
+        self._leaving.set()
+
+    def next_success(self, client: int) -> asyncio.Future[float]:
+        """When the next task that this client asks from now on is OK: that instant."""
+        success: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._successes[client] = success
+        return success
+
+    async def _load(self, clients: list[AsyncClient], account: Account) -> None:
+        opened: set[asyncio.Task[None]] = set()
+        start_s = monotonic()
+        number = 0
+        while not self._leaving.is_set():
+            due_s = start_s + number / account.service.per_second
+            await asyncio.sleep(max(0.0, due_s - monotonic()))
+            task = asyncio.create_task(self._one(clients, account, number))
+            opened.add(task)
+            task.add_done_callback(opened.discard)
+            number += 1
+        if opened:
+            await asyncio.wait(opened)
+
+    async def _one(self, clients: list[AsyncClient], account: Account, number: int) -> None:
+        which = number % len(clients)
+        client = clients[which]
+        service = account.service
+        body = f"{number}".encode()
+        account.sent += 1
+        sent_s = monotonic()
+        awaited = self._successes[which]
+        code = ""
+        try:
+            answer = await client.request(service.name, body, at_least_once=service.delivery == "at_least_once")
+            outcome = "OK"
+            account.wrong_answers += answer != _right_answer(service.name, body)
+        except OutcomeError as error:
+            outcome, code = error.outcome, error.code
+        now_s = monotonic()
+        self.addresses[which] = client.address
+        if outcome == "OK" and awaited is not None and not awaited.done():
+            awaited.set_result(now_s)
+        expected = "ERROR" if service.fails_every and number % service.fails_every == 0 else "OK"
+        account.note(Ended(now_s, which, outcome, code, (now_s - sent_s) * 1000), expected)
+
+
+def _right_answer(service: str, body: bytes) -> bytes:
+    if service == "shout":
+        return body.upper()
+    return hashlib.sha256(body).hexdigest().encode() if service == "digest" else body
+
+
+def latency_ms(latencies_us: Sequence[int], share: float) -> float:
+    return percentile(sorted(latencies_us), share) / 1000 if latencies_us else 0.0

@@ -1,0 +1,95 @@
+"""What a person sees of the demo: on a terminal live, elsewhere line by line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from famulus.lab.demo.audience import RECENT_S, Account, Audience, latency_ms
+from famulus.lab.demo.cast import BROKERS, WORKERS
+from famulus.lab.demo.stage import Stage
+
+FRAMES_PER_S = 4
+OUTCOMES = ("OK", "ERROR", "REJECTED", "UNKNOWN")
+
+
+class Screen:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._since_s = monotonic()
+        self._live: Live | None = None
+
+    def tell(self, line: str) -> None:
+        """Something happened. It stays on the terminal; what is live is below it."""
+        style = "green" if line.startswith(" ") else "bold"
+        self._console.print(Text.assemble((f"{monotonic() - self._since_s:6.1f} s  ", "dim"), (line, style)))
+
+    @contextmanager
+    def live(self, stage: Stage, audience: Audience) -> Iterator[None]:
+        """While this lasts, show how it goes."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            painting = asyncio.create_task(self._paint(live, stage, audience))
+            try:
+                yield
+            finally:
+                painting.cancel()
+
+    async def _paint(self, live: Live, stage: Stage, audience: Audience) -> None:
+        while True:
+            live.update(picture(stage, audience), refresh=True)
+            await asyncio.sleep(1 / FRAMES_PER_S)
+
+
+def picture(stage: Stage, audience: Audience) -> Panel:
+    now_s = monotonic()
+    table = Table(box=None, expand=True, pad_edge=False)
+    table.add_column("service", no_wrap=True)
+    for heading in ("tasks/s", *OUTCOMES, "p50 ms", "p99 ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for account in audience.accounts.values():
+        table.add_row(account.service.name, *_live_figures(account, now_s))
+    brokers = _lights([(broker.name, stage.brokers[broker].alive) for broker in BROKERS if broker in stage.brokers])
+    workers = _lights([(worker.name, stage.workers[worker].alive) for worker in WORKERS if worker in stage.workers])
+    footer = Text.assemble("\nbrokers  ", brokers, "\nworkers  ", workers)
+    return Panel(Group(table, footer), title=f"live, over the last {RECENT_S:.0f} s", border_style="dim")
+
+
+def _live_figures(account: Account, now_s: float) -> list[str]:
+    recent = account.look(now_s)
+    times_us = [int(ended.latency_ms * 1000) for ended in recent]
+    counts = [f"{account.outcomes[outcome]:,}" for outcome in OUTCOMES]
+    return [
+        f"{len(recent) / RECENT_S:,.0f}",
+        *counts,
+        *(f"{latency_ms(times_us, share):,.1f}" for share in (0.5, 0.99)),
+    ]
+
+
+def _lights(states: list[tuple[str, bool]]) -> Text:
+    """Not by colour alone."""
+    words = [Text(f"● {name}  ", "green") if alive else Text(f"✗ {name}  ", "bold red") for name, alive in states]
+    return Text.assemble(*words)
+
+
+def summary(audience: Audience) -> Table:
+    table = Table(title="\nWhat became of the tasks", title_justify="left", box=None, pad_edge=False)
+    table.add_column("service", no_wrap=True)
+    for heading in ("sent", *OUTCOMES, "p50 ms", "p99 ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for account in audience.accounts.values():
+        service = account.service
+        counts = [f"{account.outcomes[outcome]:,}" for outcome in OUTCOMES]
+        times = [f"{latency_ms(account.latencies_us, share):,.1f}" for share in (0.5, 0.99)]
+        table.add_row(f"{service.name}, {service.what}", f"{account.sent:,}", *counts, *times)
+    return table

@@ -1,0 +1,117 @@
+"""What happens in the demo, and in which order. Every act says what it did, and how long it took to mend."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+from famulus.lab.demo.actor import DemoFailed
+from famulus.lab.demo.audience import Audience
+from famulus.lab.demo.cast import ANN, BOB, WORKERS
+from famulus.lab.demo.stage import Stage, until
+from famulus.lab.demo.verdict import Loss, Recovery, broken
+
+#: How long nothing happens between the acts, so that a person sees what normal looks like.
+PAUSE_S = 3.0
+#: What is allowed is more than what is usual: this machine may have other things to do.
+SUCCESS_S, REHOME_S, CONVERGE_S = 10.0, 12.0, 12.0
+CONFLICTED = "service/shout"
+
+Tell = Callable[[str], None]
+
+
+class Story:
+    def __init__(self, stage: Stage, audience: Audience, tell: Tell) -> None:
+        self._stage = stage
+        self._audience = audience
+        self._tell = tell
+        self.recoveries: list[Recovery] = []
+        self._worker = Loss()
+        self._broker = Loss()
+
+    async def play(self) -> None:
+        await asyncio.sleep(PAUSE_S)
+        await self._lose_a_worker()
+        await asyncio.sleep(PAUSE_S)
+        await self._lose_a_broker()
+        await asyncio.sleep(PAUSE_S)
+        await self._bring_it_back()
+        await self._part_and_meet_again()
+        await asyncio.sleep(PAUSE_S)
+
+    def broken_promises(self) -> list[str]:
+        return broken(self._audience.accounts, self.recoveries, self._worker, self._broker)
+
+    # -- the acts -----------------------------------------------------------------------------------------------
+
+    async def _lose_a_worker(self) -> None:
+        victim = WORKERS[0]
+        successes = [self._audience.next_success(number) for number in range(2)]
+        killed_s = self._worker.killed_s = monotonic()
+        self._stage.workers[victim].kill()
+        self._tell(f"worker {victim.name} is killed (kill -9) in the middle of its work")
+        await self._recovered("the next success of every client", successes, killed_s, SUCCESS_S)
+        self._worker.mended_s = monotonic()
+        await self._stage.hire(victim)
+        self._recover(f"worker {victim.name} is back", killed_s, 2 * REHOME_S)
+
+    async def _lose_a_broker(self) -> None:
+        """Bob, with all of his processes at once."""
+        rehomed = [actor.line("is ready again") for worker, actor in self._stage.workers.items() if worker.home is BOB]
+        success = self._audience.next_success(1)
+        killed_s = self._broker.killed_s = monotonic()
+        self._stage.brokers[BOB].kill()
+        self._tell("broker bob is killed (kill -9), with all of his processes, under load")
+        await self._recovered("the next success of his client", [success], killed_s, SUCCESS_S)
+        await self._recovered(f"his {len(rehomed)} workers serve at others", rehomed, killed_s, REHOME_S)
+        self._broker.mended_s = monotonic()
+
+    async def _bring_it_back(self) -> None:
+        started_s = monotonic()
+        await self._stage.start(BOB)
+        await until("bob's config", self._same_config, 3 * CONVERGE_S)
+        self._tell(f"broker bob is back, with the config that the others have, after {monotonic() - started_s:.1f} s")
+        # What still ends badly because of the kill is not to be blamed on what comes next.
+        await asyncio.sleep(max(0.0, self._broker.over_s - monotonic()))
+
+    async def _part_and_meet_again(self) -> None:
+        await self._stage.part()
+        self._tell("the brokers are parted: none hears of another")
+        await self._stage.admin(ANN, "config", "set", CONFLICTED, "timeout_ms=5000")
+        await self._stage.admin(BOB, "config", "set", CONFLICTED, "timeout_ms=9000")
+        self._tell(f"an admin sets {CONFLICTED} to 5000 ms at ann, and to 9000 ms at bob")
+        self._stage.heal()
+        healed_s = monotonic()
+        await until("one config for all", self._same_config, 3 * CONVERGE_S)
+        self._recover("after they met again: one config everywhere, both edits kept", healed_s, CONVERGE_S)
+        heads = (await self._stage.shown(ANN)).keys[CONFLICTED].heads
+        if len(heads) != 2:
+            raise DemoFailed(f"the conflict over {CONFLICTED} was not seen")
+        await self._stage.admin(BOB, "config", "resolve", CONFLICTED, "--choose", heads[0].id, "--wait", "10")
+        if (await self._stage.shown(ANN)).conflicts:
+            raise DemoFailed(f"the conflict over {CONFLICTED} was not resolved")
+        self._tell(f"the conflict over {CONFLICTED} was listed, and an admin resolved it")
+
+    # -- seeing -------------------------------------------------------------------------------------------------
+
+    async def _same_config(self) -> bool:
+        shown = await asyncio.gather(*(self._stage.shown(broker) for broker in (ANN, BOB)))
+        return len({each.digest for each in shown}) == 1
+
+    async def _recovered(
+        self, what: str, instants: list[asyncio.Future[float]], since_s: float, allowed_s: float
+    ) -> None:
+        try:
+            async with asyncio.timeout(3 * allowed_s):
+                last_s = max(await asyncio.gather(*instants))
+        except TimeoutError:
+            raise DemoFailed(f"{what} did not happen within {3 * allowed_s:.0f} s") from None
+        self._note(Recovery(what, last_s - since_s, allowed_s))
+
+    def _recover(self, what: str, since_s: float, allowed_s: float) -> None:
+        self._note(Recovery(what, monotonic() - since_s, allowed_s))
+
+    def _note(self, recovery: Recovery) -> None:
+        self.recoveries.append(recovery)
+        self._tell(f"  {recovery.what}: {recovery.seconds:.2f} s")

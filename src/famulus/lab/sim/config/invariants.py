@@ -1,0 +1,139 @@
+"""What must hold after every change, and at the end. Each check says in words what was broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any, Final
+
+from famulus.core.config.edit import SignedEdit
+from famulus.core.config.edit_set import EditSet, named_by
+from famulus.core.config.effective import Effective
+from famulus.lab.sim.config.ledger import Ledger, knows_owners
+from famulus.lab.sim.config.pen import CHIEF, EVE, KEPT
+from famulus.lab.sim.config.steward import Steward
+from famulus.lab.sim.invariants import Invariant, demand
+
+#: In all that is forged, so that it is known again wherever it turns up.
+FORGED: Final[dict[str, Any]] = {
+    "hash": "forged",
+    "heartbeat_ms": 66,
+    "host": "forged.example",
+    "owner": "c",
+    "max_attempts": 6,
+}
+
+
+def check_growth(ledger: Ledger, steward: Steward, new: Sequence[SignedEdit]) -> None:
+    """After a steward has taken edits or started anew, and before anybody hears of it."""
+    edits, page = steward.edits, ledger.pages[steward.name]
+    demand(not steward.disk.unsynced, Invariant.SAFETY, f"{steward.name} speaks before its edits are on disk")
+    lost = [edit_id for edit_id in page.ids if edit_id not in edits]
+    demand(not lost, Invariant.SAFETY, f"{steward.name} lost {len(lost)} edits, and no fault took them")
+    check_closure(edits, new)
+    if page.knew_owners:
+        check_heads(page.heads, edits, new)
+        page.ids.update(signed.id for signed in new)
+    else:
+        ledger.note(steward.name, edits)
+
+
+def check_closure(edits: EditSet, new: Iterable[SignedEdit]) -> None:
+    for signed in new:
+        demand(
+            all(edit_id in edits for edit_id in named_by(signed.edit)),
+            Invariant.CLOSURE,
+            f"{signed.id} is there without what it builds upon",
+        )
+
+
+def check_heads(before: dict[str, set[str]], edits: EditSet, new: Sequence[SignedEdit]) -> None:
+    """Only new edits become heads, and a head ends only by an edit that names it. Brings `before` up to date."""
+    came = {signed.id for signed in new}
+    named = {parent for signed in new for parent in signed.edit.parents}
+    for key in {signed.edit.key for signed in new}:
+        was, now = before.get(key, set()), {signed.id for signed in edits.heads(key)}
+        demand(now - was <= came, Invariant.HEADS, f"a superseded edit of {key} is a head again")
+        demand(was - now <= named, Invariant.HEADS, f"a head of {key} is gone, and no edit names it")
+        before[key] = now
+
+
+def check_reading(ledger: Ledger, edits: EditSet, amount: Effective) -> None:
+    """What the edits amount to, held against the heads as one finds them by looking at every edit."""
+    if knows_owners(edits):
+        if edits.needs_proofs:
+            check_boundary(amount)
+        check_meaning(plain_heads(edits, ledger.forged), amount)
+    written = amount.to_bytes()
+    demand(
+        ledger.amounts.setdefault(edits.digest, written) == written,
+        Invariant.AGREEMENT,
+        "equal digests, but not an equal config",
+    )
+
+
+def check_meaning(heads: Mapping[str, Sequence[SignedEdit]], amount: Effective) -> None:
+    conflicts = {key: {signed.id for signed in several} for key, several in heads.items() if len(several) > 1}
+    listed = {conflict.key: {head.id for head in conflict.heads} for conflict in amount.conflicts}
+    demand(
+        listed == conflicts,
+        Invariant.CONFLICTS,
+        f"conflicts about {sorted(listed.keys() ^ conflicts.keys())} are not listed rightly",
+    )
+    for key, several in heads.items():
+        _check_guarded(key, several, amount)
+
+
+def _check_guarded(key: str, heads: Sequence[SignedEdit], amount: Effective) -> None:
+    kind, _, name = key.partition("/")
+    deleted = any(signed.edit.op == "DEL" for signed in heads)
+    if kind == "admin" and deleted:
+        family, _, admin = name.partition("/")
+        demand(admin not in amount.admins.get(family, {}), Invariant.RIGHTS, f"{key} was revoked and is authorised")
+    if kind == "broker_state" and name in amount.brokers:
+        disabled = deleted or any(signed.edit.value == {"state": "disabled"} for signed in heads)
+        demand(
+            not disabled or amount.broker_states[name] == "disabled", Invariant.RIGHTS, f"{key} was disabled and is not"
+        )
+
+
+def check_boundary(amount: Effective) -> None:
+    """Nothing of another family comes from the admin with the changed broker; it signs all that it forges."""
+    for family, admins in amount.admins.items():
+        demand(
+            EVE.name not in admins or family == EVE.family,
+            Invariant.BOUNDARY,
+            f"{EVE.name} has become an admin of {family}",
+        )
+        taken = [name for name, admin in admins.items() if admin.hash == FORGED["hash"]]
+        demand(not taken, Invariant.BOUNDARY, f"{EVE.name} has changed the admins {taken} of {family}")
+    families = [name for name, family in amount.families.items() if family.heartbeat_ms == FORGED["heartbeat_ms"]]
+    demand(not families, Invariant.BOUNDARY, f"{EVE.name} has changed the families {families}")
+    owner = amount.service_owners.get(KEPT)
+    demand(owner == CHIEF[0].family, Invariant.BOUNDARY, f"service {KEPT} belongs to {owner}")
+    brokers = [name for name, broker in amount.brokers.items() if broker.host == FORGED["host"]]
+    demand(not brokers, Invariant.BOUNDARY, f"{EVE.name} has changed the brokers {brokers}")
+
+
+def plain_heads(edits: EditSet, forged: Set[str]) -> dict[str, list[SignedEdit]]:
+    named = {parent for signed in edits if signed.id not in forged for parent in signed.edit.parents}
+    heads: dict[str, list[SignedEdit]] = {}
+    for signed in edits:
+        if signed.id not in named and signed.id not in forged:
+            heads.setdefault(signed.edit.key, []).append(signed)
+    return heads
+
+
+def check_agreement(ledger: Ledger, stewards: Sequence[Steward]) -> None:
+    """Long enough after the last fault: all hold the same, and nothing that was acknowledged is missing."""
+    digests = {steward.name: steward.edits.digest for steward in stewards}
+    demand(
+        len(set(digests.values())) == 1,
+        Invariant.END,
+        f"{len(set(digests.values()))} different configs after everything healed",
+    )
+    for steward in stewards:
+        check_closure(steward.edits, steward.edits)
+        check_reading(ledger, steward.edits, steward.read())
+    edits = stewards[0].edits
+    lost = [edit_id for edit_id in ledger.acknowledged if edit_id not in edits and edit_id not in ledger.taken]
+    demand(not lost, Invariant.SAFETY, f"{len(lost)} acknowledged edits are lost, and no fault took them")

@@ -1,0 +1,86 @@
+"""What a broker writes and signs edits with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from msgspec.structs import replace
+
+from famulus.core.config import edit
+from famulus.core.config.draft import Draft, make
+from famulus.core.config.edit import SignedEdit, Signer
+from famulus.core.config.edit_set import network_of
+from famulus.lab.sim.config.signing import signer
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    broker: str
+    network: str
+
+    @property
+    def public_key(self) -> str:
+        return sha256(self.broker.encode()).hexdigest()
+
+    def write(
+        self,
+        draft: Draft,
+        grant: str,
+        hlc: int,
+        nonce: int,
+        author: str = "ann",
+        signers: Mapping[str, Signer] | None = None,
+    ) -> SignedEdit:
+        """`signers` prove that it is the author's, by its grants."""
+        made = make(draft, self.network, author, self.broker, grant, hlc, f"{nonce:016x}", signers or ())
+        return edit.sign(made, signer(self.public_key), signers)
+
+    def write_root(self, *, proofs_needed: bool = False, **fields: Any) -> SignedEdit:
+        """The first edit of a network whose root this broker is."""
+        draft = Draft(f"broker/{self.broker}", "PUT", broker_value(self, **fields), ())
+        made = make(draft, self.network, "root", self.broker, "", 0, f"{0:016x}")
+        return edit.sign(replace(made, proofs_needed=proofs_needed), signer(self.public_key))
+
+    def introduction(self, other: Pen) -> Draft:
+        return Draft(f"broker/{other.broker}", "PUT", broker_value(other), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """An admin, and the key that its password gives."""
+
+    name: str
+    family: str
+
+    @property
+    def public_key(self) -> str:
+        return sha256(f"{self.key}'s password".encode()).hexdigest()
+
+    @property
+    def key(self) -> str:
+        return f"admin/{self.family}/{self.name}"
+
+    @property
+    def value(self) -> dict[str, str]:
+        return {"hash": "as the password gives", "public_key": self.public_key}
+
+    def sign(self, message: bytes) -> bytes:
+        return signer(self.public_key)(message)
+
+
+#: Who made the network, and is an admin of both families that people edit; and an admin of a third one, who wants more.
+CHIEF = (Person("chief", "a"), Person("chief", "b"))
+EVE = Person("eve", "c")
+#: A service of the first family.
+KEPT = "kept"
+
+
+def root_pen(broker: str) -> Pen:
+    return Pen(broker, network_of(Pen(broker, "").public_key))
+
+
+def broker_value(pen: Pen, **fields: Any) -> dict[str, Any]:
+    return {"family": "a", "host": f"{pen.broker}.example", "public_key": pen.public_key, **fields}

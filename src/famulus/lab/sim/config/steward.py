@@ -1,0 +1,130 @@
+"""A steward: the real core with a thin shell. It writes to its disk before it says anything to anybody.
+
+It knows no network: messages come in, and those that go out are handed back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from famulus.core.config import sync
+from famulus.core.config.clock import HybridClock
+from famulus.core.config.draft import Draft, Moved, check
+from famulus.core.config.edit import SignedEdit, Signer, public_key_in
+from famulus.core.config.edit_set import EditSet
+from famulus.core.config.effective import Effective
+from famulus.core.config.sync import Edits, Message
+from famulus.lab.sim.config.disk import Disk
+from famulus.lab.sim.config.pen import CHIEF, EVE, Pen, Person
+from famulus.lab.sim.config.rules import Rules
+from famulus.lab.sim.config.signing import verify
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    #: To whom the message came from.
+    replies: tuple[bytes, ...] = ()
+    #: To everybody who listens.
+    news: tuple[bytes, ...] = ()
+    #: What was not in the set before.
+    new: tuple[SignedEdit, ...] = ()
+
+
+class Steward:
+    def __init__(self, pen: Pen, rules: Rules, random: Random) -> None:
+        self.pen = pen
+        self.rules = rules
+        self.disk = Disk()
+        self.alive = False
+        self._random = random
+        self._forget()
+
+    @property
+    def name(self) -> str:
+        return self.pen.broker
+
+    def start(self, now_ms: int) -> None:
+        """All it knows is what is on its disk."""
+        self._forget()
+        self.edits.add(self.disk.read())
+        for signed in self.edits:
+            self._clock.observe(signed.edit.hlc, now_ms)
+        self.alive = True
+
+    def die(self) -> None:
+        self.alive = False
+        self.disk.crash(self._random)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.edits = EditSet(self.pen.network, verify)
+        self._clock = HybridClock()
+
+    # -- what it does -------------------------------------------------------------------------------------------
+
+    def heartbeat(self) -> bytes:
+        return sync.write(sync.heartbeat(self.edits))
+
+    def read(self) -> Effective:
+        return self.rules.read(self.edits)
+
+    def on_message(self, data: bytes, now_ms: int) -> Outgoing:
+        message = sync.read(data)
+        if not isinstance(message, Edits):
+            return Outgoing(replies=_written(self.rules.answer(self.edits, message)))
+        merged = self.rules.merge(self.edits, message)
+        if merged.edits is not self.edits:
+            self.disk.wipe()
+            self.edits = merged.edits
+        return self._grown(merged.new, sync.missing(self.edits), now_ms)
+
+    def accept(self, draft: Draft, author: str, now_ms: int) -> tuple[SignedEdit, Outgoing] | Moved | None:
+        """An admin's edit. None if this broker may not accept any: it, or the admin, is not known, or not yet here."""
+        grant = self.edits.grant_of(self.name, self.pen.public_key)
+        signers = self.signers(*CHIEF) if self.edits.needs_proofs else {}
+        if not grant or signers is None:
+            return None
+        moved = check(self.edits, draft)
+        if moved is not None:
+            return moved
+        hlc = self._clock.next(now_ms)
+        name = CHIEF[0].name if signers else author
+        signed = self.pen.write(draft, grant, hlc, self._random.getrandbits(64), name, signers)
+        added = self.edits.add([signed])
+        return signed, self._grown(added.new, [], now_ms)
+
+    def signers(self, *people: Person) -> dict[str, Signer] | None:
+        """What proves that an edit is theirs; None if they are not known here."""
+        found: dict[str, Signer] = {}
+        for person in people:
+            grants = [each for each in self.edits.heads(person.key) if public_key_in(each.edit) == person.public_key]
+            if not grants:
+                return None
+            found[grants[0].id] = person.sign
+        return found
+
+    def forge(
+        self, draft: Draft, hlc: int, nonce: int, now_ms: int, *, proven: bool
+    ) -> tuple[SignedEdit, Outgoing] | None:
+        """As a changed broker does: it signs what it likes, for its own admin or for nobody, and asks for no rights."""
+        grant = self.edits.grant_of(self.name, self.pen.public_key)
+        signers = self.signers(EVE) if proven else {}
+        if not grant or signers is None:
+            return None
+        signed = self.pen.write(draft, grant, hlc, nonce, EVE.name, signers)
+        return signed, self._grown(self.edits.add([signed]).new, [], now_ms)
+
+    def _grown(self, new: tuple[SignedEdit, ...], replies: Sequence[Message], now_ms: int) -> Outgoing:
+        if not new:
+            return Outgoing(_written(replies))
+        for signed in new:
+            self.disk.append(signed)
+            self._clock.observe(signed.edit.hlc, now_ms)
+        self.disk.sync()
+        return Outgoing(_written(replies), _written(self.rules.news(self.edits, new)), new)
+
+
+def _written(messages: Sequence[Message]) -> tuple[bytes, ...]:
+    return tuple(sync.write(message) for message in messages)

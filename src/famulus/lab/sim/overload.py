@@ -1,0 +1,228 @@
+"""More work than workers can do, for as long as it takes to see what becomes of it.
+
+One broker, one worker and a steady stream of tasks, all in one thread. A seed says how many slots there are, how long a
+task takes and how much that varies, which time-outs the clients have, and how many times the capacity they ask for.
+Beyond the capacity nothing can be done; but what can be done must be, in time, and nothing may be begun in vain.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.routing.book import Book, BrokerAddress
+from famulus.core.routing.router import Router
+from famulus.lab.sim.invariants import Invariant, check_step, demand
+from famulus.wire import headers, inner
+
+#: More tasks than this would tell nothing more.
+TASKS_MAX = 8_000
+#: Of the capacity, and of the tasks that a worker had: what must be done in time, and what may be done in vain.
+GOODPUT_MIN = 0.95
+UNKNOWN_MAX = 0.01
+#: Of the rejected: the rest waited first. What one waits for is an estimate, and who has more urgent tasks comes first.
+AT_ONCE_MIN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    slots: int
+    work_ns: int
+    #: A task takes up to this share of `work_ns` more or less.
+    spread: float
+    #: Of the clients, each of whom asks as often as the others.
+    timeouts_ns: tuple[int, ...]
+    #: Offered, in multiples of the capacity.
+    factor: float
+
+    @property
+    def shortest_ns(self) -> int:
+        return int(self.work_ns * (1 - self.spread))
+
+    @property
+    def per_s(self) -> float:
+        """How many tasks can be done in a second."""
+        return self.slots * NS_PER_S / self.work_ns
+
+    @property
+    def lasts_ns(self) -> int:
+        """Until what may wait does wait, and as long again; but no longer than it takes to offer so many tasks."""
+        settled_ns = max(self.timeouts_ns) + 20 * self.work_ns
+        return min(3 * settled_ns, int(TASKS_MAX / self.factor / self.per_s * NS_PER_S))
+
+
+def draw(seed: int) -> Load:
+    random = Random(seed)
+    work_ns = random.choice([1, 8, 50, 200, 1000]) * NS_PER_MS
+    spread = random.choice([0.0, 0.1, 0.3])
+    # In the time that it has, a task must be able to wait a little and to run for as long as any.
+    enough_ns = int(2.2 * work_ns * (1 + spread)) + 40 * NS_PER_MS
+    timeouts = [
+        ms * NS_PER_MS for ms in (100, 200, 500, 1000, 2000, 5000, 20_000, 60_000) if ms * NS_PER_MS >= enough_ns
+    ]
+    some = random.sample(timeouts, min(len(timeouts), random.randint(1, 3)))
+    if random.random() < 0.3:
+        some.append(max(work_ns // 3, NS_PER_MS))  # and somebody who never has time enough
+    return Load(random.choice([1, 2, 4, 8, 32]), work_ns, spread, tuple(some), random.choice([2.0, 3.0, 5.0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    load: Load
+    #: The work of tasks that ended OK in the second half of the time, as a share of all the time of all slots.
+    goodput: float
+    #: Of the tasks that a worker had then, those that were given up before their answer.
+    unknown: float
+    #: Tasks that a worker was given with less time than any task takes, once the first ones had shown how long.
+    too_late: int
+    #: Tasks that were rejected when they came, and did not wait first.
+    rejected_at_once: int
+    steps: int
+    outcomes: dict[str, int]
+
+
+class World:
+    def __init__(self, seed: int, load: Load | None = None) -> None:
+        self.seed = seed
+        self.load = load or draw(seed)
+        self._random = Random(f"overload/{seed}")
+        self._now_ns = NS_PER_S
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._planned = 0
+        self._core = Dispatcher(Bounds(), 1, [b"work"])
+        address = BrokerAddress("sim", "sim", "tcp://sim:1", "tcp://sim:2")
+        # A worker that never falls silent: heartbeats are no matter of load.
+        self._router = Router(Book(address, heartbeat_ms=60_000, services={}), lambda: "some-id")
+        self._outcomes: Counter[str] = Counter()
+        self._ran: set[bytes] = set()
+        self._sent = 0
+        self._too_late = 0
+        self._at_once = 0
+        #: What each open task takes once it runs; when it came.
+        self._takes_ns: dict[bytes, int] = {}
+        self._came_ns: dict[bytes, int] = {}
+        self._done_ns = 0
+
+    def run(self) -> Result:
+        load = self.load
+        self._begin()
+        begin_ns = self._now_ns
+        half_ns, end_ns = begin_ns + load.lasts_ns // 2, begin_ns + load.lasts_ns
+        self._plan(0, self._submit)
+        before: Counter[str] = Counter()
+        done_before_ns = 0
+        while self._events and self._events[0][0] < end_ns:
+            due_ns, _, act = heapq.heappop(self._events)
+            if due_ns >= half_ns and not before:
+                before, done_before_ns = self._outcomes.copy(), self._done_ns
+            self._tick_until(due_ns)
+            self._now_ns = due_ns
+            act()
+            self._settle()
+        check_step(self._core, self._now_ns)
+        measured = self._outcomes - before
+        done = measured["OK"] + measured["UNKNOWN"]
+        return Result(
+            load,
+            (self._done_ns - done_before_ns) / (load.slots * (end_ns - half_ns)),
+            measured["UNKNOWN"] / done if done else 0.0,
+            self._too_late,
+            self._at_once,
+            self._planned,
+            dict(self._outcomes),
+        )
+
+    # -- what happens -------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        core = self._core
+        core.on_router(self._now_ns, b"router", [[inner.NO_NUMBER, inner.HELLO]])
+        hello = headers.write(
+            "CONNECT", "REQUEST", identity="worker", services=["work"], slots=self.load.slots, heartbeat_ms=60_000
+        )
+        for header in (hello, headers.write("PING", "REQUEST")):
+            core.on_workers(self._now_ns, [[b"worker", b"", header, b""]])
+            self._settle()
+        demand(b"work" in core.assignment.services, Invariant.END, "the worker is not there")
+
+    def _submit(self) -> None:
+        timeout_ns = self._random.choice(self.load.timeouts_ns)
+        priority = self._random.choice([5, 5, 5, 5, 9])
+        fields = {"service": "work", "timeout_ms": max(1, timeout_ns // NS_PER_MS), "priority": priority}
+        self._sent += 1
+        name = b"%d" % self._sent
+        self._came_ns[name] = self._now_ns
+        self._core.on_clients(self._now_ns, [[b"client", name, headers.write("TASK", "REQUEST", **fields), name]])
+        # Nobody asks quite regularly.
+        pause_ns = NS_PER_S / self.load.per_s / self.load.factor
+        self._plan(int(pause_ns * self._random.uniform(0.5, 1.5)), self._submit)
+
+    def _work(self, ticket: bytes, header: bytes, name: bytes) -> None:
+        demand(name not in self._ran, Invariant.DELIVERY, f"task {name!r} ran twice")
+        self._ran.add(name)
+        load = self.load
+        fields = headers.read_fields(header)
+        # A time-out is told in whole milliseconds.
+        if len(self._ran) > 100 and (fields["timeout_ms"] + 1) * NS_PER_MS < load.shortest_ns:
+            self._too_late += 1
+        takes_ns = int(load.work_ns * self._random.uniform(1 - load.spread, 1 + load.spread))
+        answer = headers.write("TASK", "RESPONSE", message_id=fields["message_id"], service="work")
+        self._takes_ns[name] = takes_ns
+        self._plan(takes_ns, lambda: self._core.on_workers(self._now_ns, [[b"worker", ticket, answer, name]]))
+
+    def _ended(self, name: bytes, header: bytes) -> None:
+        outcome = headers.read_fields(header)["outcome"]
+        self._outcomes[outcome] += 1
+        takes_ns, came_ns = self._takes_ns.pop(name, 0), self._came_ns.pop(name)
+        if outcome == "OK":
+            self._done_ns += takes_ns
+        elif outcome == "REJECTED" and came_ns == self._now_ns:
+            self._at_once += 1
+        ran = name in self._ran
+        demand(outcome != "REJECTED" or not ran, Invariant.DELIVERY, f"task {name!r} was rejected and ran")
+        demand(outcome == "REJECTED" or ran, Invariant.DELIVERY, f"task {name!r} is {outcome} and never ran")
+
+    # -- time and messages --------------------------------------------------------------------------------------
+
+    def _plan(self, after_ns: int, act: Callable[[], None]) -> None:
+        self._planned += 1
+        heapq.heappush(self._events, (self._now_ns + after_ns, self._planned, act))
+
+    def _tick_until(self, until_ns: int) -> None:
+        while (due_ns := self._core.next_due_ns) <= until_ns:
+            self._now_ns = max(self._now_ns, due_ns)
+            self._core.on_tick(self._now_ns)
+            self._settle()
+
+    def _settle(self) -> None:
+        core = self._core
+        while batches := core.questions.take_batches():
+            for router, questions in batches:
+                core.on_router(self._now_ns, router, self._router.decide(questions))
+        to_workers, to_clients = core.to_workers[:], core.to_clients[:]
+        core.to_workers.clear()
+        core.to_clients.clear()
+        for _, ticket, header, body in to_workers:
+            if body.isdigit():  # all else is about the connection
+                self._work(ticket, header, body)
+        for _, name, header, _ in to_clients:
+            self._ended(name, header)
+
+
+def simulate(seed: int) -> Result:
+    """One world, which must do what can be done; `Broken` says what it did not."""
+    result = World(seed).run()
+    load = result.load
+    demand(result.goodput >= GOODPUT_MIN, Invariant.GOODPUT, f"{result.goodput:.1%} of what could be done; {load}")
+    demand(result.unknown <= UNKNOWN_MAX, Invariant.IN_VAIN, f"{result.unknown:.1%} of the work was in vain; {load}")
+    tries = 1 + load.lasts_ns // NS_PER_S
+    demand(result.too_late <= tries, Invariant.IN_VAIN, f"{result.too_late} tasks were given out too late; {load}")
+    rejected, at_once = result.outcomes.get("REJECTED", 0), result.rejected_at_once
+    demand(at_once >= AT_ONCE_MIN * rejected, Invariant.PROMPTNESS, f"{at_once} of {rejected} did not wait; {load}")
+    return result

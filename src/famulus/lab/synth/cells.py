@@ -1,0 +1,204 @@
+"""Everything that one cell of the journal holds, table by table: tasks, checkpoints, loads. No file, no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from famulus.lab.synth.arrivals import CLIENTS, HOP_NS, NOBODY, OUTCOMES, Arrivals, arrivals_of
+from famulus.lab.synth.columns import chosen, hexadecimal, table_of
+from famulus.lab.synth.edits import versions
+from famulus.lab.synth.plan import US_PER_S
+from famulus.lab.synth.world import Boot, Cell, World
+
+PEER_LOAD_S: Final = 10
+
+
+def tables_of(world: World, cell: Cell) -> Iterator[tuple[str, Boot, pa.Table]]:
+    """Table by table, with whose rows they are: of a task that was delegated, both brokers tell."""
+    drawn = arrivals_of(world, cell)
+    here = _here(world, cell, drawn)
+    yield "tasks", cell.boot, _tasks(world, cell.boot, drawn, here)
+    yield "open_tasks", cell.boot, _open_tasks(cell.boot, drawn, here)
+    away = drawn.take(drawn.delegated_to != NOBODY)
+    target = (cell.boot.broker + 1) % world.plan.brokers
+    for boot in world.boots:
+        if boot.broker == target:
+            lives = (away.arrived_us > boot.start_us) & (away.ended_us < boot.end_us)
+            yield "tasks", boot, _there(world, cell, boot, away.take(lives))
+    yield "brokers", cell.boot, _loads(world, cell)
+    yield "peers", cell.boot, pa.concat_tables([_peer_loads(world, cell), _given_away(world, cell, drawn)])
+
+
+def _where(world: World, boot: Boot) -> dict[str, Any]:
+    return {"broker": world.brokers[boot.broker], "boot": boot.name, "family": world.families[boot.broker]}
+
+
+def _common(world: World, drawn: Arrivals) -> dict[str, Any]:
+    at_most_once = np.array([service.at_most_once for service in world.services])
+    return {
+        "message_id": hexadecimal(drawn.ids),
+        "attempt": 1,
+        "service": chosen([service.name for service in world.services], drawn.service),
+        "client": chosen([world.name("client", number)[:16] for number in range(CLIENTS)], drawn.client),
+        "at_most_once": at_most_once[drawn.service],
+        "priority": drawn.priority,
+    }
+
+
+def _here(world: World, cell: Cell, drawn: Arrivals) -> dict[str, Any]:
+    """What the first broker's rows in `tasks` and in `open_tasks` have in common."""
+    given = drawn.delegated_to != NOBODY
+    return {
+        **_where(world, cell.boot),
+        **_common(world, drawn),
+        "ticket": ((cell.number + 1) << 32) + np.arange(len(drawn.service), dtype=np.int64),
+        "worker": chosen([worker.identity for worker in world.workers], np.where(given, NOBODY, drawn.worker)),
+        "arrived": drawn.arrived_us,
+        "assigned": drawn.assigned_us,
+        "delegated_to": chosen(world.brokers, drawn.delegated_to),
+    }
+
+
+def _ended(world: World, boot: Boot, drawn: Arrivals) -> dict[str, Any]:
+    return {
+        "outcome": chosen(list(OUTCOMES), drawn.outcome),
+        "request_bytes": drawn.request_bytes,
+        "response_bytes": drawn.response_bytes,
+        "config_version": versions(world, boot.broker, drawn.ended_us),
+    }
+
+
+def _tasks(world: World, boot: Boot, drawn: Arrivals, here: dict[str, Any]) -> pa.Table:
+    columns = {
+        **here,
+        **_ended(world, boot, drawn),
+        "ended": drawn.ended_us,
+        "queue_ns": drawn.queue_ns,
+        "service_ns": drawn.service_ns,
+        "total_ns": drawn.total_ns,
+    }
+    return table_of("tasks", len(drawn.service), columns)
+
+
+def _there(world: World, cell: Cell, boot: Boot, away: Arrivals) -> pa.Table:
+    """The same tasks as the broker saw them that they were given to: a little later, and a little shorter."""
+    queue_ns = np.full(len(away.service), HOP_NS // 2, dtype=np.int64)
+    service_ns = away.service_ns - 2 * HOP_NS - queue_ns
+    ended_us = away.ended_us - HOP_NS // 1000
+    columns = {
+        **_where(world, boot),
+        **_common(world, away),
+        **_ended(world, boot, away),
+        "ticket": ((cell.number + 1) << 32) + (1 << 31) + np.arange(len(away.service), dtype=np.int64),
+        "worker": chosen([worker.identity for worker in world.workers], away.worker),
+        "delegated_from": world.brokers[cell.boot.broker],
+        "arrived": ended_us - (queue_ns + service_ns) // 1000,
+        "assigned": ended_us - service_ns // 1000,
+        "ended": ended_us,
+        "queue_ns": queue_ns,
+        "service_ns": service_ns,
+        "total_ns": queue_ns + service_ns,
+    }
+    return table_of("tasks", len(away.service), columns)
+
+
+def _open_tasks(boot: Boot, drawn: Arrivals, here: dict[str, Any]) -> pa.Table:
+    """A task is written at the first checkpoint that meets it in each of its states."""
+    all_here = table_of("open_tasks", len(drawn.service), {**here, "at": drawn.ended_us, "state": "running"})
+    waiting, running = _checkpoint(drawn.arrived_us), _checkpoint(drawn.assigned_us)
+    given = drawn.delegated_to != NOBODY
+    parts = []
+    for state, at, which in (
+        ("queued", waiting, waiting < drawn.assigned_us),
+        ("running", running, (running < drawn.ended_us) & ~given),
+        ("delegated", running, (running < drawn.ended_us) & given),
+    ):
+        met = all_here.filter(pa.array(which))
+        columns = {name: met.column(name) for name in met.column_names} | {"at": at[which], "state": state}
+        if state == "queued":
+            columns |= {"worker": None, "assigned": None, "delegated_to": None, "attempt": 0}
+        parts.append(table_of("open_tasks", met.num_rows, columns))
+    return pa.concat_tables(parts).sort_by("at")
+
+
+def _checkpoint(at_us: np.ndarray) -> np.ndarray:
+    """The first one at or after it."""
+    ceiling: np.ndarray = -(-at_us // US_PER_S) * US_PER_S
+    return ceiling
+
+
+def _seconds(cell: Cell, every_s: int) -> np.ndarray:
+    step = every_s * US_PER_S
+    return np.arange(-(-cell.start_us // step) * step, cell.end_us, step, dtype=np.int64)
+
+
+def _busy(world: World, rng: np.random.Generator, broker: int, service: int, at_us: np.ndarray) -> tuple[Any, Any]:
+    """Slots that are taken, and tasks that wait."""
+    slots, share = world.slots(broker, service), world.busy_share(broker, service, at_us)
+    busy = np.minimum(rng.poisson(share * slots), slots).astype(np.int32)
+    waiting = share ** (np.sqrt(2 * (slots + 1)) + 1) / (1 - share)
+    backlog = np.where(busy == slots, rng.poisson(waiting), 0).astype(np.int32)
+    return busy, backlog
+
+
+def _loads(world: World, cell: Cell) -> pa.Table:
+    at_us, broker = _seconds(cell, world.plan.load_every_s), cell.boot.broker
+    parts = []
+    for number, service in enumerate(world.services):
+        rng = np.random.default_rng([world.plan.seed, cell.number, number, 1])
+        busy, backlog = _busy(world, rng, broker, number, at_us)
+        columns = {
+            **_where(world, cell.boot),
+            "at": at_us,
+            "event": "load",
+            "service": service.name,
+            "slots_free": np.int32(world.slots(broker, number)) - busy,
+            "slots_busy": busy,
+            "backlog": backlog,
+        }
+        parts.append(table_of("brokers", len(at_us), columns))
+    return pa.concat_tables(parts)
+
+
+def _peer_loads(world: World, cell: Cell) -> pa.Table:
+    at_us = _seconds(cell, PEER_LOAD_S)
+    parts = [table_of("peers", 0, {})]
+    for peer, name in enumerate(world.brokers):
+        if peer == cell.boot.broker:
+            continue
+        rng = np.random.default_rng([world.plan.seed, cell.number, peer, 2])
+        told = [_busy(world, rng, peer, number, at_us) for number in range(len(world.services))]
+        busy, backlog = (np.sum([each[part] for each in told], axis=0, dtype=np.int32) for part in (0, 1))
+        slots = sum(world.slots(peer, number) for number in range(len(world.services)))
+        columns = {
+            **_where(world, cell.boot),
+            "at": at_us,
+            "peer": name,
+            "event": "load",
+            "slots_free": np.int32(slots) - busy,
+            "slots_busy": busy,
+            "backlog": backlog,
+        }
+        parts.append(table_of("peers", len(at_us), columns))
+    return pa.concat_tables(parts)
+
+
+def _given_away(world: World, cell: Cell, drawn: Arrivals) -> pa.Table:
+    """How many tasks of each service went to the peer in each second."""
+    away = drawn.take(drawn.delegated_to != NOBODY)
+    seconds = _checkpoint(away.assigned_us)
+    key = np.stack([seconds, away.service.astype(np.int64)], axis=1)
+    groups, counts = np.unique(key, axis=0, return_counts=True) if len(key) else (key, np.zeros(0, dtype=np.int64))
+    columns = {
+        **_where(world, cell.boot),
+        "at": groups[:, 0],
+        "peer": world.brokers[(cell.boot.broker + 1) % world.plan.brokers],
+        "event": "delegated",
+        "tasks": counts,
+        "service": chosen([service.name for service in world.services], groups[:, 1]),
+    }
+    return table_of("peers", len(counts), columns)

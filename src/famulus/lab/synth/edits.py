@@ -1,0 +1,131 @@
+"""The edits of the config that a synthetic journal tells of: when each broker had them, and who was at odds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from famulus.lab.synth.plan import US_PER_MINUTE, US_PER_S
+from famulus.lab.synth.world import World
+
+#: Edits that every broker had before the journal begins.
+BEFORE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    id: str
+    key: str
+    author: str
+    broker: int
+    at_us: int
+    #: When each broker had it.
+    had_us: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    first: Edit
+    second: Edit
+    #: What settled it, if anything did.
+    settled: Edit | None
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        return (self.first, self.second) if self.settled is None else (self.first, self.second, self.settled)
+
+
+def _edit(world: World, what: str, key: str, author: str, broker: int, at_us: int, slow_us: int = 0) -> Edit:
+    """To the others within less than a second; to the last one `slow_us` later."""
+    brokers = world.plan.brokers
+    had = [at_us + (0 if each == broker else 80_000 + 35_000 * each) for each in range(brokers)]
+    last = (broker - 1) % brokers
+    had[last] += slow_us
+    identity = world.name("edit", what) + world.name("edit too", what)
+    return Edit(identity, key, author, broker, at_us, tuple(had))
+
+
+def slow_edit(world: World) -> Edit | None:
+    if not world.has("slow_convergence"):
+        return None
+    delay = min(20 * US_PER_MINUTE, world.plan.hours * 6 * US_PER_MINUTE)
+    key = f"service/{world.services[0].name}"
+    return _edit(world, "slow", key, "grace", 0, world.plan.at_us(0.25) + 7_000_000, delay)
+
+
+def _conflict(world: World, name: str, key: str, share: float) -> Conflict | None:
+    if not world.has(name):
+        return None
+    at_us = world.plan.at_us(share) + 3_000_000
+    first = _edit(world, f"{name} 1", key, "ada", 0, at_us)
+    second = _edit(world, f"{name} 2", key, "grace", 1, at_us + 20_000)
+    settled = None
+    if name == "resolved_conflict":
+        settled = _edit(world, f"{name} 3", key, "ada", 0, at_us + 4 * US_PER_MINUTE)
+    return Conflict(first, second, settled)
+
+
+def resolved_conflict(world: World) -> Conflict | None:
+    return _conflict(world, "resolved_conflict", f"service/{world.services[1].name}", 0.35)
+
+
+def open_conflict(world: World) -> Conflict | None:
+    return _conflict(world, "open_conflict", f"family/{world.families[0]}", 0.70)
+
+
+def conflicts(world: World) -> list[Conflict]:
+    return [found for found in (resolved_conflict(world), open_conflict(world)) if found is not None]
+
+
+@lru_cache(maxsize=4)
+def edits(world: World) -> list[Edit]:
+    plan = world.plan
+    known = [
+        _edit(world, "plain 1", f"service/{world.services[0].name}", "ada", 0, plan.at_us(0.05) + 5 * US_PER_S),
+        _edit(world, "plain 2", f"service/{world.services[-1].name}", "grace", 1, plan.at_us(0.15) + 9 * US_PER_S),
+    ]
+    slow = slow_edit(world)
+    known += [slow] if slow is not None else []
+    return known + [edit for conflict in conflicts(world) for edit in conflict.edits]
+
+
+def versions(world: World, broker: int, at_us: np.ndarray) -> np.ndarray:
+    """How many edits the broker had then."""
+    had = np.sort(np.array([edit.had_us[broker] for edit in edits(world)], dtype=np.int64))
+    return BEFORE + np.searchsorted(had, at_us, side="right").astype(np.int64)
+
+
+def rows(world: World) -> Iterator[dict[str, Any]]:
+    """Of the table `config`."""
+    for edit in edits(world):
+        for broker in range(world.plan.brokers):
+            event = "accepted" if broker == edit.broker else "applied"
+            yield _row(world, event, edit, broker, edit.had_us[broker])
+    for conflict in conflicts(world):
+        highest = max(conflict.first, conflict.second, key=lambda edit: edit.id)
+        for broker in range(world.plan.brokers):
+            seen_us = max(conflict.first.had_us[broker], conflict.second.had_us[broker])
+            yield _row(world, "conflict", highest, broker, seen_us)
+            if conflict.settled is not None:
+                yield _row(world, "resolved", conflict.settled, broker, conflict.settled.had_us[broker])
+
+
+def _row(world: World, event: str, edit: Edit, broker: int, at_us: int) -> dict[str, Any]:
+    had = sorted(each.id for each in edits(world) if each.had_us[broker] <= at_us)
+    return {
+        "broker": broker,
+        "at": at_us,
+        "event": event,
+        "edit": edit.id,
+        "key": edit.key,
+        "author": edit.author,
+        "accepted_by": world.brokers[edit.broker],
+        "edited": edit.at_us,
+        "version": BEFORE + len(had),
+        "digest": hashlib.sha256("".join(had).encode()).hexdigest(),
+    }

@@ -1,0 +1,79 @@
+"""Makes a whole journal with Spark: each of its tasks writes the files of one cell."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow.fs import FileSelector
+
+from famulus.errors import SettingsError
+from famulus.lab.synth import chronicle
+from famulus.lab.synth.cells import tables_of
+from famulus.lab.synth.plan import Plan
+from famulus.lab.synth.truths import Truths
+from famulus.lab.synth.world import World
+from famulus.lab.synth.writing import opened, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WRITTEN = pa.schema([("table", pa.string()), ("rows", pa.int64()), ("tasks", pa.int64())])
+
+
+def make(spark: SparkSession, folder: str | os.PathLike[str], plan: Plan) -> Truths:
+    """Writes the journal and `truths.json` into the folder, which must be new or empty; the truths."""
+    place = _place(folder)
+    world = World(plan)
+    # One more than there are cells: the chronicle.
+    count = len(world.cells) + 1
+    work = _work(place, plan)
+    done = spark.range(0, count, 1, count).mapInArrow(work, "table string, rows long, tasks long").toArrow()
+    rows: Counter[str] = Counter()
+    tasks = 0
+    for entry in done.to_pylist():
+        rows[entry["table"]] += entry["rows"]
+        tasks += entry["tasks"]
+    planted = chronicle.truths(world)
+    tasks += chronicle.tasks(world)
+    truths = Truths(plan.seed, plan.start.isoformat(), plan.hours, dict(rows), tasks, planted)
+    filesystem, path = opened(place)
+    with filesystem.open_output_stream(f"{path}/truths.json") as stream:
+        stream.write(truths.json().encode())
+    return truths
+
+
+def _place(folder: str | os.PathLike[str]) -> str:
+    place = os.fspath(folder)
+    if "://" not in place:
+        place = os.path.abspath(place)
+    filesystem, path = opened(place)
+    # Two journals in one folder would be one with twice the tasks, and no truth would hold.
+    if filesystem.get_file_info(FileSelector(path, allow_not_found=True)):
+        raise SettingsError(f"{folder}: is not empty; a synthetic journal needs a folder of its own")
+    filesystem.create_dir(path, recursive=True)
+    return place
+
+
+def _work(folder: str, plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What runs in Spark's tasks. Only the plan travels: the world follows from it."""
+
+    def write_cells(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        world = World(plan)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from _write_cell(folder, world, number)
+
+    return write_cells
+
+
+def _write_cell(folder: str, world: World, number: int) -> Iterator[pa.RecordBatch]:
+    cell = world.cells[number] if number < len(world.cells) else None
+    for table, boot, rows in chronicle.tables_of(world) if cell is None else tables_of(world, cell):
+        written = write(folder, world.brokers[boot.broker], boot.name, number, table, rows)
+        # What another broker wrote about a delegated task is not a task of its own.
+        tasks = written if cell is not None and table == "tasks" and boot == cell.boot else 0
+        yield pa.record_batch([[table], [written], [tasks]], schema=_WRITTEN)

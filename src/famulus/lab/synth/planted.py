@@ -1,0 +1,287 @@
+"""Plants the truths that are about single tasks, processes and rows. Each function gives the rows and what is true.
+
+A row is a dict of the table's columns, with the broker by its number; whatever is not named is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from famulus.lab.synth import edits
+from famulus.lab.synth.plan import US_PER_MINUTE, US_PER_S
+from famulus.lab.synth.world import RESTART_US, SLOW_FACTOR, Service, Worker, World
+
+Row = dict[str, Any]
+SWALLOWED_RUNNING: Final = 5
+SWALLOWED_QUEUED: Final = 2
+GAP_ROWS: Final = 137
+#: Short, so that one task that ran out of time does not make its minute an odd one.
+TIMEOUT_US: Final = 400_000
+
+
+@dataclass(slots=True)
+class Planted:
+    """Rows by table, and the facts about them."""
+
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, table: str, *rows: Row) -> None:
+        self.rows.setdefault(table, []).extend(rows)
+
+
+def instant(at_us: int) -> str:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)).isoformat()
+
+
+class Planting:
+    """A task of its own making: rows of its attempts and of its checkpoints."""
+
+    def __init__(self, world: World, what: str, service: Service, broker: int) -> None:
+        self.message_id = world.name("task", what)
+        self._world, self._service, self._broker = world, service, broker
+        # Beyond all tickets that cells give out.
+        self._ticket = (1 << 60) + int(world.name("ticket", what)[:12], 16)
+
+    def _common(self, attempt: int, worker: Worker | None, arrived_us: int, assigned_us: int | None) -> Row:
+        return {
+            "broker": self._broker,
+            "ticket": self._ticket + attempt,
+            "message_id": self.message_id,
+            "attempt": attempt,
+            "service": self._service.name,
+            "worker": worker.identity if worker is not None else None,
+            "client": self._world.name("client", 0)[:16],
+            "at_most_once": self._service.at_most_once,
+            "priority": 4,
+            "arrived": arrived_us,
+            "assigned": assigned_us,
+        }
+
+    def attempt(
+        self, number: int, worker: Worker, times_us: tuple[int, int, int], outcome: str, reason: str | None = None
+    ) -> Row:
+        """By the instants of its arrival, assignment and end."""
+        arrived_us, assigned_us, ended_us = times_us
+        return {
+            **self._common(number, worker, arrived_us, assigned_us),
+            "outcome": outcome,
+            "reason": reason,
+            "ended": ended_us,
+            "queue_ns": (assigned_us - arrived_us) * 1000,
+            "service_ns": (ended_us - assigned_us) * 1000,
+            "total_ns": (ended_us - arrived_us) * 1000,
+            "request_bytes": 1000,
+            "response_bytes": 400 if outcome in ("OK", "ERROR", "LATE") else 0,
+        }
+
+    def open_at(self, at_us: int, worker: Worker | None, arrived_us: int) -> Row:
+        """Queued, if no worker has it."""
+        assigned_us = None if worker is None else arrived_us + 300
+        common = self._common(0 if worker is None else 1, worker, arrived_us, assigned_us)
+        return {**common, "at": at_us, "state": "queued" if worker is None else "running"}
+
+
+def _second(at_us: int) -> int:
+    """The checkpoint before it."""
+    return at_us - at_us % US_PER_S
+
+
+def slow_worker(world: World) -> Planted:
+    worker = world.slow
+    assert worker is not None
+    return Planted(facts={"worker": worker.identity, "service": world.services[worker.service].name,
+                          "broker": world.brokers[worker.broker], "factor": SLOW_FACTOR})  # fmt: skip
+
+
+def flapping_worker(world: World) -> Planted:
+    """Each time it has two tasks, which another worker gets after it, or which end as UNKNOWN."""
+    worker, planted = world.flapping, Planted()
+    service = world.services[worker.service]
+    other = world.workers_of(worker.broker, worker.service)[1]
+    ids = []
+    for number, absence in enumerate(world.absences):
+        lost_us = absence.lost_us
+        for count in range(2):
+            task = Planting(world, f"flapping {number} {count}", service, worker.broker)
+            ids.append(task.message_id)
+            arrived_us = lost_us - 30_000 - count * 1000
+            again_us = lost_us + 400 + 30_000
+            if service.at_most_once:
+                planted.add("tasks", task.attempt(1, worker, (arrived_us, arrived_us + 200, lost_us),
+                                                  "UNKNOWN", "worker_lost"))  # fmt: skip
+                continue
+            planted.add(
+                "tasks",
+                task.attempt(1, worker, (arrived_us, arrived_us + 200, lost_us), "RETRY", "worker_lost"),
+                task.attempt(2, other, (arrived_us, lost_us + 400, again_us), "OK"),
+            )
+        planted.add("workers", event_of(world, worker, lost_us, "lost", tasks=2, reason="worker_lost"))
+        planted.add("workers", event_of(world, worker, absence.back_us, "connect"))
+        planted.add("workers", event_of(world, worker, absence.back_us + 40_000, "ready"))
+    planted.facts = {
+        "worker": worker.identity,
+        "service": service.name,
+        "broker": world.brokers[worker.broker],
+        "losses": len(world.absences),
+        "lost": [instant(absence.lost_us) for absence in world.absences],
+        "message_ids": ids,
+        "retries": 0 if service.at_most_once else len(ids),
+    }
+    return planted
+
+
+def crashed_dispatcher(world: World) -> Planted:
+    assert world.crash is not None
+    broker, died_us = world.crash
+    old, new = [boot for boot in world.boots if boot.broker == broker]
+    planted, ids = Planted(), []
+    for number in range(SWALLOWED_RUNNING + SWALLOWED_QUEUED):
+        service = world.services[number % len(world.services)]
+        worker = world.workers_of(broker, service.number)[-1] if number < SWALLOWED_RUNNING else None
+        task = Planting(world, f"swallowed {number}", service, broker)
+        ids.append(task.message_id)
+        at_us = _second(died_us)
+        planted.add("open_tasks", task.open_at(at_us, worker, at_us - 5_000 - number * 700))
+    process = {"broker": broker, "process": "dispatcher"}
+    planted.add("brokers", {**process, "boot": old.name, "at": died_us, "event": "process_died", "detail": "signal 9"})
+    planted.add("brokers", {**process, "boot": new.name, "at": new.start_us, "event": "process_started"})
+    planted.facts = {
+        "broker": world.brokers[broker],
+        "at": instant(died_us),
+        "back": instant(died_us + RESTART_US),
+        "boots": [old.name, new.name],
+        "message_ids": sorted(ids),
+    }
+    return planted
+
+
+def lost_task(world: World) -> Planted:
+    service, at_us = world.services[0], world.plan.at_us(0.30) + 20 * US_PER_S
+    worker = world.workers_of(0, 0)[1]
+    task = Planting(world, "lost", service, 0)
+    row = task.open_at(at_us, worker, at_us - 20_000)
+    return Planted({"open_tasks": [row]}, _facts(world, task, service, at_us, worker))
+
+
+def duplicate_outcome(world: World) -> Planted:
+    service, at_us = world.services[0], world.plan.at_us(0.33) + 10 * US_PER_S
+    first, second = world.workers_of(0, 0)[:2]
+    task = Planting(world, "duplicate", service, 0)
+    arrived_us = at_us - 60_000
+    rows = [
+        task.attempt(1, second, (arrived_us, arrived_us + 300, at_us), "OK"),
+        task.attempt(2, second, (arrived_us, at_us + 500, at_us + 50_000), "OK"),
+    ]
+    return Planted({"tasks": rows}, _facts(world, task, service, at_us, first))
+
+
+def at_most_once_breach(world: World) -> Planted:
+    """Its worker broke off, and another one had it all the same. One outcome, but it may have run twice."""
+    service, at_us = world.services[1], world.plan.at_us(0.40) + 10 * US_PER_S
+    first, second = world.workers_of(0, 1)[:2]
+    task = Planting(world, "breach", service, 0)
+    arrived_us = at_us - 90_000
+    rows = [
+        task.attempt(1, first, (arrived_us, arrived_us + 250, at_us), "RETRY", "worker_lost"),
+        task.attempt(2, second, (arrived_us, at_us + 700, at_us + 120_000), "OK"),
+    ]
+    return Planted({"tasks": rows}, _facts(world, task, service, at_us, first))
+
+
+def late_answer(world: World) -> Planted:
+    service, at_us = world.services[1], world.plan.at_us(0.45) + 12 * US_PER_S
+    worker = world.workers_of(0, 1)[-1]
+    task = Planting(world, "late", service, 0)
+    arrived_us = at_us - TIMEOUT_US
+    answered_us = at_us + 1_700_000
+    rows = [
+        task.attempt(1, worker, (arrived_us, arrived_us + 250, at_us), "UNKNOWN", "expired"),
+        task.attempt(1, worker, (arrived_us, arrived_us + 250, answered_us), "LATE"),
+    ]
+    return Planted({"tasks": rows}, _facts(world, task, service, answered_us, worker))
+
+
+def slow_convergence(world: World) -> Planted:
+    edit = edits.slow_edit(world)
+    assert edit is not None
+    last_us = max(edit.had_us)
+    return Planted(facts={
+        "edit": edit.id, "key": edit.key, "author": edit.author, "accepted": instant(edit.at_us),
+        "accepted_by": world.brokers[edit.broker], "last_broker": world.brokers[edit.had_us.index(last_us)],
+        "span_ms": (last_us - edit.at_us) // 1000,
+    })  # fmt: skip
+
+
+def resolved_conflict(world: World) -> Planted:
+    return _conflict(edits.resolved_conflict(world))
+
+
+def open_conflict(world: World) -> Planted:
+    return _conflict(edits.open_conflict(world))
+
+
+def hot_service(world: World) -> Planted:
+    assert world.hot is not None
+    service = world.services[world.hot]
+    slots = {name: world.slots(number, world.hot) for number, name in enumerate(world.brokers)}
+    return Planted(facts={"service": service.name, "slots": slots, "service_s": service.mean_s})
+
+
+def error_burst(world: World) -> Planted:
+    burst = world.burst
+    assert burst is not None
+    service, broker = world.services[burst.service], burst.broker
+    minutes = (burst.end_us - burst.start_us) // US_PER_MINUTE
+    return Planted(facts={"service": service.name, "broker": world.brokers[broker], "start": instant(burst.start_us),
+                          "end": instant(burst.end_us), "minutes": minutes})  # fmt: skip
+
+
+def journal_gap(world: World) -> Planted:
+    at_us = world.plan.at_us(0.65) + 2 * US_PER_S
+    row = {"broker": 0, "at": at_us, "event": "gap", "table": "peers", "rows": GAP_ROWS, "detail": "the disk was full"}
+    facts = {"broker": world.brokers[0], "at": instant(at_us), "table": "peers", "rows": GAP_ROWS}
+    return Planted({"brokers": [row]}, facts)
+
+
+def _facts(world: World, task: Planting, service: Service, at_us: int, worker: Worker) -> dict[str, Any]:
+    return {"message_id": task.message_id, "service": service.name, "at": instant(at_us),
+            "broker": world.brokers[worker.broker], "worker": worker.identity}  # fmt: skip
+
+
+def _conflict(conflict: edits.Conflict | None) -> Planted:
+    assert conflict is not None
+    facts = {"key": conflict.first.key, "edits": sorted([conflict.first.id, conflict.second.id]),
+             "at": instant(conflict.second.at_us)}  # fmt: skip
+    if conflict.settled is not None:
+        facts |= {"resolved_by": conflict.settled.id, "resolved": instant(conflict.settled.at_us)}
+    return Planted(facts=facts)
+
+
+def event_of(world: World, worker: Worker, at_us: int, event: str, **more: Any) -> Row:
+    services = world.services[worker.service].name
+    return {"broker": worker.broker, "at": at_us, "worker": worker.identity, "event": event, "services": services,
+            "slots": worker.slots, **more}  # fmt: skip
+
+
+PLANTERS: Final[dict[str, Callable[[World], Planted]]] = {
+    planter.__name__: planter
+    for planter in (
+        slow_worker,
+        flapping_worker,
+        crashed_dispatcher,
+        lost_task,
+        duplicate_outcome,
+        at_most_once_breach,
+        late_answer,
+        slow_convergence,
+        resolved_conflict,
+        open_conflict,
+        hot_service,
+        error_burst,
+        journal_gap,
+    )
+}

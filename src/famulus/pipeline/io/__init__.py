@@ -1,0 +1,1 @@
+"""Where the journal and the tables are: places, files, hours."""

@@ -1,0 +1,167 @@
+"""The journal as the pipeline finds it: which files count, which are sound, and their rows as DataFrames.
+
+Every file is looked at before Spark sees it, since one bad file would stop a whole job, and a job that is told to
+overlook bad files would lose them for good. What is not sound is named, left out, and looked at again next time. At
+first only the end is looked at: to read whole files twice would take too long, and hardly ever is one damaged inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from famulus.journal import arrow, files, schema
+from famulus.journal.files import JournalFile
+from famulus.pipeline.io.handful import brought
+from famulus.pipeline.io.place import Found, Place, PlaceError, is_damage
+from famulus.pipeline.tables.pace import HANDFUL_ROWS, Pace, pace_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+#: Opening a file is mostly waiting, above all far away.
+CHECKS_AT_ONCE: Final = 16
+#: Reading all of it is work, and takes memory.
+READERS: Final = 4
+
+
+class EmptyJournal(PlaceError):
+    """There is nothing to read."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Sound:
+    """A file that can be read."""
+
+    file: JournalFile
+    bytes: int
+    rows: int
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+    @property
+    def hour(self) -> tuple[str, str]:
+        return self.file.date, self.file.hour
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Bad:
+    """A file that cannot be read, and why."""
+
+    path: str
+    bytes: int
+    kind: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def found_in(journal: Place) -> dict[str, Found]:
+    """All files that have a name of ours, by their path; an error that says what is wrong if there is none."""
+    if not journal.exists():
+        raise PlaceError(f"there is no journal at {journal}: give --journal, or start a broker that writes one")
+    found = {each.path: each for table in schema.TABLES for each in journal.files(table)}
+    ours = {path: each for path, each in found.items() if files.parse(path) is not None}
+    if not ours:
+        raise EmptyJournal(f"the journal at {journal} is empty: no broker has written to it yet")
+    return ours
+
+
+def check_all(journal: Place, found: Sequence[Found], suspects: Collection[str] = ()) -> list[Sound | Bad]:
+    """`suspects`: paths of files that are to be read from beginning to end."""
+    if len(found) < 2:
+        return [check(journal, each, wholly=each.path in suspects) for each in found]
+    with ThreadPoolExecutor(READERS if suspects else CHECKS_AT_ONCE) as pool:
+        return list(pool.map(lambda each: check(journal, each, wholly=each.path in suspects), found))
+
+
+def damaged(journal: Place, paths: Sequence[str]) -> set[str]:
+    """Those with rows that cannot be read."""
+    with ThreadPoolExecutor(READERS) as pool:
+        verdicts = pool.map(lambda path: _is_damaged(journal, path), paths)
+        return {path for path, is_one in zip(paths, verdicts, strict=True) if is_one}
+
+
+def check(journal: Place, found: Found, *, wholly: bool = False) -> Sound | Bad:
+    """Reads the end of a file, where Parquet says what is in it; `wholly`: and all the rest."""
+
+    def bad(kind: str, reason: str) -> Bad:
+        return Bad(found.path, found.bytes, kind, reason)
+
+    file = files.parse(found.path)
+    assert file is not None, "it is not one of ours"
+    if found.bytes == 0:
+        return bad("empty", "the file is empty")
+    try:
+        with journal.open(found.path) as opened:
+            metadata = pq.read_metadata(opened)
+            has = metadata.schema.to_arrow_schema()
+    except FileNotFoundError:
+        return bad("gone", "it vanished while it was read")
+    except PermissionError:
+        return bad("forbidden", "no permission to read it")
+    except (pa.ArrowException, OSError):
+        return bad("truncated", "it is no whole Parquet file: cut off, or still being copied")
+    told = metadata.metadata or {}
+    version = told.get(schema.VERSION_KEY.encode(), b"").decode(errors="replace")
+    if told.get(schema.TABLE_KEY.encode(), b"").decode(errors="replace") != file.table or not version.isdecimal():
+        return bad("foreign", f"it was not written by Famulus as a file of {file.table}")
+    if int(version) > schema.VERSION:
+        return bad("newer", f"it has version {version} of the journal, this pipeline knows {schema.VERSION}")
+    if misfit := _misfit(has, file.table, older=int(version) < schema.VERSION):
+        return bad("foreign", misfit)
+    if wholly and _is_damaged(journal, found.path):
+        return bad("damaged", "some of its rows cannot be read: it is damaged")
+    return Sound(file, found.bytes, metadata.num_rows)
+
+
+def _is_damaged(journal: Place, path: str) -> bool:
+    # Twice, since far away it may have been the line.
+    return all(not _can_be_read(journal, path) for _ in range(2))
+
+
+def _can_be_read(journal: Place, path: str) -> bool:
+    try:
+        with journal.open(path) as opened:
+            for _ in pq.ParquetFile(opened, pre_buffer=False).iter_batches():
+                pass
+    except (pa.ArrowException, OSError) as error:
+        return not is_damage(error)  # anything else will show when it is read in earnest
+    return True
+
+
+def _misfit(has: pa.Schema, table: str, *, older: bool) -> str:
+    """What Spark would stumble over."""
+    for field in arrow.schema_of(table):
+        at = has.get_field_index(field.name)
+        if at < 0 and not older:
+            return f"it lacks the column {field.name}"
+        if at >= 0 and has.field(at).type != field.type:
+            return f"its column {field.name} is of type {has.field(at).type}, not {field.type}"
+    return ""
+
+
+def read(
+    spark: SparkSession, journal: Place, table: str, of: Callable[[str], StructType], found: Sequence[Sound]
+) -> DataFrame:
+    """The rows of these files. `of` gives the schema of a table of the journal as Spark has it."""
+    wanted, paths = of(table), [each.path for each in found]
+    if pace_of(spark) is not Pace.MANY and sum(each.rows for each in found) <= HANDFUL_ROWS:
+        rows = brought(spark, journal, paths, arrow.schema_of(table))
+        if rows is not None:
+            return rows
+    if not paths:
+        return spark.createDataFrame([], wanted)
+    # Columns that an older file lacks are null. Names of files may have a percent sign, which Hadoop leaves alone.
+    return spark.read.schema(wanted).option("recursiveFileLookup", "true").parquet(*map(journal.uri, paths))

@@ -1,0 +1,1 @@
+"""How the tables are brought up to date: plan, jobs, state, schedule."""

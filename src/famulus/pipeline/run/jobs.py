@@ -1,0 +1,350 @@
+"""Makes the tables: finds what is new, makes the hours that it touches, then the whole tables, and notes what was done.
+
+A run that dies at any point is done again by the next one, with the same result: what is staged is thrown away, what
+is published is replaced by the same, and what was done is noted last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from famulus.journal import schema
+from famulus.pipeline.io import hours, source
+from famulus.pipeline.io.place import Damaged, Gone, Place
+from famulus.pipeline.io.source import Sound
+from famulus.pipeline.io.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
+from famulus.pipeline.run import plan, state
+from famulus.pipeline.run.calm import calm_hours
+from famulus.pipeline.run.lanes import in_turns
+from famulus.pipeline.run.lock import locked
+from famulus.pipeline.run.plan import Plan, Sight
+from famulus.pipeline.run.progress import BadFile, Step, Summary, TableDone, Tell, silent
+from famulus.pipeline.run.state import State
+from famulus.pipeline.run.turns import Turns
+from famulus.pipeline.tables.once import let_go
+from famulus.pipeline.tables.pace import COUNTED_ROWS, FEW_BYTES, Pace, lanes_for, pace_for, session_for
+from famulus.pipeline.tables.spark_types import journal_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from famulus.pipeline.tables.table import Table
+
+#: A broker may compact files while they are read. Then the run looks again.
+TRIES: Final = 3
+
+
+def run(
+    spark: SparkSession,
+    journal: Place,
+    tables: Place,
+    *,
+    registry: Sequence[Table] | None = None,
+    only: Collection[str] | None = None,
+    again: bool = False,
+    tell: Tell = silent,
+    rows_per_file: int = ROWS_PER_FILE,
+) -> Summary:
+    """`only`: of the files that are not known, these. `again`: make everything that the journal has, known or not."""
+    wanted = all_tables() if registry is None else registry
+    damaged: set[str] = set()
+    missed = 0
+    with locked(tables):
+        while True:
+            one = _Run(spark, journal, tables, wanted, tell, rows_per_file, damaged)
+            try:
+                return one.run(only, again=again)
+            except Exception as error:
+                if _is_gone(error):
+                    missed += 1
+                    if missed == TRIES:
+                        raise
+                elif found := one.damaged_by(error):
+                    damaged |= found
+                else:
+                    raise
+
+
+def all_tables() -> Sequence[Table]:
+    """In an order in which each comes after those that it is made of."""
+    from famulus.pipeline.tables import ALL
+
+    return ALL
+
+
+class _Run:
+    """One run, with what it knows."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        journal: Place,
+        tables: Place,
+        registry: Sequence[Table],
+        tell: Tell,
+        rows_per_file: int,
+        damaged: Collection[str],
+    ) -> None:
+        self._spark = spark
+        self._journal = journal
+        self._place = tables
+        self._store = Store(tables)
+        self._registry = registry
+        self._tell = tell
+        self._rows_per_file = rows_per_file
+        #: Files of the journal over which an earlier attempt has stumbled.
+        self._damaged = frozenset(damaged)
+        #: The files that count; known once they were looked at.
+        self._sound: tuple[Sound, ...] = ()
+        #: Hours that new rows in the next one have nothing to do with.
+        self._calm: set[int] = set()
+        #: Of the tables that could be begun so far; a session for each of these; and those that count few rows.
+        self._paces: dict[str, Pace] = {}
+        self._sessions: dict[Pace, SparkSession] = {}
+        self._counted: set[str] = set()
+        #: Rows of the journal by session, table and hours, while the hourly tables are made.
+        self._shared: dict[tuple[SparkSession, str, frozenset[int]], DataFrame] = {}
+        #: The files of the journal that anybody has asked for.
+        self._asked_for: set[str] = set()
+
+    def run(self, only: Collection[str] | None, *, again: bool) -> Summary:
+        began = time.monotonic()
+        self._store.clean()
+        before = state.load(self._place)
+        digests = {table.name: digest_of(table) for table in self._registry}
+        if before.is_older:
+            self._tell(Step("renew", done=True))
+        sight, planned = self._plan(before, only, digests, again=again or before.is_older)
+        self._sound = sight.sound
+        made = [] if planned.is_empty else self._make(planned)
+        after = plan.after(before, sight, planned, digests)
+        # A state that says the same as before is not worth a number.
+        says_more = (after.files, after.frozen, after.bad) != (before.files, before.frozen, before.bad)
+        if made or says_more or before.is_older:
+            self._tell(Step("remember"))
+            state.save(self._place, after)
+        else:
+            after = before
+        self._store.clean()
+        seconds = time.monotonic() - began
+        return self._summary(sight, planned, made, after, seconds, renewed=before.is_older)
+
+    # -- deciding -------------------------------------------------------------------------------------------------
+
+    def _plan(
+        self, before: State, only: Collection[str] | None, digests: dict[str, str], *, again: bool
+    ) -> tuple[Sight, Plan]:
+        began = time.monotonic()
+        self._tell(Step("look"))
+        sight = self._look(before, only)
+        planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
+        if planned.expired:
+            # A folder that is compacted while it is listed may show neither the old nor the new file. Not twice.
+            sight = self._look(before, only)
+            planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
+        planned = self._without_calm(sight, planned)
+        rows = sum(each.rows for each in planned.new)
+        touched = len(_touched(planned, sight))
+        self._tell(Step("look", done=True, rows=rows, hours=touched, seconds=time.monotonic() - began))
+        return sight, planned
+
+    def _without_calm(self, sight: Sight, planned: Plan) -> Plan:
+        candidates = {hour for wanted in planned.only_before.values() for hour in wanted}
+        self._calm = calm_hours(self._journal, sight.sound, planned.new, candidates)
+        return plan.without(planned, self._calm)
+
+    def _look(self, before: State, only: Collection[str] | None) -> Sight:
+        found = source.found_in(self._journal)
+        admitted = plan.admitted(found.values(), before, only)
+        suspects = {*self._damaged, *before.bad}
+        return plan.look(admitted, before, partial(source.check_all, self._journal, suspects=suspects), suspects)
+
+    def damaged_by(self, error: Exception) -> set[str]:
+        """Files of the journal that are the reason for an error; none, if it is about something else."""
+        if not _is_unreadable(error):
+            return set()
+        self._tell(Step("look"))
+        asked = sorted(self._asked_for - self._damaged)
+        # Spark names the file. To read all of them may take long; where one is damaged after the other, it does not.
+        named = [path for path in asked if path.rpartition("/")[2] in str(error) and not self._damaged]
+        return source.damaged(self._journal, named) or source.damaged(self._journal, asked)
+
+    # -- making ---------------------------------------------------------------------------------------------------
+
+    def _make(self, planned: Plan) -> list[TableDone]:
+        """Each as soon as those are there that it is made of."""
+        tables = {
+            table.name: table
+            for table in self._registry
+            if planned.hourly.get(table.name) or table.name in planned.whole
+        }
+        hourly = {name for name in tables if planned.hourly.get(name)}
+
+        def is_alone(name: str) -> bool:
+            pace = self._pace_for(tables[name], planned)
+            if pace not in self._sessions:
+                self._sessions[pace] = session_for(self._spark, pace)
+            self._paces[name] = pace
+            return pace is Pace.MANY
+
+        def make(name: str) -> TableDone:
+            wanted = planned.hourly.get(name)
+            return self._make_hours(tables[name], wanted) if wanted else self._make_whole(tables[name])
+
+        def done(name: str) -> None:
+            hourly.discard(name)
+            if not hourly:
+                self._let_go()
+
+        needs = {name: table.inputs for name, table in tables.items()}
+        try:
+            made = in_turns(self._spark, Turns(needs, lanes_for(self._spark), is_alone), make, done)
+        finally:
+            self._let_go()
+        return [made[name] for name in tables]
+
+    def _let_go(self) -> None:
+        """Of what the hourly tables share."""
+        self._shared.clear()
+        let_go()
+
+    def _pace_for(self, table: Table, planned: Plan) -> Pace:
+        """By the rows that the journal has for it in these hours; a whole table by the size of what it is made of."""
+        wanted = planned.hourly.get(table.name)
+        if not wanted:
+            return Pace.FEW if self._bytes_for(table) <= FEW_BYTES else Pace.MANY
+        rows = self._rows_for(table, wanted)
+        if rows <= COUNTED_ROWS and not is_cut(table):
+            self._counted.add(table.name)
+        return pace_for(rows)
+
+    def _rows_for(self, table: Table, wanted: frozenset[int]) -> int:
+        roots, read = plan.roots(table, self._registry), plan.to_read(table, wanted, self._calm)
+        of = [each for each in self._sound if each.file.table in roots]
+        return sum(each.rows for each in of if hours.number_of(*each.hour) in read)
+
+    def _bytes_for(self, table: Table) -> int:
+        journal = sum(each.bytes for each in self._sound if each.file.table in table.inputs)
+        return journal + sum(self._store.bytes_of(name) for name in table.inputs if name not in schema.TABLES)
+
+    def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
+        began = time.monotonic()
+        self._tell(Step("stage", table.name, hours=len(wanted)))
+        spark, read = self._sessions[self._paces[table.name]], plan.to_read(table, wanted, self._calm)
+        inputs = [self._hours_of(spark, name, read) for name in table.inputs]
+        parts, few = self._parts(table, wanted), self._makes_few(table)
+        made = self._store.stage_hours(table, table.make(*inputs), wanted, parts, few=few)
+        self._tell(Step("publish", table.name, rows=made.rows, hours=len(wanted)))
+        self._store.publish_hours(made, self._hours_with_files(table))
+        return self._told(made, began)
+
+    def _make_whole(self, table: Table) -> TableDone:
+        began = time.monotonic()
+        self._tell(Step("stage", table.name))
+        spark = self._sessions[self._paces[table.name]]
+        inputs = [self._rows(spark, name, table.wants.get(name)) for name in table.inputs]
+        made = self._store.stage_whole(table, table.make(*inputs), few=self._makes_few(table))
+        self._tell(Step("publish", table.name, rows=made.rows))
+        self._store.publish_whole(made)
+        return self._told(made, began)
+
+    def _makes_few(self, table: Table) -> bool:
+        pace = self._paces[table.name]
+        return pace is Pace.FEW or (pace is Pace.SOME and table.name in self._counted)
+
+    def _told(self, made: Made, began: float) -> TableDone:
+        done = TableDone(made.table.name, len(made.hours), made.rows, time.monotonic() - began)
+        self._tell(Step("publish", done.table, done=True, rows=done.rows, hours=done.hours, seconds=done.seconds))
+        return done
+
+    def _rows(self, spark: SparkSession, name: str, columns: Sequence[str] | None) -> DataFrame:
+        """Of a table of the journal, or of one that was made; some columns, or all."""
+        if name in schema.TABLES:
+            return self._journal_rows(spark, name, None)
+        return self._store.read(spark, self._output(name), columns=columns)
+
+    def _hours_of(self, spark: SparkSession, name: str, wanted: frozenset[int]) -> DataFrame:
+        """The very same rows for all who want the same hours at the same pace: see `famulus.pipeline.tables.once`."""
+        if name not in schema.TABLES:
+            return self._store.read(spark, self._output(name), wanted)
+        key = (spark, name, wanted)
+        if key not in self._shared:
+            # Somebody else may be quicker.
+            self._shared.setdefault(key, self._journal_rows(spark, name, wanted))
+        return self._shared[key]
+
+    def _output(self, name: str) -> Table:
+        return next(table for table in self._registry if table.name == name)
+
+    def _journal_rows(self, spark: SparkSession, name: str, wanted: Collection[int] | None) -> DataFrame:
+        found = [
+            each
+            for each in self._sound
+            if each.file.table == name and (wanted is None or hours.number_of(*each.hour) in wanted)
+        ]
+        self._asked_for.update(each.path for each in found)
+        return source.read(spark, self._journal, name, journal_schema, found)
+
+    def _parts(self, table: Table, wanted: Collection[int]) -> dict[int, int]:
+        """Hours that are cut, and into how many parts: never fewer than there are."""
+        if not is_cut(table):
+            return {}
+        rows: dict[int, int] = defaultdict(int)
+        for each in self._sound:
+            if each.file.table == "tasks":
+                rows[hours.number_of(*each.hour)] += each.rows
+        there = self._store.parts(table.name)
+        needed = {
+            hour: max(plan.parts_of(rows[hour], self._rows_per_file), max(there.get(hour, {0})) + 1) for hour in wanted
+        }
+        return {hour: count for hour, count in needed.items() if count > 1}
+
+    def _hours_with_files(self, table: Table) -> set[int]:
+        wanted = plan.roots(table, self._registry)
+        return {hours.number_of(*each.hour) for each in self._sound if each.file.table in wanted}
+
+    # -- telling --------------------------------------------------------------------------------------------------
+
+    def _summary(
+        self, sight: Sight, planned: Plan, made: Sequence[TableDone], after: State, seconds: float, *, renewed: bool
+    ) -> Summary:
+        return Summary(
+            journal=str(self._journal),
+            tables_folder=str(self._place),
+            files=len(sight.sound),
+            files_new=len(planned.new),
+            rows_new=sum(each.rows for each in planned.new),
+            files_same=len(planned.same),
+            files_expired=len(planned.expired),
+            late=tuple(each.path for each in planned.late),
+            bad=tuple(BadFile(each.path, each.kind, each.reason) for each in sight.bad),
+            hours=len(_touched(planned, sight)),
+            tables=tuple(made),
+            seconds=seconds,
+            state=after.number,
+            renewed=renewed,
+        )
+
+
+def _touched(planned: Plan, sight: Sight) -> set[int]:
+    """Hours that are made; an hour of which there is nothing is nobody's news."""
+    there = {hours.number_of(*each.hour) for each in sight.sound}
+    return there & {hour for each in planned.hourly.values() for hour in each}
+
+
+def _is_unreadable(error: Exception) -> bool:
+    """Whether Spark, or we, could not make sense of a file."""
+    said = str(error)
+    return isinstance(error, Damaged) or any(word in said for word in ("FAILED_READ_FILE", "org.apache.parquet"))
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether Spark, or we, missed a file that was there a moment ago."""
+    said = str(error)
+    return isinstance(error, Gone) or any(
+        word in said for word in ("FILE_NOT_EXIST", "PATH_NOT_FOUND", "FileNotFoundException")
+    )

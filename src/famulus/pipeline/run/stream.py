@@ -1,0 +1,132 @@
+"""Follows the journal: whenever files come, the same job as that of a single run makes the hours that they touch.
+
+Spark's stream only tells which files are new, by their names and without opening them: so a bad one stops nothing. Its
+checkpoint lies with the tables. What is in the tables is known by the state of the job alone. So `run` may be used in
+between, and a stream that died or is started anew does nothing twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from famulus.errors import FamulusError
+from famulus.pipeline.io import source
+from famulus.pipeline.io.place import Place
+from famulus.pipeline.run import jobs, state
+from famulus.pipeline.run.progress import Summary, Tell, silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from famulus.pipeline.tables.table import Table
+
+CHECKPOINT: Final = "_state/follow"
+#: In one go, if so many have gathered: so the staging area stays bounded.
+FILES_MAX: Final = 10_000
+#: Older ones, by the newest that was seen, are left to `run`: the stream remembers names only so long.
+AGE_MAX: Final = "60d"
+#: How often the ends of stream and user are looked for.
+POLL_S: Final = 0.5
+
+
+class Follower:
+    """One stream over one journal."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        journal: Place,
+        tables: Place,
+        *,
+        registry: Sequence[Table] | None = None,
+        tell: Tell = silent,
+        done: Callable[[Summary], None],
+        files_max: int = FILES_MAX,
+    ) -> None:
+        self._spark = spark
+        self._journal = journal
+        self._tables = tables
+        self._registry = registry
+        self._tell = tell
+        self._done = done
+        self._files_max = files_max
+        self._busy = threading.Lock()
+        self._error: FamulusError | None = None
+
+    def follow(self, *, every_s: float, once: bool, stop: threading.Event) -> None:
+        """Until `stop` is set; `once`: until everything that is there now is done."""
+        from pyspark.errors import StreamingQueryException
+
+        source.found_in(self._journal)
+        if state.load(self._tables).number == 0:
+            # Tables that were removed have to be made of files that an old stream had seen.
+            self._tables.remove_folder(CHECKPOINT)
+        # What could not be read last time is in no batch of the stream.
+        self._run(())
+        query = self._start(every_s, once=once)
+        try:
+            while query.isActive and not stop.is_set():
+                query.awaitTermination(POLL_S)  # type: ignore[arg-type]
+        except StreamingQueryException:
+            if self._error is not None:
+                raise self._error from None
+            raise
+        finally:
+            # Between two batches: one that was cut short would be done again, but there is no need.
+            with self._busy:
+                query.stop()
+
+    def _start(self, every_s: float, *, once: bool) -> StreamingQuery:
+        names = (
+            self._spark.readStream.format("binaryFile")
+            .schema("path string, modificationTime timestamp, length long, content binary")
+            .option("recursiveFileLookup", "true")
+            .option("pathGlobFilter", "*.parquet")
+            .option("maxFilesPerTrigger", self._files_max)
+            .option("maxFileAge", AGE_MAX)
+            .load(self._journal.uri())
+            # Only what is selected is read: the content is not.
+            .select("path")
+        )
+        writer = (
+            names.writeStream.foreachBatch(self._batch)
+            .queryName("famulus-follow")
+            .option("checkpointLocation", self._tables.uri(CHECKPOINT))
+        )
+        return (
+            writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")
+        ).start()
+
+    def _batch(self, names: DataFrame, _: int) -> None:
+        with self._busy:
+            try:
+                # Bounded by FILES_MAX.
+                self._run(tuple(row.path for row in names.collect()))
+            except FamulusError as error:
+                # Spark would make a text of it.
+                self._error = error
+                raise
+
+    def _run(self, full_names: Sequence[str]) -> None:
+        summary = jobs.run(
+            self._spark,
+            self._journal,
+            self._tables,
+            registry=self._registry,
+            only=[path for name in full_names for path in paths_of(name)],
+            tell=self._tell,
+        )
+        self._done(summary)
+
+
+def paths_of(name: str) -> list[str]:
+    """The path below the journal, of a name as Spark tells it.
+
+    What the journal has encoded in a name, some versions encode once more. There is no harm in a name that no file has.
+    """
+    inside = "/".join(name.split("/")[-4:])
+    return sorted({inside, unquote(inside)})

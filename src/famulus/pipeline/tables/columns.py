@@ -1,0 +1,149 @@
+"""Columns made of columns: outcomes, instants, and what a histogram says. Knows no table.
+
+What goes through an array is written in SQL, here and in the tables. PySpark gives what a `lambda` takes a new name
+each time; Spark knows by its text what code it has compiled, and would compile it again in each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from famulus.pipeline.tables.schemas import QUANTILES
+from famulus.pipeline.tables.spark_types import HISTOGRAM
+
+#: Buckets for each e-fold of a value: the middle of a bucket is at most 3.2 % from all that is in it.
+BUCKETS_PER_E_FOLD: Final = 16
+MILLION: Final = 1_000_000
+#: Outcomes that end a task.
+FINAL: Final = ("OK", "ERROR", "REJECTED", "UNKNOWN")
+
+
+# -- rows of the journal's tasks ----------------------------------------------------------------------------------
+
+
+def is_final() -> Column:
+    """The task ended with this attempt, at this broker."""
+    return F.col("outcome").isin(*FINAL)
+
+
+def is_settled() -> Column:
+    """Final, and at the accountable broker: so the client heard it."""
+    return is_final() & F.col("delegated_from").isNull()
+
+
+def is_run() -> Column:
+    """A worker had this attempt. A late answer is the echo of one that has its own row."""
+    return F.col("worker").isNotNull() & F.col("assigned").isNotNull() & (F.col("outcome") != "LATE")
+
+
+# -- sums that are never null -------------------------------------------------------------------------------------
+
+
+def sum_if(value: Column, condition: Column) -> Column:
+    return F.coalesce(F.sum(F.when(condition, value)), F.lit(0).cast("long"))
+
+
+def total(value: Column) -> Column:
+    return F.coalesce(F.sum(value), F.lit(0).cast("long"))
+
+
+# -- instants -----------------------------------------------------------------------------------------------------
+
+
+def minute_of(at: Column) -> Column:
+    return F.date_trunc("minute", at)
+
+
+def hour_of(at: Column) -> tuple[Column, Column]:
+    """The columns `date` and `hour` of an hourly table."""
+    return F.to_date(at).alias("date"), F.hour(at).alias("hour")
+
+
+def hour_number(at: Column) -> Column:
+    """Hours since 1970: neighbours differ by one."""
+    return F.floor(F.unix_seconds(at) / 3600)
+
+
+def seconds_between(earlier: Column, later: Column) -> Column:
+    return (F.unix_micros(later) - F.unix_micros(earlier)) / F.lit(1e6)
+
+
+def minutes_from(at: Column, first: int, last: int) -> Column:
+    """The begins of the minutes around an instant, as an array; 0 is its own minute."""
+    begin, end = (minute_of(at) + F.make_dt_interval(mins=F.lit(minutes)) for minutes in (first, last))
+    return F.sequence(begin, end, F.expr("INTERVAL 1 MINUTE"))
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def stable_id(*parts: Column) -> Column:
+    """Twelve letters that stay the same for the same parts."""
+    return F.substring(F.sha2(F.concat_ws("\n", *parts), 256), 1, 12)
+
+
+# -- histograms ---------------------------------------------------------------------------------------------------
+
+
+def bucket_of(value: Column) -> Column:
+    """The number of the bucket that a value belongs to: 0 for 0, and for what a clock that went back made less."""
+    bucket = F.floor(F.ln(F.greatest(value, F.lit(0)) + 1) * BUCKETS_PER_E_FOLD).cast("int")
+    # `greatest` passes over nulls.
+    return F.when(value.isNotNull(), bucket)
+
+
+def no_histogram() -> Column:
+    return F.array().cast(HISTOGRAM)
+
+
+def count_of(histogram: str) -> Column:
+    """How many values it has counted."""
+    return F.expr(_count_of(histogram))
+
+
+def quantiles(histogram: str) -> Column:
+    """What the shares of QUANTILES do not exceed, as a struct of p50 and so on; nulls if nothing was counted.
+
+    The total is a part of the state: as a term of each step it would be summed again for every bucket.
+    """
+    seen = "state.seen + entry.count"
+    nothing = dict.fromkeys(QUANTILES, "CAST(NULL AS INT)")
+    found = {
+        name: f"coalesce(state.{name}, IF(({seen}) * {MILLION} >= state.total * {share}, entry.bucket, NULL))"
+        for name, share in QUANTILES.items()
+    }
+    start = _struct({"seen": "0L", "total": _count_of(histogram)} | nothing)
+    step = _struct({"seen": seen, "total": "state.total"} | found)
+    finish = _struct({name: _middle_of(f"state.{name}") for name in QUANTILES})
+    return F.expr(f"aggregate({histogram}, {start}, (state, entry) -> {step}, state -> {finish})")
+
+
+def quantile_columns(of: str) -> list[Column]:
+    """The columns `<of>_p50_ns` and so on, of the column `<of>_quantiles`."""
+    return [F.col(f"{of}_quantiles")[name].alias(f"{of}_{name}_ns") for name in QUANTILES]
+
+
+def minus(histogram: str, part: str) -> Column:
+    """What is left of a histogram without one that it was summed from."""
+    count = f"entry.count - coalesce(map_from_entries({part})[entry.bucket], 0)"
+    entry = _struct({"bucket": "entry.bucket", "count": count})
+    left = f"transform({histogram}, entry -> {entry})"
+    return F.expr(f"filter({left}, entry -> entry.count > 0)")
+
+
+def _count_of(histogram: str) -> str:
+    return f"aggregate({histogram}, 0L, (seen, entry) -> seen + entry.count)"
+
+
+def _middle_of(bucket: str) -> str:
+    """The value in the (geometric) middle of a bucket."""
+    return f"CAST(round(exp(({bucket} + 0.5D) / {BUCKETS_PER_E_FOLD}) - 1) AS BIGINT)"
+
+
+def _struct(fields: Mapping[str, str]) -> str:
+    pairs = [f"'{name}', {value}" for name, value in fields.items()]
+    return f"named_struct({', '.join(pairs)})"

@@ -1,0 +1,46 @@
+"""Histograms over the groups of a table: counted from values, or summed from histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from famulus.pipeline.tables.columns import bucket_of
+
+
+def counted(rows: DataFrame, keys: Sequence[str], values: Mapping[str, Column]) -> DataFrame:
+    """For each group one row with a histogram of each of the values; nulls are not counted."""
+    entries = [
+        F.struct(F.lit(at).alias("of"), bucket_of(value).alias("bucket"), F.lit(1).cast("long").alias("count"))
+        for at, value in enumerate(values.values())
+    ]
+    return _summed(rows, keys, F.array(*entries), list(values))
+
+
+def merged(rows: DataFrame, keys: Sequence[str], names: Sequence[str]) -> DataFrame:
+    """For each group one row with the sums of its histograms of these names."""
+    entries = [_labelled(name, at) for at, name in enumerate(names)]
+    return _summed(rows, keys, F.concat(*entries), names)
+
+
+def _labelled(histogram: str, at: int) -> Column:
+    labelled = f"named_struct('of', {at}, 'bucket', entry.bucket, 'count', entry.count)"
+    return F.expr(f"transform({histogram}, entry -> {labelled})")
+
+
+def _summed(rows: DataFrame, keys: Sequence[str], entries: Column, names: Sequence[str]) -> DataFrame:
+    """First by bucket, where Spark adds up before it moves anything; only then are arrays made."""
+    by_bucket = (
+        rows.select(*keys, F.explode(entries).alias("entry"))
+        .where(F.col("entry.bucket").isNotNull())
+        .groupBy(*keys, F.col("entry.of").alias("of"), F.col("entry.bucket").alias("bucket"))
+        .agg(F.sum("entry.count").alias("count"))
+    )
+    # `collect_list` passes over nulls, so each array gets its own entries only.
+    arrays = [
+        F.array_sort(F.collect_list(F.when(F.col("of") == at, F.struct("bucket", "count")))).alias(name)
+        for at, name in enumerate(names)
+    ]
+    return by_bucket.groupBy(*keys).agg(*arrays)

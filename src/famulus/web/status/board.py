@@ -1,0 +1,281 @@
+"""The herald's memory: the latest snapshot of each process, what changes over time, and one `Status` of it all.
+
+Snapshots come in with the instant of their arrival. Whoever has not been heard for three seconds counts as gone.
+Everything is bounded: the senders bound their lists, and only so many services have a past.
+"""
+
+from __future__ import annotations
+
+from famulus.core.clock import NS_PER_S
+from famulus.core.dispatch.latency import BUCKETS
+from famulus.web.status import views
+from famulus.web.status.durations import quantile_ms
+from famulus.web.status.exchanges import Exchanges, Traffic
+from famulus.web.status.history import MINUTES_MAX, SECONDS_MAX
+from famulus.web.status.pasts import Pasts
+from famulus.web.status.tracks import Track
+from famulus.wire import status as snapshots
+
+#: No snapshot for so long: its sender is gone, or hangs.
+SILENCE_NS = 3 * NS_PER_S
+#: Services with a past, and with seconds of it.
+TRACKS_MAX = 1000
+SERVICE_SECONDS_MAX = 300
+#: Minutes of a service's past.
+SERVICE_MINUTES_MAX = 180
+
+
+class Board:
+    def __init__(self) -> None:
+        self.dispatcher: snapshots.Dispatcher | None = None
+        self.supervisor: snapshots.Supervisor | None = None
+        self.steward: snapshots.Steward | None = None
+        self.config: snapshots.Config | None = None
+        self._heard_ns: dict[type[snapshots.Snapshot], int] = {}
+        self.total = Track(SECONDS_MAX, MINUTES_MAX)
+        #: By service.
+        self.tracks: dict[str, Track] = {}
+        self.workers = Pasts()
+        self._exchanges = Exchanges()
+
+    # -- snapshots come -----------------------------------------------------------------------------------------
+
+    def take(self, snapshot: snapshots.Snapshot, now_ns: int, now_ms: int) -> bool:
+        """Whether it is news that nobody should have to wait for: a peer was lost, or is back."""
+        self._heard_ns[type(snapshot)] = now_ns
+        urgent = False
+        match snapshot:
+            case snapshots.Dispatcher():
+                self.dispatcher = snapshot
+                self._track(snapshot, now_ms)
+                self._exchanges.take(snapshot)
+                self.workers.take(snapshot.workers, now_ms)
+            case snapshots.Supervisor():
+                self.supervisor = snapshot
+            case snapshots.Steward():
+                urgent = self.steward is not None and _heard(self.steward) != _heard(snapshot)
+                self.steward = snapshot
+            case snapshots.Config():
+                self.config = snapshot
+            case snapshots.Latency():
+                for name, took in snapshot.services.items():
+                    if (track := self._track_of(name)) is not None and len(took.counts) == BUCKETS:
+                        track.recent.take(snapshot.source, now_ns, took.sum_ns, took.counts)
+        return urgent
+
+    def _track(self, told: snapshots.Dispatcher, now_ms: int) -> None:
+        counters, at_ns = told.counters, told.at_ns
+        failed = sum(counters.get(name, 0) for name in ("error", "rejected", "unknown"))
+        self.total.count(at_ns, now_ms, counters.get("ok", 0) + failed, failed, told.backlog, told.busy)
+        for service in told.services:
+            if (track := self._track_of(service.name)) is not None:
+                failed = service.error + service.rejected + service.unknown
+                track.count(at_ns, now_ms, service.ok + failed, failed, service.backlog, service.busy)
+        if len(self.tracks) > len(told.services):
+            self._forget_tracks({service.name for service in told.services})
+
+    def _track_of(self, name: str) -> Track | None:
+        track = self.tracks.get(name)
+        if track is None and len(self.tracks) < TRACKS_MAX:
+            track = self.tracks[name] = Track(SERVICE_SECONDS_MAX, SERVICE_MINUTES_MAX)
+        return track
+
+    def _forget_tracks(self, there: set[str]) -> None:
+        """Only when there is no room: a service that comes back should find its past."""
+        if len(self.tracks) >= TRACKS_MAX:
+            for name in [name for name in self.tracks if name not in there]:
+                del self.tracks[name]
+
+    # -- what it amounts to -------------------------------------------------------------------------------------
+
+    def fresh(self, kind: type[snapshots.Snapshot], now_ns: int) -> bool:
+        return kind in self._heard_ns and now_ns < self._heard_ns[kind] + SILENCE_NS
+
+    def state(self, now_ns: int) -> str:
+        """Of this broker: what the network wants of it, unless it drains or is gone."""
+        told = self.dispatcher
+        if told is None or not self.fresh(snapshots.Dispatcher, now_ns):
+            return "gone"
+        if told.draining:
+            return "draining"
+        if self.supervisor is not None and self.supervisor.network:
+            return self.steward.state if self.steward is not None else "joining"
+        return "active"
+
+    def reasons(self, now_ns: int) -> tuple[str, ...]:
+        """Why this broker should get no tasks now; nothing if it should."""
+        found = []
+        state = self.state(now_ns)
+        if state == "gone":
+            found.append("the dispatcher says nothing")
+        elif self.dispatcher is not None and not self.dispatcher.routers:
+            found.append("there is no router")
+        if state not in ("active", "gone"):
+            found.append(f"the broker is {state}")
+        return tuple(found)
+
+    def status(self, now_ns: int, now_ms: int) -> views.Status:
+        supervisor, told, reasons = self.supervisor, self.dispatcher, self.reasons(now_ns)
+        steward = self.steward
+        brokers = self._brokers(now_ns)
+        return views.Status(
+            at_ms=now_ms,
+            version=supervisor.version if supervisor else "",
+            identity=supervisor.identity if supervisor else "",
+            family=self._family(),
+            state=self.state(now_ns),
+            ready=not reasons,
+            reasons=reasons,
+            uptime_s=supervisor.uptime_s if supervisor else 0,
+            frontend=supervisor.frontend if supervisor else "",
+            backend=supervisor.backend if supervisor else "",
+            routers=told.routers if told else 0,
+            tasks=self._tasks(now_ns),
+            config=self._config(brokers),
+            services_total=told.services_total if told else 0,
+            workers_total=told.workers_total if told else 0,
+            brokers_total=1 + (steward.peers_total if steward else 0),
+            processes=tuple(
+                views.Process(each.name, each.pid, each.state, each.restarts)
+                for each in (supervisor.processes if supervisor else ())
+            ),
+            families=tuple(
+                views.Family(name, others) for name, others in sorted((steward.families if steward else {}).items())
+            ),
+            brokers=brokers,
+            services=tuple(self._service(each, now_ns) for each in (told.services if told else ())),
+            workers=tuple(_worker(each) for each in (told.workers if told else ())),
+            errors=tuple(
+                views.ErrorWorker(each.identity, each.faults, each.ignored_s) for each in (told.errors if told else ())
+            ),
+            counters=told.counters if told else {},
+            journal=self._journal(),
+        )
+
+    def _journal(self) -> views.Journal:
+        told = self.supervisor.journal if self.supervisor else None
+        if self.supervisor is None or told is None:
+            return views.Journal()
+        states = {process.name: process.state for process in self.supervisor.processes}
+        state = states.get("scribe", "dead")
+        return views.Journal(True, state, told.rows, told.files, told.bytes, told.lost, told.open_rows)
+
+    def _family(self) -> str:
+        if self.steward is not None and self.steward.family:
+            return self.steward.family
+        return self.supervisor.family if self.supervisor else ""
+
+    def _tasks(self, now_ns: int) -> views.Tasks:
+        counters = self.dispatcher.counters if self.dispatcher else {}
+        alive = self.fresh(snapshots.Dispatcher, now_ns)
+        rate_s, failed_rate_s = self.total.rates.smooth if alive else (0.0, 0.0)
+        late = [0] * BUCKETS
+        for track in self.tracks.values():
+            track.recent.quantiles(now_ns)  # lets go of what is older than a minute
+            for bucket, count in enumerate(track.recent.of_late()):
+                if count:
+                    late[bucket] += count
+        names = ("accepted", "ok", "error", "rejected", "unknown", "late", "delegated")
+        return views.Tasks(
+            **{name: counters.get(name, 0) for name in names},
+            open=self.dispatcher.open_tasks if self.dispatcher else 0,
+            backlog=self.dispatcher.backlog if self.dispatcher else 0,
+            rate_s=rate_s,
+            failed_rate_s=failed_rate_s,
+            p50_ms=quantile_ms(late, 0.5),
+            p99_ms=quantile_ms(late, 0.99),
+        )
+
+    def _service(self, told: snapshots.Service, now_ns: int) -> views.Service:
+        track = self.tracks.get(told.name)
+        alive = track is not None and self.fresh(snapshots.Dispatcher, now_ns)
+        rate_s, failed_rate_s = track.rates.smooth if track is not None and alive else (0.0, 0.0)
+        p50_ms, p99_ms = track.recent.quantiles(now_ns) if track is not None else (None, None)
+        return views.Service(
+            told.name,
+            told.declared,
+            told.workers,
+            told.free,
+            told.busy,
+            told.backlog,
+            told.backlog_bytes,
+            told.ok,
+            told.error,
+            told.rejected,
+            told.unknown,
+            rate_s,
+            failed_rate_s,
+            p50_ms,
+            p99_ms,
+        )
+
+    def _brokers(self, now_ns: int) -> tuple[views.Broker, ...]:
+        told, supervisor, steward = self.dispatcher, self.supervisor, self.steward
+        alive = self.fresh(snapshots.Dispatcher, now_ns)
+        here = views.Broker(
+            identity=supervisor.identity if supervisor else "",
+            family=self._family(),
+            state=self.state(now_ns),
+            alive=alive,
+            here=True,
+            free=told.free if told else 0,
+            busy=told.busy if told else 0,
+            backlog=told.backlog if told else 0,
+            services=told.services_total if told else 0,
+            version=steward.version if steward else 0,
+            digest=steward.digest if steward else "",
+            **self._exchanges.with_all(alive)._asdict(),
+        )
+        # When our own steward is gone, nobody here knows whether its peers are alive.
+        knows = self.fresh(snapshots.Steward, now_ns)
+        peers = sorted(steward.peers, key=lambda peer: (peer.family, peer.identity)) if steward else []
+        exchanges = self._exchanges
+        return (
+            here,
+            *(_peer(peer, peer.alive and knows, exchanges.with_peer(peer.identity, alive)) for peer in peers),
+        )
+
+    def _config(self, brokers: tuple[views.Broker, ...]) -> views.Config:
+        steward = self.steward
+        return views.Config(
+            network=bool(self.supervisor and self.supervisor.network),
+            version=steward.version if steward else 0,
+            digest=steward.digest if steward else "",
+            conflicts=self.config.conflicts if self.config else 0,
+            in_step=len({broker.digest for broker in brokers if broker.alive}) <= 1,
+        )
+
+
+def _worker(told: snapshots.Worker) -> views.Worker:
+    return views.Worker(
+        told.identity,
+        told.state,
+        told.slots,
+        told.slots - told.free,
+        told.silent_ms,
+        told.heartbeat_ms,
+        told.services,
+        told.services_total,
+    )
+
+
+def _peer(told: snapshots.Peer, alive: bool, traffic: Traffic) -> views.Broker:
+    return views.Broker(
+        identity=told.identity,
+        family=told.family,
+        state=told.state if alive else "gone",
+        alive=alive,
+        here=False,
+        free=told.free,
+        busy=told.busy,
+        backlog=told.backlog,
+        services=told.services,
+        version=told.version,
+        digest=told.digest,
+        silent_ms=told.silent_ms if told.silent_ms >= 0 else None,
+        **traffic._asdict(),
+    )
+
+
+def _heard(told: snapshots.Steward) -> set[str]:
+    return {peer.identity for peer in told.peers if peer.alive}

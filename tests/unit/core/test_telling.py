@@ -1,0 +1,86 @@
+"""What a dispatcher tells about itself, in a dialogue with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.unit.core.conftest import Broker
+
+from famulus.core import telling
+from famulus.core.dispatch.latency import Latency
+from famulus.wire import status
+
+
+def told(broker: Broker) -> status.Dispatcher:
+    snapshot = telling.of_dispatcher(broker.core, broker.core.work(), 7, broker.now_ns)
+    assert status.read(status.write(snapshot)) == snapshot
+    return snapshot
+
+
+def service(broker: Broker, name: str = "echo") -> status.Service:
+    return next(each for each in told(broker).services if each.name == name)
+
+
+def test_a_task_is_counted_at_its_service_with_its_duration(broker: Broker) -> None:
+    ann, bob = broker.client("ann"), broker.worker("bob", slots=2).starts()
+    ann.asks("echo")
+    assert (service(broker).free, service(broker).busy, service(broker).workers) == (1, 1, 1)
+    broker.later(900, bob)
+    bob.answers(bob.gets_task())
+    assert ann.hears_outcome() == "OK"
+    assert (service(broker).ok, service(broker).free) == (1, 2)
+    latency = broker.core.assignment.services[b"echo"].latency
+    assert (sum(latency.counts), latency.sum_ns) == (1, 900_000_000)
+
+
+def test_every_outcome_is_counted_where_it_belongs(broker: Broker) -> None:
+    ann, bob = broker.client("ann"), broker.worker("bob").starts()
+    ann.asks("echo")
+    bob.answers(bob.gets_task(), outcome="ERROR")
+    ann.asks("echo")
+    for _ in range(4):
+        ann.asks("echo")  # one more than may wait
+    bob.gone = True
+    broker.later(30_000)
+    counted = service(broker)
+    assert (counted.ok, counted.error) == (0, 1)
+    assert (counted.unknown, counted.rejected) == (1, 4)
+    counters = told(broker).counters
+    assert [counters[name] for name in ("ok", "error", "rejected", "unknown")] == [0, 1, 4, 1]
+
+
+def test_workers_are_told_with_their_state(broker: Broker) -> None:
+    broker.worker("bob", "echo", "again", slots=3).starts(heartbeat_ms=2000)
+    broker.worker("eve").connects()
+    broker.later(400)
+    bob, eve = told(broker).workers
+    assert (bob.identity, bob.state, bob.slots, bob.free) == ("bob", "ready", 3, 3)
+    assert (bob.silent_ms, bob.heartbeat_ms, bob.services) == (400, 2000, ("echo", "again"))
+    assert eve.state == "connecting"
+    assert (told(broker).free, told(broker).workers_total) == (3, 2)
+
+
+def test_lists_are_bounded_and_the_rest_is_counted(
+    broker_with: Callable[..., Broker],
+) -> None:
+    broker = broker_with()
+    for number in range(status.WORKERS_MAX + 5):
+        broker.worker(f"w{number}", f"s{number}").starts()
+    snapshot = told(broker)
+    assert (len(snapshot.workers), snapshot.workers_total) == (status.WORKERS_MAX, status.WORKERS_MAX + 5)
+    assert len(snapshot.services) == status.SERVICES_MAX
+    assert snapshot.free == status.WORKERS_MAX + 5, "those that are not listed count, too"
+
+
+def test_durations_are_told_when_they_move(broker: Broker) -> None:
+    latencies = telling.Latencies("dispatcher-7")
+    assert latencies.news(broker.core, broker.now_ns) is None
+    ann, bob = broker.client("ann"), broker.worker("bob").starts()
+    ann.asks("echo")
+    bob.answers(bob.gets_task())
+    news = latencies.news(broker.core, broker.now_ns)
+    assert news is not None
+    assert list(news.services) == ["echo"]
+    assert sum(news.services["echo"].counts) == 1
+    assert latencies.news(broker.core, broker.now_ns) is None
+    assert not Latency().counts, "a service that nobody used costs nothing"

@@ -1,0 +1,64 @@
+"""An open loop keeps its schedule, and counts from it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from famulus.core.clock import NS_PER_S
+from famulus.lab.bench.latency import FRACTIONS, Plan, Rate, measure, rates_of
+from famulus.lab.bench.latency_page import page
+from famulus.lab.bench.open_load import Schedule, Seen
+
+
+@given(st.floats(min_value=1, max_value=100_000), st.integers(min_value=1, max_value=50))
+def test_so_many_are_due_as_the_rate_says(per_s: float, most: int) -> None:
+    schedule = Schedule(0, NS_PER_S // 10, per_s)
+    due: list[int] = []
+    while not schedule.is_over:
+        due += schedule.due(NS_PER_S, most)
+    assert abs(len(due) - per_s / 10) <= 1
+    assert due == sorted(set(due))
+    assert due[-1] < NS_PER_S // 10
+
+
+def test_nothing_is_due_before_its_time() -> None:
+    schedule = Schedule(1000, NS_PER_S, 1000)
+    assert schedule.due(999, 10) == []
+    assert schedule.due(1000, 10) == [1000]
+    assert schedule.next_ns == 1_001_000
+
+
+def test_what_was_held_up_is_still_due_at_its_own_instant() -> None:
+    """The whole point: after a stall of 5 ms the tasks of these 5 ms count from when they should have left."""
+    schedule = Schedule(0, NS_PER_S, 1000)
+    assert schedule.due(5_000_000, 100) == [0, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000]
+
+
+def test_rounds_are_added_up() -> None:
+    rate = Rate(10.0)
+    rate.add(Seen(offered=3, outcomes={"OK": 2, "REJECTED": 1}, counts=[(5, 2)], highest=5, latest_ns=7))
+    rate.add(Seen(offered=1, outcomes={"OK": 1}, counts=[(9, 1)], highest=9, latest_ns=3))
+    figures = rate.figures(100.0)
+    assert (figures["offered"], figures["outcomes"]) == (4, {"OK": 3, "REJECTED": 1})
+    assert (figures["latency_ns"]["p50"], figures["latency_ns"]["max"]) == (5, 9)
+    assert (figures["fraction"], figures["sent_late_ns_max"]) == (0.1, 7)
+
+
+def test_rates_are_round_parts_of_the_saturation() -> None:
+    assert rates_of(16_790) == [1700.0, 4200.0, 8400.0, 13_000.0, 15_000.0]
+    assert len(rates_of(3)) == len(FRACTIONS)
+    assert min(rates_of(3)) == 1.0
+
+
+def test_a_real_run_has_an_outcome_for_every_task() -> None:
+    told: list[str] = []
+    result = measure(Plan(rates=(200.0, 400.0), seconds=0.4, warm_up_s=0.1, rounds=1), told.append)
+    assert [rate["rate"] for rate in result["rates"]] == [200.0, 400.0]
+    for rate in result["rates"]:
+        assert abs(rate["offered"] - rate["rate"] * 0.4) <= 1
+        assert rate["outcomes"] == {"OK": rate["offered"]}
+        assert 0 < rate["latency_ns"]["p50"] <= rate["latency_ns"]["max"]
+    assert result["saturation_per_s"] is None
+    assert len(told) == 2
+    assert "<svg" in page(result)

@@ -1,0 +1,281 @@
+"""The comparison with other brokers: its arithmetic, who is absent, and one small run of what is always there."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from famulus.core.clock import NS_PER_S
+from famulus.lab.bench.fleet import BenchFailed
+from famulus.lab.bench.load import STAMP_BYTES
+from famulus.lab.bench.peers import contest, meter, nats, side
+from famulus.lab.bench.peers.meter import Meter
+from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench.peers.peer import Needs, absence
+from famulus.lab.bench.peers.summary import Figures, broker_cpu_us, ratio_spread, ratios, spread, summary
+from famulus.lab.commands.bench_peers import peers
+
+PAIRS = {"nats_1": ("famulus_request_1", "nats_request_1"), "proxy_1000": ("famulus_map_1000", "proxy_1000")}
+
+
+def figures(rate: float, **others: float) -> Figures:
+    return {"rate": rate, "p99": 1e6 / rate, "cpu_us_server": 10.0, **others}
+
+
+# -- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def test_a_ratio_is_our_median_over_theirs() -> None:
+    rounds = {
+        "famulus_request_1": [figures(300), figures(100), figures(200)],
+        "nats_request_1": [figures(50), figures(400), figures(100)],
+    }
+    result = summary(rounds, PAIRS)
+    assert result["ratios"] == {"nats_1": 2.0}, "and the pair that was not measured has none"
+    assert result["ratio_spread"] == {"nats_1": {"min": 0.25, "max": 6.0}}
+    assert result["medians"]["famulus_request_1"]["rate"] == 200
+    assert result["spread"]["nats_request_1"]["rate"] == {"min": 50, "max": 400}
+    assert result["p99_1"] == {"famulus": 5000.0, "nats": 10000.0}
+
+
+def test_half_a_pair_has_no_ratio() -> None:
+    assert ratios({"famulus_map_1000": figures(1)}, PAIRS) == {}
+    assert ratio_spread({"proxy_1000": [figures(1)]}, PAIRS) == {}
+
+
+def test_spread_is_of_each_figure() -> None:
+    assert spread([{"a": 1.0, "b": 5.0}, {"a": 3.0, "b": 4.0}]) == {
+        "a": {"min": 1.0, "max": 3.0},
+        "b": {"min": 4.0, "max": 5.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("sides", "expected"),
+    [
+        ({"famulus_map_1000": 20.0, "famulus_request_1000": 30.0}, 20.0),
+        ({"famulus_request_1000": 30.0, "famulus_request_1": 90.0}, 30.0),
+        ({"famulus_request_1": 90.0, "proxy_1000": 5.0}, None),
+    ],
+)
+def test_the_cpu_time_of_our_broker_is_that_of_a_wide_window(sides: dict[str, float], expected: float | None) -> None:
+    assert broker_cpu_us({name: figures(1, cpu_us_server=cpu_us) for name, cpu_us in sides.items()}) == expected
+
+
+# -- who takes part ---------------------------------------------------------------------------------------------------
+
+NEEDS = Needs({"some-server": "some-package"}, {"some_module": "some-library"})
+
+
+def test_who_has_all_is_not_absent() -> None:
+    assert absence(NEEDS, lambda _: "/a/path", lambda _: True) is None
+    assert absence(Needs()) is None
+
+
+def test_who_is_absent_says_what_would_help() -> None:
+    assert absence(NEEDS, lambda _: None, lambda _: True) == "no program some-server (Debian package some-package)"
+    assert absence(NEEDS, lambda _: "/a/path", lambda _: False) == "no library some_module (pip install some-library)"
+    both = absence(NEEDS, lambda _: None, lambda _: False)
+    assert both is not None
+    assert both.count(",") == 1
+
+
+def test_an_absent_peer_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contest, "absence", lambda needs: "not here" if needs is nats.PEER.needs else None)
+    monkeypatch.setattr(contest, "one_round", lambda plan, side: figures(10))
+    told: list[str] = []
+    result = contest.contest(contest.Plan(rounds=2), side.chosen(["nats", "proxy_1000"]), told.append)
+    assert result["absent"] == {"nats": "not here"}
+    assert {name: len(each) for name, each in result["rounds"].items()} == {"proxy_1000": 2}
+    assert told[0] == "nats is absent: not here"
+
+
+def test_a_peer_that_fails_does_not_spoil_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_round(plan: contest.Plan, side: side.Side) -> Figures:
+        if side.peer.name == "proxy":
+            raise BenchFailed("no more ports")
+        return figures(10)
+
+    monkeypatch.setattr(contest, "one_round", one_round)
+    plan = contest.Plan(rounds=3)
+    result = contest.contest(plan, side.chosen(["proxy_1000", "famulus_map_1000"]), lambda _: None)
+    assert result["absent"]["proxy_1000"] == "failed: no more ports"
+    assert {name: len(each) for name, each in result["rounds"].items()} == {"famulus_map_1000": 3}
+
+
+def test_a_failure_of_ours_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_round(plan: contest.Plan, side: side.Side) -> Figures:
+        raise BenchFailed("no more ports")
+
+    monkeypatch.setattr(contest, "one_round", one_round)
+    with pytest.raises(BenchFailed):
+        contest.contest(contest.Plan(), side.chosen(["famulus_map_1000"]), lambda _: None)
+
+
+def test_sides_take_turns_there_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows: list[int] = []
+
+    def one_round(plan: contest.Plan, side: side.Side) -> Figures:
+        windows.append(side.window)
+        return figures(10)
+
+    monkeypatch.setattr(contest, "one_round", one_round)
+    contest.contest(contest.Plan(rounds=2), side.chosen(["famulus_request_1", "famulus_request_64"]), lambda _: None)
+    assert windows == [1, 64, 64, 1]
+
+
+def test_a_name_is_a_side_or_a_peer() -> None:
+    assert list(side.chosen(["proxy_1mib"])) == ["proxy_1mib"]
+    assert set(side.chosen(["proxy"])) == {"proxy_1000", "proxy_1mib"}
+    assert side.chosen([]) == side.SIDES
+    with pytest.raises(side.UnknownSide, match="carrier-pigeon: known are"):
+        side.chosen(["carrier-pigeon", "nats"])
+
+
+def test_each_pair_is_of_ours_and_of_another() -> None:
+    for ours, theirs in side.PAIRS.values():
+        assert side.SIDES[ours].peer.name == "famulus"
+        assert side.SIDES[theirs].peer.name != "famulus"
+        assert (side.SIDES[ours].window, side.SIDES[ours].size) == (side.SIDES[theirs].window, side.SIDES[theirs].size)
+
+
+# -- measuring --------------------------------------------------------------------------------------------------------
+
+
+def test_an_order_arrives_as_it_was_given() -> None:
+    order = Order("tcp://127.0.0.1:1", 64, 100, 0.5, "map", {"server": [1, 2], "worker": [3]})
+    assert read(order.text()) == order
+
+
+def test_only_the_stretch_between_the_instants_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, cpu_s = 0, 0
+
+    def stamped(sent_s: int) -> bytes:
+        return (sent_s * NS_PER_S).to_bytes(STAMP_BYTES, "big")
+
+    monkeypatch.setattr(meter, "monotonic_ns", lambda: now_s * NS_PER_S)
+    monkeypatch.setattr(meter, "process_time", lambda: 2.0 * cpu_s)
+    monkeypatch.setattr(meter, "cpu_s", lambda pid: float(pid * cpu_s))
+    clocked = Meter(10 * NS_PER_S, 20 * NS_PER_S, STAMP_BYTES, {"server": [3, 4]})
+    for now_s in (1, 9, 12, 13, 14, 22, 23):
+        cpu_s = now_s
+        clocked.note(stamped(now_s - 1))
+    report = clocked.report()
+    assert (report["tasks"], report["seconds"], report["rate"]) == (3, 10.0, 0.3)
+    assert report["p50"] == 1e6
+    assert report["cpu_us_server"] == pytest.approx(70e6 / 3)
+    assert report["cpu_us_client"] == pytest.approx(20e6 / 3)
+    assert report["cpu_us_all"] == pytest.approx(90e6 / 3)
+
+
+def test_a_stretch_may_end_with_no_answer_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0
+    monkeypatch.setattr(meter, "monotonic_ns", lambda: now_s * NS_PER_S)
+    clocked = Meter(10 * NS_PER_S, 20 * NS_PER_S, STAMP_BYTES, {})
+    for now_s in (9, 12, 13, 19):
+        clocked.note((now_s * NS_PER_S).to_bytes(STAMP_BYTES, "big"))
+    now_s = 20
+    report = clocked.report()
+    assert (report["tasks"], report["seconds"]) == (3, 8.0)
+
+
+def test_an_answer_of_another_size_is_no_echo() -> None:
+    with pytest.raises(BenchFailed, match="no echo"):
+        Meter(0, 1, 100, {}).note(bytes(99))
+
+
+def test_silence_is_an_error_and_not_a_rate() -> None:
+    with pytest.raises(BenchFailed, match="nothing came back"):
+        Meter(0, 1, 100, {}).report()
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+app = typer.Typer()
+app.command()(peers)
+
+
+def only(*names: str) -> list[str]:
+    return [word for name in names for word in ("--only", name)]
+
+
+def test_a_small_run_of_what_is_always_there() -> None:
+    names = ("famulus_request_64", "famulus_map_1000", "proxy_1000")
+    done = CliRunner().invoke(app, ["--seconds", "0.3", "--rounds", "1", "--json", *only(*names)])
+    assert done.exit_code == 0, f"{done.output} {done.exception}"
+    result: dict[str, Any] = json.loads(done.stdout)
+    medians = result["medians"]
+    assert set(medians) == set(names)
+    expected = medians["famulus_map_1000"]["rate"] / medians["proxy_1000"]["rate"]
+    assert result["ratios"] == {"proxy_1000": pytest.approx(expected)}
+    assert result["broker_cpu_us"] == medians["famulus_map_1000"]["cpu_us_server"] > 0
+    for each in medians.values():
+        assert each["tasks"] > 0
+        assert 0 < each["p50"] <= each["p99"] <= each["p99.9"]
+        parts = [each[f"cpu_us_{part}"] for part in ("server", "worker", "client")]
+        assert each["cpu_us_all"] == pytest.approx(sum(parts))
+    assert result["cores"] >= 1
+    assert "pyzmq" in result["versions"]
+    assert "famulus_map_1000" in done.stderr
+
+
+def test_the_table_names_sides_and_ratios() -> None:
+    done = CliRunner().invoke(app, ["--seconds", "0.2", "--rounds", "1", *only("famulus_map_1mib", "proxy_1mib")])
+    assert done.exit_code == 0, f"{done.output} {done.exception}"
+    assert "famulus_map_1mib" in done.stdout
+    assert "times theirs" in done.stdout
+
+
+def test_an_unknown_name_is_the_users_mistake() -> None:
+    done = CliRunner().invoke(app, ["--only", "carrier-pigeon"])
+    assert done.exit_code == 2
+    assert "carrier-pigeon" in done.stderr
+
+
+SCRIPT = """
+import typer
+from famulus.lab.commands.bench_peers import peers
+app = typer.Typer()
+app.command()(peers)
+app()
+"""
+
+
+@pytest.mark.parametrize("after_s", [0.7, 3.0])
+def test_ctrl_c_leaves_nobody_behind(after_s: float, tmp_path: Path) -> None:
+    """Early, while they start; and late, while they work."""
+    mark = str(tmp_path)
+    command = [sys.executable, "-c", SCRIPT, "--seconds", "30", *only("famulus_request_1")]
+    run = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={"PATH": "", "MARK": mark}, cwd=tmp_path
+    )
+    time.sleep(after_s)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(20) != 0
+    # A broker ends its own processes by itself, but it may be stopped before it has told them all.
+    deadline = time.monotonic() + 5
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert marked(mark) == []
+
+
+def marked(mark: str) -> list[int]:
+    """Processes whose environment says that they come from this test."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if f"MARK={mark}\0".encode() in environment:
+            found.append(int(folder.name))
+    return found
