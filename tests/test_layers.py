@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -255,3 +256,44 @@ def test_chance_in_the_simulation_comes_from_a_seed() -> None:
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Random":
                 assert node.args, f"{path}:{node.lineno} makes a Random without a seed"
+
+
+def imports_by_file(source: Path) -> dict[str, set[str]]:
+    """Which files each file imports, by their modules' names."""
+    paths = {
+        ".".join(("famulus", *path.relative_to(source).with_suffix("").parts)): path for path in source.rglob("*.py")
+    }
+    modules = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    found: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        package = ".".join(("famulus", *path.relative_to(source).parts[:-1]))
+        homes = {_home_of(each.module, modules) for each in imports_of(path, package)}
+        found[name] = homes - {name, ""}
+    return found
+
+
+def _home_of(name: str, modules: Collection[str]) -> str:
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def circle_in(source: Path, *, but: str = "-") -> list[str]:
+    """Files that import each other in a loop, if there are any."""
+    graph = {name: homes for name, homes in imports_by_file(source).items() if not name.startswith(but)}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [str(name) for name in error.args[1]]
+    return []
+
+
+def test_no_files_import_each_other_in_a_loop() -> None:
+    # The worlds of the simulation and those who live in them know each other.
+    assert circle_in(SOURCE, but="famulus.lab.sim") == []
+
+
+def test_a_planted_loop_is_caught(tmp_path: Path) -> None:
+    for name, imported in {"one": "two", "two": "three", "three": "one", "four": "one"}.items():
+        (tmp_path / f"{name}.py").write_text(f"def late():\n    from famulus.{imported} import it\n")
+    assert sorted(set(circle_in(tmp_path))) == ["famulus.one", "famulus.three", "famulus.two"]

@@ -13,15 +13,17 @@ from typing import IO, Any
 
 import msgspec
 
+from famulus.broker.policy import Policy
 from famulus.core.clock import NEVER_NS
 from famulus.core.hangs import Doubts
 from famulus.core.restarts import Restarts
 
 
 class Child:
-    def __init__(self, name: str, module: str) -> None:
+    def __init__(self, name: str, module: str, policy: Policy) -> None:
         self.name = name
         self.module = module
+        self.policy = policy
         self.restarts = Restarts()
         self.doubts = Doubts()
         #: How often it was started.
@@ -113,6 +115,22 @@ class Child:
             fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
             return fields[0], int(fields[11]) + int(fields[12])
         return "", 0
+
+    def hangs(self, now_ns: int) -> bool:
+        """Whether it has said nothing for too long."""
+        policy = self.policy
+        if not self.running:
+            return False
+        if self.seen_ns + (policy.hang_ns if self.ready else policy.start_ns) <= now_ns:
+            return True
+        if not policy.is_waited_for or now_ns < self.look_ns:
+            return False
+        return self.doubts.hangs(now_ns, self.seen_ns, *self.work())
+
+    @property
+    def look_ns(self) -> int:
+        """When to look next whether it hangs, where that matters."""
+        return self.doubts.look_ns(self.seen_ns) if self.policy.is_waited_for and self.ready else NEVER_NS
 
     def kill(self) -> None:
         if self._process is not None:

@@ -15,11 +15,14 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic_ns
+from typing import Any
 
 import msgspec
 
 from famulus import __version__
 from famulus.broker.child import Child
+from famulus.broker.notes import Notes
+from famulus.broker.policy import Loss, Policy
 from famulus.broker.private_folder import PrivateFolder, remove_dead
 from famulus.broker.settings import Settings
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -31,13 +34,11 @@ from famulus.wire import inner, status
 
 log = logging.getLogger("famulus.broker")
 
-START_NS = 30 * NS_PER_S
 #: A scribe may have to wait for its disk, and nobody waits for it.
 SCRIBE_HANG_NS = 60 * NS_PER_S
 SCRIBE_STOP_S = 15.0
-SCRIBE_RESTART_NS = 60 * NS_PER_S
-#: What is kept for a scribe that is not there.
-NOTES_MAX = 1000
+#: When to try again what the broker can do without.
+RETRY_NS = 60 * NS_PER_S
 
 #: What the system allows one process by default (fs.nr_open).
 FILES_MAX = 1 << 20
@@ -55,14 +56,14 @@ class Supervisor:
         self._ipc = self._folder.path
         self._context = sockets.new_context()
         self._announcements = sockets.inside_pub(self._context, f"ipc://{self._ipc}/announcements")
-        self._dispatcher = Child("dispatcher", "famulus.broker.dispatcher")
-        self._routers = [
-            Child(f"router-{number}", "famulus.broker.router") for number in range(1, settings.routers + 1)
-        ]
+        self._dispatcher = Child("dispatcher", "famulus.broker.dispatcher", self._policy_of_dispatcher())
+        self._routers = [self._new_router(f"router-{number}") for number in range(1, settings.routers + 1)]
+        policy = Policy(self._log_level)
         #: Only where the broker belongs to a network.
-        self._steward = Child("steward", "famulus.broker.steward") if settings.folder else None
+        self._steward = Child("steward", "famulus.broker.steward", policy) if settings.folder else None
+        self._scribe = Child("scribe", "famulus.broker.scribe", self._policy_of_scribe()) if settings.journal else None
         #: Tells people what the broker does; it is never waited for, and missed by no task.
-        self._herald = Child("herald", herald) if settings.http else None
+        self._herald = Child("herald", herald, self._policy_of_herald()) if settings.http else None
         self._snapshots = (
             sockets.inside_push(self._context, f"ipc://{self._ipc}/herald", sockets.SNAPSHOTS_MAX)
             if settings.http
@@ -70,20 +71,57 @@ class Supervisor:
         )
         self._snapshot_ns = 0
         self._started_ns = monotonic_ns()
-        self._scribe = Child("scribe", "famulus.broker.scribe") if settings.journal else None
-        #: The present life of the dispatcher, as the journal names it.
-        self._boot = ""
-        #: For the journal, and not told yet.
-        self._notes: list[tuple[str, int, str, str, str, str]] = []
-        self._state = self._told_version = ""
-        #: Of lives of the dispatcher that are over: how many rows each had told the scribe.
-        self._last_words: list[tuple[str, dict[str, int]]] = []
-        self._router_ids: dict[Child, str] = {}
+        self._notes = Notes(self._scribe)
+        others = [child for child in (self._steward, self._scribe, self._herald) if child is not None]
+        self._children = [self._dispatcher, *self._routers, *others]
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
         self._draining = False
         self._drained_by_ns = NEVER_NS
         self._announced = False
+
+    # -- how each process is treated ------------------------------------------------------------------------------
+
+    def _policy_of_dispatcher(self) -> Policy:
+        def end() -> None:
+            self._notes.end_life(self._dispatcher.facts.pop("told", {}))
+
+        return Policy(lambda: {"boot": self._notes.begin_life()}, on_end=end, is_waited_for=True, ends_the_drain=True)
+
+    def _new_router(self, name: str) -> Child:
+        router_id = ""
+
+        def facts() -> dict[str, Any]:
+            # A new life is a new name: nothing that the former one was asked is taken for its own.
+            nonlocal router_id
+            router_id = f"{name}-{secrets.token_hex(4)}"
+            return {"router_id": router_id}
+
+        def end() -> None:
+            send_some(self._announcements, [inner.write_announcement(inner.ROUTER_GONE, 0, router_id.encode())])
+
+        return Child(name, "famulus.broker.router", Policy(facts, on_end=end))
+
+    def _policy_of_scribe(self) -> Policy:
+        def facts() -> dict[str, Any]:
+            self._notes.begin_scribe()
+            return {"boot": self._notes.boot, **self._log_level()}
+
+        return Policy(facts, loss=Loss.RETRIED, hang_ns=SCRIBE_HANG_NS, start_ns=SCRIBE_HANG_NS, stop_s=SCRIBE_STOP_S)
+
+    def _policy_of_herald(self) -> Policy:
+        def facts() -> dict[str, Any]:
+            # As with the other ports: any free one is the same one for the broker's whole life.
+            assert self._herald is not None
+            port = self._herald.facts.get("http_port", self.settings.http_port)
+            self.settings = msgspec.structs.replace(self.settings, http_port=port)
+            return self._log_level()
+
+        return Policy(facts, loss=Loss.BORNE, missed="there is no HTTP port")
+
+    @staticmethod
+    def _log_level() -> dict[str, Any]:
+        return {"log_level": log.getEffectiveLevel()}
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -128,10 +166,9 @@ class Supervisor:
     def _wait(self, wakeup: int) -> int:
         """Hear whoever has something to say; gives when this should have ended at the latest."""
         now_ns = monotonic_ns()
-        starts_ns = min(child.start_at_ns for child in self._children)
-        until_ns = min(now_ns + NS_PER_S, starts_ns)
-        if self._dispatcher.ready:
-            until_ns = min(until_ns, self._dispatcher.doubts.look_ns(self._dispatcher.seen_ns))
+        until_ns = now_ns + NS_PER_S
+        for child in self._children:
+            until_ns = min(until_ns, child.start_at_ns, child.look_ns)
         for key, _ in self._selector.select(max(0.0, (until_ns - now_ns) / NS_PER_S)):
             child = key.data
             if child is None:
@@ -140,71 +177,48 @@ class Supervisor:
                 self._died(child)
         return until_ns
 
-    @property
-    def _children(self) -> list[Child]:
-        others = [child for child in (self._steward, self._scribe, self._herald) if child is not None]
-        return [self._dispatcher, *self._routers, *others]
-
     # -- starting and dying -------------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
-        if child is self._herald:
-            # As with the other ports: any free one is the same one for the broker's whole life.
-            port = child.facts.get("http_port", self.settings.http_port)
-            self.settings = msgspec.structs.replace(self.settings, http_port=port)
-        facts = {"settings": msgspec.to_builtins(self.settings), "ipc": self._ipc, "restarted": self._announced}
-        if child is self._dispatcher:
-            self._boot = secrets.token_hex(8)
-        if child in (self._dispatcher, self._scribe):
-            facts["boot"] = self._boot
-        if child in (self._steward, self._scribe, self._herald):
-            facts["log_level"] = log.getEffectiveLevel()
-            self._told_version = ""
-        elif child is not self._dispatcher:
-            # A new life is a new name: nothing that the former one was asked is taken for its own.
-            facts["router_id"] = self._router_ids[child] = f"{child.name}-{secrets.token_hex(4)}"
-        child.start(facts)
-        self._note("process_started", process=child.name)
+        facts = child.policy.facts()
+        settings = msgspec.to_builtins(self.settings)
+        child.start({"settings": settings, "ipc": self._ipc, "restarted": self._announced, **facts})
+        self._notes.add("process_started", process=child.name)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
 
     def _died(self, child: Child) -> None:
         self._selector.unregister(child.stdout)
         how = child.bury()
-        if child is self._dispatcher:
-            self._dispatcher_ended()
-        if not (self._draining and child is self._dispatcher):
-            self._note("process_died", process=child.name, detail=child.failed or how)
-        if child is self._scribe:
-            self._miss_the_scribe(child, how)
+        child.policy.on_end()
+        if self._draining and child.policy.ends_the_drain:
             return
-        if child.failed and child is not self._herald:
-            raise SettingsError(child.failed)
-        if child in self._router_ids:
-            gone = self._router_ids.pop(child).encode()
-            send_some(self._announcements, [inner.write_announcement(inner.ROUTER_GONE, 0, gone)])
-        if self._draining and child is self._dispatcher:
-            return
+        self._notes.add("process_died", process=child.name, detail=child.failed or how)
         delay_ns = child.restarts.delay_ns(monotonic_ns())
-        if child is self._herald and (child.failed or delay_ns is None):
-            log.warning("there is no HTTP port: %s; tasks go on without", child.failed or f"the herald died ({how})")
-            self._herald = None
-            return
-        if delay_ns is None:
-            raise BrokerFailed(f"the {child.name} died again and again (last: {how}); giving up")
-        log.warning("the %s died (%s); starting it again%s", child.name, how, _in_seconds(delay_ns))
-        child.start_at_ns = monotonic_ns() + delay_ns
+        if child.failed or delay_ns is None:
+            delay_ns = self._lose(child, how)
+        if delay_ns is not None:
+            why = child.failed or how
+            log.warning("the %s died (%s); starting it again%s", child.name, why, _in_seconds(delay_ns))
+            child.start_at_ns = monotonic_ns() + delay_ns
 
-    def _miss_the_scribe(self, scribe: Child, how: str) -> None:
-        """The broker does its work without one, too."""
-        delay_ns = scribe.restarts.delay_ns(monotonic_ns())
-        if scribe.failed or delay_ns is None:
-            delay_ns = SCRIBE_RESTART_NS
-        log.warning("the scribe died (%s); starting it again%s", scribe.failed or how, _in_seconds(delay_ns))
-        scribe.start_at_ns = monotonic_ns() + delay_ns
+    def _lose(self, child: Child, how: str) -> int | None:
+        """It cannot start, or dies again and again. When to try it all the same, if the broker can go on."""
+        match child.policy.loss:
+            case Loss.RETRIED:
+                return RETRY_NS
+            case Loss.BORNE:
+                why = child.failed or f"the {child.name} died ({how})"
+                log.warning("%s: %s; tasks go on without", child.policy.missed, why)
+                self._children.remove(child)
+                return None
+            case Loss.FATAL:
+                if child.failed:
+                    raise SettingsError(child.failed)
+                raise BrokerFailed(f"the {child.name} died again and again (last: {how}); giving up")
 
     def _restart_the_dead(self) -> None:
         for child in self._children:
-            if child.start_at_ns <= monotonic_ns() and not (self._draining and child is self._dispatcher):
+            if child.start_at_ns <= monotonic_ns() and not (self._draining and child.policy.ends_the_drain):
                 self._start(child)
 
     def _kill_the_hanging(self, planned_ns: int) -> None:
@@ -218,17 +232,10 @@ class Supervisor:
             self._drained_by_ns = NEVER_NS
             self._dispatcher.kill()
         for child in self._children:
-            patience_ns = SCRIBE_HANG_NS if child is self._scribe else HANG_NS if child.ready else START_NS
-            if child.running and (child.seen_ns + patience_ns <= now_ns or self._is_still(child, now_ns)):
+            if child.hangs(now_ns):
                 log.error("the %s says nothing any more; killing it", child.name)
                 child.seen_ns = now_ns
                 child.kill()
-
-    def _is_still(self, child: Child, now_ns: int) -> bool:
-        """Everybody waits for the dispatcher, so it has no time to hang in peace."""
-        if child is not self._dispatcher or not child.ready or now_ns < child.doubts.look_ns(child.seen_ns):
-            return False
-        return child.doubts.hangs(now_ns, child.seen_ns, *child.work())
 
     def _announce_ready(self, on_ready: Callable[[Settings], None]) -> None:
         dispatcher = self._dispatcher
@@ -245,7 +252,7 @@ class Supervisor:
         ):
             self._announced = True
             on_ready(self.settings)
-            self._note("start")
+            self._notes.add("start")
             # Nobody waits for these two, so they do not get in the way of those who are waited for.
             for child in (self._scribe, self._herald):
                 if child is not None:
@@ -255,7 +262,7 @@ class Supervisor:
 
     def _tell_herald(self) -> None:
         now_ns = monotonic_ns()
-        if self._herald is None or self._snapshots is None or now_ns < self._snapshot_ns:
+        if self._snapshots is None or now_ns < self._snapshot_ns:
             return
         self._snapshot_ns = now_ns + NS_PER_S // 2
         send_some(self._snapshots, [[status.write(self._snapshot(now_ns))]])
@@ -287,31 +294,10 @@ class Supervisor:
 
     # -- the journal --------------------------------------------------------------------------------------------
 
-    def _note(self, event: str, process: str = "", state: str = "", detail: str = "") -> None:
-        if self._scribe is not None and len(self._notes) < NOTES_MAX:
-            self._notes.append((self._boot, monotonic_ns(), event, process, state, detail[:1000]))
-
     def _tell_scribe(self) -> None:
-        scribe = self._scribe
-        if scribe is None or not scribe.running:
-            return
-        steward = self._steward.facts if self._steward is not None else {"state": "active"}
+        steward: dict[str, Any] = self._steward.facts if self._steward is not None else {"state": "active"}
         state = "draining" if self._draining else steward.get("state", "joining")
-        if state != self._state:
-            self._state = state
-            self._note("state", state=state)
-        present = f"{self._boot} {steward.get('version', 0)}"
-        if self._notes or self._last_words or present != self._told_version:
-            self._told_version = present
-            facts = {"boot": self._boot, "config_version": steward.get("version", 0)}
-            scribe.tell({**facts, "rows": self._notes, "ended": self._last_words})
-            self._notes.clear()
-            self._last_words.clear()
-
-    def _dispatcher_ended(self) -> None:
-        """What it had told and the scribe never got is missing."""
-        if self._scribe is not None and len(self._last_words) < NOTES_MAX:
-            self._last_words.append((self._boot, self._dispatcher.facts.pop("told", {})))
+        self._notes.tell(state, steward.get("version", 0))
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -340,16 +326,16 @@ class Supervisor:
 
     def _stop(self, wakeup: int) -> None:
         for child in self._children:
-            if child.running and child is not self._scribe:
+            if child.running and not child.policy.stop_s:
                 child.kill()
                 child.bury()
-                if child is self._dispatcher:
-                    self._dispatcher_ended()
-        self._note("stop")
+                child.policy.on_end()
+        self._notes.add("stop")
         self._tell_scribe()
-        if self._scribe is not None and self._scribe.running:
-            # It writes down what is left, and goes by itself.
-            self._scribe.bury(SCRIBE_STOP_S)
+        for child in self._children:
+            if child.running:
+                # It writes down what is left, and goes by itself.
+                child.bury(child.policy.stop_s)
         counters = self._dispatcher.facts.get("counters")
         if counters:
             counted = ", ".join(f"{name} {count}" for name, count in counters.items() if count)

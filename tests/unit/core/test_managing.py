@@ -8,7 +8,7 @@ import pytest
 
 from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.managing import ANSWER_NS, OPEN_MAX, OPEN_OF_ONE_MAX, PASSED_ON_MAX, Managing
-from famulus.core.dispatch.questions import Question
+from famulus.core.dispatch.question import Question
 from famulus.wire import headers, inner, reasons
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from famulus.core.dispatch.questions import ASKED_MAX, Question
+from famulus.core.dispatch.question import Question
+from famulus.core.dispatch.questions import ASKED_MAX
 from famulus.core.dispatch.turns import Turns
 from famulus.wire import inner
 

@@ -14,11 +14,11 @@ import httpx
 import msgspec
 import pytest
 import zmq
-from tests.unit.web.status.conftest import supervisor
 from tests.unit.core.steward.conftest import PASSWORD, Network, hashed, networks
 from tests.unit.core.steward.test_commands import Desk
 from tests.unit.tables.conftest import finding, write
 from tests.unit.web.conftest import HERE, Clock, Port
+from tests.unit.web.status.conftest import supervisor
 
 from famulus.core.clock import NS_PER_S
 from famulus.net.pump import recv_parcels

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor, worker
 from tests.unit.web.conftest import Port
+from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor, worker
 
 from famulus.web import desk as desks
 from famulus.web.guard import HEADERS

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor
 from tests.unit.web.conftest import Port
+from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor
 
 from famulus.core.dispatch.latency import BUCKETS
 from famulus.wire import status

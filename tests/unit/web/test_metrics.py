@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor
 from tests.unit.web.conftest import Port
+from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor
 
 from famulus.core.dispatch.latency import BUCKETS, Latency
 from famulus.web import metrics

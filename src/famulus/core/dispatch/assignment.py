@@ -16,8 +16,8 @@ from famulus.core.dispatch.delegates import Delegate, Delegates
 from famulus.core.dispatch.facts import TAIL_RETRY, Facts
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service import Service
-from famulus.core.dispatch.session import Session
-from famulus.core.dispatch.task import DONE, JUDGING, NEW, QUEUED, RUNNING, Task
+from famulus.core.dispatch.session import Session, take_slot
+from famulus.core.dispatch.task import DONE, JUDGING, NEW, QUEUED, RUNNING, Task, next_task
 from famulus.core.timers import Timers
 from famulus.wire import inner
 from famulus.wire.headers import ANSWER_HEAD
@@ -88,7 +88,7 @@ class Assignment:
             self._reject(task, inner.REJECTED_BROKER_FULL)
         elif task.deadline_ns - now_ns <= service.service_time.least_ns and not self._may_try(task, now_ns):
             self._reject(task, inner.REJECTED_TOO_LATE if task.deadline_ns > now_ns else inner.REJECTED_EXPIRED)
-        elif not service.backlog.tasks and (session := service.lru.take()) is not None:
+        elif not service.backlog.tasks and (session := take_slot(service)) is not None:
             self._hand(task, session, now_ns)
         elif not service.backlog.tasks and self._delegate(task, now_ns):
             pass
@@ -220,7 +220,7 @@ class Assignment:
         """Others have slots: what waits here may go there."""
         for service in list(self._backlogged):
             while service.backlog.tasks:
-                task = service.backlog.head()
+                task = next_task(service)
                 if self._delegates.find(service.name, task.flow.visited) is None:
                     break
                 self._leave_backlog(task)
@@ -397,12 +397,12 @@ class Assignment:
     def _serve(self, session: Session, now_ns: int) -> None:
         """Give waiting tasks to the slots that this session has free."""
         while self._backlogged and session.free and (service := self._neediest(session)) is not None:
-            task = service.backlog.head()
+            task = next_task(service)
             self._leave_backlog(task)
             if _must_start_by_ns(task) < now_ns:
                 self._end_unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
                 continue
-            taken = service.lru.take()
+            taken = take_slot(service)
             assert taken is not None, "a session with a free slot is in the LRU of each of its services"
             self._hand(task, taken, now_ns)
 
@@ -431,7 +431,7 @@ class Assignment:
         task.service = self.services.setdefault(task.service.name, task.service)
         if task.deadline_ns - now_ns <= task.service.service_time.least_ns:
             self._end_unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
-        elif (session := task.service.lru.take()) is not None:
+        elif (session := take_slot(task.service)) is not None:
             self._hand(task, session, now_ns)
         elif self._delegate(task, now_ns):
             pass
@@ -529,5 +529,5 @@ def _sample(task: Task, now_ns: int) -> None:
 
 
 def _urgency(service: Service) -> tuple[int, int]:
-    task = service.backlog.head()
+    task = next_task(service)
     return (-task.terms.priority, task.arrived_ns)

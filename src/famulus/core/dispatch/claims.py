@@ -13,7 +13,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 
 if TYPE_CHECKING:
-    from famulus.core.dispatch.questions import Question
+    from famulus.core.dispatch.question import Question
     from famulus.core.dispatch.session import Session
 
 #: A worker says something once per heartbeat, asked or not; one with a longer heartbeat than this has to answer.

@@ -32,7 +32,8 @@ from famulus.core.dispatch.facts import Facts, Note, Work
 from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.managing import Managing
 from famulus.core.dispatch.message_ids import MessageIds
-from famulus.core.dispatch.questions import Question, Questions
+from famulus.core.dispatch.question import Question
+from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Repeats
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session

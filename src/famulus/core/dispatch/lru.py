@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from famulus.core.dispatch.session import Session
+
+class Candidate:
+    """A worker that may be given tasks."""
+
+    __slots__ = ("free", "unlisted")
+
+    def __init__(self, free: int, unlisted: list[LRU]) -> None:
+        self.free = free
+        #: The LRUs of its services that it is not in.
+        self.unlisted = unlisted
 
 
 class LRU:
-    """The sessions with a free slot, least recently used first.
+    """The workers with a free slot, least recently used first.
 
-    A session stands here once however many slots it has free, and goes to the end with each use, so that all workers
+    A worker stands here once however many slots it has free, and goes to the end with each use, so that all workers
     get their share. A worker of several services may have given its last slot to another of them: it is passed over
     when it is met (and noted in its `unlisted`), since finding it in every LRU at every use would cost each task.
     """
@@ -21,41 +28,41 @@ class LRU:
     __slots__ = ("_first", "_line")
 
     def __init__(self) -> None:
-        self._line: OrderedDict[Session, None] = OrderedDict()
+        self._line: OrderedDict[Candidate, None] = OrderedDict()
         #: The first one in line, if that is known: who is alone there need not be looked for each time.
-        self._first: Session | None = None
+        self._first: Candidate | None = None
 
-    def offer(self, session: Session) -> None:
-        assert session.free
-        self._line[session] = None
+    def offer(self, candidate: Candidate) -> None:
+        assert candidate.free
+        self._line[candidate] = None
 
-    def take(self) -> Session | None:
-        """Take one slot of the least recently used session, or None if no slot is free."""
+    def take(self) -> Candidate | None:
+        """Take one slot of the least recently used worker, or None if no slot is free."""
         line = self._line
         while line:
-            session = self._first
-            if session is None:
-                session = self._first = next(iter(line))
-            if not session.free:
-                self.withdraw(session)
+            candidate = self._first
+            if candidate is None:
+                candidate = self._first = next(iter(line))
+            if not candidate.free:
+                self.withdraw(candidate)
                 continue
-            session.free -= 1
-            if not session.free:
-                self.withdraw(session)
+            candidate.free -= 1
+            if not candidate.free:
+                self.withdraw(candidate)
             elif len(line) > 1:
-                line.move_to_end(session)
+                line.move_to_end(candidate)
                 self._first = None
-            return session
+            return candidate
         return None
 
-    def withdraw(self, session: Session) -> None:
-        if session in self._line:
-            del self._line[session]
+    def withdraw(self, candidate: Candidate) -> None:
+        if candidate in self._line:
+            del self._line[candidate]
             self._first = None
-            session.unlisted.append(self)
+            candidate.unlisted.append(self)
 
-    def __contains__(self, session: Session) -> bool:
-        return session in self._line
+    def __contains__(self, candidate: Candidate) -> bool:
+        return candidate in self._line
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[Candidate]:
         return iter(self._line)

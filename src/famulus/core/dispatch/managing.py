@@ -15,7 +15,7 @@ from famulus.wire import reasons
 from famulus.wire.headers import write_error
 
 if TYPE_CHECKING:
-    from famulus.core.dispatch.questions import Question
+    from famulus.core.dispatch.question import Question
 
 Frames = list[bytes]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.core.dispatch.question import Question, Router
 from famulus.core.dispatch.turns import Turns
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.counters import Counters
-    from famulus.core.dispatch.task import Task
 
 ROUTER_HEARTBEAT_NS: Final = 500 * NS_PER_MS
 ROUTER_SILENCE_NS: Final = 3 * ROUTER_HEARTBEAT_NS
@@ -24,48 +24,12 @@ OFFERS_MAX: Final = 3
 ASKED_MAX: Final = 256
 
 
-class Question:
-    __slots__ = ("asker", "body", "envelope", "header", "number", "offers", "origin", "router", "seen_ns", "task")
-
-    def __init__(
-        self,
-        origin: bytes,
-        asker: bytes,
-        envelope: bytes,
-        header: bytes,
-        body: bytes,
-        seen_ns: int,
-        task: Task | None = None,
-    ) -> None:
-        self.origin = origin
-        self.asker = asker
-        self.envelope = envelope
-        self.header = header
-        self.body = body
-        self.seen_ns = seen_ns
-        self.task = task
-        self.number = b""
-        self.offers = 0
-        self.router: _Router | None = None
-
-
-class _Router:
-    __slots__ = ("asked", "id", "outbox", "seen_ns")
-
-    def __init__(self, router_id: bytes, now_ns: int) -> None:
-        self.id = router_id
-        self.seen_ns = now_ns
-        self.asked: dict[bytes, Question] = {}
-        #: What it is to be asked with the next batch.
-        self.outbox: list[list[bytes]] = []
-
-
 class Questions:
     def __init__(self, first_number: int, counters: Counters) -> None:
         self._counters = counters
         # Numbers start at random, so that what a former dispatcher asked or handed out means nothing to this one.
         self._number = first_number
-        self._routers: dict[bytes, _Router] = {}
+        self._routers: dict[bytes, Router] = {}
         self._open: dict[bytes, Question] = {}
         #: Those that no router has been asked yet. One that was decided meanwhile is passed over.
         self._waiting = Turns()
@@ -111,7 +75,7 @@ class Questions:
         if router is not None:
             router.seen_ns = now_ns
             return
-        self._routers[router_id] = _Router(router_id, now_ns)
+        self._routers[router_id] = Router(router_id, now_ns)
 
     def router_gone(self, router_id: bytes) -> None:
         router = self._routers.pop(router_id, None)
@@ -187,7 +151,7 @@ class Questions:
             if question.router is None and question.number in self._open:
                 _give(question, router)
 
-    def _least_burdened(self) -> _Router | None:
+    def _least_burdened(self) -> Router | None:
         """None if there is none, or if all have enough to read."""
         routers = self._routers
         if not routers:
@@ -196,12 +160,12 @@ class Questions:
         return router if len(router.asked) < ASKED_MAX else None
 
 
-def _give(question: Question, router: _Router) -> None:
+def _give(question: Question, router: Router) -> None:
     question.offers += 1
     question.router = router
     router.asked[question.number] = question
     router.outbox.append([question.number, question.origin, question.header])
 
 
-def _burden(router: _Router) -> int:
+def _burden(router: Router) -> int:
     return len(router.asked)

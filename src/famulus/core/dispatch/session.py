@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS
+from famulus.core.dispatch.lru import Candidate
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 
 if TYPE_CHECKING:
-    from famulus.core.dispatch.lru import LRU
     from famulus.core.dispatch.service import Service
     from famulus.core.dispatch.task import Task
     from famulus.wire.inner import SessionTerms
 
 
-class Session:
+class Session(Candidate):
     __slots__ = (
         "ended",
         "farewell",
-        "free",
         "greeted_ns",
         "identity",
         "peer",
@@ -29,7 +28,6 @@ class Session:
         "silence_ns",
         "slots",
         "token",
-        "unlisted",
     )
 
     def __init__(
@@ -47,6 +45,7 @@ class Session:
         self.token = token
         self.services = services
         self.slots = self.free = terms.slots
+        self.unlisted = [service.lru for service in services]
         self.silence_ns = terms.heartbeat_ms * NS_PER_MS * HEARTBEATS_UNTIL_LOST
         #: Any message counts as a heartbeat: a busy worker must not look dead.
         self.seen_ns = now_ns
@@ -58,8 +57,6 @@ class Session:
         #: Tickets that are out, with their tasks. A task that ended meanwhile stays until its late answer comes,
         #: since the worker is still busy with it.
         self.running: dict[bytes, Task] = {}
-        #: The LRUs of its services that it is not in.
-        self.unlisted: list[LRU] = [service.lru for service in services]
         #: The answer to its DISCONNECT, kept until its last task is done.
         self.farewell: list[bytes] | None = None
 
@@ -91,3 +88,10 @@ class Session:
             for lru in self.unlisted:
                 lru.offer(self)
             self.unlisted.clear()
+
+
+def take_slot(service: Service) -> Session | None:
+    """Of the worker that is next in line, or None if no slot is free."""
+    taken = service.lru.take()
+    assert taken is None or isinstance(taken, Session)
+    return taken

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NS_PER_MS
+from famulus.core.dispatch.backlog import Waiting
 from famulus.core.dispatch.flows import Flow, tail
-from famulus.core.timers import Timed
 from famulus.wire.headers import write_text
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.repeats import Known
-    from famulus.wire.inner import Terms
+    from famulus.core.dispatch.service import Service
 
 # Stages. A task moves only forward, except that a lost worker sends an at-least-once task from RUNNING to QUEUED.
 NEW: Final = 0  # just accepted, for an instant
@@ -21,13 +21,12 @@ JUDGING: Final = 3  # the worker answered; a router reads the answer
 DONE: Final = 4  # it has its outcome; its worker may still be busy with it
 
 
-class Task(Timed):
+class Task(Waiting):
     __slots__ = (
         "arrived",
         "arrived_ns",
         "assigned",
         "attempt",
-        "body",
         "client",
         "deadline_ns",
         "delegate",
@@ -58,6 +57,7 @@ class Task(Timed):
         self.client = client
         self.envelope = envelope
         self.body = body
+        self.terms = flow.terms
         self.arrived_ns = arrived_ns
         self.deadline_ns = arrived_ns + flow.timeout_ns
         self.flow = flow
@@ -104,6 +104,9 @@ class Task(Timed):
         """The header that the client sees: what the router prepared, the id, and how the task ended."""
         return self.flow.client_head + self.message_id + end
 
-    @property
-    def terms(self) -> Terms:
-        return self.flow.terms
+
+def next_task(service: Service) -> Task:
+    """Of those that wait in its backlog; there must be one."""
+    task = service.backlog.head()
+    assert isinstance(task, Task)
+    return task

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from famulus.wire import inner
 
 if TYPE_CHECKING:
-    from famulus.core.dispatch.questions import Question
+    from famulus.core.dispatch.question import Question
 
 _Askers = OrderedDict[bytes, "deque[Question]"]
 

@@ -124,7 +124,8 @@ def _slots_are_accounted_for(core: Dispatcher) -> None:
 
 
 def _open_tasks(core: Dispatcher) -> list[Task]:
-    tasks = [task for service in core.assignment.services.values() for task in service.backlog]
+    waiting = [task for service in core.assignment.services.values() for task in service.backlog]
+    tasks = [task for task in waiting if isinstance(task, Task)]
     demand(all(task.stage == QUEUED for task in tasks), Invariant.ACCOUNTS, "a task in the backlog is not QUEUED")
     for session in core.sessions.by_peer.values():
         tasks += [task for task in session.running.values() if task.stage == RUNNING]

@@ -10,7 +10,8 @@ from typing import Any
 
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.dispatcher import Dispatcher
-from famulus.core.dispatch.questions import Question, Questions
+from famulus.core.dispatch.question import Question
+from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
