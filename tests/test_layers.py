@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 import famulus
+from famulus import errors
+from famulus.errors import FamulusError
 
 SOURCE = Path(famulus.__file__).parent
 
@@ -297,3 +299,19 @@ def test_a_planted_loop_is_caught(tmp_path: Path) -> None:
     for name, imported in {"one": "two", "two": "three", "three": "one", "four": "one"}.items():
         (tmp_path / f"{name}.py").write_text(f"def late():\n    from famulus.{imported} import it\n")
     assert sorted(set(circle_in(tmp_path))) == ["famulus.one", "famulus.three", "famulus.two"]
+
+
+def test_all_errors_are_in_one_file() -> None:
+    """Those that somebody else is meant to catch, or a person to read."""
+    tree = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, FamulusError)}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef) and path != SOURCE / "errors.py":
+                bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+                assert not bases & tree, f"{node.name} in {path} belongs into errors.py"
+
+
+def test_the_picture_of_the_errors_has_each_of_them() -> None:
+    for name, each in vars(errors).items():
+        if isinstance(each, type) and issubclass(each, FamulusError) and not name.startswith("_"):
+            assert re.search(rf"\b{name}\b", errors.__doc__ or ""), f"{name} is missing at the top of errors.py"

@@ -7,13 +7,42 @@ FamulusError
 │   └── Unknown             UNKNOWN: it may have run
 ├── ProtocolError           a message broke the protocol; carries the reason code
 ├── SettingsError           a setting is wrong; names the key
+│   ├── NotAnEditLog        the file that should hold the config never did
+│   └── NoSuchPump          FAMULUS_PUMP asks for one that is not there
 ├── BrokerUnreachable       nobody answers at that address
+│   └── NoBroker            so an admin's request came to nothing
 ├── IdentityTaken           another worker is connected with our identity
+├── NurseryDied             a worker lost the process that forks its children
 ├── BrokerFailed            a process of the broker cannot be kept alive
-└── Closed                  used after close()
+├── Closed                  used after close()
+│
+├── Refused                 a broker says no to an admin, or its answer makes no sense
+│   ├── NotAllowed          wrong name or password, or not this admin's to change
+│   └── HeadsMoved          somebody else was faster; carries what changed
+├── NobodyAnswers           there is no HTTP port of a broker at the address
+├── NoAnswer                the herald does not know yet, or cannot tell in time
+├── NoTask                  no journal has the task
+├── NoFinding, NotFindings  no such finding; a file that has none
+├── NoSuchWord              nothing to explain by that name
+│
+├── PlaceError              a folder of the pipeline is not there, or must not be read or written
+│   ├── FileGone            a file was there a moment ago
+│   ├── FileDamaged         a file of which only the end is sound
+│   └── EmptyJournal        there is nothing to read
+├── TablesBusy              another run has the tables
+├── StateError              what was done cannot be read
+├── Misfiled                rows were about to get into a wrong folder
+├── NoJava, SparkFailed     Spark did not start
+├── SparkError              Spark could not do it
+├── QueryError              the question is wrong
+│
+└── BenchFailed, ChaosFailed, DemoFailed, NoNamespaces
+                            the laboratory could not set up what it needs
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class FamulusError(Exception):
@@ -22,23 +51,30 @@ class FamulusError(Exception):
     exit_code = 1
 
 
-class OutcomeError(FamulusError):
+class _WithReason(FamulusError):
+    """Somebody said why: a stable code, and a sentence for people."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    @property
+    def code(self) -> str:
+        """The stable part of the reason, such as `overload`."""
+        return self.reason.partition(":")[0]
+
+
+class OutcomeError(_WithReason):
     """A task ended otherwise than OK."""
 
     outcome = ""
 
     def __init__(self, reason: str, *, message_id: str = "", body: bytes = b"") -> None:
         super().__init__(reason)
-        self.reason = reason
         #: Empty where the broker never told it: the task did not get that far, or the broker was lost.
         self.message_id = message_id
         #: What the worker sent along with an ERROR.
         self.body = body
-
-    @property
-    def code(self) -> str:
-        """The stable part of the reason, such as `overload`."""
-        return self.reason.partition(":")[0]
 
 
 class TaskError(OutcomeError):
@@ -76,14 +112,35 @@ class SettingsError(FamulusError):
     exit_code = 2
 
 
+class NotAnEditLog(SettingsError):
+    """There is nothing in the file that was ever a record."""
+
+
+class NoSuchPump(SettingsError, ImportError):
+    """FAMULUS_PUMP asks for a pump that is not there."""
+
+
 class BrokerUnreachable(FamulusError):
     """Nobody answers at the broker's address."""
 
     exit_code = 4
 
 
+class NoBroker(BrokerUnreachable):
+    """An admin's request: nobody is there, or no answer came."""
+
+    exit_code = 3
+
+
 class IdentityTaken(FamulusError):
     """Another worker is connected with our identity, and answers."""
+
+
+class NurseryDied(FamulusError):
+    """Without it no child can be replaced."""
+
+    def __init__(self) -> None:
+        super().__init__("the process that forks the worker's children died; start the worker again")
 
 
 class BrokerFailed(FamulusError):
@@ -92,3 +149,137 @@ class BrokerFailed(FamulusError):
 
 class Closed(FamulusError):
     """A client or worker used after it was closed."""
+
+
+# -- admins, and people who look ------------------------------------------------------------------------------------
+
+
+class Refused(_WithReason):
+    """A broker says no to an admin, or its answer makes no sense."""
+
+
+class NotAllowed(Refused):
+    """Wrong name or password, or not this admin's to change."""
+
+    exit_code = 4
+
+
+class HeadsMoved(Refused):
+    """Somebody else was faster. `moved` is what changed, as the draft of an edit tells it."""
+
+    exit_code = 5
+
+    def __init__(self, reason: str, moved: tuple[Any, ...]) -> None:
+        super().__init__(reason)
+        self.moved = moved
+
+
+class NobodyAnswers(FamulusError):
+    """There is no HTTP port of a broker at the address."""
+
+    exit_code = 4
+
+
+class NoAnswer(FamulusError):
+    """Nobody knows yet, or nobody will tell in time."""
+
+
+class NoTask(FamulusError):
+    """No journal that was looked at has it."""
+
+
+class NoFinding(FamulusError):
+    """There is no such finding, or nothing to do about it."""
+
+    exit_code = 2
+
+
+class NotFindings(FamulusError):
+    """The file cannot be read, or holds something else."""
+
+    exit_code = 2
+
+
+class NoSuchWord(FamulusError):
+    """Nothing is known by that name."""
+
+    exit_code = 2
+
+
+# -- the pipeline ---------------------------------------------------------------------------------------------------
+
+
+class PlaceError(FamulusError):
+    """A folder that is not there, or must not be read or written."""
+
+    exit_code = 2
+
+
+class FileGone(PlaceError):
+    """A file that was there a moment ago."""
+
+
+class FileDamaged(PlaceError):
+    """A file of which the end was sound, where Parquet says what is in it, and the rest is not."""
+
+
+class EmptyJournal(PlaceError):
+    """There is nothing to read."""
+
+    exit_code = 3
+
+
+class TablesBusy(FamulusError):
+    """Another run has the tables."""
+
+    exit_code = 6
+
+
+class StateError(FamulusError):
+    """What was done cannot be read."""
+
+
+class Misfiled(FamulusError):
+    """Rows were about to get into the folder of an hour that they are not of."""
+
+
+class NoJava(FamulusError):
+    """There is no Java that Spark runs on; the message says what was tried."""
+
+    exit_code = 2
+
+
+class SparkFailed(FamulusError):
+    """Spark did not start."""
+
+
+class SparkError(FamulusError):
+    """Spark could not do it; one sentence."""
+
+
+class QueryError(FamulusError):
+    """The question is wrong."""
+
+    exit_code = 2
+
+
+# -- the laboratory -------------------------------------------------------------------------------------------------
+
+
+class BenchFailed(FamulusError):
+    """A part of the measurement did not work; its own words follow."""
+
+
+class ChaosFailed(FamulusError):
+    """The run itself could not be set up; nothing is said about any promise."""
+
+
+class DemoFailed(FamulusError):
+    """A process of the demo did not do what it should; its own words follow."""
+
+
+class NoNamespaces(FamulusError):
+    """Machines cannot be parted here."""
+
+    def __init__(self) -> None:
+        super().__init__("parting machines takes network namespaces: root, and ip")

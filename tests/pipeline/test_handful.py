@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from famulus.errors import FileGone, PlaceError
 from famulus.journal.schema import Kind
 from famulus.pipeline.io import handful
 from famulus.pipeline.io.handful import brought
-from famulus.pipeline.io.place import Gone, Place, PlaceError
+from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.store import Store
 from famulus.pipeline.tables import ALL
 from famulus.pipeline.tables.pace import Pace, session_for
@@ -82,7 +83,7 @@ def test_what_is_in_one_piece_is_not_moved(few: SparkSession, tmp_path: Path) ->
 
 
 def test_a_file_that_is_gone_is_told_apart_from_one_that_is_damaged(few: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(Gone):
+    with pytest.raises(FileGone):
         brought(few, Place(tmp_path), ["a.parquet"], SCHEMA)
     path = write(tmp_path, "b.parquet", {"n": list(range(1000))})
     whole = bytearray((tmp_path / path).read_bytes())

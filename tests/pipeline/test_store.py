@@ -15,10 +15,11 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.tables.conftest import zero
 
+from famulus.errors import Misfiled
 from famulus.pipeline.io import hours, store
 from famulus.pipeline.io.arrow_types import arrow_schema
 from famulus.pipeline.io.place import Place
-from famulus.pipeline.io.store import Misfiled, Store
+from famulus.pipeline.io.store import Store
 from famulus.pipeline.tables import service_loads, task_facts
 from famulus.pipeline.tables.pace import Pace, session_for
 from famulus.pipeline.tables.table import Table

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from famulus.admin.refusals import Refused
 from famulus.core.config.draft import Change, Moved
 from famulus.core.config.effective import Notice
+from famulus.errors import Refused
 
 HIDDEN: Final = "hidden"
 

@@ -12,10 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from famulus.admin.answers import read_moved
-from famulus.admin.refusals import HeadsMoved, NoBroker, NotAllowed, Refused
 from famulus.admin.secret import Secret
 from famulus.core.clock import NS_PER_S
-from famulus.errors import ProtocolError, SettingsError
+from famulus.errors import HeadsMoved, NoBroker, NotAllowed, ProtocolError, Refused, SettingsError
 from famulus.net.addresses import frontend
 from famulus.net.line import Line
 from famulus.net.link import Change

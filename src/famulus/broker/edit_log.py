@@ -26,7 +26,7 @@ from typing import Self
 from zlib import crc32
 
 from famulus.broker.folder import lock_file, plainly, replace_file, sync_folder, write_all
-from famulus.errors import SettingsError
+from famulus.errors import NotAnEditLog, SettingsError
 
 #: Another version has another marker: what this one finds in a file with a damaged header is of this version.
 VERSION = 1
@@ -64,10 +64,6 @@ class Reading:
     records: list[bytes]
     #: What was dropped, now or when the log was opened.
     damage: list[Damage]
-
-
-class NotAnEditLog(SettingsError):
-    """There is nothing in the file that was ever a record."""
 
 
 class EditLog:

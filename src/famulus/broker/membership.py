@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from famulus.broker.edit_log import EditLog, NotAnEditLog, Reading, read
+from famulus.broker.edit_log import EditLog, Reading, read
 from famulus.broker.folder import Folder, Network, plainly, replace_file, sync_folder
 from famulus.broker.keys import BrokerKey, Secret, verify
 from famulus.core.config import schema
@@ -19,7 +19,7 @@ from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import Effective, effective
 from famulus.core.config.schema import Broker
-from famulus.errors import SettingsError
+from famulus.errors import NotAnEditLog, SettingsError
 
 SECRET_BYTES_MAX = 4096
 MISSING = "there was no such file"

@@ -46,7 +46,7 @@ from typing import Any, Protocol
 
 import zmq
 
-from famulus.errors import SettingsError
+from famulus.errors import NoSuchPump
 from famulus.net import pump_python
 from famulus.net.pump_python import FRAMES_MAX
 
@@ -67,10 +67,6 @@ __all__ = [
     "send_some_parcels",
     "wait",
 ]
-
-
-class NoSuchPump(SettingsError, ImportError):
-    """FAMULUS_PUMP asks for a pump that is not there."""
 
 
 def _load_native() -> None:

@@ -15,7 +15,8 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from famulus.tables.finding import Findings, NotFindings
+from famulus.errors import NotFindings
+from famulus.tables.finding import Findings
 
 #: Above what the child needs to have its libraries loaded.
 MEMORY_BYTES_MAX: Final = 256 * 1024 * 1024

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from famulus.errors import FamulusError
+from famulus.errors import NoFinding
 
 #: Below the folder of the tables.
 FILE: Final = "findings/part-00.parquet"
@@ -19,18 +19,6 @@ FILE: Final = "findings/part-00.parquet"
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 #: Findings of this kind are rows of the audit that nothing explains.
 _AUDIT: Final = "audit"
-
-
-class NoFinding(FamulusError):
-    """There is no such finding, or nothing to do about it."""
-
-    exit_code = 2
-
-
-class NotFindings(FamulusError):
-    """The file cannot be read, or holds something else."""
-
-    exit_code = 2
 
 
 class Finding(Struct, frozen=True):

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from famulus.tables.finding import Finding, Findings, NotFindings
+from famulus.errors import NotFindings
+from famulus.tables.finding import Finding, Findings
 
 ROWS_MAX: Final = 10_000
 UNPACKED_BYTES_MAX: Final = 64 * 1024 * 1024

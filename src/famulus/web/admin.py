@@ -14,10 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from famulus.admin.administration import Administration
-from famulus.admin.refusals import HeadsMoved, NoBroker, NotAllowed
-from famulus.errors import FamulusError
+from famulus.errors import FamulusError, HeadsMoved, NoAnswer, NoBroker, NotAllowed
 from famulus.web import actions, admission
-from famulus.web.findings import Findings, NoAnswer
+from famulus.web.findings import Findings
 from famulus.web.office import Busy, Office, SessionOver, words_of
 from famulus.web.sessions import IDLE_NS, LIFETIME_NS, Session
 

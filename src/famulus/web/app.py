@@ -14,10 +14,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from famulus.errors import NoAnswer
 from famulus.web.admin import Admin
 from famulus.web.desk import Desk
 from famulus.web.events import Events
-from famulus.web.findings import Findings, NoAnswer
+from famulus.web.findings import Findings
 from famulus.web.guard import Guard
 from famulus.web.metrics import Metrics
 from famulus.web.office import Office

@@ -21,9 +21,9 @@ import msgspec
 
 from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_S
-from famulus.errors import FamulusError
+from famulus.errors import NoAnswer, NoFinding, NotFindings
 from famulus.tables import apart
-from famulus.tables.finding import FILE, FILE_BYTES_MAX, Finding, NoFinding, NotFindings
+from famulus.tables.finding import FILE, FILE_BYTES_MAX, Finding
 from famulus.web import threads
 
 #: Of one answer; the rest is counted.
@@ -33,10 +33,6 @@ ANSWER_BYTES_MAX = 1024 * 1024
 LOOK_NS = 1 * NS_PER_S
 #: A disk that takes longer hangs, as far as a viewer is concerned. The process that reads needs a second, or some.
 WAIT_S = 15.0
-
-
-class NoAnswer(FamulusError):
-    """Nobody knows yet, or nobody will tell in time."""
 
 
 @dataclass(frozen=True, slots=True)

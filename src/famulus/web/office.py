@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from famulus.admin.administration import Administration
 from famulus.admin.connection import AdminConnection
-from famulus.admin.refusals import NoBroker, NotAllowed
 from famulus.admin.secret import Secret
 from famulus.core.clock import NS_PER_S
 from famulus.core.steward.commands import WRONG_PASSWORD
+from famulus.errors import NoBroker, NotAllowed
 from famulus.web import threads
 from famulus.web.sessions import Session, Sessions
 from famulus.web.status.board import Board

@@ -25,19 +25,12 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import NoReturn
 
-from famulus.errors import FamulusError
+from famulus.errors import NurseryDied
 from famulus.worker import lifelines
 
 _NUMBER = struct.Struct("=i")
 #: How long children may take to end by themselves when their lifeline has ended.
 GRACE_S = 0.3
-
-
-class NurseryDied(FamulusError):
-    """Without it no child can be replaced."""
-
-    def __init__(self) -> None:
-        super().__init__("the process that forks the worker's children died; start the worker again")
 
 
 class Nursery:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 
+from famulus.errors import NurseryDied
 from famulus.net.waiting import Bell
 from famulus.worker.calls import Answer, Call, log
 from famulus.worker.child import Child
-from famulus.worker.nursery import Nursery, NurseryDied
+from famulus.worker.nursery import Nursery
 from famulus.worker.threads import JOIN_S, Threads
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from famulus.errors import NoJava
 from famulus.pipeline.run import java
-from famulus.pipeline.run.java import NoJava
 
 
 def fake(folder: Path, version: str, *, vector: bool = True) -> Path:

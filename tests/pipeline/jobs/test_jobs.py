@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables
 
 from famulus.cli.pipeline.progress import _words
+from famulus.errors import TablesBusy
 from famulus.pipeline.run import jobs, state
-from famulus.pipeline.run.lock import Busy, locked
+from famulus.pipeline.run.lock import locked
 from famulus.pipeline.run.progress import Step, Summary
 from famulus.pipeline.tables import lost_attempts, schemas
 from famulus.pipeline.tables.pace import Pace
@@ -257,7 +258,10 @@ def test_what_a_dead_run_left_is_removed(run: Run, journal: Journal, tables: Tab
 
 def test_two_runs_do_not_meet(run: Run, journal: Journal, tables: Tables) -> None:
     journal.write(journal.tasks(0, 0), 1)
-    with locked(tables.place), pytest.raises(Busy, match=r"in use by another run of the pipeline \(process \d+ on"):
+    with (
+        locked(tables.place),
+        pytest.raises(TablesBusy, match=r"in use by another run of the pipeline \(process \d+ on"),
+    ):
         run()
     assert run().state == 1
 

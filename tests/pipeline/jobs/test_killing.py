@@ -101,12 +101,12 @@ def test_killed_at_any_step_and_done_again(
 def test_a_second_run_is_refused_while_the_first_is_at_it(
     spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]
 ) -> None:
-    from famulus.pipeline.run.lock import Busy
+    from famulus.errors import TablesBusy
 
     journal.write(journal.tasks(0, 0), 1)
     with running(journal, tables, own_jvm=False) as process:
         next(steps(process))
-        with pytest.raises(Busy, match=f"process {process.pid} on "):
+        with pytest.raises(TablesBusy, match=f"process {process.pid} on "):
             jobs.run(spark, journal.place, tables.place, registry=toys)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

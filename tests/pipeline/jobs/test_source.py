@@ -13,10 +13,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.jobs.conftest import Journal, Tables, damaged_inside
 
+from famulus.errors import EmptyJournal, PlaceError
 from famulus.journal import schema
 from famulus.pipeline.io import source
-from famulus.pipeline.io.place import Found, Place, PlaceError, is_damage
-from famulus.pipeline.io.source import Bad, EmptyJournal, Sound
+from famulus.pipeline.io.place import Found, Place, is_damage
+from famulus.pipeline.io.source import Bad, Sound
 from famulus.pipeline.run import jobs
 from famulus.pipeline.tables import lost_attempts, worker_hours
 from famulus.pipeline.tables.losses import TABLE as LOSSES

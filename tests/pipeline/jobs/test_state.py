@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.pipeline.jobs.conftest import Tables
 
+from famulus.errors import StateError
 from famulus.pipeline.run import state
-from famulus.pipeline.run.state import Done, State, StateError
+from famulus.pipeline.run.state import Done, State
 
 
 def test_the_highest_number_counts_and_older_ones_go(tables: Tables) -> None:

@@ -10,9 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.jobs.conftest import EIGHT, Journal, Tables
 
+from famulus.errors import TablesBusy
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
-from famulus.pipeline.run.lock import Busy, locked
+from famulus.pipeline.run.lock import locked
 from famulus.pipeline.run.progress import Summary
 from famulus.pipeline.run.stream import CHECKPOINT, Follower
 from famulus.pipeline.tables.table import Table
@@ -97,7 +98,7 @@ def test_what_stops_the_job_stops_the_stream_with_the_same_error(
         held.__enter__()
 
     follower = Follower(spark, journal.place, tables.place, registry=toys, done=done)
-    with pytest.raises(Busy):
+    with pytest.raises(TablesBusy):
         follower.follow(every_s=0.2, once=False, stop=threading.Event())
     held.__exit__(None, None, None)
     assert time.monotonic() - began < 100

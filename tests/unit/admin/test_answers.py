@@ -10,8 +10,8 @@ import pytest
 
 from famulus.admin import answers
 from famulus.admin.answers import Accepted, Cleared, Seen
-from famulus.admin.refusals import Refused
 from famulus.admin.secret import Secret
+from famulus.errors import Refused
 
 ID = "a" * 64
 

@@ -12,9 +12,8 @@ import pytest
 import zmq
 
 from famulus.admin.connection import AdminConnection
-from famulus.admin.refusals import HeadsMoved, NoBroker, NotAllowed, Refused
 from famulus.admin.secret import Secret
-from famulus.errors import SettingsError
+from famulus.errors import HeadsMoved, NoBroker, NotAllowed, Refused, SettingsError
 from famulus.net.pump import recv_parcels
 from famulus.wire import headers, limits
 

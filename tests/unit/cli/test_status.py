@@ -9,8 +9,9 @@ from rich.console import Console
 from tests.unit.web.status.conftest import NS_PER_S, dispatcher, peer, service, steward, supervisor, worker
 
 from famulus.cli.status import status, words
-from famulus.cli.status.http_port import NobodyAnswers, base_of
+from famulus.cli.status.http_port import base_of
 from famulus.cli.status.top import Screen
+from famulus.errors import NobodyAnswers
 from famulus.web.status.board import Board
 from famulus.web.status.views import Status
 from famulus.wire import status as snapshots

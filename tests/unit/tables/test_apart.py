@@ -10,8 +10,9 @@ import pytest
 from tests.unit.tables.bombs import write_bomb
 from tests.unit.tables.conftest import finding, write
 
+from famulus.errors import NotFindings
 from famulus.tables import apart
-from famulus.tables.finding import Findings, NotFindings
+from famulus.tables.finding import Findings
 
 
 def read(path: Path, rows_max: int = 100) -> Findings:

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.tables.conftest import ECHO, SCHEMA, finding, write
 
+from famulus.errors import NoFinding, NotFindings
 from famulus.pipeline.tables import schemas
 from famulus.tables import reading
-from famulus.tables.finding import Finding, Findings, NoFinding, NotFindings, find
+from famulus.tables.finding import Finding, Findings, find
 
 
 def read(path: Path, rows_max: int = reading.ROWS_MAX) -> Findings:

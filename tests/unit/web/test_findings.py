@@ -16,10 +16,11 @@ from tests.unit.tables.conftest import finding, write
 from tests.unit.web.conftest import Clock, Port
 
 from famulus.broker.settings import Settings
+from famulus.errors import NoAnswer
 from famulus.tables import apart
 from famulus.tables.finding import FILE, FILE_BYTES_MAX
 from famulus.web import findings
-from famulus.web.findings import ANSWER_BYTES_MAX, LOOK_NS, SHOWN_MAX, Findings, NoAnswer, look, made_by
+from famulus.web.findings import ANSWER_BYTES_MAX, LOOK_NS, SHOWN_MAX, Findings, look, made_by
 
 COMMAND = "famulus pipeline run"
 

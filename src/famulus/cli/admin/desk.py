@@ -159,8 +159,8 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
 
 def _show_failure(desk: Desk, error: Exception) -> None:
     """What a broker had against it, for programs or as a table; `main` adds the sentence and the exit code."""
-    from famulus.admin.refusals import HeadsMoved, NoBroker, Refused
     from famulus.cli.admin.words import moved_lines
+    from famulus.errors import HeadsMoved, NoBroker, Refused
 
     if desk.as_json and isinstance(error, Refused | NoBroker):
         facts: dict[str, object] = {"outcome": "REJECTED", "reason": str(error)}

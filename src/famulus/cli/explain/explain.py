@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from famulus.errors import FamulusError
+from famulus.errors import NoSuchWord
 
 if TYPE_CHECKING:
     from famulus.cli.explain.words import Entry, Kind
-
-
-class NoSuchWord(FamulusError):
-    """Nothing is known by that name."""
-
-    exit_code = 2
 
 
 def explain(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from famulus.cli.journal.options import Journals, Since, Until, open_readings, shown_instant, span_of
-from famulus.errors import FamulusError, SettingsError
+from famulus.errors import NoTask, SettingsError
 
 if TYPE_CHECKING:
     from famulus.journal.groups import Span
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 #: Between two looks; a file of the journal is finished once a second at most.
 LOOK_S = 0.5
-
-
-class NoTask(FamulusError):
-    """No journal that was looked at has it."""
 
 
 def trace(

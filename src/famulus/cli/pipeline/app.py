@@ -138,8 +138,8 @@ def report(
 
     Example: famulus pipeline report --tables tables --output report.html
     """
+    from famulus.errors import PlaceError
     from famulus.pipeline import report as page
-    from famulus.pipeline.io.place import PlaceError
 
     place = tables_place(journal, tables)
     if not place.exists():

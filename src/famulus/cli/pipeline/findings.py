@@ -108,9 +108,9 @@ add_command(app, "apply", apply)
 
 def read(tables: str | None, journal: str | None) -> list[Finding]:
     """All of them, without Spark: there are as many as a person can read."""
-    from famulus.pipeline.io.place import PlaceError
+    from famulus.errors import NotFindings, PlaceError
     from famulus.tables import reading
-    from famulus.tables.finding import FILE, NotFindings
+    from famulus.tables.finding import FILE
 
     place = tables_place(journal, tables)
     try:

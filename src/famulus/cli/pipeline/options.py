@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from famulus.errors import FamulusError, SettingsError
+from famulus.errors import SettingsError, SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,10 +66,6 @@ def settings(conf: Sequence[str]) -> dict[str, str]:
         if not equals or not name:
             raise SettingsError(f"conf: {name!r} is not KEY=VALUE")
     return {name: value for name, _, value in pairs}
-
-
-class SparkError(FamulusError):
-    """Spark could not do it; one sentence."""
 
 
 @contextmanager

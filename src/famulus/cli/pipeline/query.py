@@ -12,13 +12,12 @@ from famulus.cli.pipeline.options import (
     ConfOption,
     JournalOption,
     MasterOption,
-    SparkError,
     TablesOption,
     sentence,
     spark_session,
     tables_place,
 )
-from famulus.errors import FamulusError, SettingsError
+from famulus.errors import FamulusError, QueryError, SettingsError, SparkError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
 _READS = re.compile(r"\s*\(*\s*(select|with|values|from|show|describe|desc|explain)\b", re.IGNORECASE)
 #: If the tables change while they are read, the question is asked again.
 TRIES = 3
-
-
-class QueryError(FamulusError):
-    """The question is wrong."""
-
-    exit_code = 2
 
 
 def query(
@@ -54,7 +47,7 @@ def query(
 
     Example: famulus pipeline query "SELECT service, sum(tasks) FROM service_minutes GROUP BY service"
     """
-    from famulus.pipeline.io.place import PlaceError
+    from famulus.errors import PlaceError
 
     if as_json and as_csv:
         raise SettingsError("give --json or --csv, not both")

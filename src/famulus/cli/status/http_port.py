@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from famulus.errors import FamulusError
+from famulus.errors import NobodyAnswers
 
 ADDRESS = "http://127.0.0.1:7104"
 ANSWER_S = 5.0
@@ -23,12 +23,6 @@ Address = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 
 T = TypeVar("T")
-
-
-class NobodyAnswers(FamulusError):
-    """There is no HTTP port of a broker at the address."""
-
-    exit_code = 4
 
 
 def base_of(address: str | None) -> str:

@@ -54,7 +54,7 @@ def _watch(base: str) -> None:
     from rich.live import Live
 
     from famulus.cli.status import words
-    from famulus.cli.status.http_port import NobodyAnswers
+    from famulus.errors import NobodyAnswers
 
     with Live(auto_refresh=False) as live:
         while True:

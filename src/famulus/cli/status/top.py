@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from famulus.cli.status.http_port import Address, NobodyAnswers, ask, base_of
+from famulus.cli.status.http_port import Address, ask, base_of
+from famulus.errors import NobodyAnswers
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -19,10 +19,11 @@ import msgspec
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.session.client import ClientSession, Done
+from famulus.errors import BenchFailed
 from famulus.lab.bench import descriptors
 from famulus.lab.bench.buckets import Buckets
 from famulus.lab.bench.crowd import BATCH_MAX, is_up, new_crowd_context, service_name
-from famulus.lab.bench.fleet import BenchFailed, cpu_s
+from famulus.lab.bench.fleet import cpu_s
 from famulus.net.pump import recv_many, send_some
 from famulus.net.sockets import Context, descriptor, outside_dealer
 from famulus.net.waiting import Waiting

@@ -12,14 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from famulus.errors import FamulusError
+from famulus.errors import BenchFailed
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 START_S = 20.0
-
-
-class BenchFailed(FamulusError):
-    """A part of the measurement did not work; its own words follow."""
 
 
 class Member:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from famulus.errors import BenchFailed
 from famulus.lab.bench import fleet
 from famulus.lab.bench.figures import median_of
 from famulus.lab.bench.load import WARM_UP_S
@@ -69,7 +70,7 @@ def soak(load: Load, progress: Callable[[str, Figures], None]) -> dict[str, obje
                 try:
                     memory_mib.append(fleet.rss_kib(scribe) / 1024)
                 except OSError:
-                    raise fleet.BenchFailed("the scribe died in the middle of the soak") from None
+                    raise BenchFailed("the scribe died in the middle of the soak") from None
             figures: Figures = json.loads(running.output(60))
             cpu_us = {f"cpu_us_{name}": each * 1e6 for name, each in scales.weigh().items()}
         # The crew is gone, so everything is written.
@@ -118,4 +119,4 @@ def _wait_for_the_scribe(broker: fleet.Member) -> None:
                 return
         else:
             time.sleep(0.05)
-    raise fleet.BenchFailed(f"there is no scribe that is ready after {SCRIBE_STARTS_S:.0f} s")
+    raise BenchFailed(f"there is no scribe that is ready after {SCRIBE_STARTS_S:.0f} s")

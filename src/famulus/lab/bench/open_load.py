@@ -19,8 +19,8 @@ import msgspec
 from famulus.client.connection import Connection
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.session.client import Done
+from famulus.errors import BenchFailed
 from famulus.lab.bench.buckets import Buckets
-from famulus.lab.bench.fleet import BenchFailed
 
 CONNECT_WITHIN_S = 10
 #: As many are submitted before the answers are looked at, when a lot is due.

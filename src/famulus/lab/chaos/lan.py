@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from famulus.errors import FamulusError
+from famulus.errors import NoNamespaces
 
 PORTS = [7100, 7101, 7102, 7103]
 MACHINES_MAX = 40
@@ -65,13 +65,6 @@ class Lan(Protocol):
     def close(self) -> None: ...
 
 
-class CannotPart(FamulusError):
-    """There are no namespaces here."""
-
-    def __init__(self) -> None:
-        super().__init__("parting machines takes network namespaces: root, and ip")
-
-
 class Loopback:
     """All on one machine."""
 
@@ -86,10 +79,10 @@ class Loopback:
         return nullcontext()
 
     def partition(self, *sides: Collection[str]) -> None:
-        raise CannotPart
+        raise NoNamespaces
 
     def cut_one_way(self, sender: str, receiver: str) -> None:
-        raise CannotPart
+        raise NoNamespaces
 
     def heal(self) -> None: ...
     def close(self) -> None: ...

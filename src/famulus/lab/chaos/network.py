@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-from famulus.errors import FamulusError
+from famulus.errors import ChaosFailed
 from famulus.lab.chaos.lan import Lan
 
 START_S = 40.0
@@ -22,10 +22,6 @@ ADMIN = "chaos"
 AFTERMATH_S = 15.0
 
 _PORTS = ("frontend", "backend", "config-pub", "peer")
-
-
-class ChaosFailed(FamulusError):
-    """The run itself could not be set up; nothing is said about any promise."""
 
 
 class Program:

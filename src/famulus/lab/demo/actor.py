@@ -12,15 +12,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
 
-from famulus.errors import FamulusError
+from famulus.errors import DemoFailed
 
 STOP_S = 10.0
 #: What it said last, for whoever asks why it failed.
 LINES_KEPT = 50
-
-
-class DemoFailed(FamulusError):
-    """A process of the demo did not do what it should; its own words follow."""
 
 
 class Actor:

@@ -13,7 +13,8 @@ from famulus.admin.administration import Administration
 from famulus.admin.answers import Shown
 from famulus.admin.connection import AdminConnection
 from famulus.admin.secret import Secret
-from famulus.lab.demo.actor import Actor, DemoFailed, run
+from famulus.errors import DemoFailed
+from famulus.lab.demo.actor import Actor, run
 from famulus.lab.demo.cast import ADMIN, ANN, BROKERS, SERVICES, WORKERS, Broker, Worker
 from famulus.lab.demo.relay import Relay
 

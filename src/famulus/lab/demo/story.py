@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-from famulus.lab.demo.actor import DemoFailed
+from famulus.errors import DemoFailed
 from famulus.lab.demo.audience import Audience
 from famulus.lab.demo.cast import ANN, BOB, WORKERS
 from famulus.lab.demo.stage import Stage, until

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from famulus.pipeline.io.place import Damaged, Gone, Place, PlaceError, first_line, is_damage
+from famulus.errors import FileDamaged, FileGone, PlaceError
+from famulus.pipeline.io.place import Place, first_line, is_damage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,9 +64,9 @@ def _batches(
             partition_base_dir=place.full(""),
         ).to_batches()
     except FileNotFoundError as error:
-        raise Gone(f"{place} has lost a file: {first_line(error)}") from None
+        raise FileGone(f"{place} has lost a file: {first_line(error)}") from None
     except (pa.ArrowException, OSError) as error:
-        kind = Damaged if is_damage(error) else PlaceError
+        kind = FileDamaged if is_damage(error) else PlaceError
         raise kind(f"{place} cannot be read: {first_line(error)}") from None
 
 

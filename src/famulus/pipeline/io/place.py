@@ -15,21 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as fs
 
-from famulus.errors import FamulusError
-
-
-class PlaceError(FamulusError):
-    """A folder that is not there, or must not be read or written."""
-
-    exit_code = 2
-
-
-class Gone(PlaceError):
-    """A file that was there a moment ago."""
-
-
-class Damaged(PlaceError):
-    """A file of which the end was sound, where Parquet says what is in it, and the rest is not."""
+from famulus.errors import PlaceError
 
 
 def is_damage(error: Exception) -> bool:

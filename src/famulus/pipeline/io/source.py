@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from famulus.errors import EmptyJournal, PlaceError
 from famulus.journal import arrow, files, schema
 from famulus.journal.files import JournalFile
 from famulus.pipeline.io.handful import brought
-from famulus.pipeline.io.place import Found, Place, PlaceError, is_damage
+from famulus.pipeline.io.place import Found, Place, is_damage
 from famulus.pipeline.tables.pace import HANDFUL_ROWS, Pace, pace_of
 
 if TYPE_CHECKING:
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
 CHECKS_AT_ONCE: Final = 16
 #: Reading all of it is work, and takes memory.
 READERS: Final = 4
-
-
-class EmptyJournal(PlaceError):
-    """There is nothing to read."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from famulus.errors import FamulusError
+from famulus.errors import Misfiled
 from famulus.pipeline.io import hours
 from famulus.pipeline.io.arrow_types import arrow_schema
 from famulus.pipeline.io.handful import brought, file_of
@@ -53,17 +53,6 @@ _PUBLISHED: Final = re.compile(r"\w+/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/part-(\d
 #: What the instant of a row may be called, of those that have one.
 _INSTANTS: Final = ("ended", "minute", "at")
 _HOUR_US: Final = 3_600_000_000
-
-
-class Misfiled(FamulusError):
-    """Rows were about to get into the folder of an hour that they are not of."""
-
-    def __init__(self, table: Table, hour: int, first: int, last: int) -> None:
-        found = " and ".join(hours.folder_of(each) for each in sorted({first, last}))
-        super().__init__(
-            f"rows of {table.name} that are of {found} would have been filed under {hours.folder_of(hour)}; "
-            "these were not published. This is a mistake of the pipeline: please report it"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +215,11 @@ def cuts(rows: pa.Table) -> list[int]:
 
 def _check(table: Table, hour: int, first: int, last: int) -> None:
     if (first, last) != (hour, hour):
-        raise Misfiled(table, hour, first, last)
+        found = " and ".join(hours.folder_of(each) for each in sorted({first, last}))
+        raise Misfiled(
+            f"rows of {table.name} that are of {found} would have been filed under {hours.folder_of(hour)}; "
+            "these were not published. This is a mistake of the pipeline: please report it"
+        )
 
 
 def _hours_within(table: Table, rows: pa.Table) -> tuple[int, int]:

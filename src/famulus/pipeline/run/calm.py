@@ -14,10 +14,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from famulus.errors import FileDamaged
 from famulus.journal import arrow
 from famulus.pipeline.io import hours
 from famulus.pipeline.io.handful import rows_of
-from famulus.pipeline.io.place import Damaged, Place
+from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.tables.columns import FINAL
 
@@ -38,7 +39,7 @@ def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], c
     def is_one(hour: int) -> bool:
         try:
             return is_quiet(hour)
-        except Damaged:
+        except FileDamaged:
             return False  # which file it is turns out when the hour is made
 
     def is_quiet(hour: int) -> bool:

@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from famulus.errors import FamulusError
+from famulus.errors import NoJava
 
 #: The oldest that Spark 4 runs on.
 VERSION_MIN: Final = 17
@@ -28,12 +28,6 @@ VERSION_MIN: Final = 17
 VECTOR: Final = "--add-modules=jdk.incubator.vector"
 #: Generous, for a machine under load: it decides only whether a Java that hangs is given up.
 ANSWER_S: Final = 60
-
-
-class NoJava(FamulusError):
-    """There is no Java that Spark runs on; the message says what was tried."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from famulus.errors import FileDamaged, FileGone
 from famulus.journal import schema
 from famulus.pipeline.io import hours, source
-from famulus.pipeline.io.place import Damaged, Gone, Place
+from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.io.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
 from famulus.pipeline.run import plan, state
@@ -339,12 +340,12 @@ def _touched(planned: Plan, sight: Sight) -> set[int]:
 def _is_unreadable(error: Exception) -> bool:
     """Whether Spark, or we, could not make sense of a file."""
     said = str(error)
-    return isinstance(error, Damaged) or any(word in said for word in ("FAILED_READ_FILE", "org.apache.parquet"))
+    return isinstance(error, FileDamaged) or any(word in said for word in ("FAILED_READ_FILE", "org.apache.parquet"))
 
 
 def _is_gone(error: Exception) -> bool:
     """Whether Spark, or we, missed a file that was there a moment ago."""
     said = str(error)
-    return isinstance(error, Gone) or any(
+    return isinstance(error, FileGone) or any(
         word in said for word in ("FILE_NOT_EXIST", "PATH_NOT_FOUND", "FileNotFoundException")
     )

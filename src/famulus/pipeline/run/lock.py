@@ -10,16 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from famulus.errors import FamulusError
-from famulus.pipeline.io.place import Place, PlaceError
+from famulus.errors import PlaceError, TablesBusy
+from famulus.pipeline.io.place import Place
 
 PATH: Final = "_state/lock"
-
-
-class Busy(FamulusError):
-    """Another run has the tables."""
-
-    exit_code = 6
 
 
 @contextmanager
@@ -32,7 +26,7 @@ def locked(tables: Place) -> Iterator[None]:
     # Far away there is nothing that is given back when its holder dies. So this is a note, and a person may remove it.
     if any(name == "lock" for name in tables.names("_state")):
         holder = tables.read(PATH).decode(errors="replace").strip()
-        raise Busy(f"{tables} is in use by {holder}; if that is no longer true, remove {tables.uri(PATH)}")
+        raise TablesBusy(f"{tables} is in use by {holder}; if that is no longer true, remove {tables.uri(PATH)}")
     tables.write(PATH, _me().encode())
     try:
         yield
@@ -52,7 +46,7 @@ def _held(path: Path, tables: Place) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise Busy(f"{tables} is in use by another run of the pipeline ({file.read().strip()})") from None
+            raise TablesBusy(f"{tables} is in use by another run of the pipeline ({file.read().strip()})") from None
         file.truncate(0)
         file.write(_me())
         file.flush()

@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from famulus.errors import FamulusError
+from famulus.errors import NoJava, SparkFailed
 from famulus.pipeline.run import java
 from famulus.pipeline.tables.pace import GIVEN
 
@@ -32,10 +32,6 @@ HEAP_MIB_MAX: Final = 8192
 CLOSING_S: Final = 60
 #: An archive that is older than this and still not finished never will be.
 UNFINISHED_S: Final = 3600
-
-
-class SparkFailed(FamulusError):
-    """Spark did not start."""
 
 
 def is_here(master: str) -> bool:
@@ -229,7 +225,7 @@ def _java_options(found: java.Java, archive_wanted: bool, brief: bool) -> dict[s
     key = f"{found.build} {found.home} {pyspark.__version__} {pyspark.__file__} {os.environ.get('SPARK_CONF_DIR')}"
     try:
         archive = java.cache_folder() / f"spark-{sha256(key.encode()).hexdigest()[:12]}.jsa"
-    except java.NoJava:
+    except NoJava:
         return {"spark.driver.extraJavaOptions": options}
     if not archive_wanted:
         return {"spark.driver.extraJavaOptions": options}

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from famulus.errors import FamulusError
+from famulus.errors import StateError
 from famulus.pipeline.io.place import Place
 
 FOLDER: Final = "_state"
@@ -19,10 +19,6 @@ FOLDER: Final = "_state"
 #: anew: until 1, rows could be in the folder of another hour.
 FORMAT: Final = 2
 _NAME: Final = re.compile(r"state-(\d{8})\.json")
-
-
-class StateError(FamulusError):
-    """What was done cannot be read."""
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True):

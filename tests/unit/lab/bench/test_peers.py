@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from famulus.core.clock import NS_PER_S
-from famulus.lab.bench.fleet import BenchFailed
+from famulus.errors import BenchFailed
 from famulus.lab.bench.load import STAMP_BYTES
 from famulus.lab.bench.peers import contest, meter, nats, side
 from famulus.lab.bench.peers.meter import Meter

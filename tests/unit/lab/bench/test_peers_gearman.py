@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from famulus.lab.bench.fleet import START_S, BenchFailed, crew
+from famulus.errors import BenchFailed
+from famulus.lab.bench.fleet import START_S, crew
 from famulus.lab.bench.peers import contest, gearman, gearman_raw, recruit, side
 from famulus.lab.bench.peers.gearman_packets import (
     CAN_DO,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from famulus.errors import BenchFailed
 from famulus.lab.bench import fleet
 from famulus.lab.bench.peers import loop, ours
 from famulus.lab.bench.peers.order import Order
@@ -39,7 +40,7 @@ def contest(plan: Plan, sides: Mapping[str, Side], tell: Callable[[str], None]) 
         for name in list(rounds) if number % 2 == 0 else list(reversed(rounds)):
             try:
                 figures = one_round(plan, present[name])
-            except fleet.BenchFailed as failure:
+            except BenchFailed as failure:
                 if present[name].peer.name == ours.PEER.name:
                     raise
                 absent[name] = f"failed: {failure}"

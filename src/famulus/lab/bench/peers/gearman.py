@@ -12,6 +12,7 @@ import sys
 from itertools import islice
 from typing import Any
 
+from famulus.errors import BenchFailed
 from famulus.lab.bench import fleet
 from famulus.lab.bench.peers import recruit
 from famulus.lab.bench.peers.meter import Meter
@@ -59,7 +60,7 @@ def client(order: Order) -> Meter:
     while jobs := [{"task": SERVICE, "data": body} for body in islice(stream, order.window)]:
         for job in asking.submit_multiple_jobs(jobs, poll_timeout=TIMEOUT_S):
             if not job.complete:
-                raise fleet.BenchFailed(f"no answer within {TIMEOUT_S:.0f} s")
+                raise BenchFailed(f"no answer within {TIMEOUT_S:.0f} s")
             meter.note(job.result)
     return meter
 

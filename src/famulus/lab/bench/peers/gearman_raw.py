@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 
-from famulus.lab.bench.fleet import BenchFailed
+from famulus.errors import BenchFailed
 from famulus.lab.bench.peers import gearman, recruit
 from famulus.lab.bench.peers.gearman_packets import (
     CAN_DO,

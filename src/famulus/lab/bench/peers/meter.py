@@ -7,8 +7,9 @@ from __future__ import annotations
 from time import monotonic_ns, process_time
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.errors import BenchFailed
 from famulus.lab.bench.figures import latencies_us
-from famulus.lab.bench.fleet import BenchFailed, cpu_s
+from famulus.lab.bench.fleet import cpu_s
 from famulus.lab.bench.load import STAMP_BYTES
 
 

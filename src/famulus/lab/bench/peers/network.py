@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from famulus.errors import BenchFailed
 from famulus.lab.bench import fleet
 from famulus.lab.bench.peers import ours, recruit
 from famulus.lab.bench.peers.side import Side
@@ -41,7 +42,7 @@ def found(folder: Path, ports: list[str]) -> None:
         command, env={**os.environ, "FAMULUS_ADMIN_PASSWORD": "measured"}, capture_output=True, text=True
     )
     if made.returncode:
-        raise fleet.BenchFailed(f"no network could be made: {made.stderr.strip()}")
+        raise BenchFailed(f"no network could be made: {made.stderr.strip()}")
 
 
 def join(crew: recruit.Crew, place: Path, identity: str, port: str) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+from famulus.errors import BenchFailed
 from famulus.lab.bench import fleet
 
 Crew = list[fleet.Member]
@@ -36,16 +37,16 @@ class Recruit(fleet.Member):
                 last = line.strip() or last
         finally:
             alarm.cancel()
-        raise fleet.BenchFailed(f"the {self.name} ended with {self._process.wait()} before it was ready: {last}")
+        raise BenchFailed(f"the {self.name} ended with {self._process.wait()} before it was ready: {last}")
 
     def wait_for_port(self, port: int) -> None:
         """Wait until somebody can connect, for those who do not say when they are ready."""
         until = time.monotonic() + fleet.START_S
         while not is_open(port):
             if (code := self._process.poll()) is not None:
-                raise fleet.BenchFailed(f"the {self.name} ended with {code} before it was ready")
+                raise BenchFailed(f"the {self.name} ended with {code} before it was ready")
             if time.monotonic() > until:
-                raise fleet.BenchFailed(f"nobody can connect to the {self.name} after {fleet.START_S:.0f} s")
+                raise BenchFailed(f"nobody can connect to the {self.name} after {fleet.START_S:.0f} s")
             time.sleep(LOOK_S)
 
 
