@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from time import monotonic_ns, sleep, time_ns
+from time import monotonic_ns, sleep, thread_time_ns, time_ns
 from typing import Any, Final
 
 from famulus.broker.lifeline import Lifeline
@@ -47,8 +47,6 @@ CLIENTS_BYTES_MAX: Final = 256 * 1024 * 1024
 #: Who reads nothing for so long is cut off; a worker that is silent for as long as it may be is lost anyway.
 PATIENCE_NS: Final = 5 * NS_PER_S
 REPORT_NS: Final = 1 * NS_PER_S
-#: A snapshot of a broker with very many workers takes a while: no more than this part of our time.
-SNAPSHOT_SHARE: Final = 50
 #: Rows for the journal go to the scribe when so many tasks have ended, and so long after the last ones went. A crash
 #: takes along what was not told; to tell each at once would cost more than all else that is done for a task.
 JOURNAL_ROWS: Final = 2000
@@ -401,13 +399,13 @@ class Dispatching:
 
     def _tell_herald(self, herald: sockets.Socket, work: Work, now_ns: int) -> None:
         """Whether it is there or not: what it does not take is gone."""
-        began_ns = clock_ns()
+        # Of the processor: that others had it meanwhile is no reason to say less.
+        began_ns = thread_time_ns()
         messages = [[status.write(telling.of_dispatcher(self._core, work, os.getpid(), now_ns))]]
         if (latency := self._latencies.news(self._core, now_ns)) is not None:
             messages.append([status.write(latency)])
         send_some(herald, messages)
-        cost_ns = clock_ns() - began_ns
-        self._snapshot_ns = now_ns + max(REPORT_NS // 2, SNAPSHOT_SHARE * cost_ns)
+        self._snapshot_ns = now_ns + telling.pause_ns(thread_time_ns() - began_ns)
 
 
 def _send(listener: Listener, messages: list[list[bytes]]) -> list[list[bytes]]:

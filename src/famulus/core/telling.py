@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from famulus.core.clock import NS_PER_MS
+from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
 from famulus.core.dispatch.dispatcher import Dispatcher
@@ -21,6 +21,16 @@ from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 
 #: Services whose durations are told in one snapshot.
 LATENCIES_MAX = 200
+#: A snapshot of a broker with very many workers takes a while: no more than this part of the dispatcher's time. But who
+#: is not heard for three seconds is shown as gone.
+SNAPSHOT_SHARE = 50
+PAUSE_MIN_NS = NS_PER_S // 2
+PAUSE_MAX_NS = 3 * NS_PER_S // 2
+
+
+def pause_ns(cost_ns: int) -> int:
+    """From one snapshot to the next, if one takes so much of the processor."""
+    return min(max(PAUSE_MIN_NS, SNAPSHOT_SHARE * cost_ns), PAUSE_MAX_NS)
 
 
 def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status.Dispatcher:

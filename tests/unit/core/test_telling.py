@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tests.unit.core.conftest import Broker
 
 from famulus.core import telling
+from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.latency import Latency
+from famulus.web.status.board import SILENCE_NS
 from famulus.wire import status
 
 
@@ -84,3 +87,18 @@ def test_durations_are_told_when_they_move(broker: Broker) -> None:
     assert sum(news.services["echo"].counts) == 1
     assert latencies.news(broker.core, broker.now_ns) is None
     assert not Latency().counts, "a service that nobody used costs nothing"
+
+
+@pytest.mark.parametrize(
+    ("cost_ms", "pause_ms"),
+    [(0, 500), (1, 500), (20, 1000), (1000, 1500)],
+)
+def test_snapshots_take_a_small_part_of_the_time_but_come_before_anybody_misses_them(
+    cost_ms: int, pause_ms: int
+) -> None:
+    assert telling.pause_ns(cost_ms * NS_PER_MS) == pause_ms * NS_PER_MS
+
+
+def test_a_dispatcher_that_is_well_is_never_taken_for_gone() -> None:
+    """Not even if a snapshot comes a second late."""
+    assert telling.PAUSE_MAX_NS + NS_PER_S < SILENCE_NS
