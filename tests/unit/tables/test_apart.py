@@ -47,7 +47,7 @@ def test_the_footer_of_that_file_is_a_lie_that_reading_at_hand_believes(tmp_path
     script = (
         "import resource, sys\n"
         "from famulus.tables import reading\n"
-        "from famulus.tables.finding import NotFindings\n"
+        "from famulus.errors import NotFindings\n"
         "try:\n"
         "    reading.read(open(sys.argv[1], 'rb'))\n"
         "except NotFindings:\n"

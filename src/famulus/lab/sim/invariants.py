@@ -6,13 +6,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
-from famulus.core.dispatch.task import JUDGING, QUEUED, RUNNING
+from famulus.core.dispatch.task import JUDGING, QUEUED, RUNNING, Task
 from famulus.core.session.client import GRACE_NS
 from famulus.core.timers import TICK_NS
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.dispatcher import Dispatcher
-    from famulus.core.dispatch.task import Task
     from famulus.lab.sim.ledger import Entry
     from famulus.lab.sim.world import World
 
