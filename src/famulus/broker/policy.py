@@ -13,7 +13,7 @@ from famulus.core.hangs import HANG_NS
 START_NS: Final = 30 * NS_PER_S
 
 
-class Loss(Enum):
+class WhenLost(Enum):
     """What it means for the broker that a process cannot start, or dies again and again."""
 
     #: It cannot do without, and ends.
@@ -21,24 +21,16 @@ class Loss(Enum):
     #: It does its work without, and tries again every minute.
     RETRIED = auto()
     #: It does its work without from then on.
-    BORNE = auto()
-
-
-def nothing() -> dict[str, Any]:
-    return {}
-
-
-def no_more() -> None:
-    pass
+    TOLERATED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     #: What it is told when it starts, besides the settings.
-    facts: Callable[[], dict[str, Any]] = nothing
+    facts: Callable[[], dict[str, Any]] = dict
     #: To be called when it has ended, however.
-    on_end: Callable[[], None] = no_more
-    loss: Loss = Loss.FATAL
+    on_end: Callable[[], None] = lambda: None
+    when_lost: WhenLost = WhenLost.FATAL
     #: What the loss of it is called where the broker goes on.
     missed: str = ""
     #: How long it may say nothing once it is ready, and until then.

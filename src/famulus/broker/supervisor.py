@@ -21,8 +21,8 @@ import msgspec
 
 from famulus import __version__
 from famulus.broker.child import Child
-from famulus.broker.notes import Notes
-from famulus.broker.policy import Loss, Policy
+from famulus.broker.facts import SupervisorFacts
+from famulus.broker.policy import Policy, WhenLost
 from famulus.broker.private_folder import PrivateFolder, remove_dead
 from famulus.broker.settings import Settings
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -71,7 +71,7 @@ class Supervisor:
         )
         self._snapshot_ns = 0
         self._started_ns = monotonic_ns()
-        self._notes = Notes(self._scribe)
+        self._facts = SupervisorFacts(self._scribe)
         others = [child for child in (self._steward, self._scribe, self._herald) if child is not None]
         self._children = [self._dispatcher, *self._routers, *others]
         self._selector = selectors.DefaultSelector()
@@ -84,9 +84,9 @@ class Supervisor:
 
     def _policy_of_dispatcher(self) -> Policy:
         def end() -> None:
-            self._notes.end_life(self._dispatcher.facts.pop("told", {}))
+            self._facts.end_life(self._dispatcher.facts.pop("told", {}))
 
-        return Policy(lambda: {"boot": self._notes.begin_life()}, on_end=end, is_waited_for=True, ends_the_drain=True)
+        return Policy(lambda: {"boot": self._facts.begin_life()}, on_end=end, is_waited_for=True, ends_the_drain=True)
 
     def _new_router(self, name: str) -> Child:
         router_id = ""
@@ -104,10 +104,12 @@ class Supervisor:
 
     def _policy_of_scribe(self) -> Policy:
         def facts() -> dict[str, Any]:
-            self._notes.begin_scribe()
-            return {"boot": self._notes.boot, **self._log_level()}
+            self._facts.begin_scribe()
+            return {"boot": self._facts.boot, **self._log_level()}
 
-        return Policy(facts, loss=Loss.RETRIED, hang_ns=SCRIBE_HANG_NS, start_ns=SCRIBE_HANG_NS, stop_s=SCRIBE_STOP_S)
+        return Policy(
+            facts, when_lost=WhenLost.RETRIED, hang_ns=SCRIBE_HANG_NS, start_ns=SCRIBE_HANG_NS, stop_s=SCRIBE_STOP_S
+        )
 
     def _policy_of_herald(self) -> Policy:
         def facts() -> dict[str, Any]:
@@ -117,7 +119,7 @@ class Supervisor:
             self.settings = msgspec.structs.replace(self.settings, http_port=port)
             return self._log_level()
 
-        return Policy(facts, loss=Loss.BORNE, missed="there is no HTTP port")
+        return Policy(facts, when_lost=WhenLost.TOLERATED, missed="there is no HTTP port")
 
     @staticmethod
     def _log_level() -> dict[str, Any]:
@@ -183,7 +185,7 @@ class Supervisor:
         facts = child.policy.facts()
         settings = msgspec.to_builtins(self.settings)
         child.start({"settings": settings, "ipc": self._ipc, "restarted": self._announced, **facts})
-        self._notes.add("process_started", process=child.name)
+        self._facts.add("process_started", process=child.name)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
 
     def _died(self, child: Child) -> None:
@@ -192,7 +194,7 @@ class Supervisor:
         child.policy.on_end()
         if self._draining and child.policy.ends_the_drain:
             return
-        self._notes.add("process_died", process=child.name, detail=child.failed or how)
+        self._facts.add("process_died", process=child.name, detail=child.failed or how)
         delay_ns = child.restarts.delay_ns(monotonic_ns())
         if child.failed or delay_ns is None:
             delay_ns = self._lose(child, how)
@@ -203,15 +205,15 @@ class Supervisor:
 
     def _lose(self, child: Child, how: str) -> int | None:
         """It cannot start, or dies again and again. When to try it all the same, if the broker can go on."""
-        match child.policy.loss:
-            case Loss.RETRIED:
+        match child.policy.when_lost:
+            case WhenLost.RETRIED:
                 return RETRY_NS
-            case Loss.BORNE:
+            case WhenLost.TOLERATED:
                 why = child.failed or f"the {child.name} died ({how})"
                 log.warning("%s: %s; tasks go on without", child.policy.missed, why)
                 self._children.remove(child)
                 return None
-            case Loss.FATAL:
+            case WhenLost.FATAL:
                 if child.failed:
                     raise SettingsError(child.failed)
                 raise BrokerFailed(f"the {child.name} died again and again (last: {how}); giving up")
@@ -252,7 +254,7 @@ class Supervisor:
         ):
             self._announced = True
             on_ready(self.settings)
-            self._notes.add("start")
+            self._facts.add("start")
             # Nobody waits for these two, so they do not get in the way of those who are waited for.
             for child in (self._scribe, self._herald):
                 if child is not None:
@@ -262,7 +264,7 @@ class Supervisor:
 
     def _tell_herald(self) -> None:
         now_ns = monotonic_ns()
-        if self._snapshots is None or now_ns < self._snapshot_ns:
+        if self._snapshots is None or self._herald not in self._children or now_ns < self._snapshot_ns:
             return
         self._snapshot_ns = now_ns + NS_PER_S // 2
         send_some(self._snapshots, [[status.write(self._snapshot(now_ns))]])
@@ -297,7 +299,7 @@ class Supervisor:
     def _tell_scribe(self) -> None:
         steward: dict[str, Any] = self._steward.facts if self._steward is not None else {"state": "active"}
         state = "draining" if self._draining else steward.get("state", "joining")
-        self._notes.tell(state, steward.get("version", 0))
+        self._facts.tell(state, steward.get("version", 0))
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -330,7 +332,7 @@ class Supervisor:
                 child.kill()
                 child.bury()
                 child.policy.on_end()
-        self._notes.add("stop")
+        self._facts.add("stop")
         self._tell_scribe()
         for child in self._children:
             if child.running:

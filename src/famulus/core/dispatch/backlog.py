@@ -9,8 +9,8 @@ from famulus.core.timers import Timed
 from famulus.wire.inner import Terms
 
 
-class Waiting(Timed):
-    """What can wait: a task, of which nothing else matters here."""
+class Queueable(Timed):
+    """A task, of which nothing else matters here."""
 
     __slots__ = ("body", "terms")
 
@@ -27,11 +27,11 @@ class Backlog:
 
     def __init__(self) -> None:
         # OrderedDict, since an expired task leaves from the middle and a dict is slow to find its first key.
-        self._by_priority: dict[int, OrderedDict[Waiting, None]] = {}
+        self._by_priority: dict[int, OrderedDict[Queueable, None]] = {}
         self.tasks = 0
         self.body_bytes = 0
 
-    def has_room_for(self, task: Waiting) -> bool:
+    def has_room_for(self, task: Queueable) -> bool:
         terms = task.terms
         return self.tasks < terms.backlog_tasks_max and self.body_bytes + len(task.body) <= terms.backlog_bytes_max
 
@@ -41,7 +41,7 @@ class Backlog:
             return self.tasks
         return sum([len(line) for urgency, line in self._by_priority.items() if urgency >= priority])
 
-    def push(self, task: Waiting, *, front: bool = False) -> None:
+    def push(self, task: Queueable, *, front: bool = False) -> None:
         line = self._by_priority.get(task.terms.priority)
         if line is None:
             line = self._by_priority[task.terms.priority] = OrderedDict()
@@ -51,15 +51,15 @@ class Backlog:
         self.tasks += 1
         self.body_bytes += len(task.body)
 
-    def head(self) -> Waiting:
+    def head(self) -> Queueable:
         return next(iter(self._by_priority[max(self._by_priority)]))
 
-    def pop(self) -> Waiting:
+    def pop(self) -> Queueable:
         task = self.head()
         self.remove(task)
         return task
 
-    def remove(self, task: Waiting) -> None:
+    def remove(self, task: Queueable) -> None:
         priority = task.terms.priority
         line = self._by_priority[priority]
         del line[task]
@@ -68,6 +68,6 @@ class Backlog:
         self.tasks -= 1
         self.body_bytes -= len(task.body)
 
-    def __iter__(self) -> Iterator[Waiting]:
+    def __iter__(self) -> Iterator[Queueable]:
         for priority in sorted(self._by_priority, reverse=True):
             yield from self._by_priority[priority]

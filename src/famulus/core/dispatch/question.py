@@ -30,10 +30,10 @@ class Question:
         self.task = task
         self.number = b""
         self.offers = 0
-        self.router: Router | None = None
+        self.router: AskedRouter | None = None
 
 
-class Router:
+class AskedRouter:
     __slots__ = ("asked", "id", "outbox", "seen_ns")
 
     def __init__(self, router_id: bytes, now_ns: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
-from famulus.core.dispatch.question import Question, Router
+from famulus.core.dispatch.question import AskedRouter, Question
 from famulus.core.dispatch.turns import Turns
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Questions:
         self._counters = counters
         # Numbers start at random, so that what a former dispatcher asked or handed out means nothing to this one.
         self._number = first_number
-        self._routers: dict[bytes, Router] = {}
+        self._routers: dict[bytes, AskedRouter] = {}
         self._open: dict[bytes, Question] = {}
         #: Those that no router has been asked yet. One that was decided meanwhile is passed over.
         self._waiting = Turns()
@@ -75,7 +75,7 @@ class Questions:
         if router is not None:
             router.seen_ns = now_ns
             return
-        self._routers[router_id] = Router(router_id, now_ns)
+        self._routers[router_id] = AskedRouter(router_id, now_ns)
 
     def router_gone(self, router_id: bytes) -> None:
         router = self._routers.pop(router_id, None)
@@ -151,7 +151,7 @@ class Questions:
             if question.router is None and question.number in self._open:
                 _give(question, router)
 
-    def _least_burdened(self) -> Router | None:
+    def _least_burdened(self) -> AskedRouter | None:
         """None if there is none, or if all have enough to read."""
         routers = self._routers
         if not routers:
@@ -160,12 +160,12 @@ class Questions:
         return router if len(router.asked) < ASKED_MAX else None
 
 
-def _give(question: Question, router: Router) -> None:
+def _give(question: Question, router: AskedRouter) -> None:
     question.offers += 1
     question.router = router
     router.asked[question.number] = question
     router.outbox.append([question.number, question.origin, question.header])
 
 
-def _burden(router: Router) -> int:
+def _burden(router: AskedRouter) -> int:
     return len(router.asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NS_PER_MS
-from famulus.core.dispatch.backlog import Waiting
+from famulus.core.dispatch.backlog import Queueable
 from famulus.core.dispatch.flows import Flow, tail
 from famulus.wire.headers import write_text
 
@@ -21,7 +21,7 @@ JUDGING: Final = 3  # the worker answered; a router reads the answer
 DONE: Final = 4  # it has its outcome; its worker may still be busy with it
 
 
-class Task(Waiting):
+class Task(Queueable):
     __slots__ = (
         "arrived",
         "arrived_ns",

@@ -14,7 +14,7 @@ NOTES_MAX: Final = 1000
 DETAIL_MAX: Final = 1000
 
 
-class Notes:
+class SupervisorFacts:
     def __init__(self, scribe: Child | None) -> None:
         self._scribe = scribe
         #: The present life of the dispatcher, as the journal names it.
