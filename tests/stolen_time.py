@@ -46,22 +46,35 @@ class Share:
 def run(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Up to three times, as long as it fails while time is stolen; only the last try counts."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    tries = 0
+    failures: list[str] = []
     while True:
         share = Share()
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        tries += 1
-        if tries == TRIES or float(share) < SHARE_MAX or not any(report.failed for report in reports):
+        failure = next((_last_line(report) for report in reports if report.failed), None)
+        if failure is None or float(share) < SHARE_MAX or len(failures) == TRIES - 1:
             break
+        failures.append(failure)
+        _forget_fixtures(item)
     for report in reports:
-        if tries > 1:
-            report.user_properties.append((_AGAIN, tries))
+        if failures:
+            report.user_properties.append((_AGAIN, failures))
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
 
+def _forget_fixtures(item: pytest.Item) -> None:
+    """All but those of the session: what a module shares is no longer as the test expects to find it."""
+    item.session._setupstate.teardown_exact(item.session)  # type: ignore[arg-type]
+
+
+def _last_line(report: pytest.TestReport) -> str:
+    return (report.longreprtext.splitlines() or [""])[-1]
+
+
 def summary(terminal: pytest.TerminalReporter) -> None:
-    """Which tests were."""
+    """Which tests were, and where each try failed."""
     for report in [each for kind in ("passed", "failed") for each in terminal.stats.get(kind, [])]:
-        if report.when == "call" and any(name == _AGAIN for name, _ in report.user_properties):
+        for failures in [value for name, value in report.user_properties if name == _AGAIN and report.when == "call"]:
             terminal.write_line(f"{_AGAIN}: {report.nodeid}")
+            for failure in failures:
+                terminal.write_line(f"  {failure}")

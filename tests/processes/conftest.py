@@ -147,13 +147,13 @@ class BrokerProcess(Process):
             raise
         self.frontend, self.backend = ready[1], ready[2]
 
-    def children(self, module: str) -> list[int]:
-        """The pids of its dispatcher or its routers that live now."""
+    def children(self, module: str, package: str = "broker") -> list[int]:
+        """The pids of its processes of this kind that live now."""
         try:
             pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         except OSError:
             return []  # it has ended
-        return [int(pid) for pid in pids if f"famulus.broker.{module}".encode() in _command(pid)]
+        return [int(pid) for pid in pids if f"famulus.{package}.{module}".encode() in _command(pid)]
 
     @property
     def dispatcher(self) -> int:

@@ -40,10 +40,7 @@ def ask(address: str, path: str) -> tuple[int, Any]:
 
 def herald_of(broker: BrokerProcess) -> int:
     """0 while there is none."""
-    for pid in Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split():
-        if b"famulus.web.herald" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return int(pid)
-    return 0
+    return next(iter(broker.children("herald", "web")), 0)
 
 
 @pytest.fixture

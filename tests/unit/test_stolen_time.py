@@ -41,8 +41,20 @@ def tries():
         file.write("x")
     return len(path.read_text())
 
-def test_it(tries):
+@pytest.fixture(scope="module")
+def shared():
+    return []
+
+def test_before(shared):
+    shared.append("before")
+
+def test_it(shared, tries):
+    shared.append("it")
+    assert shared.count("it") == 1, "what a module shares is made anew"
     assert tries >= {passes}
+
+def test_after(shared):
+    assert "it" in shared
 """
 
 
@@ -63,3 +75,4 @@ def test_as_often_as_three_times(tmp_path: Path, stolen: int, passes: int, code:
     assert done.returncode == code, done.stdout
     assert len((tmp_path / "tries").read_text()) == tries
     assert ("run again" in done.stdout) == (tries > 1)
+    assert done.stdout.count("test_it.py:") >= tries - 1, "each failure is told"
