@@ -38,23 +38,23 @@ def dispatch(service: str, header: bytes, answer: dict[str, Any], flows_max: int
     ):
         core.on_workers(0, [[b"W", b"", request, b""]])
         settle()
-    core.to_workers.clear()
+    core.out.workers.clear()
     seen = []
     for life in range(2):
         if life:
             core.repeats = core.assignment._repeats = Repeats(1, 1)  # the same id is a new task
         core.on_clients(0, [[b"C", b"envelope", header, b"body"]])
         settle()
-        ((_, ticket, told, body),) = core.to_workers
-        core.to_workers.clear()
+        ((_, ticket, told, body),) = core.out.workers
+        core.out.workers.clear()
         task = json.loads(told)
         message_id = task.pop("message_id")
         fields = {"request": "TASK", "type": "RESPONSE", "message_id": message_id, "service": service, **answer}
         plain = headers.write_task_response(message_id, service, "OK", "")
         core.on_workers(0, [[b"W", ticket, headers.write_fields(fields) if answer else plain, b"answer"]])
         settle()
-        ((_, envelope, outcome, answered),) = core.to_clients
-        core.to_clients.clear()
+        ((_, envelope, outcome, answered),) = core.out.clients
+        core.out.clients.clear()
         result = json.loads(outcome)
         assert result.pop("message_id") == message_id
         seen.append(((task, body), (envelope, result, answered)))

@@ -181,11 +181,11 @@ def test_a_dispatcher_takes_anything_and_owes_no_client_an_answer(
 
 
 def take_answers(core: Dispatcher) -> int:
-    answers = len(core.to_clients)
-    for message in [*core.to_clients, *core.to_workers]:
+    answers = len(core.out.clients)
+    for message in [*core.out.clients, *core.out.workers]:
         _, envelope, header, _ = message
         assert len(envelope) <= limits.ENVELOPE_BYTES_MAX
         assert json.loads(header)["request"]
-    core.to_clients.clear()
-    core.to_workers.clear()
+    core.out.clients.clear()
+    core.out.workers.clear()
     return answers

@@ -140,7 +140,7 @@ class Dispatching:
             if now_ns >= tick_ns:
                 core.on_tick(now_ns)
                 tick_ns = now_ns + BUSY_TICK_NS
-            self._flush(now_ns)
+            core.flush(self, now_ns)
             untold = core.counters.finished - self._told_tasks if self._journal is not None else 0
             if untold and (untold >= JOURNAL_ROWS or now_ns >= self._tell_ns):
                 self._tell_scribe()
@@ -293,41 +293,28 @@ class Dispatching:
             if identity not in self._links:
                 self._links[identity] = DelegateLink(Link(self._context, address), self._waiting)
 
-    def _tell_delegates(self, now_ns: int) -> None:
-        core = self._core
-        tasks, core.assignment.to_delegates[:] = core.assignment.to_delegates[:], []
-        for identity, message in tasks:
-            delegate = self._links.get(identity)
-            if delegate is None or not delegate.link.up or not delegate.link.send([message]):
-                core.on_refused_delegate(now_ns, identity, [message])
-            if delegate is not None:
-                delegate.messages.look = True
+    # -- messages leave -----------------------------------------------------------------------------------------
 
-    def _tell_steward(self, messages: list[list[bytes]]) -> None:
+    def to_clients(self, messages: list[list[bytes]]) -> list[list[bytes]]:
+        return [messages[index] for index, _ in self._frontend.send(messages)]
+
+    def to_workers(self, messages: list[list[bytes]]) -> list[list[bytes]]:
+        return [messages[index] for index, _ in self._backend.send(messages)]
+
+    def to_router(self, router: bytes, questions: list[list[bytes]]) -> bool:
+        self._routers.look = True
+        return not send_many(self._routers.source, [[router, inner.write_batch(questions)]])
+
+    def to_delegate(self, identity: bytes, task: list[bytes]) -> bool:
+        delegate = self._links.get(identity)
+        if delegate is None:
+            return False
+        delegate.messages.look = True
+        return delegate.link.up and bool(delegate.link.send([task]))
+
+    def to_steward(self, messages: list[list[bytes]]) -> bool:
         self._steward.look = True
-        if send_many(self._steward.source, messages):
-            self._core.managing.on_steward_gone()  # what it was asked is answered when the time is up
-
-    def _flush(self, now_ns: int) -> None:
-        core = self._core
-        while core.assignment.to_delegates:
-            self._tell_delegates(now_ns)
-        if core.managing.to_steward:
-            self._tell_steward(core.managing.to_steward)
-            core.managing.to_steward.clear()
-        batches = core.questions.take_batches()
-        # What a refusal leads to is sent at once, too; each one ends a session or a router, so this ends.
-        while core.to_workers or core.to_clients or batches:
-            packed = [[router, inner.write_batch(parts)] for router, parts in batches]
-            if packed:
-                self._routers.look = True
-                for index, _ in send_many(self._routers.source, packed):
-                    core.on_refused_router(packed[index][0], inner.read_batch(packed[index][1]))
-            if core.to_workers and (refused := _send(self._backend, core.to_workers)):
-                core.on_refused_workers(now_ns, refused)
-            if core.to_clients and (refused := _send(self._frontend, core.to_clients)):
-                core.on_refused_clients(refused)
-            batches = core.questions.take_batches()
+        return not send_many(self._steward.source, messages)
 
     def _tell_scribe(self) -> None:
         """What it has no room for is lost; the next batch tells it how much that was."""
@@ -371,9 +358,9 @@ class Dispatching:
         free, busy = core.slots()
         if core.managing.steward:
             told, slots = (_taken(work), (0, busy)) if core.draining else (work, (free, busy))
-            self._tell_steward(
-                [[core.managing.steward, b"", inner.WORK, inner.write_work(told, slots, core.error_workers(now_ns))]]
-            )
+            words = inner.write_work(told, slots, core.error_workers(now_ns))
+            if not self.to_steward([[core.managing.steward, b"", inner.WORK, words]]):
+                core.managing.on_steward_gone()
         send_some(self._load, [inner.write_load(core.load())])
         if self._told_routers != len(core.questions.routers):
             # Or a broker that has just said that it is ready would be shown as one without routers for a second.
@@ -406,13 +393,6 @@ class Dispatching:
             messages.append([status.write(latency)])
         send_some(herald, messages)
         self._snapshot_ns = now_ns + telling.pause_ns(thread_time_ns() - began_ns)
-
-
-def _send(listener: Listener, messages: list[list[bytes]]) -> list[list[bytes]]:
-    """Send all; give those that were refused."""
-    refused = [messages[index] for index, _ in listener.send(messages)]
-    messages.clear()
-    return refused
 
 
 def _message_bytes_max(settings: Settings) -> int:

@@ -150,6 +150,8 @@ class Broker:
         self.routers_answer = True
         #: What routers were asked and have not answered, as (router, question).
         self.asked: list[tuple[bytes, Frames]] = []
+        self.for_delegates: list[tuple[bytes, Frames]] = []
+        self.for_steward: list[Frames] = []
         self.people: dict[bytes, Peer] = {}
 
     # -- people -------------------------------------------------------------------------------------------------
@@ -174,16 +176,28 @@ class Broker:
 
     def settle(self) -> None:
         """Carry messages until nobody has anything to say."""
-        core = self.core
-        busy = True
-        while busy:
-            batches = core.questions.take_batches()
-            self.asked += [(router, question) for router, questions in batches for question in questions]
-            busy = bool(core.to_clients or core.to_workers or (self.asked and self.routers_answer))
-            core.on_refused_clients(self._deliver(core.to_clients))
-            core.on_refused_workers(self.now_ns, self._deliver(core.to_workers))
-            if self.routers_answer:
-                self._decide_all()
+        self.core.flush(self, self.now_ns)
+        while self.routers_answer and self.asked:
+            self._decide_all()
+            self.core.flush(self, self.now_ns)
+
+    def to_clients(self, messages: list[Frames]) -> list[Frames]:
+        return self._deliver(messages)
+
+    def to_workers(self, messages: list[Frames]) -> list[Frames]:
+        return self._deliver(messages)
+
+    def to_router(self, router: bytes, questions: list[Frames]) -> bool:
+        self.asked += [(router, question) for question in questions]
+        return True
+
+    def to_delegate(self, identity: bytes, task: Frames) -> bool:
+        self.for_delegates.append((identity, task))
+        return True
+
+    def to_steward(self, messages: list[Frames]) -> bool:
+        self.for_steward += messages
+        return True
 
     def decide(self) -> None:
         """Routers answer what they were asked so far."""
@@ -209,9 +223,8 @@ class Broker:
         for router, decision in decisions:
             self.core.on_router(self.now_ns, router, [decision])
 
-    def _deliver(self, outgoing: list[Frames]) -> list[Frames]:
-        messages, refused = outgoing[:], []
-        outgoing.clear()
+    def _deliver(self, messages: list[Frames]) -> list[Frames]:
+        refused = []
         for message in messages:
             somebody = self.people[message[0]]
             if somebody.gone:

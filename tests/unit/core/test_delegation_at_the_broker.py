@@ -35,7 +35,7 @@ class Neighbour:
         return message
 
     def hears(self) -> list[Frames]:
-        out = self.broker.core.assignment.to_delegates
+        out = self.broker.for_delegates
         mine = [message for identity, message in out if identity == self.name.encode()]
         out[:] = [each for each in out if each[0] != self.name.encode()]
         return mine

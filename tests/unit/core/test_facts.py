@@ -180,8 +180,8 @@ def test_a_task_that_comes_back_from_a_broker_is_given_to_a_worker_then(watched:
     watched.core.on_peers(watched.now_ns, "here", [Offer("there", "tcp://there:7100", 0, {"echo": 2})])
     watched.core.on_delegate_link(watched.now_ns, b"there", True)
     watched.client("ann").asks("echo")
-    ((_, message),) = watched.core.assignment.to_delegates
-    watched.core.assignment.to_delegates.clear()
+    ((_, message),) = watched.for_delegates
+    watched.for_delegates.clear()
     bob = watched.worker("bob").starts()
     watched.now_ns += 7
     watched.core.on_refused_delegate(watched.now_ns, b"there", [message])

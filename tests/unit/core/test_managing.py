@@ -8,6 +8,7 @@ import pytest
 
 from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.managing import ANSWER_NS, OPEN_MAX, OPEN_OF_ONE_MAX, PASSED_ON_MAX, Managing
+from famulus.core.dispatch.outgoing import Outgoing
 from famulus.core.dispatch.question import Question
 from famulus.wire import headers, inner, reasons
 
@@ -24,8 +25,8 @@ class Admins:
     """Managing by itself, with people who ask."""
 
     def __init__(self) -> None:
-        self.to_clients: list[list[bytes]] = []
-        self.managing = Managing(self.to_clients)
+        self.out = Outgoing()
+        self.managing = Managing(self.out)
         self.asked = 0
 
     def ask(self, asker: bytes = b"ann", now_ns: int = NOW_NS) -> bytes:
@@ -37,8 +38,8 @@ class Admins:
         return question.number
 
     def told(self) -> list[list[bytes]]:
-        told = self.to_clients[:]
-        self.to_clients.clear()
+        told = self.out.clients[:]
+        self.out.clients.clear()
         return told
 
     def refusal(self) -> str:
@@ -65,13 +66,13 @@ def heard(admins: Admins) -> Admins:
 def test_a_broker_without_a_steward_has_nothing_to_manage(admins: Admins) -> None:
     admins.ask()
     assert admins.refusal() == "not_allowed"
-    assert admins.managing.to_steward == []
+    assert admins.out.steward == []
     assert len(admins.managing) == 0
 
 
 def test_what_is_asked_goes_to_the_steward_as_it_is(heard: Admins) -> None:
     number = heard.ask()
-    assert heard.managing.to_steward == [[STEWARD, number, b"header", b"body"]]
+    assert heard.out.steward == [[STEWARD, number, b"header", b"body"]]
     assert heard.told() == []
 
 
@@ -124,7 +125,7 @@ def test_one_client_has_a_few_open_at_most(heard: Admins) -> None:
     numbers = [heard.ask() for _ in range(OPEN_OF_ONE_MAX)]
     heard.ask()
     assert heard.refusal() == "overload"
-    assert len(heard.managing.to_steward) == OPEN_OF_ONE_MAX
+    assert len(heard.out.steward) == OPEN_OF_ONE_MAX
     heard.managing.on_steward(STEWARD, numbers[0], b"answer", b"")
     heard.told()
     heard.ask()
@@ -141,24 +142,24 @@ def test_who_fills_the_list_keeps_nobody_out(heard: Admins) -> None:
     assert isinstance(answer, headers.ErrorResponse)
     assert reasons.code_of(answer.reason) == "overload"
     assert len(heard.managing) == OPEN_MAX
-    assert len(heard.managing.to_steward) == PASSED_ON_MAX
-    heard.managing.to_steward.clear()
+    assert len(heard.out.steward) == PASSED_ON_MAX
+    heard.out.steward.clear()
     heard.managing.on_steward(STEWARD, numbers[0], b"answer", b"")
-    assert [told[1] for told in heard.managing.to_steward] == [own], "who has one open comes before who has many"
+    assert [told[1] for told in heard.out.steward] == [own], "who has one open comes before who has many"
 
 
 def test_the_steward_never_has_more_than_a_few_at_once(heard: Admins) -> None:
     """What was refused here is no work for it, however much is asked."""
     for number in range(10 * OPEN_MAX):
         heard.ask(b"stranger %d" % number)
-    assert len(heard.managing.to_steward) == PASSED_ON_MAX
+    assert len(heard.out.steward) == PASSED_ON_MAX
     assert len(heard.told()) == 9 * OPEN_MAX
-    left = {told[1] for told in heard.managing.to_steward}
+    left = {told[1] for told in heard.out.steward}
     while left:
-        heard.managing.to_steward.clear()
+        heard.out.steward.clear()
         for number_ in left:
             heard.managing.on_steward(STEWARD, number_, b"answer", b"")
-        left = {told[1] for told in heard.managing.to_steward}
+        left = {told[1] for told in heard.out.steward}
     assert len(heard.told()) == OPEN_MAX, "and all others are answered"
     assert len(heard.managing) == 0
 
@@ -167,9 +168,9 @@ def test_those_that_wait_are_passed_on_when_others_are_given_up(heard: Admins) -
     for _ in range(PASSED_ON_MAX):
         heard.ask(b"stranger %d" % heard.asked)
     waiting = heard.ask(now_ns=NOW_NS + 1)
-    heard.managing.to_steward.clear()
+    heard.out.steward.clear()
     heard.managing.on_tick(NOW_NS + ANSWER_NS)
-    assert [told[1] for told in heard.managing.to_steward] == [waiting]
+    assert [told[1] for told in heard.out.steward] == [waiting]
 
 
 def test_what_was_answered_or_given_up_is_not_counted_any_more(heard: Admins) -> None:
@@ -212,10 +213,10 @@ def test_what_a_former_steward_was_asked_is_given_up_when_the_next_one_is_there(
 def test_what_no_steward_has_got_yet_goes_to_the_next_one(heard: Admins) -> None:
     lost = [heard.ask(b"stranger %d" % number) for number in range(PASSED_ON_MAX)]
     waiting = heard.ask()
-    heard.managing.to_steward.clear()
+    heard.out.steward.clear()
     heard.managing.on_steward(b"another", b"", b"", b"1700000099999")
     assert len(heard.told()) == len(lost)
-    assert heard.managing.to_steward == [[b"another", waiting, b"header", b"body"]]
+    assert heard.out.steward == [[b"another", waiting, b"header", b"body"]]
 
 
 def test_what_the_steward_never_got_may_be_tried_again(heard: Admins) -> None:
@@ -229,7 +230,7 @@ def test_what_the_steward_never_got_may_be_tried_again(heard: Admins) -> None:
 def test_a_new_steward_is_the_one_that_is_asked(heard: Admins) -> None:
     heard.managing.on_steward(b"another", b"", b"", LIFE)
     heard.ask()
-    assert heard.managing.to_steward[0][0] == b"another"
+    assert heard.out.steward[0][0] == b"another"
 
 
 # -- in the dispatcher ----------------------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ def test_the_whole_way(broker: Broker, ann: Client) -> None:
     managing = broker.core.managing
     managing.on_steward(STEWARD, b"", b"", LIFE)
     ann.says("MANAGE", b'{"password": "x"}', b"my envelope", username="ann", command="show")
-    ((steward, number, header, body),) = managing.to_steward
+    ((steward, number, header, body),) = broker.for_steward
     assert (steward, body) == (STEWARD, b'{"password": "x"}')
     assert isinstance(headers.read(header), headers.ManageRequest)
     assert ann.hears() == []
@@ -278,4 +279,4 @@ def test_workers_cannot_manage(broker: Broker) -> None:
     bob = broker.worker("bob").starts()
     bob.says("MANAGE", username="ann", command="show")
     assert bob.hears_one().code == "unknown_request"
-    assert broker.core.managing.to_steward == []
+    assert broker.for_steward == []

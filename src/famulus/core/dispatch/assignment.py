@@ -14,6 +14,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegate, Delegates
 from famulus.core.dispatch.facts import TAIL_RETRY, Facts
+from famulus.core.dispatch.outgoing import Outgoing
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session, take_slot
@@ -21,8 +22,6 @@ from famulus.core.dispatch.task import DONE, JUDGING, NEW, QUEUED, RUNNING, Task
 from famulus.core.timers import Timers
 from famulus.wire import inner
 from famulus.wire.headers import ANSWER_HEAD
-
-Frames = list[bytes]
 
 #: So many may wait for each slot if they have time at all: nobody knows when it will be free, and it shall not be idle.
 WAITING_PER_SLOT: Final = 2
@@ -34,8 +33,7 @@ _ANSWER_HEAD: Final = ANSWER_HEAD
 class Assignment:
     def __init__(
         self,
-        to_clients: list[Frames],
-        to_workers: list[Frames],
+        out: Outgoing,
         counters: Counters,
         next_ticket: Callable[[], bytes],
         tasks_max: int,
@@ -44,8 +42,7 @@ class Assignment:
         delegates: Delegates,
         facts: Facts,
     ) -> None:
-        self._to_clients = to_clients
-        self._to_workers = to_workers
+        self._out = out
         self._counters = counters
         self._next_ticket = next_ticket
         self._tasks_max = tasks_max
@@ -57,8 +54,6 @@ class Assignment:
         self.identity = b""
         #: By which other brokers tell the ids that we made from those of clients: a JSON text, and a secret.
         self.token = b'""'
-        #: Tasks for other brokers, by their names.
-        self.to_delegates: list[tuple[bytes, Frames]] = []
         #: When the batch at hand came: what ends now is remembered from then on.
         self.now_ns = 0
         #: The same as an object, which the journal wants: to make one for each task would cost more than its row.
@@ -249,7 +244,7 @@ class Assignment:
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
         header = task.delegate_header(now_ns, self.identity, self.token)
-        self.to_delegates.append((delegate.identity, [ticket, header, task.body]))
+        self._out.delegates.append((delegate.identity, [ticket, header, task.body]))
         if task.stage == NEW:
             self.open_bytes += len(task.body)
         task.stage = RUNNING
@@ -360,7 +355,7 @@ class Assignment:
         session.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
-        self._to_workers.append([session.peer, ticket, task.worker_header(now_ns), task.body])
+        self._out.workers.append([session.peer, ticket, task.worker_header(now_ns), task.body])
         if not task.flow.at_least_once:
             # It is never given out again, so its body need not be kept.
             if task.stage != NEW:
@@ -392,7 +387,7 @@ class Assignment:
         if self._backlogged and session.ready:
             self._serve(session, now_ns)
         elif session.farewell is not None and not session.running:
-            self._to_workers.append(session.farewell)
+            self._out.workers.append(session.farewell)
 
     def _serve(self, session: Session, now_ns: int) -> None:
         """Give waiting tasks to the slots that this session has free."""
@@ -486,7 +481,7 @@ class Assignment:
             if stage != NEW:
                 self.open_bytes -= len(task.body)
             task.body = b""
-        self._to_clients.append([task.client, task.envelope, task.client_header(tail), body])
+        self._out.clients.append([task.client, task.envelope, task.client_header(tail), body])
         facts = self._facts
         if facts.on:
             # What was never given out has no ticket, but its row wants a number of its own.
@@ -497,7 +492,7 @@ class Assignment:
     def _remember(self, task: Task, known: Known, tail: bytes, body: bytes) -> None:
         """The client gave it its id, and may ask again: those who did already hear it now, those to come later."""
         for client, envelope in known.waiters:
-            self._to_clients.append([client, envelope, task.client_header(tail), body])
+            self._out.clients.append([client, envelope, task.client_header(tail), body])
         if task.attempt == 0 or (task.flow.at_least_once and _is_unknown(tail)):
             self._repeats.drop(known)
         else:

@@ -13,9 +13,8 @@ from the router's decision is done here, or in the parts that this class puts to
     Repeats       how tasks with an id of their own ended, for those who ask again
     Facts         what the journal is to know of all this
 
-The shell around it reads sockets, calls `on_...(now_ns, batch)`, sends what has gathered in `to_clients`,
-`to_workers` and `questions`, tells it with `on_refused_...` what was not taken and with `on_gone_workers` who is gone,
-and comes back at `next_due_ns` at the latest.
+The shell around it reads sockets, calls `on_...(now_ns, batch)`, lets it `flush` to its ports what has gathered, tells
+it with `on_gone_workers` who is gone, and comes back at `next_due_ns` at the latest.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.core.dispatch.assignment import Assignment, Frames
+from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegates, Offer
@@ -32,6 +31,7 @@ from famulus.core.dispatch.facts import Facts, Note, Work
 from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.managing import Managing
 from famulus.core.dispatch.message_ids import MessageIds
+from famulus.core.dispatch.outgoing import Frames, Outgoing, Ports
 from famulus.core.dispatch.question import Question
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Repeats
@@ -81,8 +81,7 @@ class Dispatcher:
         `secret`: random, and told to nobody but other brokers.
         `journal`: what takes the rows of each table, if somebody wants them.
         """
-        self.to_clients: list[Frames] = []
-        self.to_workers: list[Frames] = []
+        self.out = out = Outgoing()
         self.bounds = bounds
         # Asked for in every turn of the loop; to read them from a struct costs compiled code ten times as much.
         self._questions_max = bounds.questions_max
@@ -96,8 +95,7 @@ class Dispatcher:
         self.delegates = Delegates()
         self.repeats = Repeats(bounds.results_max, bounds.results_bytes_max)
         self.assignment = Assignment(
-            self.to_clients,
-            self.to_workers,
+            out,
             self.counters,
             self.questions.next_number,
             bounds.open_tasks_max,
@@ -108,7 +106,7 @@ class Dispatcher:
         )
         self._secret = secret
         self.assignment.token = write_text(secret)
-        self.sessions = Sessions(self.assignment, self.to_workers, self.counters, bounds, self.facts)
+        self.sessions = Sessions(self.assignment, out, self.counters, bounds, self.facts)
         self.assignment.declare_services(declared)
         self._settled_at_ns = settled_at_ns
         self.draining = False
@@ -116,7 +114,7 @@ class Dispatcher:
         #: While it drains: when somebody asked last; since when it has nothing to do.
         self._asked_ns = 0
         self._idle_ns = NEVER_NS
-        self.managing = Managing(self.to_clients)
+        self.managing = Managing(out)
         self._terms: dict[bytes, inner.Terms] = {}
         self._body_too_large = write_error(reasons.TOO_LARGE, f"a body has at most {bounds.body_bytes_max} bytes here")
         self._on_decision: dict[bytes, Callable[[Question, Frames, int], None]] = {
@@ -148,7 +146,7 @@ class Dispatcher:
                 or len(message[1]) > limits.ENVELOPE_BYTES_MAX
             ):
                 self.counters.faults += 1
-                self.to_clients.append(self._refusal(message))
+                self.out.clients.append(self._refusal(message))
                 continue
             client, envelope, header, body = message
             flow = flows.get(header)
@@ -281,6 +279,30 @@ class Dispatcher:
         for message in refused if delegate is not None else ():
             assert delegate is not None
             self.assignment.undelivered_to_delegate(delegate, message[0], now_ns)
+
+    # -- messages leave -----------------------------------------------------------------------------------------
+
+    def take(self) -> Outgoing | None:
+        """All that is to leave now; it is the caller's from then on. None if there is nothing."""
+        out = self.out
+        questions = self.questions.take_batches()
+        return out.take(questions) if questions or out else None
+
+    def flush(self, ports: Ports, now_ns: int) -> None:
+        """Let everything leave, and what refusals lead to: each ends a session, a router or a link, so this ends."""
+        while (out := self.take()) is not None:
+            for identity, task in out.delegates:
+                if not ports.to_delegate(identity, task):
+                    self.on_refused_delegate(now_ns, identity, [task])
+            if out.steward and not ports.to_steward(out.steward):
+                self.managing.on_steward_gone()  # what it was asked is answered when the time is up
+            for router, questions in out.questions:
+                if not ports.to_router(router, questions):
+                    self.on_refused_router(router, questions)
+            if out.workers and (refused := ports.to_workers(out.workers)):
+                self.on_refused_workers(now_ns, refused)
+            if out.clients and (refused := ports.to_clients(out.clients)):
+                self.on_refused_clients(refused)
 
     # -- sends were refused -------------------------------------------------------------------------------------
 
@@ -434,7 +456,7 @@ class Dispatcher:
             rejection = inner.REJECTED_DRAINING if self.draining else inner.REJECTED_NO_SERVICE
             self.counters.accepted += 1
             self.counters.rejected += 1
-            self.to_clients.append([question.asker, question.envelope, client_head + message_id + rejection, b""])
+            self.out.clients.append([question.asker, question.envelope, client_head + message_id + rejection, b""])
             self.facts.rejected_unseen(
                 self.questions.next_number(),
                 message_id,
@@ -483,14 +505,14 @@ class Dispatcher:
         self.counters.repeated += 1
         if known.ended_ns:
             tail = known.tail if known.whole else inner.UNKNOWN_FORGOTTEN
-            self.to_clients.append([question.asker, question.envelope, head + tail, known.body])
+            self.out.clients.append([question.asker, question.envelope, head + tail, known.body])
         elif from_broker and self.delegates.hold(known):
             # Two brokers got it from one client, and hand it over: each would wait for the other, and nobody run it.
-            self.to_clients.append([question.asker, question.envelope, head + inner.REJECTED_HANDED_OVER, b""])
+            self.out.clients.append([question.asker, question.envelope, head + inner.REJECTED_HANDED_OVER, b""])
         elif len(known.waiters) < WAITERS_MAX:
             known.waiters.append((question.asker, question.envelope))
         else:
-            self.to_clients.append([question.asker, question.envelope, head + inner.UNKNOWN_TOO_MANY_WAIT, b""])
+            self.out.clients.append([question.asker, question.envelope, head + inner.UNKNOWN_TOO_MANY_WAIT, b""])
         return True
 
     def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes, now_ns: int) -> None:
@@ -572,7 +594,7 @@ class Dispatcher:
 
     def _pong(self, session: Session, envelope: bytes, pong: bytes, seen_ns: int, now_ns: int) -> None:
         """Answer a PING that came then. The first one makes its worker ready."""
-        self.to_workers.append([session.peer, envelope, pong, b""])
+        self.out.workers.append([session.peer, envelope, pong, b""])
         if not session.ready and session.farewell is None:
             self.assignment.enter(session, seen_ns, now_ns)
             self.facts.worker(session, b"ready", now_ns)
@@ -582,7 +604,7 @@ class Dispatcher:
         session = self.sessions.by_peer.get(question.asker)
         farewell = [question.asker, question.envelope, decision[2], b""]
         if session is None:
-            self.to_workers.append(farewell)
+            self.out.workers.append(farewell)
         else:
             self.sessions.say_goodbye(session, farewell, now_ns)
 
@@ -609,13 +631,13 @@ class Dispatcher:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _reply(self, question: Question, header: bytes, body: bytes) -> None:
-        out = self.to_clients if question.origin == inner.FROM_CLIENT else self.to_workers
-        out.append([question.asker, question.envelope, header, body])
+        to = self.out.clients if question.origin == inner.FROM_CLIENT else self.out.workers
+        to.append([question.asker, question.envelope, header, body])
 
     def _fault(self, peer: bytes, answer: Frames, now_ns: int) -> None:
         """A worker, or somebody at its door, broke the protocol: it is told, and in the end ignored."""
         self.counters.faults += 1
-        self.to_workers.append(answer)
+        self.out.workers.append(answer)
         self.sessions.fault(peer, now_ns)
 
     def _unreadable_answer(self, session: Session, ticket: bytes, now_ns: int) -> None:

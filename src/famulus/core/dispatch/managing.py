@@ -15,9 +15,8 @@ from famulus.wire import reasons
 from famulus.wire.headers import write_error
 
 if TYPE_CHECKING:
+    from famulus.core.dispatch.outgoing import Outgoing
     from famulus.core.dispatch.question import Question
-
-Frames = list[bytes]
 
 OPEN_MAX: Final = 100
 OPEN_OF_ONE_MAX: Final = 8
@@ -43,13 +42,12 @@ class _Request:
 
 
 class Managing:
-    def __init__(self, to_clients: list[Frames]) -> None:
-        self._to_clients = to_clients
+    def __init__(self, out: Outgoing) -> None:
+        self._out = out
         #: The routing id of the steward's connection; empty while there is none.
         self.steward = b""
         #: Of the last steward there was, what tells it from those before and after; empty if there was none.
         self._life = b""
-        self.to_steward: list[Frames] = []
         #: The oldest first.
         self._open: dict[bytes, _Request] = {}
         #: Those of them that the steward has not got yet.
@@ -63,9 +61,9 @@ class Managing:
     def ask(self, question: Question, now_ns: int) -> None:
         if not self.steward:
             refusal = _AWAY if self._life else _NOBODY
-            self._to_clients.append([question.asker, question.envelope, refusal, b""])
+            self._out.clients.append([question.asker, question.envelope, refusal, b""])
         elif self._counts.get(question.asker, 0) >= OPEN_OF_ONE_MAX:
-            self._to_clients.append([question.asker, question.envelope, _BUSY, b""])
+            self._out.clients.append([question.asker, question.envelope, _BUSY, b""])
         else:
             if len(self._open) >= OPEN_MAX:
                 self._make_room()
@@ -81,7 +79,7 @@ class Managing:
             self._meet(body)
         if number in self._open:
             request = self._close(number)
-            self._to_clients.append([request.asker, request.envelope, header, body])
+            self._out.clients.append([request.asker, request.envelope, header, body])
         self._pass_on()
 
     def _pass_on(self) -> None:
@@ -89,7 +87,7 @@ class Managing:
             # Of equals the oldest is found first.
             number = min(self._waiting, key=lambda each: self._counts[self._waiting[each].asker])
             request = self._waiting.pop(number)
-            self.to_steward.append([self.steward, number, request.header, request.body])
+            self._out.steward.append([self.steward, number, request.header, request.body])
 
     def _meet(self, life: bytes) -> None:
         """What a former steward was asked, this one knows nothing of."""
@@ -109,12 +107,12 @@ class Managing:
         for number in numbers:
             refusal = _BUSY if number in self._waiting else _SILENT
             request = self._close(number)
-            self._to_clients.append([request.asker, request.envelope, refusal, b""])
+            self._out.clients.append([request.asker, request.envelope, refusal, b""])
 
     def _make_room(self) -> None:
         number = max(self._waiting, key=lambda each: self._counts[self._waiting[each].asker])
         request = self._close(number)
-        self._to_clients.append([request.asker, request.envelope, _BUSY, b""])
+        self._out.clients.append([request.asker, request.envelope, _BUSY, b""])
 
     def _close(self, number: bytes) -> _Request:
         request = self._open.pop(number)

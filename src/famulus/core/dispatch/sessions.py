@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
-from famulus.core.dispatch.assignment import Assignment, Frames
+from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.claims import Claims
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.error_workers import ErrorWorkers
 from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.liveness import Liveness
+from famulus.core.dispatch.outgoing import Frames, Outgoing
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.strangers import readable
 from famulus.wire import reasons
@@ -38,11 +39,9 @@ _REPLACED: Final = reasons.CONFLICT.encode()
 
 
 class Sessions:
-    def __init__(
-        self, assignment: Assignment, to_workers: list[Frames], counters: Counters, bounds: Bounds, facts: Facts
-    ) -> None:
+    def __init__(self, assignment: Assignment, out: Outgoing, counters: Counters, bounds: Bounds, facts: Facts) -> None:
         self._assignment = assignment
-        self._to_workers = to_workers
+        self._out = out
         self._counters = counters
         self._bounds = bounds
         self._facts = facts
@@ -64,11 +63,11 @@ class Sessions:
 
     def ask(self, holder: Session) -> None:
         """Are you there? A connection that is closed refuses the question; whoever is there says something."""
-        self._to_workers.append([holder.peer, b"", _PING, b""])
+        self._out.workers.append([holder.peer, b"", _PING, b""])
 
     def dispossess(self, holder: Session, now_ns: int) -> None:
         """It did not answer, and another one has its name."""
-        self._to_workers.append([holder.peer, b"", _TAKEN, b""])
+        self._out.workers.append([holder.peer, b"", _TAKEN, b""])
         self._counters.workers_lost += 1
         self.end(holder, now_ns, b"lost", _REPLACED)
 
@@ -108,7 +107,7 @@ class Sessions:
         session.leave()
         session.farewell = farewell
         if not session.running:
-            self._to_workers.append(farewell)
+            self._out.workers.append(farewell)
             self.end(session, now_ns, b"disconnected")
 
     def end(self, session: Session, now_ns: int, event: bytes = b"lost", reason: bytes = b"") -> None:
@@ -164,7 +163,7 @@ class Sessions:
         for identity in identities:
             session = self.by_identity.get(identity)
             if session is not None:
-                self._to_workers.append([session.peer, b"", _NAMED, b""])
+                self._out.workers.append([session.peer, b"", _NAMED, b""])
                 self._counters.workers_lost += 1
                 self.end(session, now_ns, b"lost", _FAULTS)
 

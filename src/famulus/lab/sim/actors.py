@@ -124,10 +124,8 @@ class Doors(Actor):
             self.core.on_pause(paused_ns)
         super().resume(paused_ns)
 
-    def send(self, door: str, outgoing: list[Frames]) -> list[Frames]:
+    def send(self, door: str, messages: list[Frames]) -> list[Frames]:
         """Send all; give those that were refused."""
-        messages = outgoing[:]
-        outgoing.clear()
         refused = []
         for message in messages:
             link = self.links[door].get(message[0])
@@ -180,7 +178,7 @@ class BrokerActor(Doors):
         self._decide_instantly(now_ns)
         if core.next_due_ns <= now_ns:
             core.on_tick(now_ns)
-        self._flush(now_ns)
+        core.flush(self, now_ns)
         check_step(core, now_ns)
         self.wake_at(max(core.next_due_ns, now_ns + 1))
 
@@ -189,17 +187,20 @@ class BrokerActor(Doors):
             for router, questions in batches:
                 self.core.on_router(now_ns, router, self.world.router.decide(questions))
 
-    def _flush(self, now_ns: int) -> None:
-        core = self.core
-        # A refusal can make new messages, but each one also ends a session or a router: so this ends too.
-        batches = core.questions.take_batches()
-        while core.to_clients or core.to_workers or batches:
-            core.on_refused_clients(self.send("client", core.to_clients))
-            core.on_refused_workers(now_ns, self.send("worker", core.to_workers))
-            for router, questions in batches:
-                if self.send("router", [[router, *question] for question in questions]):
-                    core.on_refused_router(router, questions)
-            batches = core.questions.take_batches()
+    def to_clients(self, messages: list[Frames]) -> list[Frames]:
+        return self.send("client", messages)
+
+    def to_workers(self, messages: list[Frames]) -> list[Frames]:
+        return self.send("worker", messages)
+
+    def to_router(self, router: bytes, questions: list[Frames]) -> bool:
+        return not self.send("router", [[router, *question] for question in questions])
+
+    def to_delegate(self, identity: bytes, task: Frames) -> bool:
+        raise AssertionError("this broker stands alone")
+
+    def to_steward(self, messages: list[Frames]) -> bool:
+        raise AssertionError("this broker stands alone")
 
 
 class Peer(Actor):

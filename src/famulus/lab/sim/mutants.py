@@ -74,10 +74,10 @@ def _lost_router_takes_questions_along(self: Questions, router_id: bytes) -> Non
 
 def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
     self._counters.ok += 1
-    self._to_clients.append([task.client, task.envelope, task.client_header(tail), body])
+    self._out.clients.append([task.client, task.envelope, task.client_header(tail), body])
     if task.stage == JUDGING:
         self._end(task, tail, body)
-        self._to_clients.pop()
+        self._out.clients.pop()
 
 
 def _enters_with_config(self: Dispatcher, question: Question, decision: list[bytes], now_ns: int) -> None:

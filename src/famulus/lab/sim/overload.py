@@ -16,6 +16,7 @@ from random import Random
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.outgoing import Frames
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
 from famulus.lab.sim.invariants import Invariant, check_step, demand
@@ -201,18 +202,28 @@ class World:
             self._settle()
 
     def _settle(self) -> None:
-        core = self._core
-        while batches := core.questions.take_batches():
-            for router, questions in batches:
-                core.on_router(self._now_ns, router, self._router.decide(questions))
-        to_workers, to_clients = core.to_workers[:], core.to_clients[:]
-        core.to_workers.clear()
-        core.to_clients.clear()
-        for _, ticket, header, body in to_workers:
+        self._core.flush(self, self._now_ns)
+
+    def to_clients(self, messages: list[Frames]) -> list[Frames]:
+        for _, name, header, _ in messages:
+            self._ended(name, header)
+        return []
+
+    def to_workers(self, messages: list[Frames]) -> list[Frames]:
+        for _, ticket, header, body in messages:
             if body.isdigit():  # all else is about the connection
                 self._work(ticket, header, body)
-        for _, name, header, _ in to_clients:
-            self._ended(name, header)
+        return []
+
+    def to_router(self, router: bytes, questions: list[Frames]) -> bool:
+        self._core.on_router(self._now_ns, router, self._router.decide(questions))
+        return True
+
+    def to_delegate(self, identity: bytes, task: Frames) -> bool:
+        raise AssertionError("this broker stands alone")
+
+    def to_steward(self, messages: list[Frames]) -> bool:
+        raise AssertionError("this broker stands alone")
 
 
 def simulate(seed: int) -> Result:

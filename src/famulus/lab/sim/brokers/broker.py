@@ -126,7 +126,7 @@ class Broker(Doors):
         self._follow_steward(now_ns)
         self._follow_lines(now_ns)
         core.on_tick(now_ns)
-        self._flush(now_ns)
+        core.flush(self, now_ns)
         check_broker(self, now_ns)
         if now_ns >= self._report_ns:
             self._report(now_ns)
@@ -162,26 +162,27 @@ class Broker(Doors):
             self.watcher.on_delegate(came)
             self.core.on_delegate(now_ns, identity, came)
 
-    def _flush(self, now_ns: int) -> None:
-        core = self.core
-        while core.assignment.to_delegates or core.to_clients or core.to_workers:
-            self._tell_delegates(now_ns)
-            self.watcher.on_answers(core.to_clients)
-            core.on_refused_clients(self.send("client", core.to_clients))
-            self.watcher.on_hand_outs(core.to_workers)
-            core.on_refused_workers(now_ns, self.send("worker", core.to_workers))
-        for _, questions in core.questions.take_batches():
-            self._ask(questions, self.lives)
+    def to_clients(self, messages: list[Frames]) -> list[Frames]:
+        self.watcher.on_answers(messages)
+        return self.send("client", messages)
 
-    def _tell_delegates(self, now_ns: int) -> None:
-        core = self.core
-        tasks, core.assignment.to_delegates[:] = core.assignment.to_delegates[:], []
-        for identity, message in tasks:
-            line = self.lines.get(identity)
-            if line is None or not line.up or not line.send([message]):
-                core.on_refused_delegate(now_ns, identity, [message])
-            else:
-                self.watcher.on_hand_over(identity, message)
+    def to_workers(self, messages: list[Frames]) -> list[Frames]:
+        self.watcher.on_hand_outs(messages)
+        return self.send("worker", messages)
+
+    def to_router(self, router: bytes, questions: list[Frames]) -> bool:
+        self._ask(questions, self.lives)
+        return True
+
+    def to_delegate(self, identity: bytes, task: Frames) -> bool:
+        line = self.lines.get(identity)
+        if line is None or not line.up or not line.send([task]):
+            return False
+        self.watcher.on_hand_over(identity, task)
+        return True
+
+    def to_steward(self, messages: list[Frames]) -> bool:
+        raise AssertionError("no admin asks for anything here")
 
     def _ask(self, questions: list[Frames], life: int) -> None:
         """A router reads as fast as it can, which is not always fast."""

@@ -73,7 +73,7 @@ def _late_answer_counts(self: Assignment, delegate: Delegate, ticket: bytes, hea
         if task.stage == RUNNING:
             self._end(task, inner.TAIL_OK, body)
         else:
-            self._to_clients.append([task.client, task.envelope, header, body])
+            self._out.clients.append([task.client, task.envelope, header, body])
         return None
     return None
 
