@@ -18,7 +18,18 @@ from famulus.core.dispatch.outgoing import Outgoing
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session, take_slot
-from famulus.core.dispatch.task import DONE, JUDGING, NEW, QUEUED, RUNNING, Task, next_task
+from famulus.core.dispatch.task import (
+    ANSWERED,
+    ENDED,
+    GIVEN,
+    JUDGING,
+    NEW,
+    PUT_IN_QUEUE,
+    QUEUED,
+    RUNNING,
+    Task,
+    next_task,
+)
 from famulus.core.timers import Timers
 from famulus.wire import inner
 from famulus.wire.headers import ANSWER_HEAD
@@ -120,11 +131,11 @@ class Assignment:
         if task.ticket == ticket and now_ns >= task.service.service_time.next_sample_ns:
             _sample(task, now_ns)
         self._free_slot(session, now_ns)
-        if task.stage != RUNNING or task.ticket != ticket:
+        if not task.waits_for(ticket):
             self._counters.late += 1
             self._facts.late(task, ticket, session.identity, b"", now_ns, body_bytes)
             return None
-        task.stage = JUDGING
+        task.stage = ANSWERED[task.stage]
         return task
 
     def plain_answer(self, session: Session, ticket: bytes, header: bytes, body: bytes, now_ns: int) -> bool:
@@ -165,7 +176,7 @@ class Assignment:
         task = delegate.running.pop(ticket, None)
         if task is not None:
             self._delegates.give_back(delegate, task.service.name)
-        if task is None or task.stage != RUNNING or task.ticket != ticket:
+        if task is None or not task.waits_for(ticket):
             self._counters.late += 1
             if task is not None:
                 self._facts.late(task, ticket, b"", delegate.identity, self.now_ns, len(body))
@@ -176,13 +187,16 @@ class Assignment:
             if self._backlogged:
                 self.relieve(self.now_ns)
             return None
-        task.stage = JUDGING
+        task.stage = ANSWERED[task.stage]
         return task
 
     def delegate_rejected(self, task: Task, delegate: Delegate | None, now_ns: int) -> None:
+        """A router read that it was not run there."""
+        if task.stage == JUDGING:
+            self._take_back(task, delegate, now_ns)
+
+    def _take_back(self, task: Task, delegate: Delegate | None, now_ns: int) -> None:
         """Provably not run there: it is a task without a slot again."""
-        if task.stage != JUDGING:
-            return
         if delegate is not None:
             self._delegates.refused(delegate, task.service.name)
         task.attempt -= 1
@@ -201,15 +215,14 @@ class Assignment:
         running, delegate.running = delegate.running, {}
         delegate.up = False
         for ticket, task in running.items():
-            if task.stage == RUNNING and task.ticket == ticket:
+            if task.waits_for(ticket):
                 self._again_or_unknown(task, now_ns)
 
     def undelivered_to_delegate(self, delegate: Delegate, ticket: bytes, now_ns: int) -> None:
         """The link did not take it: it did not leave."""
         task = delegate.running.pop(ticket, None)
-        if task is not None and task.stage == RUNNING and task.ticket == ticket:
-            task.stage = JUDGING
-            self.delegate_rejected(task, delegate, now_ns)
+        if task is not None and task.waits_for(ticket):
+            self._take_back(task, delegate, now_ns)
 
     def relieve(self, now_ns: int) -> None:
         """Others have slots: what waits here may go there."""
@@ -247,7 +260,7 @@ class Assignment:
         self._out.delegates.append((delegate.identity, [ticket, header, task.body]))
         if task.stage == NEW:
             self.open_bytes += len(task.body)
-        task.stage = RUNNING
+        task.stage = GIVEN[task.stage]
         self._counters.delegated += 1
         self._delegates.exchange(delegate.identity).given += 1
         self._facts.gave(delegate.identity, task.service.name)
@@ -308,13 +321,13 @@ class Assignment:
         session.leave()
         running, session.running = session.running, {}
         for ticket, task in running.items():
-            if task.stage == RUNNING and task.ticket == ticket:
+            if task.waits_for(ticket):
                 self._again_or_unknown(task, now_ns)
 
     def undelivered(self, session: Session, ticket: bytes, body: bytes, now_ns: int) -> None:
         """A send to this worker was refused, so it provably did not leave: the task takes the next slot."""
         task = session.running.pop(ticket, None)
-        if task is None or task.stage != RUNNING or task.ticket != ticket:
+        if task is None or not task.waits_for(ticket):
             return
         if not task.terms.at_least_once:
             task.body = body
@@ -363,12 +376,12 @@ class Assignment:
             task.body = b""
         elif task.stage == NEW:
             self.open_bytes += len(task.body)
-        task.stage = RUNNING
+        task.stage = GIVEN[task.stage]
 
     def _queue(self, task: Task, now_ns: int, *, front: bool = False) -> None:
         if task.stage == NEW:
             self.open_bytes += len(task.body)
-        task.stage = QUEUED
+        task.stage = PUT_IN_QUEUE[task.stage]
         task.queued_ns = now_ns
         task.service.backlog.push(task, front=front)
         self._backlogged[task.service] = None
@@ -472,8 +485,8 @@ class Assignment:
         self._end(task, tail, b"")
 
     def _end(self, task: Task, tail: bytes, body: bytes) -> None:
-        stage, task.stage = task.stage, DONE
-        assert stage != DONE, "a task has one outcome"
+        stage = task.stage
+        task.stage = ENDED[stage]
         if task.bucket is not None:
             self.timers.cancel(task)
         self.open_tasks -= 1

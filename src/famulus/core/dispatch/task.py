@@ -13,12 +13,28 @@ if TYPE_CHECKING:
     from famulus.core.dispatch.repeats import Known
     from famulus.core.dispatch.service import Service
 
-# Stages. A task moves only forward, except that a lost worker sends an at-least-once task from RUNNING to QUEUED.
+# The stages of a task.
 NEW: Final = 0  # just accepted, for an instant
 QUEUED: Final = 1  # in the backlog
-RUNNING: Final = 2  # in the wait queue: a worker has it
-JUDGING: Final = 3  # the worker answered; a router reads the answer
+RUNNING: Final = 2  # a worker or another broker has it
+JUDGING: Final = 3  # it was answered; a router reads the answer
 DONE: Final = 4  # it has its outcome; its worker may still be busy with it
+
+#: The life of a task: what may happen to it in each stage, and where that leads. Nothing else can: there is no key.
+NEXT: Final[dict[str, dict[int, int]]] = {
+    # To a free slot, here or at another broker. One that had it before is lost, or provably did not run it.
+    "given": {NEW: RUNNING, QUEUED: RUNNING, RUNNING: RUNNING, JUDGING: RUNNING},
+    # No slot is free.
+    "queued": {NEW: QUEUED, RUNNING: QUEUED, JUDGING: QUEUED},
+    # What the answer says has to be read.
+    "answered": {RUNNING: JUDGING},
+    # It has its one outcome.
+    "ended": {NEW: DONE, QUEUED: DONE, RUNNING: DONE, JUDGING: DONE},
+}
+GIVEN: Final[dict[int, int]] = NEXT["given"]
+PUT_IN_QUEUE: Final[dict[int, int]] = NEXT["queued"]
+ANSWERED: Final[dict[int, int]] = NEXT["answered"]
+ENDED: Final[dict[int, int]] = NEXT["ended"]
 
 
 class Task(Queueable):
@@ -80,6 +96,10 @@ class Task(Queueable):
         self.assigned: object = 0
         self.noted = b""
         self.request_bytes = len(body)
+
+    def waits_for(self, ticket: bytes) -> bool:
+        """Whether the attempt with this ticket is the one that counts."""
+        return self.stage == RUNNING and self.ticket == ticket
 
     def worker_header(self, now_ns: int) -> bytes:
         """The header that the worker sees: what the router prepared, the id, the attempt and the time left."""

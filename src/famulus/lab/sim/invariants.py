@@ -129,7 +129,7 @@ def _open_tasks(core: Dispatcher) -> list[Task]:
     for session in core.sessions.by_peer.values():
         tasks += [task for task in session.running.values() if task.stage == RUNNING]
     for delegate in core.delegates.by_identity.values():
-        tasks += [task for ticket, task in delegate.running.items() if task.stage == RUNNING and task.ticket == ticket]
+        tasks += [task for ticket, task in delegate.running.items() if task.waits_for(ticket)]
     questions = [q for q in core.questions._open.values() if q.task is not None]
     tasks += [q.task for q in questions if q.task is not None and q.task.stage == JUDGING]
     return tasks

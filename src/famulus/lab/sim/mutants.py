@@ -15,7 +15,7 @@ from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
-from famulus.core.dispatch.task import JUDGING, RUNNING, Task
+from famulus.core.dispatch.task import JUDGING, Task
 from famulus.lab.sim.invariants import Invariant
 from famulus.wire import inner
 
@@ -49,7 +49,7 @@ def _late_answer_keeps_slot(
     self: Assignment, session: Session, ticket: bytes, body_bytes: int, now_ns: int
 ) -> Task | None:
     task = session.running.pop(ticket)
-    if task.stage != RUNNING or task.ticket != ticket:
+    if not task.waits_for(ticket):
         self._counters.late += 1
         self._facts.late(task, ticket, session.identity, b"", now_ns, body_bytes)
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS
-from famulus.core.dispatch.task import RUNNING
 from famulus.core.session.client import GRACE_NS
 from famulus.core.timers import TICK_NS
 from famulus.lab.sim.invariants import Invariant, check_entry, check_step, demand
@@ -59,7 +58,7 @@ def _whom_it_waits_for(broker: Broker, key: bytes) -> Broker | None:
     """The broker that this one handed the task over to, if it has arrived there and is open there."""
     for identity, delegate in broker.core.delegates.by_identity.items():
         for ticket, task in delegate.running.items():
-            if task.known is None or task.known.key != key or task.stage != RUNNING or task.ticket != ticket:
+            if task.known is None or task.known.key != key or not task.waits_for(ticket):
                 continue
             line = broker.lines.get(identity)
             other = broker.world.brokers[identity.decode()]

@@ -43,7 +43,7 @@ def _lost_peer_means_again(self: Assignment, delegate: Delegate, now_ns: int) ->
     running, delegate.running = delegate.running, {}
     delegate.up = False
     for ticket, task in running.items():
-        if task.stage == RUNNING and task.ticket == ticket:
+        if task.waits_for(ticket):
             self._requeue(task, now_ns)
 
 
