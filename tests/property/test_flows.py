@@ -25,25 +25,25 @@ def dispatch(service: str, header: bytes, answer: dict[str, Any], flows_max: int
     """Send the same header twice, and give what the worker and the client got each time, but for ids and tickets."""
     core = Dispatcher(Bounds(flows_max=flows_max), 7, [])
     router = Router(Book(BrokerAddress("b", "f", "x", "y"), 1000), lambda: "made")
-    core.on_router(0, b"R", [[inner.NO_NUMBER, inner.HELLO]])
+    core.on_router(b"R", [[inner.NO_NUMBER, inner.HELLO]])
 
     def settle() -> None:
         while batches := core.questions.take_batches():
             for router_id, questions in batches:
-                core.on_router(0, router_id, router.decide(questions))
+                core.on_router(router_id, router.decide(questions))
 
     for request in (
         headers.write("CONNECT", "REQUEST", identity="w", services=[service]),
         b'{"request":"PING","type":"REQUEST"}',
     ):
-        core.on_workers(0, [[b"W", b"", request, b""]])
+        core.on_workers([[b"W", b"", request, b""]])
         settle()
     core.out.workers.clear()
     seen = []
     for life in range(2):
         if life:
             core.repeats = core.assignment._repeats = Repeats(1, 1)  # the same id is a new task
-        core.on_clients(0, [[b"C", b"envelope", header, b"body"]])
+        core.on_clients([[b"C", b"envelope", header, b"body"]])
         settle()
         ((_, ticket, told, body),) = core.out.workers
         core.out.workers.clear()
@@ -51,7 +51,7 @@ def dispatch(service: str, header: bytes, answer: dict[str, Any], flows_max: int
         message_id = task.pop("message_id")
         fields = {"request": "TASK", "type": "RESPONSE", "message_id": message_id, "service": service, **answer}
         plain = headers.write_task_response(message_id, service, "OK", "")
-        core.on_workers(0, [[b"W", ticket, headers.write_fields(fields) if answer else plain, b"answer"]])
+        core.on_workers([[b"W", ticket, headers.write_fields(fields) if answer else plain, b"answer"]])
         settle()
         ((_, envelope, outcome, answered),) = core.out.clients
         core.out.clients.clear()

@@ -154,28 +154,30 @@ def test_a_dispatcher_takes_anything_and_owes_no_client_an_answer(
     core = Dispatcher(Bounds(body_bytes_max=1024), first_number=0, declared=[b"echo"])
     router = Router(BOOK, lambda: "made")
     for number in range(routers):
-        core.on_router(0, b"router-%d" % number, [[inner.NO_NUMBER, inner.HELLO]])
+        core.on_router(b"router-%d" % number, [[inner.NO_NUMBER, inner.HELLO]])
     now_ns = 0
     asked = answered = 0
     for door, batch in said:
         now_ns += 300_000_000
+        core.at(now_ns)
         if door == "clients":
-            core.on_clients(now_ns, batch)
+            core.on_clients(batch)
             asked += len(batch)
         elif door == "workers":
-            core.on_workers(now_ns, batch)
+            core.on_workers(batch)
         else:
-            core.on_tick(now_ns)
+            core.on_tick()
         for _ in range(3):
             for name, questions in core.questions.take_batches():
-                core.on_router(now_ns, name, router.decide(questions))
+                core.on_router(name, router.decide(questions))
         answered += take_answers(core)
         waiting = sum(1 for question in core.questions._open.values() if question.origin == inner.FROM_CLIENT)
         assert asked == answered + waiting + core.assignment.open_tasks
-    core.on_router(now_ns, b"last", [[inner.NO_NUMBER, inner.HELLO]])
+    core.on_router(b"last", [[inner.NO_NUMBER, inner.HELLO]])
     for name, questions in core.questions.take_batches():
-        core.on_router(now_ns, name, router.decide(questions))
-    core.on_tick(now_ns + 10**12)
+        core.on_router(name, router.decide(questions))
+    core.at(now_ns + 10**12)
+    core.on_tick()
     assert asked == answered + take_answers(core)
     assert core.assignment.open_bytes == core.questions.held_bytes == 0
 

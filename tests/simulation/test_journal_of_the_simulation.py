@@ -54,7 +54,7 @@ class Watched(actors.BrokerActor):
 
     def run(self, now_ns: int) -> None:
         super().run(now_ns)
-        self.core.checkpoint(now_ns, self.core.work())
+        self.core.checkpoint(self.core.work())
 
     def send(self, door: str, outgoing: list[list[bytes]]) -> list[list[bytes]]:
         if door == "client":

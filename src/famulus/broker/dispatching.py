@@ -136,11 +136,12 @@ class Dispatching:
                 core.on_pause(now_ns - planned_ns)
                 self._look_at_all()
             planned_ns = now_ns
+            core.at(now_ns)
             self._read(now_ns)
             if now_ns >= tick_ns:
-                core.on_tick(now_ns)
+                core.on_tick()
                 tick_ns = now_ns + BUSY_TICK_NS
-            core.flush(self, now_ns)
+            core.flush(self)
             untold = core.counters.finished - self._told_tasks if self._journal is not None else 0
             if untold and (untold >= JOURNAL_ROWS or now_ns >= self._tell_ns):
                 self._tell_scribe()
@@ -216,35 +217,35 @@ class Dispatching:
         core = self._core
         if self._routers.look:
             for message in _take(self._routers):
-                self._on_router(message, now_ns)
+                self._on_router(message)
         # A task that is alone need not wait until we have looked for company: that is done after it has left.
         limit = BATCH_MAX if core.assignment.open_tasks > 1 else 1
         # Who is not read is written to all the same.
         if self._workers.look:
             batch = self._backend.recv(limit if core.reads_workers else 0)
             self._workers.look = self._backend.more
-            core.on_workers(now_ns, batch)
+            core.on_workers(batch)
             if self._backend.gone:
                 # What they said before is heard by now.
-                core.on_gone_workers(now_ns, self._backend.gone)
+                core.on_gone_workers(self._backend.gone)
                 self._backend.gone.clear()
         if self._clients.look:
             batch = self._frontend.recv(limit if core.reads_clients else 0)
             self._clients.look = self._frontend.more
-            core.on_clients(now_ns, batch)
+            core.on_clients(batch)
         if self._announcements.look:
-            core.on_announcements(now_ns, _take(self._announcements))
+            core.on_announcements(_take(self._announcements))
         if self._steward.look:
             for message in _take(self._steward):
-                self._on_steward(message, now_ns)
+                self._on_steward(message)
         for identity, delegate in self._links.items():
             if delegate.look:
-                self._read_delegate(identity, delegate, now_ns)
+                self._read_delegate(identity, delegate)
         if self._commands.look:
             self._commands.look = False
             self._obey(now_ns)
 
-    def _read_delegate(self, identity: bytes, delegate: DelegateLink, now_ns: int) -> None:
+    def _read_delegate(self, identity: bytes, delegate: DelegateLink) -> None:
         core, link = self._core, delegate.link
         changes = link.changes() if delegate.changes.look else []
         delegate.changes.look = False
@@ -254,32 +255,32 @@ class Dispatching:
             while Change.DOWN in changes and (more := link.recv()):
                 batch += more
             delegate.messages.look = len(batch) >= BATCH_MAX
-            core.on_delegate(now_ns, identity, batch)
+            core.on_delegate(identity, batch)
         for change in changes:
-            core.on_delegate_link(now_ns, identity, change is Change.UP)
+            core.on_delegate_link(identity, change is Change.UP)
 
-    def _on_router(self, message: list[bytes], now_ns: int) -> None:
+    def _on_router(self, message: list[bytes]) -> None:
         try:
             router, frame = message
-            self._core.on_router(now_ns, router, inner.read_batch(frame))
+            self._core.on_router(router, inner.read_batch(frame))
         except (ValueError, ProtocolError):
             self._core.on_router_gone(message[0])
 
-    def _on_steward(self, message: list[bytes], now_ns: int) -> None:
+    def _on_steward(self, message: list[bytes]) -> None:
         if len(message) != 4:
             return
         if message[2] == inner.FORGIVE:
-            self._core.forgive(now_ns, message[3])
+            self._core.forgive(message[3])
         elif message[2] == inner.IGNORE:
-            self._core.ignore(now_ns, inner.read_names(message[3]))
+            self._core.ignore(inner.read_names(message[3]))
         elif message[2] == inner.PEERS:
             identity, offers = inner.read_peers(message[3])
-            self._core.on_peers(now_ns, identity, [Offer(*offer) for offer in offers])
-            self._meet_delegates(now_ns)
+            self._core.on_peers(identity, [Offer(*offer) for offer in offers])
+            self._meet_delegates()
         else:
             self._core.managing.on_steward(message[0], message[1], message[2], message[3])
 
-    def _meet_delegates(self, now_ns: int) -> None:
+    def _meet_delegates(self) -> None:
         """A link to every peer that may help, and to no other."""
         wanted = {identity: delegate.frontend for identity, delegate in self._core.delegates.by_identity.items()}
         for identity, delegate in list(self._links.items()):
@@ -331,7 +332,7 @@ class Dispatching:
             return
         for command in commands:
             if "drain_ms" in command:
-                self._core.drain(now_ns, command["drain_ms"] * NS_PER_MS)
+                self._core.drain(command["drain_ms"] * NS_PER_MS)
                 self._report_ns = self._count_ns = now_ns
 
     def _report(self, now_ns: int) -> None:
@@ -358,7 +359,7 @@ class Dispatching:
         free, busy = core.slots()
         if core.managing.steward:
             told, slots = (_taken(work), (0, busy)) if core.draining else (work, (free, busy))
-            words = inner.write_work(told, slots, core.error_workers(now_ns))
+            words = inner.write_work(told, slots, core.error_workers())
             if not self.to_steward([[core.managing.steward, b"", inner.WORK, words]]):
                 core.managing.on_steward_gone()
         send_some(self._load, [inner.write_load(core.load())])
@@ -375,9 +376,9 @@ class Dispatching:
         self._frontend.gone.clear()  # their tasks run on, and their outcomes are refused
         if self._journal is not None and now_ns >= self._checkpoint_ns:
             self._checkpoint_ns = now_ns + REPORT_NS
-            core.checkpoint(now_ns, work)
+            core.checkpoint(work)
             self._tell_scribe()
-        if core.drained(now_ns):
+        if core.drained():
             self._lifeline.report(drained=True)
             self._stopped = True
         # Neither a start, which waits for all routers, nor a drain should wait for the next second.

@@ -66,7 +66,7 @@ def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status
         services_total=len(services),
         workers=tuple(_worker(session, now_ns) for session in islice(sessions, status.WORKERS_MAX)),
         workers_total=len(sessions),
-        errors=tuple(status.ErrorWorker(*each) for each in core.error_workers(now_ns)),
+        errors=tuple(status.ErrorWorker(*each) for each in core.error_workers()),
         exchanges=tuple(
             status.Exchange(identity.decode("utf-8", "replace"), exchange.given, exchange.taken)
             for identity, exchange in islice(core.delegates.exchanges.items(), status.PEERS_MAX)

@@ -77,7 +77,7 @@ class Peer:
 
 class Client(Peer):
     def sends(self, *frames: bytes) -> None:
-        self.broker.core.on_clients(self.broker.now_ns, [[self.peer, *frames]])
+        self.broker.core.on_clients([[self.peer, *frames]])
         self.broker.settle()
 
     def says(self, request: str, body: bytes = b"", envelope: bytes = b"", **fields: Any) -> None:
@@ -101,7 +101,7 @@ class Worker(Peer):
         self.slots = slots
 
     def sends(self, *frames: bytes) -> None:
-        self.broker.core.on_workers(self.broker.now_ns, [[self.peer, *frames]])
+        self.broker.core.on_workers([[self.peer, *frames]])
         self.broker.settle()
 
     def says(self, request: str, envelope: bytes = b"", **fields: Any) -> None:
@@ -141,8 +141,8 @@ class Worker(Peer):
 
 class Broker:
     def __init__(self, services: dict[str, ServicePolicy], bounds: Bounds) -> None:
-        self.now_ns = 1000 * NS_PER_S
         self.core = Dispatcher(bounds, first_number=0, declared=[name.encode() for name in services])
+        self.now_ns = 1000 * NS_PER_S
         address = BrokerAddress("b1", "family", "tcp://here:7100", "tcp://here:7101")
         self.book = Book(address, HEARTBEAT_MS, services)
         self._ids = 0
@@ -153,6 +153,15 @@ class Broker:
         self.for_delegates: list[tuple[bytes, Frames]] = []
         self.for_steward: list[Frames] = []
         self.people: dict[bytes, Peer] = {}
+
+    @property
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    @now_ns.setter
+    def now_ns(self, now_ns: int) -> None:
+        self._now_ns = now_ns
+        self.core.at(now_ns)
 
     # -- people -------------------------------------------------------------------------------------------------
 
@@ -168,7 +177,8 @@ class Broker:
         return worker
 
     def router(self, name: bytes = b"router") -> bytes:
-        self.core.on_router(self.now_ns, name, [[inner.NO_NUMBER, inner.HELLO]])
+        self.core.at(self.now_ns)
+        self.core.on_router(name, [[inner.NO_NUMBER, inner.HELLO]])
         self.settle()
         return name
 
@@ -176,10 +186,10 @@ class Broker:
 
     def settle(self) -> None:
         """Carry messages until nobody has anything to say."""
-        self.core.flush(self, self.now_ns)
+        self.core.flush(self)
         while self.routers_answer and self.asked:
             self._decide_all()
-            self.core.flush(self, self.now_ns)
+            self.core.flush(self)
 
     def to_clients(self, messages: list[Frames]) -> list[Frames]:
         return self._deliver(messages)
@@ -209,19 +219,19 @@ class Broker:
         return [(router, self._router.decide([question])[0]) for router, question in self.asked]
 
     def hear(self, router: bytes, *decisions: Frames) -> None:
-        self.core.on_router(self.now_ns, router, list(decisions))
+        self.core.on_router(router, list(decisions))
         self.settle()
 
     def lose_router(self, router: bytes) -> None:
         """Its supervisor says that it is gone; what it was asked is lost with it."""
         self.asked = [(asked, question) for asked, question in self.asked if asked != router]
-        self.core.on_announcements(self.now_ns, [inner.write_announcement(inner.ROUTER_GONE, 0, router)])
+        self.core.on_announcements([inner.write_announcement(inner.ROUTER_GONE, 0, router)])
         self.settle()
 
     def _decide_all(self) -> None:
         decisions, self.asked = self.decisions(), []
         for router, decision in decisions:
-            self.core.on_router(self.now_ns, router, [decision])
+            self.core.on_router(router, [decision])
 
     def _deliver(self, messages: list[Frames]) -> list[Frames]:
         refused = []
@@ -251,9 +261,9 @@ class Broker:
             if self.routers_answer:
                 for router in self.core.questions.routers:
                     alive = inner.write_announcement(inner.ROUTER_ALIVE, 0, router)
-                    self.core.on_announcements(self.now_ns, [alive])
+                    self.core.on_announcements([alive])
             if self.core.next_due_ns <= self.now_ns:
-                self.core.on_tick(self.now_ns)
+                self.core.on_tick()
             self.settle()
 
 

@@ -46,16 +46,16 @@ class Neighbour:
         self.says(message[0], headers.write("TASK", "RESPONSE", **fields, **more), body)
 
     def says(self, ticket: bytes, header: bytes, body: bytes = b"") -> None:
-        self.broker.core.on_delegate(self.broker.now_ns, self.name.encode(), [[ticket, header, body]])
+        self.broker.core.on_delegate(self.name.encode(), [[ticket, header, body]])
         self.broker.settle()
 
     def link(self, up: bool) -> None:
-        self.broker.core.on_delegate_link(self.broker.now_ns, self.name.encode(), up)
+        self.broker.core.on_delegate_link(self.name.encode(), up)
         self.broker.settle()
 
 
 def meet(broker: Broker, *neighbours: Neighbour) -> None:
-    broker.core.on_peers(broker.now_ns, "here", [neighbour.offer for neighbour in neighbours])
+    broker.core.on_peers("here", [neighbour.offer for neighbour in neighbours])
     for neighbour in neighbours:
         neighbour.link(up=True)
     broker.settle()
@@ -215,7 +215,7 @@ def test_it_is_known_how_many_tasks_went_to_a_peer_and_came_from_it(
 ) -> None:
     ann.asks("echo")
     ann.asks("echo")
-    broker.core.on_peers(broker.now_ns, "here", [])
+    broker.core.on_peers("here", [])
     meet(broker, bee)
     broker.worker("bob", slots=3).starts()
     ann.asks("echo", via=["cat", "bee"])
@@ -260,15 +260,15 @@ def test_rubbish_from_a_peer_ends_its_task_and_nothing_else(broker: Broker, ann:
     bee.says(ticket, b"{rubbish")
     assert ann.hears_outcome() == "UNKNOWN bad_header"
     bee.says(b"no-such", b"{rubbish")
-    broker.core.on_delegate(broker.now_ns, b"bee", [[b"x"], []])
-    broker.core.on_delegate(broker.now_ns, b"nobody", [[b"x", b"y", b"z"]])
+    broker.core.on_delegate(b"bee", [[b"x"], []])
+    broker.core.on_delegate(b"nobody", [[b"x", b"y", b"z"]])
     assert broker.core.assignment.open_tasks == 0
 
 
 def test_a_link_that_does_not_take_it_leaves_it_here(broker: Broker, ann: Client, bee: Neighbour) -> None:
     ann.asks("echo", b"hello")
     message = bee.gets()
-    broker.core.on_refused_delegate(broker.now_ns, b"bee", [message])
+    broker.core.on_refused_delegate(b"bee", [message])
     bob = broker.worker("bob").starts()
     assert bob.gets_task().body == b"hello"
 

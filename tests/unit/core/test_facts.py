@@ -104,10 +104,10 @@ def test_a_checkpoint_notes_what_is_open_once_in_each_state(watched: Broker, row
     ann.asks("echo", message_id="second")
     task = bob.gets_task()
     for _ in range(3):
-        watched.core.checkpoint(watched.now_ns, watched.core.work())
+        watched.core.checkpoint(watched.core.work())
     bob.answers(task)
     for _ in range(3):
-        watched.core.checkpoint(watched.now_ns, watched.core.work())
+        watched.core.checkpoint(watched.core.work())
     assert [(row["message_id"], row["state"], row["worker"]) for row in rows["open_tasks"]] == [
         (b'"first"', b"running", b"bob"),
         (b'"second"', b"queued", b""),
@@ -124,18 +124,18 @@ def test_a_checkpoint_is_bounded_and_says_what_it_left_out(
     ann = watched.client("ann")
     for _ in range(3):
         ann.asks("echo")
-    watched.core.checkpoint(watched.now_ns, watched.core.work())
+    watched.core.checkpoint(watched.core.work())
     assert len(rows["open_tasks"]) == 2
     (gap,) = [row for row in rows["brokers"] if row["event"] == b"gap"]
     assert (gap["table"], gap["rows"]) == (b"open_tasks", 1)
-    watched.core.checkpoint(watched.now_ns, watched.core.work())
+    watched.core.checkpoint(watched.core.work())
     assert len(rows["open_tasks"]) == 3
 
 
 def test_the_load_of_services_that_have_any(watched: Broker, rows: Rows) -> None:
     watched.worker("bob", slots=3).starts()
     watched.client("ann").asks("echo")
-    watched.core.checkpoint(watched.now_ns, watched.core.work())
+    watched.core.checkpoint(watched.core.work())
     (load,) = [row for row in rows["brokers"] if row["event"] == b"load"]
     assert (load["service"], load["slots_free"], load["slots_busy"], load["backlog"]) == (b"echo", 2, 1, 0)
 
@@ -148,43 +148,43 @@ def test_an_overload_begins_with_a_refusal_and_ends_after_some_quiet(watched: Br
 
     for _ in range(5):
         ann.asks("echo")  # three may wait
-    watched.core.checkpoint(watched.now_ns, watched.core.work())
+    watched.core.checkpoint(watched.core.work())
     ann.asks("echo")
-    watched.core.checkpoint(watched.now_ns, watched.core.work())
+    watched.core.checkpoint(watched.core.work())
     assert events() == [b"overload_on"]
     for _ in range(facts_module.CALM_CHECKPOINTS - 1):
-        watched.core.checkpoint(watched.now_ns, watched.core.work())
+        watched.core.checkpoint(watched.core.work())
     assert events() == [b"overload_on"]
-    watched.core.checkpoint(watched.now_ns, watched.core.work())
+    watched.core.checkpoint(watched.core.work())
     assert events() == [b"overload_on", b"overload_off"]
 
 
 def test_tasks_for_other_brokers_are_counted_and_named(watched: Broker, rows: Rows) -> None:
-    watched.core.on_peers(watched.now_ns, "here", [Offer("there", "tcp://there:7100", 0, {"echo": 2})])
-    watched.core.on_delegate_link(watched.now_ns, b"there", True)
+    watched.core.on_peers("here", [Offer("there", "tcp://there:7100", 0, {"echo": 2})])
+    watched.core.on_delegate_link(b"there", True)
     ann = watched.client("ann")
     ann.asks("echo")
     ann.asks("echo")
-    watched.core.checkpoint(watched.now_ns, watched.core.work())
+    watched.core.checkpoint(watched.core.work())
     assert [(row["peer"], row["event"], row["tasks"], row["service"]) for row in rows["peers"]] == [
         (b"there", b"delegated", 2, b"echo")
     ]
     assert {row["state"] for row in rows["open_tasks"]} == {b"delegated"}
-    watched.core.on_delegate_link(watched.now_ns, b"there", False)
+    watched.core.on_delegate_link(b"there", False)
     assert [(outcome(row)[0], row["delegated_to"], row["worker"]) for row in rows["tasks"]] == [
         ("UNKNOWN", b"there", b"")
     ] * 2
 
 
 def test_a_task_that_comes_back_from_a_broker_is_given_to_a_worker_then(watched: Broker, rows: Rows) -> None:
-    watched.core.on_peers(watched.now_ns, "here", [Offer("there", "tcp://there:7100", 0, {"echo": 2})])
-    watched.core.on_delegate_link(watched.now_ns, b"there", True)
+    watched.core.on_peers("here", [Offer("there", "tcp://there:7100", 0, {"echo": 2})])
+    watched.core.on_delegate_link(b"there", True)
     watched.client("ann").asks("echo")
     ((_, message),) = watched.for_delegates
     watched.for_delegates.clear()
     bob = watched.worker("bob").starts()
     watched.now_ns += 7
-    watched.core.on_refused_delegate(watched.now_ns, b"there", [message])
+    watched.core.on_refused_delegate(b"there", [message])
     given_ns = watched.now_ns
     watched.later(5, bob)
     bob.answers(bob.gets_task())
@@ -198,7 +198,7 @@ def test_workers_come_leave_and_are_listed(watched: Broker, rows: Rows) -> None:
     eve = watched.worker("eve").starts()
     for _ in range(4):
         eve.sends(b"", b"{rubbish", b"")
-    watched.core.forgive(watched.now_ns, b"eve")
+    watched.core.forgive(b"eve")
     assert [(row["worker"], row["event"], row["reason"]) for row in rows["workers"]] == [
         (b"bob", b"connect", b""),
         (b"bob", b"ready", b""),

@@ -105,7 +105,7 @@ def test_a_router_that_is_silent_while_it_owes_answers_is_lost(broker: Broker, a
     assert broker.core.next_due_ns <= broker.now_ns + ROUTER_SILENCE_NS
     broker.later(ROUTER_SILENCE_NS // NS_PER_MS - 1)
     assert broker.core.questions.routers == [b"router", b"second"]
-    broker.core.on_announcements(broker.now_ns, [inner.write_announcement(inner.ROUTER_ALIVE, 0, b"second")])
+    broker.core.on_announcements([inner.write_announcement(inner.ROUTER_ALIVE, 0, b"second")])
     broker.later(1)
     assert broker.core.questions.routers == [b"second"]
     broker.decide()
@@ -260,8 +260,8 @@ def test_a_draining_broker_finishes_what_it_has_and_takes_nothing_new(broker: Br
     ann.asks("echo", b"running")
     ann.asks("echo", b"waiting")
     task = bob.gets_task()
-    broker.core.drain(broker.now_ns, 10 * NS_PER_S)
-    assert not broker.core.drained(broker.now_ns)
+    broker.core.drain(10 * NS_PER_S)
+    assert not broker.core.drained()
 
     ann.asks("echo", envelope=b"new")
     refused = ann.hears_one()
@@ -274,49 +274,49 @@ def test_a_draining_broker_finishes_what_it_has_and_takes_nothing_new(broker: Br
     bob.answers(bob.gets_task())
     assert [heard.fields["outcome"] for heard in ann.hears()] == ["OK", "OK"]
     broker.later(QUIET_MS, bob)
-    assert broker.core.drained(broker.now_ns)
+    assert broker.core.drained()
 
 
 def test_when_the_time_to_drain_is_up_everything_ends(broker: Broker, ann: Client, bob: Worker) -> None:
     for name in (b"running", b"waiting"):
         ann.asks("echo", name, envelope=name)
     bob.gets_task()
-    broker.core.drain(broker.now_ns, 1 * NS_PER_S)
+    broker.core.drain(1 * NS_PER_S)
     assert broker.core.next_due_ns <= broker.now_ns + NS_PER_S
     broker.later(1000, bob)
     ended = {heard.envelope: (heard.fields["outcome"], heard.code) for heard in ann.hears()}
     assert ended == {b"waiting": ("REJECTED", "disabled"), b"running": ("UNKNOWN", "broker_lost")}
-    assert broker.core.drained(broker.now_ns)
+    assert broker.core.drained()
 
 
 def test_a_question_under_way_is_answered_before_the_broker_is_drained(broker: Broker, ann: Client) -> None:
     broker.routers_answer = False
     ann.asks("echo")
-    broker.core.drain(broker.now_ns, NS_PER_S)
-    assert not broker.core.drained(broker.now_ns)
+    broker.core.drain(NS_PER_S)
+    assert not broker.core.drained()
     broker.decide()
     assert ann.hears_outcome() == "REJECTED disabled"
     broker.later(QUIET_MS)
-    assert broker.core.drained(broker.now_ns)
+    assert broker.core.drained()
 
 
 def test_a_drained_broker_stays_until_nobody_asks_any_more(broker: Broker, ann: Client) -> None:
     """A task that is on its way when the broker ends is UNKNOWN to its client; one that is refused goes elsewhere."""
-    broker.core.drain(broker.now_ns, 10 * NS_PER_S)
-    assert not broker.core.drained(broker.now_ns)
+    broker.core.drain(10 * NS_PER_S)
+    assert not broker.core.drained()
     broker.later(QUIET_MS - 1)
     ann.asks("echo")
     assert ann.hears_outcome() == "REJECTED disabled"
     broker.later(QUIET_MS - 1)
-    assert not broker.core.drained(broker.now_ns)
+    assert not broker.core.drained()
     broker.later(1)
-    assert broker.core.drained(broker.now_ns)
+    assert broker.core.drained()
 
 
 def test_who_asks_without_end_does_not_keep_a_drained_broker(broker: Broker, ann: Client) -> None:
-    broker.core.drain(broker.now_ns, 10 * NS_PER_S)
+    broker.core.drain(10 * NS_PER_S)
     began_ns = broker.now_ns
-    while not broker.core.drained(broker.now_ns):
+    while not broker.core.drained():
         ann.asks("echo")
         ann.hears()
         broker.later(10)
@@ -330,11 +330,11 @@ def test_a_drain_ends_in_time_even_if_no_router_is_left_to_decide(broker: Broker
     broker.routers_answer = False
     ann.asks("echo")
     broker.lose_router(b"router")
-    broker.core.drain(broker.now_ns, 2 * NS_PER_S)
+    broker.core.drain(2 * NS_PER_S)
     broker.later(1000)
-    assert not broker.core.drained(broker.now_ns)
+    assert not broker.core.drained()
     broker.later(1000)
-    assert broker.core.drained(broker.now_ns)
+    assert broker.core.drained()
 
 
 def test_a_silence_that_the_broker_could_not_have_heard_is_forgiven(broker: Broker, ann: Client, bob: Worker) -> None:
@@ -342,7 +342,7 @@ def test_a_silence_that_the_broker_could_not_have_heard_is_forgiven(broker: Brok
     task = bob.gets_task()
     broker.now_ns += 10 * NS_PER_S
     broker.core.on_pause(10 * NS_PER_S)
-    broker.core.on_tick(broker.now_ns)
+    broker.core.on_tick()
     broker.settle()
     assert broker.core.questions.routers == [b"router"]
     bob.answers(task)
@@ -357,7 +357,7 @@ def test_without_forgiveness_the_same_silence_is_a_loss(broker: Broker, ann: Cli
     ann.asks("echo", timeout_ms=20_000)
     bob.gets_task()
     broker.now_ns += 10 * NS_PER_S
-    broker.core.on_tick(broker.now_ns)
+    broker.core.on_tick()
     broker.settle()
     assert ann.hears_outcome() == "UNKNOWN worker_lost"
 
@@ -367,7 +367,7 @@ def test_a_deadline_is_not_forgiven(broker: Broker, ann: Client, bob: Worker) ->
     bob.gets_task()
     broker.now_ns += 10 * NS_PER_S
     broker.core.on_pause(10 * NS_PER_S)
-    broker.core.on_tick(broker.now_ns)
+    broker.core.on_tick()
     broker.settle()
     assert ann.hears_outcome() == "UNKNOWN expired"
 

@@ -138,7 +138,7 @@ def test_a_stranger_who_pings_is_still_told_to_connect(broker: Broker, bob: Work
 
 def test_another_config_means_another_pong(broker: Broker, bob: Worker) -> None:
     broker.routers_answer = False
-    broker.core.on_announcements(broker.now_ns, [inner.write_announcement(inner.CONFIG, 2, b"")])
+    broker.core.on_announcements([inner.write_announcement(inner.CONFIG, 2, b"")])
     bob.says("PING")
     assert bob.hears() == [], "what a router said under the former one is void"
     broker.decide()

@@ -182,7 +182,7 @@ def test_a_ping_that_is_decided_after_the_session_ended_says_connect_again(broke
     bob.says("PING", note="as no other")
     (ping,) = broker.decisions()
     broker.asked.clear()
-    broker.core.sessions.end(broker.core.sessions.by_peer[bob.peer], broker.now_ns)
+    broker.core.sessions.end(broker.core.sessions.by_peer[bob.peer])
     broker.hear(*ping)
     assert bob.hears_one().code == "not_connected"
 
@@ -210,7 +210,7 @@ def test_a_worker_whose_connection_is_over_is_lost_at_once(broker: Broker) -> No
     ann.asks("again", b"x")
     bob.gets_task()
     bob.gone = cyd.gone = True
-    broker.core.on_gone_workers(broker.now_ns, [bob.peer, b"somebody else", cyd.peer])
+    broker.core.on_gone_workers([bob.peer, b"somebody else", cyd.peer])
     broker.settle()
     assert broker.core.counters.workers_lost == 2
     assert broker.core.sessions.by_peer == {}
@@ -405,7 +405,7 @@ def test_a_pause_of_the_broker_costs_nobody_his_name(broker: Broker) -> None:
     thief.connects()
     broker.now_ns += 5000 * NS_PER_MS
     broker.core.on_pause(5000 * NS_PER_MS)
-    broker.core.on_tick(broker.now_ns)
+    broker.core.on_tick()
     broker.settle()
     assert thief.hears() == []
     broker.later(1)
@@ -522,10 +522,10 @@ def test_a_stranger_is_listed_by_its_address_and_forgiven_by_it(broker: Broker) 
     broker.people[eve.peer] = eve
     for _ in range(FAULTS_FORGIVEN + 1):
         eve.sends(b"", b"rubbish", b"")
-    ((name, faults, _),) = broker.core.error_workers(broker.now_ns)
+    ((name, faults, _),) = broker.core.error_workers()
     assert (name, faults) == ("10.0.0.7:5001", FAULTS_FORGIVEN + 1)
-    broker.core.forgive(broker.now_ns, name.encode())
-    assert broker.core.error_workers(broker.now_ns) == []
+    broker.core.forgive(name.encode())
+    assert broker.core.error_workers() == []
 
 
 def test_a_client_is_answered_however_often_it_errs(broker: Broker) -> None:
@@ -567,7 +567,7 @@ def test_a_worker_that_the_config_names_is_told_and_goes_at_once(broker: Broker)
     bob, eve = broker.worker("bob").starts(), broker.worker("eve").starts()
     ann.asks("echo")
     bob.gets_task()
-    broker.core.ignore(broker.now_ns, [b"bob", b"nobody"])
+    broker.core.ignore([b"bob", b"nobody"])
     broker.settle()
     assert bob.hears_one().code == "not_allowed"
     assert ann.hears_outcome() == "UNKNOWN worker_lost"
@@ -581,16 +581,16 @@ def test_a_worker_that_the_config_names_is_told_and_goes_at_once(broker: Broker)
 
 def test_a_worker_that_the_config_names_no_longer_is_taken_again(broker: Broker) -> None:
     bob = broker.worker("bob")
-    broker.core.ignore(broker.now_ns, [b"bob"])
+    broker.core.ignore([b"bob"])
     bob.connects()
     assert bob.hears_one().code == "not_allowed"
-    broker.core.ignore(broker.now_ns, [])
+    broker.core.ignore([])
     assert bob.starts().is_in_lru()
 
 
 def test_to_forgive_faults_does_not_touch_whom_the_config_names(broker: Broker) -> None:
-    broker.core.ignore(broker.now_ns, [b"bob"])
-    broker.core.forgive(broker.now_ns, b"")
+    broker.core.ignore([b"bob"])
+    broker.core.forgive(b"")
     bob = broker.worker("bob")
     bob.connects()
     assert bob.hears_one().code == "not_allowed"

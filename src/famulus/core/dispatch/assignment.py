@@ -14,6 +14,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegate, Delegates
 from famulus.core.dispatch.facts import TAIL_RETRY, Facts
+from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outgoing import Outgoing
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service import Service
@@ -44,6 +45,7 @@ _ANSWER_HEAD: Final = ANSWER_HEAD
 class Assignment:
     def __init__(
         self,
+        now: Now,
         out: Outgoing,
         counters: Counters,
         next_ticket: Callable[[], bytes],
@@ -53,6 +55,7 @@ class Assignment:
         delegates: Delegates,
         facts: Facts,
     ) -> None:
+        self._now = now
         self._out = out
         self._counters = counters
         self._next_ticket = next_ticket
@@ -65,10 +68,6 @@ class Assignment:
         self.identity = b""
         #: By which other brokers tell the ids that we made from those of clients: a JSON text, and a secret.
         self.token = b'""'
-        #: When the batch at hand came: what ends now is remembered from then on.
-        self.now_ns = 0
-        #: The same as an object, which the journal wants: to make one for each task would cost more than its row.
-        self.moment: object = 0
         self.services: dict[bytes, Service] = {}
         #: Services with somebody in their backlog; mostly none, and then a freed slot costs nothing more.
         self._backlogged: dict[Service, None] = {}
@@ -79,41 +78,39 @@ class Assignment:
         #: Services were forgotten since somebody looked.
         self.forgot_services = False
 
-    def at(self, now_ns: int) -> None:
-        """What comes next came then."""
-        self.now_ns = now_ns
-        self.moment = now_ns
-
     # -- tasks come ---------------------------------------------------------------------------------------------
 
-    def accept(self, task: Task, now_ns: int) -> None:
+    def accept(self, task: Task) -> None:
+        now_ns = self._now.ns
         self._counters.accepted += 1
         self.open_tasks += 1
         service = task.service
         if self.open_tasks > self._tasks_max or self.open_bytes + len(task.body) > self._body_bytes_max:
             self._reject(task, inner.REJECTED_BROKER_FULL)
-        elif task.deadline_ns - now_ns <= service.service_time.least_ns and not self._may_try(task, now_ns):
+        elif task.deadline_ns - now_ns <= service.service_time.least_ns and not self._may_try(task):
             self._reject(task, inner.REJECTED_TOO_LATE if task.deadline_ns > now_ns else inner.REJECTED_EXPIRED)
         elif not service.backlog.tasks and (session := take_slot(service)) is not None:
-            self._hand(task, session, now_ns)
-        elif not service.backlog.tasks and self._delegate(task, now_ns):
+            self._hand(task, session)
+        elif not service.backlog.tasks and self._delegate(task):
             pass
         elif not service.backlog.has_room_for(task):
             self._facts.refuse(service.name)
             self._reject(task, inner.REJECTED_OVERLOAD)
-        elif self._can_wait(task, now_ns):
-            self._queue(task, now_ns)
-        elif not self._delegate(task, now_ns):
+        elif self._can_wait(task):
+            self._queue(task)
+        elif not self._delegate(task):
             self._facts.refuse(service.name)
             self._reject(task, inner.REJECTED_LONG_WAIT)
 
-    def _may_try(self, task: Task, now_ns: int) -> bool:
+    def _may_try(self, task: Task) -> bool:
         """It has less time than any of the last tasks took: only now and then one is given out all the same."""
+        now_ns = self._now.ns
         service = task.service
         return task.deadline_ns > now_ns and service.service_time.may_try(service.slots, now_ns)
 
-    def _can_wait(self, task: Task, now_ns: int) -> bool:
+    def _can_wait(self, task: Task) -> bool:
         """Whether its turn is likely to come while there is time for it: to wait in vain helps nobody."""
+        now_ns = self._now.ns
         service = task.service
         terms = task.terms
         must_start_by_ns = _must_start_by_ns(task)
@@ -125,12 +122,13 @@ class Assignment:
 
     # -- answers come -------------------------------------------------------------------------------------------
 
-    def ticket_back(self, session: Session, ticket: bytes, body_bytes: int, now_ns: int) -> Task | None:
+    def ticket_back(self, session: Session, ticket: bytes, body_bytes: int) -> Task | None:
         """A worker brought a ticket back: its slot is free. The task, if it was still waiting for this."""
+        now_ns = self._now.ns
         task = session.running.pop(ticket)
         if task.ticket == ticket and now_ns >= task.service.service_time.next_sample_ns:
             _sample(task, now_ns)
-        self._free_slot(session, now_ns)
+        self._free_slot(session)
         if not task.waits_for(ticket):
             self._counters.late += 1
             self._facts.late(task, ticket, session.identity, b"", now_ns, body_bytes)
@@ -138,31 +136,32 @@ class Assignment:
         task.stage = ANSWERED[task.stage]
         return task
 
-    def plain_answer(self, session: Session, ticket: bytes, header: bytes, body: bytes, now_ns: int) -> bool:
+    def plain_answer(self, session: Session, ticket: bytes, header: bytes, body: bytes) -> bool:
         """If this is, to the letter, a plain OK to a task that waits for it, end the task. By far the most are."""
+        now_ns = self._now.ns
         task = session.running[ticket]
         if task.stage != RUNNING or header != _ANSWER_HEAD + task.message_id + task.service.answer_tail:
             return False
         del session.running[ticket]
         if now_ns >= task.service.service_time.next_sample_ns:
             _sample(task, now_ns)
-        self._answered(task, now_ns)
+        self._answered(task)
         self._end(task, inner.TAIL_OK, body)
-        self._free_slot(session, now_ns)
+        self._free_slot(session)
         return True
 
     def answer(self, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
         """The router read the answer. It may be late by now: then the task has its outcome already."""
         if task.stage != JUDGING:
             self._counters.late += 1
-            self._facts.late(task, task.ticket, task.worker, task.delegate, self.now_ns, len(body))
+            self._facts.late(task, task.ticket, task.worker, task.delegate, self._now.ns, len(body))
             return
         if outcome == inner.OUTCOME_OK:
-            self._answered(task, self.now_ns)
+            self._answered(task)
         else:
             self._counters.error += 1
             task.service.error += 1
-            task.service.latency.add(self.now_ns - task.arrived_ns)
+            task.service.latency.add(self._now.ns - task.arrived_ns)
         self._end(task, tail, body)
 
     def bad_answer(self, task: Task) -> None:
@@ -179,52 +178,52 @@ class Assignment:
         if task is None or not task.waits_for(ticket):
             self._counters.late += 1
             if task is not None:
-                self._facts.late(task, ticket, b"", delegate.identity, self.now_ns, len(body))
+                self._facts.late(task, ticket, b"", delegate.identity, self._now.ns, len(body))
             return None
         if header == task.client_header(inner.TAIL_OK):
-            self._answered(task, self.now_ns)
+            self._answered(task)
             self._end(task, inner.TAIL_OK, body)
             if self._backlogged:
-                self.relieve(self.now_ns)
+                self.relieve()
             return None
         task.stage = ANSWERED[task.stage]
         return task
 
-    def delegate_rejected(self, task: Task, delegate: Delegate | None, now_ns: int) -> None:
+    def delegate_rejected(self, task: Task, delegate: Delegate | None) -> None:
         """A router read that it was not run there."""
         if task.stage == JUDGING:
-            self._take_back(task, delegate, now_ns)
+            self._take_back(task, delegate)
 
-    def _take_back(self, task: Task, delegate: Delegate | None, now_ns: int) -> None:
+    def _take_back(self, task: Task, delegate: Delegate | None) -> None:
         """Provably not run there: it is a task without a slot again."""
         if delegate is not None:
             self._delegates.refused(delegate, task.service.name)
         task.attempt -= 1
-        self._requeue(task, now_ns)
+        self._requeue(task)
 
-    def delegate_unknown(self, task: Task, tail: bytes, now_ns: int) -> None:
+    def delegate_unknown(self, task: Task, tail: bytes) -> None:
         if task.stage != JUDGING:
             return
         if task.flow.at_least_once:
-            self._again_or_unknown(task, now_ns)
+            self._again_or_unknown(task)
         else:
             self._unknown(task, tail)
 
-    def lose_delegate(self, delegate: Delegate, now_ns: int) -> None:
+    def lose_delegate(self, delegate: Delegate) -> None:
         """The other broker is gone, and nobody knows what it did with our tasks."""
         running, delegate.running = delegate.running, {}
         delegate.up = False
         for ticket, task in running.items():
             if task.waits_for(ticket):
-                self._again_or_unknown(task, now_ns)
+                self._again_or_unknown(task)
 
-    def undelivered_to_delegate(self, delegate: Delegate, ticket: bytes, now_ns: int) -> None:
+    def undelivered_to_delegate(self, delegate: Delegate, ticket: bytes) -> None:
         """The link did not take it: it did not leave."""
         task = delegate.running.pop(ticket, None)
         if task is not None and task.waits_for(ticket):
-            self._take_back(task, delegate, now_ns)
+            self._take_back(task, delegate)
 
-    def relieve(self, now_ns: int) -> None:
+    def relieve(self) -> None:
         """Others have slots: what waits here may go there."""
         for service in list(self._backlogged):
             while service.backlog.tasks:
@@ -232,17 +231,17 @@ class Assignment:
                 if self._delegates.find(service.name, task.flow.visited) is None:
                     break
                 self._leave_backlog(task)
-                if _must_start_by_ns(task) < now_ns:
+                if _must_start_by_ns(task) < self._now.ns:
                     self._end_unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
                 else:
-                    self._delegate(task, now_ns)
+                    self._delegate(task)
 
     def foreign_service(self, name: bytes, services_max: int) -> Service | None:
         """A service that only others offer."""
         services = self.offer_services([name], services_max)
         return services[0] if services else None
 
-    def _delegate(self, task: Task, now_ns: int) -> bool:
+    def _delegate(self, task: Task) -> bool:
         """Hand the task to another broker, if one has a slot. Its body is kept: it may come back not run."""
         delegate = self._delegates.take(task.service.name, task.flow.visited)
         if delegate is None:
@@ -252,11 +251,11 @@ class Assignment:
         task.attempt += 1
         task.worker = b""
         task.delegate = delegate.identity
-        task.assigned = self.moment
+        task.assigned = self._now.moment
         delegate.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
-        header = task.delegate_header(now_ns, self.identity, self.token)
+        header = task.delegate_header(self._now.ns, self.identity, self.token)
         self._out.delegates.append((delegate.identity, [ticket, header, task.body]))
         if task.stage == NEW:
             self.open_bytes += len(task.body)
@@ -311,20 +310,20 @@ class Assignment:
             if service.expected_by_ns < NEVER_NS and not service.backlog.tasks:
                 del self.services[service.name]
 
-    def enter(self, session: Session, greeted_ns: int, now_ns: int) -> None:
+    def enter(self, session: Session, greeted_ns: int) -> None:
         """The worker is ready: its slots are free for the taking."""
         session.enter(greeted_ns)
-        self._serve(session, now_ns)
+        self._serve(session)
 
-    def lose(self, session: Session, now_ns: int) -> None:
+    def lose(self, session: Session) -> None:
         """The worker is gone: each of its tasks gets another attempt where that is allowed, or ends as UNKNOWN."""
         session.leave()
         running, session.running = session.running, {}
         for ticket, task in running.items():
             if task.waits_for(ticket):
-                self._again_or_unknown(task, now_ns)
+                self._again_or_unknown(task)
 
-    def undelivered(self, session: Session, ticket: bytes, body: bytes, now_ns: int) -> None:
+    def undelivered(self, session: Session, ticket: bytes, body: bytes) -> None:
         """A send to this worker was refused, so it provably did not leave: the task takes the next slot."""
         task = session.running.pop(ticket, None)
         if task is None or not task.waits_for(ticket):
@@ -333,18 +332,19 @@ class Assignment:
             task.body = body
             self.open_bytes += len(body)
         task.attempt -= 1
-        self._requeue(task, now_ns)
+        self._requeue(task)
 
     # -- time passes --------------------------------------------------------------------------------------------
 
-    def on_tick(self, now_ns: int) -> None:
+    def on_tick(self) -> None:
+        now_ns = self._now.ns
         for task in self.timers.due(now_ns):
             if task.stage == QUEUED and _waits_until_ns(task) > now_ns:
                 # Its service was only expected when it came, and is there now.
                 self.timers.set(task, _waits_until_ns(task))
             elif task.stage == QUEUED:
                 self._leave_backlog(task)
-                self._too_late_in_backlog(task, now_ns)
+                self._too_late_in_backlog(task)
             else:
                 # The worker is still busy with it: its session keeps the ticket, and the slot, until it answers.
                 self._unknown(task, inner.UNKNOWN_EXPIRED)
@@ -358,17 +358,17 @@ class Assignment:
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _hand(self, task: Task, session: Session, now_ns: int) -> None:
+    def _hand(self, task: Task, session: Session) -> None:
         """Give the task to a slot that was taken for it."""
         ticket = self._next_ticket()
         task.ticket = ticket
         task.attempt += 1
         task.worker = session.identity
-        task.assigned = self.moment
+        task.assigned = self._now.moment
         session.running[ticket] = task
         if task.bucket is None:
             self.timers.set(task, task.deadline_ns)
-        self._out.workers.append([session.peer, ticket, task.worker_header(now_ns), task.body])
+        self._out.workers.append([session.peer, ticket, task.worker_header(self._now.ns), task.body])
         if not task.flow.at_least_once:
             # It is never given out again, so its body need not be kept.
             if task.stage != NEW:
@@ -378,11 +378,11 @@ class Assignment:
             self.open_bytes += len(task.body)
         task.stage = GIVEN[task.stage]
 
-    def _queue(self, task: Task, now_ns: int, *, front: bool = False) -> None:
+    def _queue(self, task: Task, *, front: bool = False) -> None:
         if task.stage == NEW:
             self.open_bytes += len(task.body)
         task.stage = PUT_IN_QUEUE[task.stage]
-        task.queued_ns = now_ns
+        task.queued_ns = self._now.ns
         task.service.backlog.push(task, front=front)
         self._backlogged[task.service] = None
         self.timers.set(task, _waits_until_ns(task))
@@ -395,41 +395,41 @@ class Assignment:
         if task.bucket is not None:
             self.timers.cancel(task)
 
-    def _free_slot(self, session: Session, now_ns: int) -> None:
+    def _free_slot(self, session: Session) -> None:
         session.give_back_slot()
         if self._backlogged and session.ready:
-            self._serve(session, now_ns)
+            self._serve(session)
         elif session.farewell is not None and not session.running:
             self._out.workers.append(session.farewell)
 
-    def _serve(self, session: Session, now_ns: int) -> None:
+    def _serve(self, session: Session) -> None:
         """Give waiting tasks to the slots that this session has free."""
         while self._backlogged and session.free and (service := self._neediest(session)) is not None:
             task = next_task(service)
             self._leave_backlog(task)
-            if _must_start_by_ns(task) < now_ns:
+            if _must_start_by_ns(task) < self._now.ns:
                 self._end_unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
                 continue
             taken = take_slot(service)
             assert taken is not None, "a session with a free slot is in the LRU of each of its services"
-            self._hand(task, taken, now_ns)
+            self._hand(task, taken)
 
     def _neediest(self, session: Session) -> Service | None:
         """Of this session's services, the one whose next task is most urgent, then oldest."""
         waiting = [service for service in session.services if service in self._backlogged]
         return min(waiting, key=_urgency, default=None)
 
-    def _again_or_unknown(self, task: Task, now_ns: int) -> None:
+    def _again_or_unknown(self, task: Task) -> None:
         terms = task.terms
-        if terms.at_least_once and task.attempt < terms.attempts_max and now_ns < task.deadline_ns:
+        if terms.at_least_once and task.attempt < terms.attempts_max and self._now.ns < task.deadline_ns:
             self._counters.attempts_again += 1
             if self._facts.on:
-                self._facts.ended(task, task.ticket, TAIL_RETRY, self.moment, 0)
-            self._requeue(task, now_ns)
+                self._facts.ended(task, task.ticket, TAIL_RETRY, self._now.moment, 0)
+            self._requeue(task)
         else:
             self._unknown(task, inner.UNKNOWN_WORKER_LOST)
 
-    def _requeue(self, task: Task, now_ns: int) -> None:
+    def _requeue(self, task: Task) -> None:
         """Back to the head of the line, and on to a free slot if there is one."""
         if task.bucket is not None:
             self.timers.cancel(task)
@@ -437,18 +437,19 @@ class Assignment:
         task.assigned = 0
         # Its service may have been forgotten, and offered anew, while another broker had it.
         task.service = self.services.setdefault(task.service.name, task.service)
-        if task.deadline_ns - now_ns <= task.service.service_time.least_ns:
+        if task.deadline_ns - self._now.ns <= task.service.service_time.least_ns:
             self._end_unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
         elif (session := take_slot(task.service)) is not None:
-            self._hand(task, session, now_ns)
-        elif self._delegate(task, now_ns):
+            self._hand(task, session)
+        elif self._delegate(task):
             pass
         elif task.service.backlog.has_room_for(task):
-            self._queue(task, now_ns, front=True)
+            self._queue(task, front=True)
         else:
             self._end_unstarted(task, inner.REJECTED_OVERLOAD, inner.UNKNOWN_WORKER_LOST)
 
-    def _too_late_in_backlog(self, task: Task, now_ns: int) -> None:
+    def _too_late_in_backlog(self, task: Task) -> None:
+        now_ns = self._now.ns
         if task.deadline_ns <= now_ns:
             rejection = inner.REJECTED_EXPIRED
         elif _must_start_by_ns(task) <= now_ns:
@@ -468,11 +469,11 @@ class Assignment:
         else:
             self._unknown(task, unknown)
 
-    def _answered(self, task: Task, now_ns: int) -> None:
+    def _answered(self, task: Task) -> None:
         self._counters.ok += 1
         service = task.service
         service.ok += 1
-        service.latency.add(now_ns - task.arrived_ns)
+        service.latency.add(self._now.ns - task.arrived_ns)
 
     def _reject(self, task: Task, tail: bytes) -> None:
         self._counters.rejected += 1
@@ -498,7 +499,7 @@ class Assignment:
         facts = self._facts
         if facts.on:
             # What was never given out has no ticket, but its row wants a number of its own.
-            facts.ended(task, task.ticket or self._next_ticket(), tail, self.moment, len(body))
+            facts.ended(task, task.ticket or self._next_ticket(), tail, self._now.moment, len(body))
         if task.known is not None:
             self._remember(task, task.known, tail, body)
 
@@ -509,7 +510,7 @@ class Assignment:
         if task.attempt == 0 or (task.flow.at_least_once and _is_unknown(tail)):
             self._repeats.drop(known)
         else:
-            self._repeats.end(known, tail, body, self.now_ns)
+            self._repeats.end(known, tail, body, self._now.ns)
 
 
 def _is_unknown(tail: bytes) -> bool:

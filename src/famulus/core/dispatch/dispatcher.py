@@ -13,8 +13,8 @@ from the router's decision is done here, or in the parts that this class puts to
     Repeats       how tasks with an id of their own ended, for those who ask again
     Facts         what the journal is to know of all this
 
-The shell around it reads sockets, calls `on_...(now_ns, batch)`, lets it `flush` to its ports what has gathered, tells
-it with `on_gone_workers` who is gone, and comes back at `next_due_ns` at the latest.
+The shell around it reads sockets, tells it the time with `at(now_ns)` and what came with `on_...(batch)`, lets it
+`flush` to its ports what has gathered, and comes back at `next_due_ns` at the latest.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from famulus.core.dispatch.facts import Facts, Note, Work
 from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.managing import Managing
 from famulus.core.dispatch.message_ids import MessageIds
+from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outgoing import Frames, Outgoing, Ports
 from famulus.core.dispatch.question import Question
 from famulus.core.dispatch.questions import Questions
@@ -81,6 +82,7 @@ class Dispatcher:
         `secret`: random, and told to nobody but other brokers.
         `journal`: what takes the rows of each table, if somebody wants them.
         """
+        self._now = now = Now()
         self.out = out = Outgoing()
         self.bounds = bounds
         # Asked for in every turn of the loop; to read them from a struct costs compiled code ten times as much.
@@ -95,6 +97,7 @@ class Dispatcher:
         self.delegates = Delegates()
         self.repeats = Repeats(bounds.results_max, bounds.results_bytes_max)
         self.assignment = Assignment(
+            now,
             out,
             self.counters,
             self.questions.next_number,
@@ -106,7 +109,7 @@ class Dispatcher:
         )
         self._secret = secret
         self.assignment.token = write_text(secret)
-        self.sessions = Sessions(self.assignment, out, self.counters, bounds, self.facts)
+        self.sessions = Sessions(self.assignment, now, out, self.counters, bounds, self.facts)
         self.assignment.declare_services(declared)
         self._settled_at_ns = settled_at_ns
         self.draining = False
@@ -117,7 +120,7 @@ class Dispatcher:
         self.managing = Managing(out)
         self._terms: dict[bytes, inner.Terms] = {}
         self._body_too_large = write_error(reasons.TOO_LARGE, f"a body has at most {bounds.body_bytes_max} bytes here")
-        self._on_decision: dict[bytes, Callable[[Question, Frames, int], None]] = {
+        self._on_decision: dict[bytes, Callable[[Question, Frames], None]] = {
             inner.ACCEPT: self._on_accept,
             inner.ANSWER: self._on_answer,
             inner.REPLY: self._on_reply,
@@ -129,10 +132,14 @@ class Dispatcher:
             inner.FAULT: self._on_fault,
         }
 
+    def at(self, now_ns: int) -> None:
+        """What comes next came then."""
+        self._now.set(now_ns)
+
     # -- messages come ------------------------------------------------------------------------------------------
 
-    def on_clients(self, now_ns: int, batch: list[Frames]) -> None:
-        self.assignment.at(now_ns)
+    def on_clients(self, batch: list[Frames]) -> None:
+        now_ns = self._now.ns
         questions = self.questions
         flows = self.flows.by_header
         body_bytes_max = self._body_bytes_max
@@ -151,12 +158,12 @@ class Dispatcher:
             client, envelope, header, body = message
             flow = flows.get(header)
             if flow is not None:
-                self._follow(flow, client, envelope, body, now_ns)
+                self._follow(flow, client, envelope, body)
                 continue
             questions.ask(Question(inner.FROM_CLIENT, client, envelope, header, body, now_ns))
 
-    def on_workers(self, now_ns: int, batch: list[Frames]) -> None:
-        self.assignment.at(now_ns)
+    def on_workers(self, batch: list[Frames]) -> None:
+        now_ns = self._now.ns
         questions, assignment, sessions = self.questions, self.assignment, self.sessions
         by_peer = sessions.by_peer
         pongs = self.flows.pongs
@@ -167,7 +174,7 @@ class Dispatcher:
             session = by_peer.get(peer)
             if session is not None:
                 session.seen_ns = now_ns
-            elif sessions.ignored(peer, now_ns):
+            elif sessions.ignored(peer):
                 self.counters.ignored += 1
                 continue
             if (
@@ -177,26 +184,26 @@ class Dispatcher:
                 or len(message[1]) > limits.ENVELOPE_BYTES_MAX
             ):
                 if session is not None and len(message) > 1 and message[1] in session.running:
-                    self._unreadable_answer(session, message[1], now_ns)
-                self._fault(peer, self._refusal(message), now_ns)
+                    self._unreadable_answer(session, message[1])
+                self._fault(peer, self._refusal(message))
                 continue
             _, envelope, header, body = message
             if session is None:
                 questions.ask(Question(inner.FROM_STRANGER, peer, envelope, header, body, now_ns))
             elif envelope in session.running:
-                if not (plain_ok and assignment.plain_answer(session, envelope, header, body, now_ns)):
-                    task = assignment.ticket_back(session, envelope, len(body), now_ns)
+                if not (plain_ok and assignment.plain_answer(session, envelope, header, body)):
+                    task = assignment.ticket_back(session, envelope, len(body))
                     if task is not None:
                         questions.ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
                 if session.farewell is not None and not session.running:
-                    sessions.end(session, now_ns, b"disconnected")
+                    sessions.end(session, b"disconnected")
             elif (pong := pongs.get(header)) is not None:
-                self._pong(session, envelope, pong, now_ns, now_ns)
+                self._pong(session, envelope, pong, now_ns)
             else:
                 questions.ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
-    def on_router(self, now_ns: int, router_id: bytes, decisions: list[Frames]) -> None:
-        self.assignment.at(now_ns)
+    def on_router(self, router_id: bytes, decisions: list[Frames]) -> None:
+        now_ns = self._now.ns
         answered = self.questions.answered
         follow = self._on_decision
         self.questions.heard(router_id, now_ns)
@@ -212,14 +219,13 @@ class Dispatcher:
                 self.counters.stale_decisions += 1
                 continue
             try:
-                follow[decision[1]](question, decision, now_ns)
+                follow[decision[1]](question, decision)
             except ProtocolError:
                 self.questions.ask(question)
                 self.on_router_gone(router_id)
                 return
 
-    def on_announcements(self, now_ns: int, batch: list[Frames]) -> None:
-        self.assignment.at(now_ns)
+    def on_announcements(self, batch: list[Frames]) -> None:
         for message in batch:
             if len(message) != 3:
                 continue
@@ -227,20 +233,19 @@ class Dispatcher:
             if len(epoch_frame) == inner.EPOCH_BYTES:
                 self.flows.move_to(inner.read_epoch(epoch_frame))
             if kind == inner.ROUTER_ALIVE:
-                self.questions.router_alive(subject, now_ns)
+                self.questions.router_alive(subject, self._now.ns)
             elif kind == inner.ROUTER_GONE:
                 self.on_router_gone(subject)
 
     # -- other brokers help -------------------------------------------------------------------------------------
 
-    def on_peers(self, now_ns: int, identity: str, offers: list[Offer]) -> None:
+    def on_peers(self, identity: str, offers: list[Offer]) -> None:
         """The steward tells who we are, and what our peers have free."""
-        self.assignment.at(now_ns)
         self.assignment.identity = identity.encode()
         for gone in self.delegates.update(offers):
-            self.assignment.lose_delegate(gone, now_ns)
+            self.assignment.lose_delegate(gone)
         self._look_for_expected()
-        self.assignment.relieve(now_ns)
+        self.assignment.relieve()
 
     def _look_for_expected(self) -> None:
         """What waits for workers of our own need not: others have some."""
@@ -248,21 +253,19 @@ class Dispatcher:
             if service.expected_by_ns < NEVER_NS and self.delegates.offers(service.name):
                 service.expected_by_ns = NEVER_NS
 
-    def on_delegate_link(self, now_ns: int, identity: bytes, up: bool) -> None:
-        self.assignment.at(now_ns)
+    def on_delegate_link(self, identity: bytes, up: bool) -> None:
         delegate = self.delegates.by_identity.get(identity)
         if delegate is None:
             return
         delegate.up = up
         if up:
             self._look_for_expected()
-            self.assignment.relieve(now_ns)
+            self.assignment.relieve()
         else:
-            self.assignment.lose_delegate(delegate, now_ns)
+            self.assignment.lose_delegate(delegate)
 
-    def on_delegate(self, now_ns: int, identity: bytes, batch: list[Frames]) -> None:
+    def on_delegate(self, identity: bytes, batch: list[Frames]) -> None:
         """Answers of another broker."""
-        self.assignment.at(now_ns)
         delegate = self.delegates.by_identity.get(identity)
         for message in batch:
             if delegate is None or len(message) != 3:
@@ -271,14 +274,13 @@ class Dispatcher:
             ticket, header, body = message
             task = self.assignment.delegated_answer(delegate, ticket, header, body)
             if task is not None:
-                self.questions.ask(Question(inner.FROM_DELEGATE, identity, ticket, header, body, now_ns, task))
+                self.questions.ask(Question(inner.FROM_DELEGATE, identity, ticket, header, body, self._now.ns, task))
 
-    def on_refused_delegate(self, now_ns: int, identity: bytes, refused: list[Frames]) -> None:
-        self.assignment.at(now_ns)
+    def on_refused_delegate(self, identity: bytes, refused: list[Frames]) -> None:
         delegate = self.delegates.by_identity.get(identity)
         for message in refused if delegate is not None else ():
             assert delegate is not None
-            self.assignment.undelivered_to_delegate(delegate, message[0], now_ns)
+            self.assignment.undelivered_to_delegate(delegate, message[0])
 
     # -- messages leave -----------------------------------------------------------------------------------------
 
@@ -288,19 +290,19 @@ class Dispatcher:
         questions = self.questions.take_batches()
         return out.take(questions) if questions or out else None
 
-    def flush(self, ports: Ports, now_ns: int) -> None:
+    def flush(self, ports: Ports) -> None:
         """Let everything leave, and what refusals lead to: each ends a session, a router or a link, so this ends."""
         while (out := self.take()) is not None:
             for identity, task in out.delegates:
                 if not ports.to_delegate(identity, task):
-                    self.on_refused_delegate(now_ns, identity, [task])
+                    self.on_refused_delegate(identity, [task])
             if out.steward and not ports.to_steward(out.steward):
                 self.managing.on_steward_gone()  # what it was asked is answered when the time is up
             for router, questions in out.questions:
                 if not ports.to_router(router, questions):
                     self.on_refused_router(router, questions)
             if out.workers and (refused := ports.to_workers(out.workers)):
-                self.on_refused_workers(now_ns, refused)
+                self.on_refused_workers(refused)
             if out.clients and (refused := ports.to_clients(out.clients)):
                 self.on_refused_clients(refused)
 
@@ -310,15 +312,13 @@ class Dispatcher:
         """The client is gone, or reads too little. The task has its outcome; nobody is there to hear it."""
         self.counters.refused_by_client += len(refused)
 
-    def on_gone_workers(self, now_ns: int, peers: list[bytes]) -> None:
+    def on_gone_workers(self, peers: list[bytes]) -> None:
         """Their connections are over; what came before has been heard."""
-        self.assignment.at(now_ns)
-        self.sessions.gone(peers, now_ns)
+        self.sessions.gone(peers)
 
-    def on_refused_workers(self, now_ns: int, refused: list[Frames]) -> None:
-        self.assignment.at(now_ns)
+    def on_refused_workers(self, refused: list[Frames]) -> None:
         self.counters.refused_by_worker += len(refused)
-        self.sessions.unreachable(refused, now_ns)
+        self.sessions.unreachable(refused)
 
     def on_refused_router(self, router_id: bytes, questions: list[Frames]) -> None:
         """It is gone, and never saw these."""
@@ -337,11 +337,11 @@ class Dispatcher:
         self.sessions.forgive(pause_ns)
         self.questions.forgive(pause_ns)
 
-    def on_tick(self, now_ns: int) -> None:
-        self.assignment.at(now_ns)
-        self.assignment.on_tick(now_ns)
-        self.sessions.on_tick(now_ns)
-        self._settle_claims(now_ns)
+    def on_tick(self) -> None:
+        now_ns = self._now.ns
+        self.assignment.on_tick()
+        self.sessions.on_tick()
+        self._settle_claims()
         self.questions.on_tick(now_ns)
         self._give_up_poison()
         self.managing.on_tick(now_ns)
@@ -386,36 +386,37 @@ class Dispatcher:
     def load(self) -> float:
         return load(*self.slots(), sum([service.backlog.tasks for service in self.assignment.services.values()]))
 
-    def error_workers(self, now_ns: int) -> list[tuple[str, int, int]]:
-        return self.sessions.error_workers.listed(now_ns)
+    def error_workers(self) -> list[tuple[str, int, int]]:
+        return self.sessions.error_workers.listed(self._now.ns)
 
-    def ignore(self, now_ns: int, identities: list[bytes]) -> None:
+    def ignore(self, identities: list[bytes]) -> None:
         """The config names these workers: they are not to be heard."""
-        self.assignment.at(now_ns)
-        self.sessions.ignore(identities, now_ns)
+        self.sessions.ignore(identities)
 
-    def forgive(self, now_ns: int, name: bytes) -> None:
+    def forgive(self, name: bytes) -> None:
         """An admin wants this worker, or all, to be heard again."""
-        self.facts.stranger(name or b"*", b"cleared", now_ns)
+        self.facts.stranger(name or b"*", b"cleared", self._now.ns)
         if name:
             self.sessions.error_workers.clear(name)
         else:
             self.sessions.error_workers.clear_all()
 
-    def checkpoint(self, now_ns: int, work: Work) -> None:
+    def checkpoint(self, work: Work) -> None:
         """Once a second the journal is told what is open, and how much there is to do."""
-        self.facts.checkpoint(self.assignment.timers, work, now_ns)
+        self.facts.checkpoint(self.assignment.timers, work, self._now.ns)
 
-    def drain(self, now_ns: int, within_ns: int) -> None:
+    def drain(self, within_ns: int) -> None:
         """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
+        now_ns = self._now.ns
         self.draining = True
         self._asked_ns = now_ns
         self.flows.close()
         self.sessions.closed = True
         self._drained_by_ns = min(self._drained_by_ns, now_ns + within_ns)
 
-    def drained(self, now_ns: int) -> bool:
+    def drained(self) -> bool:
         """Everybody has been told, and has gone; when the time is up, questions that nobody decides do not keep us."""
+        now_ns = self._now.ns
         if not self.draining or self.assignment.open_tasks:
             self._idle_ns = NEVER_NS
             return False
@@ -438,7 +439,7 @@ class Dispatcher:
 
     # -- routers decide -----------------------------------------------------------------------------------------
 
-    def _on_accept(self, question: Question, decision: Frames, now_ns: int) -> None:
+    def _on_accept(self, question: Question, decision: Frames) -> None:
         _, _, name, terms_frame, worker_head, client_head, message_id, epoch_frame, visited, token = decision
         _demand(question.origin == inner.FROM_CLIENT)
         epoch = inner.read_epoch(epoch_frame) if epoch_frame else 0
@@ -446,9 +447,9 @@ class Dispatcher:
         if not epoch_frame:
             token = token or self._token_of(question.asker)
             key = _key(token, name, message_id)
-        if key and self._told_before(question, key, client_head + message_id, bool(visited), now_ns):
+        if key and self._told_before(question, key, client_head + message_id, bool(visited)):
             return
-        service = self._service(name, now_ns)
+        service = self._service(name)
         terms = self._terms.get(terms_frame)
         if terms is None:
             terms = self._remember(terms_frame)
@@ -466,7 +467,7 @@ class Dispatcher:
                 inner.read_names(visited),
                 question.seen_ns,
                 rejection,
-                now_ns,
+                self._now.ns,
                 len(question.body),
             )
             return
@@ -478,12 +479,13 @@ class Dispatcher:
             self.delegates.exchange(flow.came_from).taken += 1
         if key:
             task.known = self.repeats.begin(key)
-        self.assignment.accept(task, now_ns)
+        self.assignment.accept(task)
         if epoch and service.expected_by_ns == NEVER_NS:
             self.flows.install(question.header, epoch, flow)
 
-    def _service(self, name: bytes, now_ns: int) -> Service | None:
+    def _service(self, name: bytes) -> Service | None:
         """That of a worker here, or of another broker's, or one whose workers may be on the way."""
+        now_ns = self._now.ns
         service = self.assignment.services.get(name)
         if service is not None and service.expected_by_ns > now_ns:
             return service
@@ -497,9 +499,9 @@ class Dispatcher:
         """Of a client that gave none: its connection's. Nobody else can give it, since it has our secret in it."""
         return write_text(f"{self._secret}-{unique_part(client).hex()}")
 
-    def _told_before(self, question: Question, key: bytes, head: bytes, from_broker: bool, now_ns: int) -> bool:
+    def _told_before(self, question: Question, key: bytes, head: bytes, from_broker: bool) -> bool:
         """Whether this is a task that we know already: then its client hears how it ended, or will."""
-        known = self.repeats.get(key, now_ns)
+        known = self.repeats.get(key, self._now.ns)
         if known is None:
             return False
         self.counters.repeated += 1
@@ -515,31 +517,31 @@ class Dispatcher:
             self.out.clients.append([question.asker, question.envelope, head + inner.UNKNOWN_TOO_MANY_WAIT, b""])
         return True
 
-    def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes, now_ns: int) -> None:
+    def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes) -> None:
         """A header that is known: what a router once decided holds for this task too."""
         self.counters.by_flow += 1
         assignment = self.assignment
-        task = Task(client, envelope, body, now_ns, flow, self.message_ids.next(), assignment.moment)
-        assignment.accept(task, now_ns)
+        task = Task(client, envelope, body, self._now.ns, flow, self.message_ids.next(), self._now.moment)
+        assignment.accept(task)
 
-    def _on_answer(self, question: Question, decision: Frames, now_ns: int) -> None:
+    def _on_answer(self, question: Question, decision: Frames) -> None:
         _demand(question.task is not None)
         assert question.task is not None
         if decision[2] == inner.OUTCOME_REJECTED:
             _demand(question.origin == inner.FROM_DELEGATE)
             delegate = self.delegates.by_identity.get(question.asker)
-            self.assignment.delegate_rejected(question.task, delegate, now_ns)
+            self.assignment.delegate_rejected(question.task, delegate)
             return
         if decision[2] == inner.OUTCOME_UNKNOWN:
             _demand(question.origin == inner.FROM_DELEGATE)
-            self.assignment.delegate_unknown(question.task, decision[3], now_ns)
+            self.assignment.delegate_unknown(question.task, decision[3])
             return
         self.assignment.answer(question.task, decision[2], decision[3], question.body)
 
-    def _on_reply(self, question: Question, decision: Frames, now_ns: int) -> None:
+    def _on_reply(self, question: Question, decision: Frames) -> None:
         self._reply(question, decision[2], decision[3])
 
-    def _on_connect(self, question: Question, decision: Frames, now_ns: int) -> None:
+    def _on_connect(self, question: Question, decision: Frames) -> None:
         _, _, identity, terms, names, header, body, token = decision
         _demand(question.origin != inner.FROM_CLIENT)
         former = self.sessions.by_peer.get(question.asker)
@@ -550,9 +552,9 @@ class Dispatcher:
         session_terms = inner.read_session_terms(terms)
         holder = self.sessions.holder(question.asker, identity, token)
         if holder is not None:
-            self._claim(holder, question, decision, now_ns)
+            self._claim(holder, question, decision)
             return
-        refusal = self.sessions.connect(question.asker, identity, inner.read_names(names), session_terms, now_ns, token)
+        refusal = self.sessions.connect(question.asker, identity, inner.read_names(names), session_terms, token)
         if self.assignment.forgot_services:
             # A flow leads to its service, and must not outlive it.
             self.assignment.forgot_services = False
@@ -562,26 +564,26 @@ class Dispatcher:
         else:
             self._reply(question, refusal, b"")
 
-    def _claim(self, holder: Session, question: Question, decision: Frames, now_ns: int) -> None:
+    def _claim(self, holder: Session, question: Question, decision: Frames) -> None:
         """Another worker has the name: whether that one is there is found out first."""
-        is_to_be_asked = self.sessions.claims.make(holder, question, decision, now_ns)
+        is_to_be_asked = self.sessions.claims.make(holder, question, decision, self._now.ns)
         if is_to_be_asked is None:
             self._reply(question, IN_USE, b"")
         elif is_to_be_asked:
             self.sessions.ask(holder)
 
-    def _settle_claims(self, now_ns: int) -> None:
-        for claim, holder_stays in self.sessions.claims.due(now_ns):
+    def _settle_claims(self) -> None:
+        for claim, holder_stays in self.sessions.claims.due(self._now.ns):
             if not holder_stays and not claim.holder.ended:
-                self.sessions.dispossess(claim.holder, now_ns)
+                self.sessions.dispossess(claim.holder)
             for question, decision in claim.claimants.values():
                 if holder_stays:
                     self._reply(question, IN_USE, b"")
                 else:
                     # The first one gets the name, and the next one is another that claims it.
-                    self._on_connect(question, decision, now_ns)
+                    self._on_connect(question, decision)
 
-    def _on_pong(self, question: Question, decision: Frames, now_ns: int) -> None:
+    def _on_pong(self, question: Question, decision: Frames) -> None:
         _demand(question.origin == inner.FROM_WORKER)
         session = self.sessions.by_peer.get(question.asker)
         if session is None:
@@ -590,34 +592,34 @@ class Dispatcher:
         _, _, pong, epoch_frame = decision
         if epoch_frame:
             self.flows.install_pong(question.header, inner.read_epoch(epoch_frame), pong)
-        self._pong(session, question.envelope, pong, question.seen_ns, now_ns)
+        self._pong(session, question.envelope, pong, question.seen_ns)
 
-    def _pong(self, session: Session, envelope: bytes, pong: bytes, seen_ns: int, now_ns: int) -> None:
+    def _pong(self, session: Session, envelope: bytes, pong: bytes, seen_ns: int) -> None:
         """Answer a PING that came then. The first one makes its worker ready."""
         self.out.workers.append([session.peer, envelope, pong, b""])
         if not session.ready and session.farewell is None:
-            self.assignment.enter(session, seen_ns, now_ns)
-            self.facts.worker(session, b"ready", now_ns)
+            self.assignment.enter(session, seen_ns)
+            self.facts.worker(session, b"ready", self._now.ns)
 
-    def _on_disconnect(self, question: Question, decision: Frames, now_ns: int) -> None:
+    def _on_disconnect(self, question: Question, decision: Frames) -> None:
         _demand(question.origin != inner.FROM_CLIENT)
         session = self.sessions.by_peer.get(question.asker)
         farewell = [question.asker, question.envelope, decision[2], b""]
         if session is None:
             self.out.workers.append(farewell)
         else:
-            self.sessions.say_goodbye(session, farewell, now_ns)
+            self.sessions.say_goodbye(session, farewell)
 
-    def _on_late(self, question: Question, decision: Frames, now_ns: int) -> None:
+    def _on_late(self, question: Question, decision: Frames) -> None:
         self.counters.late += 1
         if decision[2]:
             self._reply(question, decision[2], b"")
 
-    def _on_manage(self, question: Question, decision: Frames, now_ns: int) -> None:
+    def _on_manage(self, question: Question, decision: Frames) -> None:
         _demand(question.origin == inner.FROM_CLIENT)
-        self.managing.ask(question, now_ns)
+        self.managing.ask(question, self._now.ns)
 
-    def _on_fault(self, question: Question, decision: Frames, now_ns: int) -> None:
+    def _on_fault(self, question: Question, decision: Frames) -> None:
         if question.task is not None:
             self.assignment.bad_answer(question.task)
         if question.origin == inner.FROM_DELEGATE:
@@ -626,7 +628,7 @@ class Dispatcher:
             self.counters.faults += 1
             self._reply(question, decision[2], b"")
         else:
-            self._fault(question.asker, [question.asker, question.envelope, decision[2], b""], now_ns)
+            self._fault(question.asker, [question.asker, question.envelope, decision[2], b""])
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -634,19 +636,19 @@ class Dispatcher:
         to = self.out.clients if question.origin == inner.FROM_CLIENT else self.out.workers
         to.append([question.asker, question.envelope, header, body])
 
-    def _fault(self, peer: bytes, answer: Frames, now_ns: int) -> None:
+    def _fault(self, peer: bytes, answer: Frames) -> None:
         """A worker, or somebody at its door, broke the protocol: it is told, and in the end ignored."""
         self.counters.faults += 1
         self.out.workers.append(answer)
-        self.sessions.fault(peer, now_ns)
+        self.sessions.fault(peer)
 
-    def _unreadable_answer(self, session: Session, ticket: bytes, now_ns: int) -> None:
+    def _unreadable_answer(self, session: Session, ticket: bytes) -> None:
         """An answer of no shape at all still ends its task and frees its slot."""
-        task = self.assignment.ticket_back(session, ticket, 0, now_ns)
+        task = self.assignment.ticket_back(session, ticket, 0)
         if task is not None:
             self.assignment.bad_answer(task)
         if session.farewell is not None and not session.running:
-            self.sessions.end(session, now_ns, b"disconnected")
+            self.sessions.end(session, b"disconnected")
 
     def _refusal(self, message: Frames) -> Frames:
         """What to say to a message that is not even of the right shape."""

@@ -12,6 +12,7 @@ from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.error_workers import ErrorWorkers
 from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.liveness import Liveness
+from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outgoing import Frames, Outgoing
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.strangers import readable
@@ -39,8 +40,11 @@ _REPLACED: Final = reasons.CONFLICT.encode()
 
 
 class Sessions:
-    def __init__(self, assignment: Assignment, out: Outgoing, counters: Counters, bounds: Bounds, facts: Facts) -> None:
+    def __init__(
+        self, assignment: Assignment, now: Now, out: Outgoing, counters: Counters, bounds: Bounds, facts: Facts
+    ) -> None:
         self._assignment = assignment
+        self._now = now
         self._out = out
         self._counters = counters
         self._bounds = bounds
@@ -65,11 +69,11 @@ class Sessions:
         """Are you there? A connection that is closed refuses the question; whoever is there says something."""
         self._out.workers.append([holder.peer, b"", _PING, b""])
 
-    def dispossess(self, holder: Session, now_ns: int) -> None:
+    def dispossess(self, holder: Session) -> None:
         """It did not answer, and another one has its name."""
         self._out.workers.append([holder.peer, b"", _TAKEN, b""])
         self._counters.workers_lost += 1
-        self.end(holder, now_ns, b"lost", _REPLACED)
+        self.end(holder, b"lost", _REPLACED)
 
     def connect(
         self,
@@ -77,10 +81,10 @@ class Sessions:
         identity: bytes,
         names: list[bytes],
         terms: SessionTerms,
-        now_ns: int,
         token: bytes = b"",
     ) -> bytes | None:
         """Begin a session, or give the header that says why not. It is not in the LRU yet."""
+        now_ns = self._now.ns
         if self.closed:
             return _CLOSED
         if identity in self.error_workers.named:
@@ -93,7 +97,7 @@ class Sessions:
         known = peer in self.by_peer or identity in self.by_identity
         if services is None or (len(self.by_peer) >= self._bounds.workers_max and not known):
             return _FULL
-        self._make_way(peer, identity, now_ns)
+        self._make_way(peer, identity)
         session = Session(peer, identity, services, terms, now_ns, token)
         for service in services:
             service.sessions += 1
@@ -102,26 +106,26 @@ class Sessions:
         self._facts.worker(session, b"connect", now_ns)
         return None
 
-    def say_goodbye(self, session: Session, farewell: Frames, now_ns: int) -> None:
+    def say_goodbye(self, session: Session, farewell: Frames) -> None:
         """No more tasks for it; it is answered when its last one is done."""
         session.leave()
         session.farewell = farewell
         if not session.running:
             self._out.workers.append(farewell)
-            self.end(session, now_ns, b"disconnected")
+            self.end(session, b"disconnected")
 
-    def end(self, session: Session, now_ns: int, event: bytes = b"lost", reason: bytes = b"") -> None:
+    def end(self, session: Session, event: bytes = b"lost", reason: bytes = b"") -> None:
         """It is gone: `lost`, for this reason, or `disconnected` by its own wish."""
-        self._facts.worker(session, event, now_ns, len(session.running), reason)
+        self._facts.worker(session, event, self._now.ns, len(session.running), reason)
         del self.by_peer[session.peer]
         if self.by_identity.get(session.identity) is session:
             del self.by_identity[session.identity]
         for service in session.services:
             service.sessions -= 1
         self._liveness.forget(session)
-        self._assignment.lose(session, now_ns)
+        self._assignment.lose(session)
 
-    def unreachable(self, refused: list[Frames], now_ns: int) -> None:
+    def unreachable(self, refused: list[Frames]) -> None:
         """Sends that were refused: the worker is gone, and what was refused provably did not leave."""
         by_session: dict[Session, list[Frames]] = {}
         for message in refused:
@@ -133,11 +137,11 @@ class Sessions:
             session.leave()
         for session, messages in by_session.items():
             for _, ticket, _, body in messages:
-                self._assignment.undelivered(session, ticket, body, now_ns)
+                self._assignment.undelivered(session, ticket, body)
             self._counters.workers_lost += 1
-            self.end(session, now_ns, b"lost", _UNREACHABLE)
+            self.end(session, b"lost", _UNREACHABLE)
 
-    def gone(self, peers: list[bytes], now_ns: int) -> None:
+    def gone(self, peers: list[bytes]) -> None:
         """Their connections are over, and they have none other under the same name."""
         lost = [session for session in map(self.by_peer.get, peers) if session is not None]
         # All leave before the first task looks for another slot, lest it finds one of theirs.
@@ -145,9 +149,10 @@ class Sessions:
             session.leave()
         for session in lost:
             self._counters.workers_lost += 1
-            self.end(session, now_ns, b"lost", _UNREACHABLE)
+            self.end(session, b"lost", _UNREACHABLE)
 
-    def fault(self, peer: bytes, now_ns: int) -> None:
+    def fault(self, peer: bytes) -> None:
+        now_ns = self._now.ns
         session = self.by_peer.get(peer)
         name = session.identity if session is not None else peer
         if not self.error_workers.fault(name, now_ns):
@@ -155,9 +160,9 @@ class Sessions:
         self._facts.stranger(readable(name).encode(), b"error_listed", now_ns, _FAULTS)
         if session is not None:
             self._counters.workers_lost += 1
-            self.end(session, now_ns, b"lost", _FAULTS)
+            self.end(session, b"lost", _FAULTS)
 
-    def ignore(self, identities: list[bytes], now_ns: int) -> None:
+    def ignore(self, identities: list[bytes]) -> None:
         """Those whom the config names now: who is here goes at once, and is told."""
         self.error_workers.named = frozenset(identities)
         for identity in identities:
@@ -165,19 +170,19 @@ class Sessions:
             if session is not None:
                 self._out.workers.append([session.peer, b"", _NAMED, b""])
                 self._counters.workers_lost += 1
-                self.end(session, now_ns, b"lost", _FAULTS)
+                self.end(session, b"lost", _FAULTS)
 
-    def ignored(self, peer: bytes, now_ns: int) -> bool:
-        return bool(self.error_workers) and self.error_workers.ignored_for_ns(peer, now_ns) > 0
+    def ignored(self, peer: bytes) -> bool:
+        return bool(self.error_workers) and self.error_workers.ignored_for_ns(peer, self._now.ns) > 0
 
-    def on_tick(self, now_ns: int) -> None:
-        lost = self._liveness.lost(now_ns)
+    def on_tick(self) -> None:
+        lost = self._liveness.lost(self._now.ns)
         # All leave before the first task looks for another slot, lest it finds one of theirs.
         for session in lost:
             session.leave()
         for session in lost:
             self._counters.workers_lost += 1
-            self.end(session, now_ns, b"lost", _SILENT)
+            self.end(session, b"lost", _SILENT)
 
     def forgive(self, pause_ns: int) -> None:
         self._liveness.forgive(pause_ns)
@@ -188,11 +193,11 @@ class Sessions:
         due_ns = self._liveness.next_due_ns if self.by_peer else NEVER_NS
         return min(due_ns, self.claims.next_due_ns)
 
-    def _make_way(self, peer: bytes, identity: bytes, now_ns: int) -> None:
+    def _make_way(self, peer: bytes, identity: bytes) -> None:
         """One connection has one session, and so has one worker that comes over another connection."""
         former = self.by_peer.get(peer)
         if former is not None:
-            self.end(former, now_ns, b"lost", _REPLACED)
+            self.end(former, b"lost", _REPLACED)
         namesake = self.by_identity.get(identity)
         if namesake is not None:
-            self.end(namesake, now_ns, b"lost", _REPLACED)
+            self.end(namesake, b"lost", _REPLACED)

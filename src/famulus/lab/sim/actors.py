@@ -158,6 +158,7 @@ class BrokerActor(Doors):
 
     def run(self, now_ns: int) -> None:
         core = self.core
+        core.at(now_ns)
         batch_max = 1 if self.world.instant else BATCH_MAX
         batch, self.inbox = self.inbox[:batch_max], self.inbox[batch_max:]
         by_door: dict[str, list[Frames]] = {"client": [], "worker": [], "router": [], "announcement": []}
@@ -167,25 +168,25 @@ class BrokerActor(Doors):
             else:
                 by_door[link.door].append([link.peer, *message])
         if self.world.instant:
-            core.on_router(now_ns, b"instant", [[inner.NO_NUMBER, inner.HELLO]])
-        core.on_announcements(now_ns, by_door["announcement"])
+            core.on_router(b"instant", [[inner.NO_NUMBER, inner.HELLO]])
+        core.on_announcements(by_door["announcement"])
         for router, *decision in by_door["router"]:
-            core.on_router(now_ns, router, [decision])
-        core.on_workers(now_ns, by_door["worker"])
+            core.on_router(router, [decision])
+        core.on_workers(by_door["worker"])
         self._decide_instantly(now_ns)
-        core.on_gone_workers(now_ns, self.take_gone())
-        core.on_clients(now_ns, by_door["client"])
+        core.on_gone_workers(self.take_gone())
+        core.on_clients(by_door["client"])
         self._decide_instantly(now_ns)
         if core.next_due_ns <= now_ns:
-            core.on_tick(now_ns)
-        core.flush(self, now_ns)
+            core.on_tick()
+        core.flush(self)
         check_step(core, now_ns)
         self.wake_at(max(core.next_due_ns, now_ns + 1))
 
     def _decide_instantly(self, now_ns: int) -> None:
         while self.world.instant and (batches := self.core.questions.take_batches()):
             for router, questions in batches:
-                self.core.on_router(now_ns, router, self.world.router.decide(questions))
+                self.core.on_router(router, self.world.router.decide(questions))
 
     def to_clients(self, messages: list[Frames]) -> list[Frames]:
         return self.send("client", messages)

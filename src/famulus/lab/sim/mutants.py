@@ -45,22 +45,20 @@ class Mutant:
             setattr(self.owner, self.method, right)
 
 
-def _late_answer_keeps_slot(
-    self: Assignment, session: Session, ticket: bytes, body_bytes: int, now_ns: int
-) -> Task | None:
+def _late_answer_keeps_slot(self: Assignment, session: Session, ticket: bytes, body_bytes: int) -> Task | None:
     task = session.running.pop(ticket)
     if not task.waits_for(ticket):
         self._counters.late += 1
-        self._facts.late(task, ticket, session.identity, b"", now_ns, body_bytes)
+        self._facts.late(task, ticket, session.identity, b"", self._now.ns, body_bytes)
         return None
-    self._free_slot(session, now_ns)
+    self._free_slot(session)
     task.stage = JUDGING
     return task
 
 
-def _always_again(self: Assignment, task: Task, now_ns: int) -> None:
-    if task.attempt < task.terms.attempts_max and now_ns < task.deadline_ns:
-        self._requeue(task, now_ns)
+def _always_again(self: Assignment, task: Task) -> None:
+    if task.attempt < task.terms.attempts_max and self._now.ns < task.deadline_ns:
+        self._requeue(task)
     else:
         self._unknown(task, inner.UNKNOWN_WORKER_LOST)
 
@@ -80,12 +78,12 @@ def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes,
         self._out.clients.pop()
 
 
-def _enters_with_config(self: Dispatcher, question: Question, decision: list[bytes], now_ns: int) -> None:
+def _enters_with_config(self: Dispatcher, question: Question, decision: list[bytes]) -> None:
     _, _, identity, terms, names, header, body, token = decision
     if not self.sessions.connect(
-        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), now_ns, token
+        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), token
     ):
-        self.assignment.enter(self.sessions.by_peer[question.asker], now_ns, now_ns)
+        self.assignment.enter(self.sessions.by_peer[question.asker], self._now.ns)
         self._reply(question, header, body)
 
 

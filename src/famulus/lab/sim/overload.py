@@ -123,7 +123,7 @@ class World:
             if due_ns >= half_ns and not before:
                 before, done_before_ns = self._outcomes.copy(), self._done_ns
             self._tick_until(due_ns)
-            self._now_ns = due_ns
+            self._at(due_ns)
             act()
             self._settle()
         check_step(self._core, self._now_ns)
@@ -141,14 +141,19 @@ class World:
 
     # -- what happens -------------------------------------------------------------------------------------------
 
+    def _at(self, now_ns: int) -> None:
+        self._now_ns = now_ns
+        self._core.at(now_ns)
+
     def _begin(self) -> None:
         core = self._core
-        core.on_router(self._now_ns, b"router", [[inner.NO_NUMBER, inner.HELLO]])
+        core.at(self._now_ns)
+        core.on_router(b"router", [[inner.NO_NUMBER, inner.HELLO]])
         hello = headers.write(
             "CONNECT", "REQUEST", identity="worker", services=["work"], slots=self.load.slots, heartbeat_ms=60_000
         )
         for header in (hello, headers.write("PING", "REQUEST")):
-            core.on_workers(self._now_ns, [[b"worker", b"", header, b""]])
+            core.on_workers([[b"worker", b"", header, b""]])
             self._settle()
         demand(b"work" in core.assignment.services, Invariant.END, "the worker is not there")
 
@@ -159,7 +164,7 @@ class World:
         self._sent += 1
         name = b"%d" % self._sent
         self._came_ns[name] = self._now_ns
-        self._core.on_clients(self._now_ns, [[b"client", name, headers.write("TASK", "REQUEST", **fields), name]])
+        self._core.on_clients([[b"client", name, headers.write("TASK", "REQUEST", **fields), name]])
         # Nobody asks quite regularly.
         pause_ns = NS_PER_S / self.load.per_s / self.load.factor
         self._plan(int(pause_ns * self._random.uniform(0.5, 1.5)), self._submit)
@@ -175,7 +180,7 @@ class World:
         takes_ns = int(load.work_ns * self._random.uniform(1 - load.spread, 1 + load.spread))
         answer = headers.write("TASK", "RESPONSE", message_id=fields["message_id"], service="work")
         self._takes_ns[name] = takes_ns
-        self._plan(takes_ns, lambda: self._core.on_workers(self._now_ns, [[b"worker", ticket, answer, name]]))
+        self._plan(takes_ns, lambda: self._core.on_workers([[b"worker", ticket, answer, name]]))
 
     def _ended(self, name: bytes, header: bytes) -> None:
         outcome = headers.read_fields(header)["outcome"]
@@ -197,12 +202,12 @@ class World:
 
     def _tick_until(self, until_ns: int) -> None:
         while (due_ns := self._core.next_due_ns) <= until_ns:
-            self._now_ns = max(self._now_ns, due_ns)
-            self._core.on_tick(self._now_ns)
+            self._at(max(self._now_ns, due_ns))
+            self._core.on_tick()
             self._settle()
 
     def _settle(self) -> None:
-        self._core.flush(self, self._now_ns)
+        self._core.flush(self)
 
     def to_clients(self, messages: list[Frames]) -> list[Frames]:
         for _, name, header, _ in messages:
@@ -216,7 +221,7 @@ class World:
         return []
 
     def to_router(self, router: bytes, questions: list[Frames]) -> bool:
-        self._core.on_router(self._now_ns, router, self._router.decide(questions))
+        self._core.on_router(router, self._router.decide(questions))
         return True
 
     def to_delegate(self, identity: bytes, task: Frames) -> bool:

@@ -109,28 +109,29 @@ class Broker(Doors):
 
     def run(self, now_ns: int) -> None:
         core = self.core
-        core.on_router(now_ns, ROUTER, [[inner.NO_NUMBER, inner.HELLO]])
+        core.at(now_ns)
+        core.on_router(ROUTER, [[inner.NO_NUMBER, inner.HELLO]])
         decisions, self._decisions = self._decisions, []
         for each in decisions:
-            core.on_router(now_ns, ROUTER, each)
+            core.on_router(ROUTER, each)
         by_door: dict[str, list[Frames]] = {"worker": [], "client": []}
         for link, message in self.inbox[:BATCH_MAX]:
             by_door[link.door].append([link.peer, *message])
         del self.inbox[:BATCH_MAX]
-        core.on_workers(now_ns, by_door["worker"])
-        core.on_gone_workers(now_ns, self.take_gone())
+        core.on_workers(by_door["worker"])
+        core.on_gone_workers(self.take_gone())
         self.watcher.on_clients(by_door["client"])
-        core.on_clients(now_ns, by_door["client"])
+        core.on_clients(by_door["client"])
         announcements, self._announcements = self._announcements, []
-        core.on_announcements(now_ns, announcements)
+        core.on_announcements(announcements)
         self._follow_steward(now_ns)
         self._follow_lines(now_ns)
-        core.on_tick(now_ns)
-        core.flush(self, now_ns)
+        core.on_tick()
+        core.flush(self)
         check_broker(self, now_ns)
         if now_ns >= self._report_ns:
             self._report(now_ns)
-        if core.drained(now_ns):
+        if core.drained():
             self.world.on_drained(self)
         else:
             self.wake_at(max(min(core.next_due_ns, self._report_ns), now_ns + 1))
@@ -139,7 +140,7 @@ class Broker(Doors):
         told, self._offers = self._offers, []
         for offers in told:
             with self.watcher.peer_loss():
-                self.core.on_peers(now_ns, self.name, offers)
+                self.core.on_peers(self.name, offers)
             self._meet_delegates()
 
     def _meet_delegates(self) -> None:
@@ -157,10 +158,10 @@ class Broker(Doors):
         for identity, line in self.lines.items():
             for up in line.changes():
                 with self.watcher.peer_loss():
-                    self.core.on_delegate_link(now_ns, identity, up)
+                    self.core.on_delegate_link(identity, up)
             came = line.recv()
             self.watcher.on_delegate(came)
-            self.core.on_delegate(now_ns, identity, came)
+            self.core.on_delegate(identity, came)
 
     def to_clients(self, messages: list[Frames]) -> list[Frames]:
         self.watcher.on_answers(messages)

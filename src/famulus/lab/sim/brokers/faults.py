@@ -107,7 +107,8 @@ def drain_broker(world: World) -> None:
     """As SIGTERM: it takes no more tasks, ends those that it has, goes, and is started again."""
     broker = _any_broker(world)
     if broker.alive:
-        broker.core.drain(world.clock.now_ns, world.random.randrange(2 * NS_PER_S))
+        broker.core.at(world.clock.now_ns)
+        broker.core.drain(world.random.randrange(2 * NS_PER_S))
         broker.wake_at(world.clock.now_ns)
 
 

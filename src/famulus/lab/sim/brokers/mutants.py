@@ -39,24 +39,24 @@ def _find_for_ever(self: Delegates, service: bytes, visited: tuple[bytes, ...]) 
     return best[0] if best else None
 
 
-def _lost_peer_means_again(self: Assignment, delegate: Delegate, now_ns: int) -> None:
+def _lost_peer_means_again(self: Assignment, delegate: Delegate) -> None:
     running, delegate.running = delegate.running, {}
     delegate.up = False
     for ticket, task in running.items():
         if task.waits_for(ticket):
-            self._requeue(task, now_ns)
+            self._requeue(task)
 
 
-def _lost_peer_is_waited_for(self: Assignment, delegate: Delegate, now_ns: int) -> None:
+def _lost_peer_is_waited_for(self: Assignment, delegate: Delegate) -> None:
     delegate.up = False
 
 
-def _unknown_of_peer_means_again(self: Assignment, task: Task, tail: bytes, now_ns: int) -> None:
-    self.delegate_rejected(task, None, now_ns)
+def _unknown_of_peer_means_again(self: Assignment, task: Task, tail: bytes) -> None:
+    self.delegate_rejected(task, None)
 
 
-def _handed_over_is_not_started(self: Assignment, task: Task, now_ns: int) -> bool:
-    done = _delegate(self, task, now_ns)
+def _handed_over_is_not_started(self: Assignment, task: Task) -> bool:
+    done = _delegate(self, task)
     if done:
         task.attempt -= 1
     return done
