@@ -46,7 +46,7 @@ class Watched(actors.BrokerActor):
         super().start()
         self.rows = Rows()
         self.lives_rows.append(self.rows)
-        settled_at_ns = self.core._settled_at_ns
+        settled_at_ns = self.core.services.settled_at_ns
         world = self.world
         self.core = Dispatcher(
             world.bounds, self.random.getrandbits(64), world.declared, settled_at_ns, journal=self.rows.notes

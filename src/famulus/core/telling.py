@@ -35,7 +35,7 @@ def pause_ns(cost_ns: int) -> int:
 
 def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status.Dispatcher:
     """`work` is the core's own: others are told it as well."""
-    services, sessions = core.assignment.services, core.sessions.by_peer.values()
+    services, sessions = core.services.by_name, core.sessions.by_peer.values()
     free, busy = core.slots()
     return status.Dispatcher(
         pid=pid,
@@ -99,7 +99,7 @@ class Latencies:
         self._told: dict[bytes, int] = {}
 
     def news(self, core: Dispatcher, now_ns: int) -> status.Latency | None:
-        services = core.assignment.services
+        services = core.services.by_name
         moved = [
             service
             for service in islice(services.values(), status.SERVICES_MAX)

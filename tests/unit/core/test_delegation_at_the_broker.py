@@ -117,7 +117,7 @@ def test_no_more_than_its_free_slots_are_used(broker: Broker, ann: Client, bee: 
     for _ in range(4):
         ann.asks("echo")
     assert len(bee.hears()) == 2
-    assert broker.core.assignment.services[b"echo"].backlog.tasks == 2
+    assert broker.core.services.by_name[b"echo"].backlog.tasks == 2
 
 
 def test_what_waits_goes_when_a_peer_has_room_again(broker: Broker, ann: Client, bee: Neighbour) -> None:
@@ -126,7 +126,7 @@ def test_what_waits_goes_when_a_peer_has_room_again(broker: Broker, ann: Client,
     bee.hears()
     meet(broker, bee)  # the next heartbeat
     assert len(bee.hears()) == 1
-    assert broker.core.assignment.services[b"echo"].backlog.tasks == 0
+    assert broker.core.services.by_name[b"echo"].backlog.tasks == 0
 
 
 def test_an_answer_gives_its_slot_back_and_the_next_one_goes(broker: Broker, ann: Client, bee: Neighbour) -> None:
@@ -329,7 +329,7 @@ def test_what_comes_back_finds_the_workers_of_a_service_that_was_forgotten_meanw
     ann.asks("fresh", b"hello")
     message = bee.gets()
     broker.worker("carol", "other").starts()
-    assert list(broker.core.assignment.services) == [b"other"], "there is room for one only"
+    assert list(broker.core.services.by_name) == [b"other"], "there is room for one only"
     broker.later(4000)
     assert not broker.core.sessions.by_peer, "carol is lost"
     bob = broker.worker("bob", "fresh").starts()

@@ -37,7 +37,7 @@ def watched(broker_with: Callable[..., Broker], rows: Rows) -> Broker:
         rows[table].append(row)
 
     notes = {table: partial(take, table) for table in LAYOUTS}
-    broker.core = Dispatcher(broker.core.bounds, 0, list(broker.core.assignment.services), journal=notes)
+    broker.core = Dispatcher(broker.core.bounds, 0, list(broker.core.services.by_name), journal=notes)
     broker.router()
     return broker
 

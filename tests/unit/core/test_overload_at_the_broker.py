@@ -47,7 +47,7 @@ def does(broker: Broker, ann: Client, bob: Worker, service: str, count: int, ms:
 
 
 def waits(broker: Broker, service: str = "echo") -> int:
-    return broker.core.assignment.services[service.encode()].backlog.tasks
+    return broker.core.services.by_name[service.encode()].backlog.tasks
 
 
 def rejections(ann: Client) -> list[str]:
@@ -75,7 +75,7 @@ def test_an_urgent_task_waits_for_those_only_that_are_as_urgent(broker: Broker, 
     for priority in [5] * 10 + [9]:
         ann.asks("echo", timeout_ms=5000, priority=priority)
     assert waits(broker) == 4
-    assert broker.core.assignment.services[b"echo"].backlog.head().terms.priority == 9
+    assert broker.core.services.by_name[b"echo"].backlog.head().terms.priority == 9
 
 
 def test_a_new_worker_counts_at_once(broker: Broker, ann: Client, bob: Worker) -> None:
@@ -206,7 +206,7 @@ def test_late_answers_tell_too_how_long_a_service_takes(broker: Broker, ann: Cli
         broker.later(WORK_MS, bob)
         for task in tasks:
             bob.answers(task)
-    assert broker.core.assignment.services[b"echo"].service_time.least_ns == NS_PER_S
+    assert broker.core.services.by_name[b"echo"].service_time.least_ns == NS_PER_S
     ann.hears()
     ann.asks("echo", timeout_ms=200)
     assert ann.hears_outcome() == "REJECTED expired"

@@ -32,7 +32,7 @@ def test_a_task_is_counted_at_its_service_with_its_duration(broker: Broker) -> N
     bob.answers(bob.gets_task())
     assert ann.hears_outcome() == "OK"
     assert (service(broker).ok, service(broker).free) == (1, 2)
-    latency = broker.core.assignment.services[b"echo"].latency
+    latency = broker.core.services.by_name[b"echo"].latency
     assert (sum(latency.counts), latency.sum_ns) == (1, 900_000_000)
 
 

@@ -18,6 +18,7 @@ from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outgoing import Outgoing
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service import Service
+from famulus.core.dispatch.services import Services
 from famulus.core.dispatch.session import Session, take_slot
 from famulus.core.dispatch.task import (
     ANSWERED,
@@ -47,6 +48,7 @@ class Assignment:
         self,
         now: Now,
         out: Outgoing,
+        services: Services,
         counters: Counters,
         next_ticket: Callable[[], bytes],
         tasks_max: int,
@@ -57,6 +59,7 @@ class Assignment:
     ) -> None:
         self._now = now
         self._out = out
+        self._services = services
         self._counters = counters
         self._next_ticket = next_ticket
         self._tasks_max = tasks_max
@@ -68,15 +71,12 @@ class Assignment:
         self.identity = b""
         #: By which other brokers tell the ids that we made from those of clients: a JSON text, and a secret.
         self.token = b'""'
-        self.services: dict[bytes, Service] = {}
         #: Services with somebody in their backlog; mostly none, and then a freed slot costs nothing more.
         self._backlogged: dict[Service, None] = {}
         self.timers: Timers[Task] = Timers()
         #: Tasks without an outcome, and the bodies held for them.
         self.open_tasks = 0
         self.open_bytes = 0
-        #: Services were forgotten since somebody looked.
-        self.forgot_services = False
 
     # -- tasks come ---------------------------------------------------------------------------------------------
 
@@ -236,11 +236,6 @@ class Assignment:
                 else:
                     self._delegate(task)
 
-    def foreign_service(self, name: bytes, services_max: int) -> Service | None:
-        """A service that only others offer."""
-        services = self.offer_services([name], services_max)
-        return services[0] if services else None
-
     def _delegate(self, task: Task) -> bool:
         """Hand the task to another broker, if one has a slot. Its body is kept: it may come back not run."""
         delegate = self._delegates.take(task.service.name, task.flow.visited)
@@ -266,49 +261,6 @@ class Assignment:
         return True
 
     # -- workers come and go ------------------------------------------------------------------------------------
-
-    def offer_services(self, names: list[bytes], services_max: int) -> list[Service] | None:
-        """The services of these names, made where they are new; None if that would be too many."""
-        new = [name for name in names if name not in self.services]
-        if len(self.services) + len(new) > services_max:
-            self._forget_services(len(new))
-        if len(self.services) + len(new) > services_max:
-            return None
-        for name in new:
-            self.services[name] = Service(name)
-        services = [self.services[name] for name in names]
-        for service in services:
-            service.expected_by_ns = NEVER_NS
-        return services
-
-    def declare_services(self, names: list[bytes]) -> None:
-        for service in self.offer_services(names, len(names)) or ():
-            service.declared = True
-
-    def _forget_services(self, count: int) -> None:
-        """Make room for so many: services that nobody offers and nobody waits for, those known longest first."""
-        idle = [
-            service
-            for service in self.services.values()
-            if not (service.declared or service.sessions or service.backlog.tasks)
-        ]
-        for service in idle[:count]:
-            del self.services[service.name]
-            self.forgot_services = True
-
-    def expect_service(self, name: bytes, services_max: int, until_ns: int) -> Service | None:
-        """A service that nobody has offered yet, for tasks that may wait for it; None if there are too many."""
-        if len(self.services) >= services_max:
-            return None
-        service = self.services[name] = Service(name)
-        service.expected_by_ns = until_ns
-        return service
-
-    def stop_expecting(self) -> None:
-        """Whoever has not come back by now is not there: their services are unknown again."""
-        for service in list(self.services.values()):
-            if service.expected_by_ns < NEVER_NS and not service.backlog.tasks:
-                del self.services[service.name]
 
     def enter(self, session: Session, greeted_ns: int) -> None:
         """The worker is ready: its slots are free for the taking."""
@@ -436,7 +388,7 @@ class Assignment:
         task.ticket = task.worker = task.delegate = task.noted = b""
         task.assigned = 0
         # Its service may have been forgotten, and offered anew, while another broker had it.
-        task.service = self.services.setdefault(task.service.name, task.service)
+        task.service = self._services.by_name.setdefault(task.service.name, task.service)
         if task.deadline_ns - self._now.ns <= task.service.service_time.least_ns:
             self._end_unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
         elif (session := take_slot(task.service)) is not None:

@@ -6,6 +6,7 @@ from the router's decision is done here, or in the parts that this class puts to
     Flows         which headers need no router, since one of them decided about them before
     Questions     which router is asked; what a lost router left behind
     Assignment    LRU, backlog, wait queue; the one outcome of every task
+    Services      which services are known
     Sessions      which workers are connected, alive, ignored
     Claims        who gets a name that another worker has
     Delegates     which other broker helps where no slot is free
@@ -36,13 +37,12 @@ from famulus.core.dispatch.outgoing import Frames, Outgoing, Ports
 from famulus.core.dispatch.question import Question
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Repeats
-from famulus.core.dispatch.service import Service
+from famulus.core.dispatch.services import Services
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import IN_USE, Sessions
 from famulus.core.dispatch.strangers import unique_part
 from famulus.core.dispatch.task import Task
 from famulus.core.load import load
-from famulus.core.timers import TICK_NS
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import write_error, write_text
@@ -77,7 +77,7 @@ class Dispatcher:
         journal: Mapping[str, Note] | None = None,
         secret: str = "",
     ) -> None:
-        """Until `settled_at_ns` tasks of unknown services may wait: a predecessor's workers are on their way back.
+        """`settled_at_ns`: see `Services`.
 
         `secret`: random, and told to nobody but other brokers.
         `journal`: what takes the rows of each table, if somebody wants them.
@@ -96,9 +96,12 @@ class Dispatcher:
         self.questions = Questions(first_number, self.counters)
         self.delegates = Delegates()
         self.repeats = Repeats(bounds.results_max, bounds.results_bytes_max)
+        self.services = Services(bounds.services_max, self.flows, self.delegates, settled_at_ns)
+        self.services.declare(declared)
         self.assignment = Assignment(
             now,
             out,
+            self.services,
             self.counters,
             self.questions.next_number,
             bounds.open_tasks_max,
@@ -109,9 +112,7 @@ class Dispatcher:
         )
         self._secret = secret
         self.assignment.token = write_text(secret)
-        self.sessions = Sessions(self.assignment, now, out, self.counters, bounds, self.facts)
-        self.assignment.declare_services(declared)
-        self._settled_at_ns = settled_at_ns
+        self.sessions = Sessions(self.assignment, self.services, now, out, self.counters, bounds, self.facts)
         self.draining = False
         self._drained_by_ns = NEVER_NS
         #: While it drains: when somebody asked last; since when it has nothing to do.
@@ -244,14 +245,8 @@ class Dispatcher:
         self.assignment.identity = identity.encode()
         for gone in self.delegates.update(offers):
             self.assignment.lose_delegate(gone)
-        self._look_for_expected()
+        self.services.look_at_others()
         self.assignment.relieve()
-
-    def _look_for_expected(self) -> None:
-        """What waits for workers of our own need not: others have some."""
-        for service in self.assignment.services.values() if self._settled_at_ns else ():
-            if service.expected_by_ns < NEVER_NS and self.delegates.offers(service.name):
-                service.expected_by_ns = NEVER_NS
 
     def on_delegate_link(self, identity: bytes, up: bool) -> None:
         delegate = self.delegates.by_identity.get(identity)
@@ -259,7 +254,7 @@ class Dispatcher:
             return
         delegate.up = up
         if up:
-            self._look_for_expected()
+            self.services.look_at_others()
             self.assignment.relieve()
         else:
             self.assignment.lose_delegate(delegate)
@@ -345,9 +340,7 @@ class Dispatcher:
         self.questions.on_tick(now_ns)
         self._give_up_poison()
         self.managing.on_tick(now_ns)
-        if self._settled_at_ns and now_ns > self._settled_at_ns + TICK_NS:
-            self._settled_at_ns = 0
-            self.assignment.stop_expecting()
+        self.services.on_tick(now_ns)
         if self.draining and now_ns >= self._drained_by_ns:
             self.assignment.end_all()
 
@@ -360,12 +353,10 @@ class Dispatcher:
         due_ns = min(due_ns, self.managing.next_due_ns)
         if self.assignment.open_tasks:
             due_ns = min(due_ns, self._drained_by_ns)
-        if self._settled_at_ns:
-            due_ns = min(due_ns, self._settled_at_ns + 2 * TICK_NS)
-        return due_ns
+        return min(due_ns, self.services.next_due_ns)
 
     def work(self) -> Work:
-        slots: dict[bytes, list[int]] = {name: [0, 0] for name in self.assignment.services}
+        slots: dict[bytes, list[int]] = {name: [0, 0] for name in self.services.by_name}
         for session in self.sessions.by_peer.values():
             if session.ready:
                 for service in session.services:
@@ -374,7 +365,7 @@ class Dispatcher:
                     counts[1] += session.slots - session.free
         return {
             name.decode(): (slots[name][0], slots[name][1], service.backlog.tasks)
-            for name, service in self.assignment.services.items()
+            for name, service in self.services.by_name.items()
         }
 
     def slots(self) -> tuple[int, int]:
@@ -384,7 +375,7 @@ class Dispatcher:
         return free, sum([session.slots - session.free for session in sessions])
 
     def load(self) -> float:
-        return load(*self.slots(), sum([service.backlog.tasks for service in self.assignment.services.values()]))
+        return load(*self.slots(), sum([service.backlog.tasks for service in self.services.by_name.values()]))
 
     def error_workers(self) -> list[tuple[str, int, int]]:
         return self.sessions.error_workers.listed(self._now.ns)
@@ -449,7 +440,7 @@ class Dispatcher:
             key = _key(token, name, message_id)
         if key and self._told_before(question, key, client_head + message_id, bool(visited)):
             return
-        service = self._service(name)
+        service = self.services.find(name, self._now.ns)
         terms = self._terms.get(terms_frame)
         if terms is None:
             terms = self._remember(terms_frame)
@@ -482,18 +473,6 @@ class Dispatcher:
         self.assignment.accept(task)
         if epoch and service.expected_by_ns == NEVER_NS:
             self.flows.install(question.header, epoch, flow)
-
-    def _service(self, name: bytes) -> Service | None:
-        """That of a worker here, or of another broker's, or one whose workers may be on the way."""
-        now_ns = self._now.ns
-        service = self.assignment.services.get(name)
-        if service is not None and service.expected_by_ns > now_ns:
-            return service
-        if self.delegates.offers(name):
-            return self.assignment.foreign_service(name, self.bounds.services_max)
-        if now_ns < self._settled_at_ns:
-            return self.assignment.expect_service(name, self.bounds.services_max, self._settled_at_ns)
-        return None
 
     def _token_of(self, client: bytes) -> bytes:
         """Of a client that gave none: its connection's. Nobody else can give it, since it has our secret in it."""
@@ -555,10 +534,6 @@ class Dispatcher:
             self._claim(holder, question, decision)
             return
         refusal = self.sessions.connect(question.asker, identity, inner.read_names(names), session_terms, token)
-        if self.assignment.forgot_services:
-            # A flow leads to its service, and must not outlive it.
-            self.assignment.forgot_services = False
-            self.flows.clear()
         if refusal is None:
             self._reply(question, header, body)
         else:

@@ -14,6 +14,7 @@ from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.liveness import Liveness
 from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outgoing import Frames, Outgoing
+from famulus.core.dispatch.services import Services
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.strangers import readable
 from famulus.wire import reasons
@@ -41,9 +42,17 @@ _REPLACED: Final = reasons.CONFLICT.encode()
 
 class Sessions:
     def __init__(
-        self, assignment: Assignment, now: Now, out: Outgoing, counters: Counters, bounds: Bounds, facts: Facts
+        self,
+        assignment: Assignment,
+        services: Services,
+        now: Now,
+        out: Outgoing,
+        counters: Counters,
+        bounds: Bounds,
+        facts: Facts,
     ) -> None:
         self._assignment = assignment
+        self._services = services
         self._now = now
         self._out = out
         self._counters = counters
@@ -93,7 +102,7 @@ class Sessions:
         if wait_ns:
             seconds = -(-wait_ns // NS_PER_S)
             return write_error(reasons.NOT_ALLOWED, f"too many faults; come again in {seconds} s")
-        services = self._assignment.offer_services(list(dict.fromkeys(names)), self._bounds.services_max)
+        services = self._services.offer(list(dict.fromkeys(names)))
         known = peer in self.by_peer or identity in self.by_identity
         if services is None or (len(self.by_peer) >= self._bounds.workers_max and not known):
             return _FULL

@@ -114,7 +114,7 @@ def _slots_are_accounted_for(core: Dispatcher) -> None:
                 )
             if not session.ready:
                 demand(not listed, Invariant.SLOTS, f"{session.identity!r} is in the LRU without a PONG")
-    for service in core.assignment.services.values():
+    for service in core.services.by_name.values():
         demand(
             not service.backlog.tasks or not any(session.free for session in service.lru),
             Invariant.SLOTS,
@@ -123,7 +123,7 @@ def _slots_are_accounted_for(core: Dispatcher) -> None:
 
 
 def _open_tasks(core: Dispatcher) -> list[Task]:
-    waiting = [task for service in core.assignment.services.values() for task in service.backlog]
+    waiting = [task for service in core.services.by_name.values() for task in service.backlog]
     tasks = [task for task in waiting if isinstance(task, Task)]
     demand(all(task.stage == QUEUED for task in tasks), Invariant.ACCOUNTS, "a task in the backlog is not QUEUED")
     for session in core.sessions.by_peer.values():
@@ -136,7 +136,7 @@ def _open_tasks(core: Dispatcher) -> list[Task]:
 
 
 def _backlogs_are_bounded(core: Dispatcher) -> None:
-    for service in core.assignment.services.values():
+    for service in core.services.by_name.values():
         backlog = service.backlog
         for task in backlog:
             demand(

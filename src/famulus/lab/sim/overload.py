@@ -155,7 +155,7 @@ class World:
         for header in (hello, headers.write("PING", "REQUEST")):
             core.on_workers([[b"worker", b"", header, b""]])
             self._settle()
-        demand(b"work" in core.assignment.services, Invariant.END, "the worker is not there")
+        demand(b"work" in core.services.by_name, Invariant.END, "the worker is not there")
 
     def _submit(self) -> None:
         timeout_ns = self._random.choice(self.load.timeouts_ns)
