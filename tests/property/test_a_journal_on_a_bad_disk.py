@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.journal.conftest import NOW_NS, Desk, task
+from tests.unit.journal.conftest import NOW_NS, Desk, Row, task
 
 from famulus.journal import writing
 from famulus.journal.parquet import OpenFile
-from famulus.journal.records import Row
 
 TABLES = ("tasks", "workers")
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from famulus.core.dispatch.dispatcher import Dispatcher
-from famulus.journal.records import LAYOUTS
 from famulus.lab.sim import actors
 from famulus.lab.sim.world import World
+from famulus.wire.rows import LAYOUTS, TABLES, Row
 
 FINAL = {"OK", "ERROR", "REJECTED", "UNKNOWN"}
 
@@ -22,7 +22,11 @@ class Rows:
 
     def __init__(self) -> None:
         self.tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        self.notes = {table: partial(self._take, table) for table in LAYOUTS}
+        self.task = partial(self._take, "tasks")
+        self.open_task = partial(self._take, "open_tasks")
+
+    def note(self, row: Row) -> None:
+        self._take(TABLES[type(row)], *row)
 
     def _take(self, table: str, *values: object) -> None:
         names = [name for name, _ in LAYOUTS[table]]
@@ -49,7 +53,7 @@ class Watched(actors.BrokerActor):
         settled_at_ns = self.core.services.settled_at_ns
         world = self.world
         self.core = Dispatcher(
-            world.bounds, self.random.getrandbits(64), world.declared, settled_at_ns, journal=self.rows.notes
+            world.bounds, self.random.getrandbits(64), world.declared, settled_at_ns, journal=self.rows
         )
 
     def run(self, now_ns: int) -> None:

@@ -107,14 +107,13 @@ class Dispatching:
         chance = secrets.randbits(64)
         message_ids = MessageIds(chance)
         self._pen = Pen("dispatcher", boot, message_ids.head)
-        notes = self._pen.notes if settings.journal else None
         self._core = Dispatcher(
             settings.bounds,
             chance,
             declared,
             settled_at_ns,
             message_ids=message_ids,
-            journal=notes,
+            journal=self._pen if settings.journal else None,
             secret=secrets.token_hex(16),
         )
         self._journal = (

@@ -21,6 +21,7 @@ from famulus.journal.writing import Roll, Writing
 from famulus.net import sockets
 from famulus.net.pump import recv_many
 from famulus.net.waiting import Waiting
+from famulus.wire.rows import BrokerRow
 
 log = logging.getLogger("famulus.broker")
 
@@ -125,8 +126,7 @@ class Scribing:
             for boot, told in command.get("ended", ()):
                 self._writing.ended("dispatcher", boot, told, time.time_ns() // 1000)
             for boot, at_ns, event, process, state, detail in command.get("rows", ()):
-                texts = (event.encode(), process.encode(), state.encode())
-                row = (at_ns, *texts, b"", -1, -1, -1, b"", -1, detail.encode())
+                row = BrokerRow(at_ns, event.encode(), process.encode(), state.encode(), detail=detail.encode())
                 self._writing.note([row], time.time_ns() // 1000, time.monotonic_ns(), boot)
 
     def _last_words(self) -> None:

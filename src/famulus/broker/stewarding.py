@@ -37,6 +37,7 @@ from famulus.net.listener import Listener, ListenerBounds
 from famulus.net.pump import recv_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, inner, limits, peers, reasons, status
+from famulus.wire.rows import Row
 
 log = logging.getLogger("famulus.broker")
 
@@ -338,9 +339,9 @@ class Stewarding:
         facts = self._facts
         facts.look(now_ns)
         if self._journal is not None:
-            for table, rows in (("config", facts.config), ("peers", facts.peers)):
-                for row in rows:
-                    self._pen.notes[table](*row)
+            rows: list[Row] = [*facts.config, *facts.peers]
+            for row in rows:
+                self._pen.note(row)
             if self._pen.rows:
                 send_some(self._journal, [[self._pen.write(time.time_ns() // 1000, monotonic_ns())]])
         facts.clear()

@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 
 from famulus.journal import schema
 from famulus.journal.arrow import TYPES, schema_of
-from famulus.journal.records import LAYOUTS, Batch
+from famulus.journal.records import Batch
 from famulus.journal.schema import Column, Kind
 from famulus.wire import reasons
+from famulus.wire.rows import LAYOUTS
 
 #: A batch has some thousand rows; whoever says that it has many more is mistaken.
 ROWS_MAX: Final = 1 << 20

@@ -1,29 +1,26 @@
 """How the processes of a broker tell their scribe what happened: batches of fixed-width records. Knows no Arrow.
 
-A batch is one MessagePack array (the fields of `Batch`, in order). The records of a table are laid out as LAYOUTS says,
-in the letters of `packing_python`: columns, as they are written down in the end. One that is the same in all rows, as
-most are in most batches, is one number, and costs next to nothing on the way. Texts are codes, and a batch brings its
-own dictionary: so each batch can be read without any other, and one that gets lost takes nothing along but its rows.
-Instants are nanoseconds on the monotonic clock; a batch begins with that clock and the wall's, read together, to tell
-the one by the other. `told` counts the rows that its source had for each table before, so that the scribe sees how many
-it missed.
+A batch is one MessagePack array (the fields of `Batch`, in order). The records of a table are laid out as its rows are
+(`famulus.wire.rows`), in the letters of `packing_python`: columns, as they are written down in the end. One that is the
+same in all rows, as most are in most batches, is one number, and costs next to nothing on the way. Texts are codes, and
+a batch brings its own dictionary: so each batch can be read without any other, and one that gets lost takes nothing
+along but its rows. A batch begins with the monotonic clock and the wall's, read together, to tell the one by the other.
+`told` counts the rows that its source had for each table before, so that the scribe sees how many it missed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Final, cast
 
 import msgspec
 from msgspec import Struct
 
 from famulus.journal import packing_python
+from famulus.wire.rows import LAYOUTS, TABLES, Row, WriteOpenTask, WriteTask
 
-Row = tuple[object, ...]
 #: How many there are, and their columns: each all of its values, little-endian, or the one that all rows have.
 Records = tuple[int, list[int | memoryview]]
-Note = Callable[..., object]
 
 
 #: Changes with LAYOUTS, or with how records are packed: a scribe that is started anew after an upgrade, while its
@@ -45,72 +42,6 @@ def _choose() -> type[packing_python.Packer]:
 
 
 Packer = _choose()
-
-_OF_A_TASK: Final = (
-    ("ticket", "n"),
-    ("message_id", "m"),
-    ("attempt", "i"),
-    ("service", "s"),
-    ("worker", "s"),
-    ("client", "s"),
-    ("at_least_once", "i"),
-    ("priority", "i"),
-    ("arrived", "q"),
-    ("assigned", "q"),
-    ("delegated_from", "s"),
-    ("delegated_to", "s"),
-)
-
-#: The fields of each table's records with their letters. A number that is not there is -1, an instant 0, a text empty.
-LAYOUTS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    # How it ended is the tail of the client's header, as it stands there.
-    "tasks": (*_OF_A_TASK, ("tail", "s"), ("ended", "q"), ("request_bytes", "q"), ("response_bytes", "q")),
-    "open_tasks": (("at", "q"), *_OF_A_TASK, ("state", "s")),
-    "workers": (
-        ("at", "q"),
-        ("worker", "s"),
-        ("event", "s"),
-        ("services", "s"),
-        ("slots", "i"),
-        ("tasks", "i"),
-        ("reason", "s"),
-    ),
-    "brokers": (
-        ("at", "q"),
-        ("event", "s"),
-        ("process", "s"),
-        ("state", "s"),
-        ("service", "s"),
-        ("slots_free", "i"),
-        ("slots_busy", "i"),
-        ("backlog", "i"),
-        ("table", "s"),
-        ("rows", "q"),
-        ("detail", "s"),
-    ),
-    "peers": (
-        ("at", "q"),
-        ("peer", "s"),
-        ("event", "s"),
-        ("slots_free", "i"),
-        ("slots_busy", "i"),
-        ("backlog", "i"),
-        ("tasks", "q"),
-        ("service", "s"),
-    ),
-    # `edited` is on the wall's clock, in microseconds: it comes from elsewhere.
-    "config": (
-        ("at", "q"),
-        ("event", "s"),
-        ("edit", "s"),
-        ("key", "s"),
-        ("author", "s"),
-        ("accepted_by", "s"),
-        ("edited", "q"),
-        ("version", "q"),
-        ("digest", "s"),
-    ),
-}
 
 LETTERS: Final = {table: "".join(letter for _, letter in fields) for table, fields in LAYOUTS.items()}
 
@@ -148,8 +79,11 @@ class Pen:
         self._codes: dict[bytes, int] = {}
         self._ids: list[bytes] = []
         self._packers = {table: Packer(letters, self._codes, head, self._ids) for table, letters in LETTERS.items()}
-        #: By table: what takes the fields of one row.
-        self.notes: dict[str, Note] = {table: packer.add for table, packer in self._packers.items()}
+        self.task: WriteTask = self._packers["tasks"].add
+        self.open_task: WriteOpenTask = self._packers["open_tasks"].add
+
+    def note(self, row: Row) -> None:
+        self._packers[TABLES[type(row)]].add(*row)
 
     @property
     def told(self) -> dict[str, int]:

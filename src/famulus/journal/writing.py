@@ -23,7 +23,8 @@ from famulus.journal.columns import Columns, Stack, picked, span_us, unpacked, w
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
 from famulus.journal.parquet import TOLD_KEY, OpenFile
-from famulus.journal.records import Batch, Pen, Row, read
+from famulus.journal.records import Batch, Pen, read
+from famulus.wire.rows import BrokerRow
 
 GROUP_ROWS: Final = 65_536
 #: How long a disk that took nothing is left alone.
@@ -143,14 +144,14 @@ class Writing:
                 columns["row"] = np.arange(before + 1, before + rows + 1)
             self._put(batch, table, boot, columns, rows, now_us)
 
-    def note(self, rows: list[Row], now_us: int, monotonic_ns: int, boot: str = "") -> None:
+    def note(self, rows: list[BrokerRow], now_us: int, monotonic_ns: int, boot: str = "") -> None:
         """Rows for the table of brokers that the supervisor, or we ourselves, have to tell."""
         boot = boot or self.boot
         if boot:
             # Told to ourselves, so nothing of it gets lost on the way and nothing is counted.
             pen = Pen("", boot)
             for row in rows:
-                pen.notes["brokers"](*row)
+                pen.note(row)
             batch = read(pen.write(now_us, monotonic_ns))
             columns = unpacked(batch, "brokers")
             assert columns is not None
@@ -320,7 +321,7 @@ class Writing:
 
     def _note_told(self, boot: str, rows: int, now_us: int, monotonic_ns: int) -> None:
         if rows and not self._blocked:
-            row = (monotonic_ns, b"told", b"", b"", b"", -1, -1, -1, b"tasks", rows, b"")
+            row = BrokerRow(monotonic_ns, b"told", table=b"tasks", rows=rows)
             self.note([row], now_us, monotonic_ns, boot)
 
     def _miss(self, gap: _Gap, rows: int) -> None:
@@ -334,10 +335,10 @@ class Writing:
             for gap, count in self._gaps.items():
                 if gap.boot == boot:
                     totals[gap.table, gap.why] += count
-            rows: list[Row] = []
+            rows: list[BrokerRow] = []
             for (table, why), count in totals.items():
                 self._warn(f"the journal lacks {count} {'row' if count == 1 else 'rows'} of {table}: {why}")
-                rows.append((monotonic_ns, b"gap", b"", b"", b"", -1, -1, -1, table.encode(), count, why.encode()))
+                rows.append(BrokerRow(monotonic_ns, b"gap", table=table.encode(), rows=count, detail=why.encode()))
             self.note(rows, now_us, monotonic_ns, boot)
             place = _Place("brokers", boot, now_us // US_PER_HOUR)
             self._finish(place, now_us, with_gaps=True)

@@ -13,7 +13,7 @@ import pytest
 from famulus.core.dispatch import facts as facts_module
 from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
-from famulus.journal.records import LAYOUTS
+from famulus.wire.rows import LAYOUTS, TABLES, Row
 
 if TYPE_CHECKING:
     from tests.unit.core.conftest import Broker
@@ -36,8 +36,14 @@ def watched(broker_with: Callable[..., Broker], rows: Rows) -> Broker:
         assert row.get("at", row.get("ended")) == broker.now_ns, "it is told when it happens"
         rows[table].append(row)
 
-    notes = {table: partial(take, table) for table in LAYOUTS}
-    broker.core = Dispatcher(broker.core.bounds, 0, list(broker.core.services.by_name), journal=notes)
+    class Journal:
+        task = staticmethod(partial(take, "tasks"))
+        open_task = staticmethod(partial(take, "open_tasks"))
+
+        def note(self, row: Row) -> None:
+            take(TABLES[type(row)], *row)
+
+    broker.core = Dispatcher(broker.core.bounds, 0, list(broker.core.services.by_name), journal=Journal())
     broker.router()
     return broker
 

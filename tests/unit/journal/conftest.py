@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from famulus.journal.records import LAYOUTS, Pen, Row
+from famulus.journal.records import Pen
 from famulus.journal.writing import Roll, Writing
+from famulus.wire.rows import LAYOUTS
+
+#: Of any table.
+Row = tuple[object, ...]
 
 HEAD = b'"01234567-89ab-4cde-a123-'
 #: 2026-11-15, 08:30.
@@ -46,7 +50,7 @@ def task(number: int = 1, *, ended_ns: int = NOW_NS, **changes: object) -> Row:
 def frame(pen: Pen, tables: dict[str, list[Row]], now_us: int = NOW_US, now_ns: int = NOW_NS) -> bytes:
     for table, rows in tables.items():
         for row in rows:
-            pen.notes[table](*row)
+            pen._packers[table].add(*row)
     return pen.write(now_us, now_ns)
 
 

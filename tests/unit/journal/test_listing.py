@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.journal.conftest import NOW_NS, NOW_US, Desk, tail, task
+from tests.unit.journal.conftest import NOW_NS, NOW_US, Desk, Row, tail, task
 
 from famulus.journal.finding import IDS_MAX, evidence, find, losses
 from famulus.journal.groups import Group, Span
 from famulus.journal.ids import short, wanted
 from famulus.journal.listing import Query, last_tasks
 from famulus.journal.reading import Reading
-from famulus.journal.records import Row
 
 NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
 HOUR_NS = 3600 * 10**9

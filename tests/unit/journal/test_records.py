@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.journal.conftest import HEAD, NOW_NS, NOW_US, OK, frame, tail, task
+from tests.unit.journal.conftest import HEAD, NOW_NS, NOW_US, OK, Row, frame, tail, task
 
 from famulus.journal import packing_python, records, schema
 from famulus.journal.arrow import schema_of
 from famulus.journal.columns import Columns, Stack, unpacked
-from famulus.journal.records import LAYOUTS, LETTERS, Pen, Row
+from famulus.journal.records import LETTERS, Pen
+from famulus.wire.rows import LAYOUTS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAMES = st.sampled_from(["", "echo", "www.mydomain.com", "größe", "a b"])

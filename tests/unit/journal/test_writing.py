@@ -76,7 +76,7 @@ def test_each_row_lies_in_its_hour(desk: Desk) -> None:
 
 def _at(desk: Desk, *rows: tuple[object, ...]) -> bytes:
     for row in rows:
-        desk.pen.notes["tasks"](*row)
+        desk.pen._packers["tasks"].add(*row)
     from tests.unit.journal.conftest import NOW_US
 
     return desk.pen.write(NOW_US, NOW_NS)

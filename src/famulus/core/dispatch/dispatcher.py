@@ -20,7 +20,7 @@ The shell around it reads sockets, tells it the time with `at(now_ns)` and what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -28,7 +28,7 @@ from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegates, Offer
-from famulus.core.dispatch.facts import Facts, Note, Work
+from famulus.core.dispatch.facts import Facts, Work
 from famulus.core.dispatch.flows import Flow, Flows
 from famulus.core.dispatch.managing import Managing
 from famulus.core.dispatch.message_ids import MessageIds
@@ -46,6 +46,7 @@ from famulus.core.load import load
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import write_error, write_text
+from famulus.wire.rows import Journal
 
 TERMS_REMEMBERED: Final = 4096
 #: So many may wait for the same task; a client that asks more often has a fault.
@@ -74,13 +75,13 @@ class Dispatcher:
         settled_at_ns: int = 0,
         *,
         message_ids: MessageIds | None = None,
-        journal: Mapping[str, Note] | None = None,
+        journal: Journal | None = None,
         secret: str = "",
     ) -> None:
         """`settled_at_ns`: see `Services`.
 
         `secret`: random, and told to nobody but other brokers.
-        `journal`: what takes the rows of each table, if somebody wants them.
+        `journal`: where rows go, if somebody wants them.
         """
         self._now = now = Now()
         self.out = out = Outgoing()

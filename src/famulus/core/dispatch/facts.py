@@ -1,25 +1,24 @@
-"""What the dispatcher has to tell its journal: rows of facts, which go to functions that come in. Knows no layout.
+"""What the dispatcher has to tell its journal: rows of facts. Knows no layout.
 
 A task is one row at the end of each attempt. What is open is a row at a checkpoint, once in each state that it is seen
-in: so what a crash swallows was written down before, and a task costs a bounded number of rows. With no functions
+in: so what a crash swallows was written down before, and a task costs a bounded number of rows. With no journal
 nothing is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.dispatch.task import QUEUED, Task
 from famulus.wire import inner, reasons
+from famulus.wire.rows import BrokerRow, Journal, PeerRow, Row, WorkerRow
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.session import Session
 
 #: Of each service: slots that are free, slots that are busy, tasks that wait.
 Work = dict[str, tuple[int, int, int]]
-#: Takes the fields of one row, in the order of `famulus.journal.records`.
-Note = Callable[..., object]
 
 #: How the rows of attempts end that are not the end of their task; beside the tails of `famulus.wire.inner`.
 TAIL_RETRY: Final = inner.tail("RETRY", reasons.reason(reasons.WORKER_LOST, "another attempt follows"))
@@ -38,15 +37,11 @@ CALM_CHECKPOINTS: Final = 5
 
 
 class Facts:
-    def __init__(self, notes: Mapping[str, Note] | None = None) -> None:
-        """`notes`: one for each table, or none at all."""
-        self.on = notes is not None
-        notes = notes or {}
-        self._task: Note = notes.get("tasks", _nowhere)
-        self._open_task: Note = notes.get("open_tasks", _nowhere)
-        self._worker: Note = notes.get("workers", _nowhere)
-        self._broker: Note = notes.get("brokers", _nowhere)
-        self._peer: Note = notes.get("peers", _nowhere)
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.on = journal is not None
+        journal = journal or _Nowhere()
+        self._journal = journal
+        self._task = journal.task
         #: Tasks given to other brokers since the last checkpoint, by broker and service.
         self.delegated: dict[tuple[bytes, bytes], int] = {}
         #: Tasks refused for overload since the last checkpoint, by service.
@@ -141,12 +136,12 @@ class Facts:
     def worker(self, session: Session, event: bytes, now_ns: int, tasks: int = -1, reason: bytes = b"") -> None:
         if self.on:
             services = b"\n".join([service.name for service in session.services])
-            self._worker(now_ns, session.identity, event, services, session.slots, tasks, reason)
+            self._journal.note(WorkerRow(now_ns, session.identity, event, services, session.slots, tasks, reason))
 
     def stranger(self, name: bytes, event: bytes, now_ns: int, reason: bytes = b"") -> None:
         """Of a worker that has no session."""
         if self.on:
-            self._worker(now_ns, name, event, b"", 0, -1, reason)
+            self._journal.note(WorkerRow(now_ns, name, event, reason=reason))
 
     def gave(self, delegate: bytes, service: bytes) -> None:
         if self.on:
@@ -165,10 +160,10 @@ class Facts:
         for name, (free, busy, backlog) in work.items():
             if (free or busy or backlog) and room:
                 room -= 1
-                self._service(b"load", name.encode(), free, busy, backlog, now_ns)
+                self._journal.note(BrokerRow(now_ns, b"load", b"", b"", name.encode(), free, busy, backlog))
         self._note_overloads(now_ns)
         for (delegate, service), count in self.delegated.items():
-            self._peer(now_ns, delegate, b"delegated", -1, -1, -1, count, service)
+            self._journal.note(PeerRow(now_ns, delegate, b"delegated", tasks=count, service=service))
         self.delegated.clear()
 
     def _note_open(self, tasks: Iterable[Task], now_ns: int) -> None:
@@ -185,7 +180,7 @@ class Facts:
             task.noted = state
             flow = task.flow
             waits = state == STATE_QUEUED
-            self._open_task(
+            self._journal.open_task(
                 now_ns,
                 b"" if waits else task.ticket,
                 task.message_id,
@@ -203,12 +198,12 @@ class Facts:
             )
         if left_out:
             why = b"more tasks were open than a checkpoint writes down; the next one goes on with them"
-            self._broker(now_ns, b"gap", b"", b"", b"", -1, -1, -1, b"open_tasks", left_out, why)
+            self._journal.note(BrokerRow(now_ns, b"gap", table=b"open_tasks", rows=left_out, detail=why))
 
     def _note_overloads(self, now_ns: int) -> None:
         for service in self.refused:
             if service not in self._overloaded:
-                self._service(b"overload_on", service, -1, -1, -1, now_ns)
+                self._journal.note(BrokerRow(now_ns, b"overload_on", service=service))
             self._overloaded[service] = 0
         for service, calm in list(self._overloaded.items()):
             if service in self.refused:
@@ -216,15 +211,21 @@ class Facts:
             self._overloaded[service] = calm + 1
             if calm + 1 >= CALM_CHECKPOINTS:
                 del self._overloaded[service]
-                self._service(b"overload_off", service, -1, -1, -1, now_ns)
+                self._journal.note(BrokerRow(now_ns, b"overload_off", service=service))
         self.refused.clear()
 
-    def _service(self, event: bytes, name: bytes, free: int, busy: int, backlog: int, now_ns: int) -> None:
-        self._broker(now_ns, event, b"", b"", name, free, busy, backlog, b"", -1, b"")
 
+class _Nowhere:
+    """For a dispatcher that has nobody to tell."""
 
-def _nowhere(*_: object) -> None:
-    pass
+    def task(self, *_: object) -> None:
+        pass
+
+    def open_task(self, *_: object) -> None:
+        pass
+
+    def note(self, row: Row) -> None:
+        pass
 
 
 def _state_of(task: Task) -> bytes:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
+from famulus.wire.rows import ConfigRow, PeerRow
 
 if TYPE_CHECKING:
     from famulus.core.config.effective import Conflict
     from famulus.core.steward.peer import Peer
     from famulus.core.steward.steward import Steward
-
-Row = tuple[object, ...]
 
 #: How often the load of each peer is written down.
 LOAD_NS: Final = 10 * NS_PER_S
@@ -29,8 +28,8 @@ INT_MAX: Final = (1 << 31) - 1
 class StewardFacts:
     def __init__(self, core: Steward) -> None:
         self._core = core
-        self.config: list[Row] = []
-        self.peers: list[Row] = []
+        self.config: list[ConfigRow] = []
+        self.peers: list[PeerRow] = []
         self._alive: set[str] = set()
         self._conflicts = {conflict.key: conflict for conflict in core.config.conflicts}
         self._load_ns = 0
@@ -44,9 +43,9 @@ class StewardFacts:
             self._note_conflicts(now_ns)
         alive = {peer.identity: peer for peer in core.alive(now_ns)}
         for identity in sorted(alive.keys() - self._alive):
-            self.peers.append(_peer(now_ns, identity, b"heard"))
+            self.peers.append(PeerRow(now_ns, identity.encode(), b"heard"))
         for identity in sorted(self._alive - alive.keys()):
-            self.peers.append(_peer(now_ns, identity, b"lost"))
+            self.peers.append(PeerRow(now_ns, identity.encode(), b"lost"))
         self._alive = set(alive)
         if now_ns >= self._load_ns:
             self._load_ns = now_ns + LOAD_NS
@@ -72,11 +71,19 @@ class StewardFacts:
             self.config.append(self._edit(b"resolved", _highest(core, key), now_ns))
         self._conflicts = conflicts
 
-    def _edit(self, event: bytes, signed: SignedEdit, now_ns: int) -> Row:
+    def _edit(self, event: bytes, signed: SignedEdit, now_ns: int) -> ConfigRow:
         edit, edits = signed.edit, self._core.edits
-        names = (edit.key.encode(), edit.author.encode(), edit.broker.encode())
-        edited_us = time_ms(edit.hlc) * 1000
-        return (now_ns, event, signed.id.encode(), *names, edited_us, edits.version, edits.digest.encode())
+        return ConfigRow(
+            now_ns,
+            event,
+            signed.id.encode(),
+            edit.key.encode(),
+            edit.author.encode(),
+            accepted_by=edit.broker.encode(),
+            edited=time_ms(edit.hlc) * 1000,
+            version=edits.version,
+            digest=edits.digest.encode(),
+        )
 
 
 def _heads(conflict: Conflict) -> set[str]:
@@ -87,10 +94,6 @@ def _highest(core: Steward, key: str) -> SignedEdit:
     return max(core.edits.heads(key), key=lambda signed: (signed.edit.hlc, signed.id))
 
 
-def _peer(now_ns: int, identity: str, event: bytes) -> Row:
-    return (now_ns, identity.encode(), event, -1, -1, -1, -1, b"")
-
-
-def _load(now_ns: int, peer: Peer) -> Row:
-    counts = (peer.slots.free, peer.slots.busy, peer.backlog)
-    return (now_ns, peer.identity.encode(), b"load", *(min(count, INT_MAX) for count in counts), -1, b"")
+def _load(now_ns: int, peer: Peer) -> PeerRow:
+    free, busy, backlog = (min(count, INT_MAX) for count in (peer.slots.free, peer.slots.busy, peer.backlog))
+    return PeerRow(now_ns, peer.identity.encode(), b"load", free, busy, backlog)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from famulus.core.steward.facts import StewardFacts
-from famulus.journal.records import LAYOUTS
+from famulus.wire.rows import LAYOUTS
 
 if TYPE_CHECKING:
     from tests.unit.core.steward.conftest import Network
 
 
-def named(table: str, rows: list[tuple[object, ...]]) -> list[dict[str, Any]]:
+def named(table: str, rows: Sequence[tuple[object, ...]]) -> list[dict[str, Any]]:
     return [dict(zip([name for name, _ in LAYOUTS[table]], row, strict=True)) for row in rows]
 
 
