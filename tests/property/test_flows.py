@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.dispatcher import Dispatcher
-from famulus.core.dispatch.repeats import Repeats
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
 from famulus.wire import headers, inner
@@ -42,7 +41,7 @@ def dispatch(service: str, header: bytes, answer: dict[str, Any], flows_max: int
     seen = []
     for life in range(2):
         if life:
-            core.repeats = core.assignment._repeats = Repeats(1, 1)  # the same id is a new task
+            core.repeats._ended.clear()  # the same id is a new task
         core.on_clients([[b"C", b"envelope", header, b"body"]])
         settle()
         ((_, ticket, told, body),) = core.out.workers

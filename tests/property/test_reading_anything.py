@@ -172,14 +172,14 @@ def test_a_dispatcher_takes_anything_and_owes_no_client_an_answer(
                 core.on_router(name, router.decide(questions))
         answered += take_answers(core)
         waiting = sum(1 for question in core.questions._open.values() if question.origin == inner.FROM_CLIENT)
-        assert asked == answered + waiting + core.assignment.open_tasks
+        assert asked == answered + waiting + core.outcomes.open_tasks
     core.on_router(b"last", [[inner.NO_NUMBER, inner.HELLO]])
     for name, questions in core.questions.take_batches():
         core.on_router(name, router.decide(questions))
     core.at(now_ns + 10**12)
     core.on_tick()
     assert asked == answered + take_answers(core)
-    assert core.assignment.open_bytes == core.questions.held_bytes == 0
+    assert core.outcomes.open_bytes == core.questions.held_bytes == 0
 
 
 def take_answers(core: Dispatcher) -> int:

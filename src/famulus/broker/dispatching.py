@@ -14,7 +14,6 @@ from famulus.core import telling
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
-from famulus.core.dispatch.facts import Work
 from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.hangs import ALIVE_NS, LINGER_NS
 from famulus.errors import ProtocolError
@@ -25,6 +24,7 @@ from famulus.net.listener import Listener, ListenerBounds
 from famulus.net.pump import recv_many, send_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import inner, limits, parcels, status
+from famulus.wire.inner import Work
 
 # Final, so that compiled code has them at hand instead of looking for them each time.
 clock_ns: Final = monotonic_ns
@@ -204,8 +204,8 @@ class Dispatching:
         core = self._core
         return (
             self._routers.look
-            or (self._workers.look and core.reads_workers)
-            or (self._clients.look and core.reads_clients)
+            or (self._workers.look and core.questions.has_room_for_workers)
+            or (self._clients.look and core.questions.has_room_for_clients)
             or self._announcements.look
             or self._steward.look
             or self._commands.look
@@ -218,10 +218,10 @@ class Dispatching:
             for message in _take(self._routers):
                 self._on_router(message)
         # A task that is alone need not wait until we have looked for company: that is done after it has left.
-        limit = BATCH_MAX if core.assignment.open_tasks > 1 else 1
+        limit = BATCH_MAX if core.outcomes.open_tasks > 1 else 1
         # Who is not read is written to all the same.
         if self._workers.look:
-            batch = self._backend.recv(limit if core.reads_workers else 0)
+            batch = self._backend.recv(limit if core.questions.has_room_for_workers else 0)
             self._workers.look = self._backend.more
             core.on_workers(batch)
             if self._backend.gone:
@@ -229,7 +229,7 @@ class Dispatching:
                 core.on_gone_workers(self._backend.gone)
                 self._backend.gone.clear()
         if self._clients.look:
-            batch = self._frontend.recv(limit if core.reads_clients else 0)
+            batch = self._frontend.recv(limit if core.questions.has_room_for_clients else 0)
             self._clients.look = self._frontend.more
             core.on_clients(batch)
         if self._announcements.look:
@@ -347,7 +347,7 @@ class Dispatching:
         self._lifeline.report(
             alive=True,
             counters=core.counters.as_dict(),
-            open_tasks=core.assignment.open_tasks,
+            open_tasks=core.outcomes.open_tasks,
             workers=len(core.sessions.by_peer),
             routers=len(core.questions.routers),
             told=self._pen.told,

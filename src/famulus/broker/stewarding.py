@@ -5,8 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic_ns
 
@@ -15,11 +14,12 @@ import msgspec
 from famulus.broker import keys, passwords
 from famulus.broker.lifeline import Lifeline
 from famulus.broker.membership import Membership, nonce
+from famulus.broker.peer_lines import PeerLines
 from famulus.broker.settings import Settings
 from famulus.core import telling
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
-from famulus.core.config.schema import Admin, Broker
+from famulus.core.config.schema import Admin
 from famulus.core.routing.book import Book
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.commands import Commands, Unlocked
@@ -32,7 +32,6 @@ from famulus.core.steward.steward import Steward
 from famulus.errors import SettingsError
 from famulus.journal.records import Pen
 from famulus.net import sockets
-from famulus.net.link import Change, Link
 from famulus.net.listener import Listener, ListenerBounds
 from famulus.net.pump import recv_many, send_some
 from famulus.net.waiting import Waiting
@@ -78,15 +77,6 @@ class _Passwords:
         return passwords.new_admin(password)
 
 
-@dataclass
-class _Line:
-    """Our connection to one peer."""
-
-    address: str
-    link: Link
-    published: str
-
-
 class Stewarding:
     def __init__(self, settings: Settings, ipc: str, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
@@ -115,7 +105,6 @@ class Stewarding:
         self._publications = Listener(b"PUB", _bounds(SUBSCRIPTION_BYTES_MAX))
         self._publications.bind(settings.host, settings.config_pub_port, "config_pub_port")
         self._listeners = (self._peers, self._admins, self._publications)
-        self._published = sockets.outside_sub(context, peers.LETTER_BYTES_MAX)
         self._dispatcher = sockets.inside_dealer(context, b"steward")
         self._dispatcher.connect(f"ipc://{ipc}/steward")
         self._books = sockets.inside_pub_bound(context, f"ipc://{ipc}/book")
@@ -130,11 +119,9 @@ class Stewarding:
         self._journal = (
             sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
         )
-        self._lines: dict[str, _Line] = {}
-        #: Where we hear news that no peer of ours publishes.
-        self._more_news: set[str] = set()
         self._waiting = Waiting()
-        for source in (self._published, self._dispatcher, lifeline.fd):
+        self._lines = PeerLines(context, self._waiting)
+        for source in (self._dispatcher, lifeline.fd):
             self._waiting.watch(source)
         for listener in self._listeners:
             self._waiting.watch(listener.fd)
@@ -229,19 +216,17 @@ class Stewarding:
                     self._core.on_letter(frames, route, now_ns, now_ms)
         busy = busy or self._peers.more
         self._publications.recv(LETTERS_MAX)  # what somebody wants to hear: everybody hears all
-        for socket in (self._published, *(line.link.socket for line in self._lines.values())):
-            for frames in recv_many(socket, LETTERS_MAX):
-                busy = True
-                self._core.on_letter(frames, b"", now_ns, now_ms)
+        for frames in self._lines.read(LETTERS_MAX):
+            busy = True
+            self._core.on_letter(frames, b"", now_ns, now_ms)
         return busy
 
     def _read_cuts(self, now_ns: int) -> bool:
         busy = False
-        for identity, line in self._lines.items():
-            for change in line.link.changes():
-                busy = True
-                if change is Change.DOWN:
-                    self._core.on_cut(identity, now_ns)
+        for identity, is_cut in self._lines.changes():
+            busy = True
+            if is_cut:
+                self._core.on_cut(identity, now_ns)
         return busy
 
     def _read_dispatcher(self, now_ns: int, now_ms: int) -> bool:
@@ -321,9 +306,7 @@ class Stewarding:
     def _send(self, now_ns: int) -> None:
         core = self._core
         for identity, frames in core.to_peers:
-            line = self._lines.get(identity)
-            if line is not None:
-                send_some(line.link.socket, [frames])
+            self._lines.send(identity, frames)
         core.to_peers.clear()
         replies = [[route, *frames] for route, frames in (*core.replies, *self._gate.replies)]
         self._peers.send(replies)  # who is gone asks again
@@ -371,12 +354,12 @@ class Stewarding:
             self._book_ns = self._snapshot_ns = 0
         if self._moves != core.moves:
             self._moves = core.moves
-            self._connect_peers()
+            self._lines.follow(core.aims, core.located.brokers.get(core.me.name))
             self._book_ns = 0
         if self._changes != core.changes:
             self._changes = core.changes
             self._epoch += 1
-            self._connect_peers()
+            self._lines.follow(core.aims, core.located.brokers.get(core.me.name))
             self._log_config()
             self._remember_brokers()
             self._book_ns = self._config_ns = 0
@@ -430,53 +413,6 @@ class Stewarding:
         except SettingsError as error:
             log.warning("who guesses passwords after the next start may keep an admin out: %s", error)
 
-    def _connect_peers(self) -> None:
-        """A connection to every peer, where it listens."""
-        wanted = {identity: _addresses(broker) for identity, broker in self._core.aims.items()}
-        for identity, line in list(self._lines.items()):
-            if wanted.get(identity) != (line.address, line.published):
-                for socket in (line.link.socket, line.link.monitor):
-                    self._waiting.forget(socket)
-                line.link.close()
-                del self._lines[identity]
-                # Two brokers at one place are a mistake, but one that somebody will make.
-                if line.published not in [other.published for other in self._lines.values()]:
-                    self._published.disconnect(line.published)
-        for identity, (address, published) in wanted.items():
-            if identity not in self._lines:
-                self._connect(identity, address, published)
-        self._hear_more()
-
-    def _hear_more(self) -> None:
-        """The `config_sub_ports` of our config, but no place twice, and not our own."""
-        core = self._core
-        own = core.located.brokers.get(core.me.name)
-        wanted = {sockets.address(own.host, port) for port in own.config_sub_ports} if own is not None else set()
-        wanted -= {line.published for line in self._lines.values()}
-        if own is not None:
-            wanted.discard(_addresses(own)[1])
-        for address in self._more_news - wanted:
-            if address not in [line.published for line in self._lines.values()]:
-                self._published.disconnect(address)
-        for address in wanted - self._more_news:
-            sockets.connect(self._published, address)
-        self._more_news = wanted
-
-    def _connect(self, identity: str, address: str, published: str) -> None:
-        link: Link | None = None
-        try:
-            link = Link(self._context, address)
-            sockets.connect(self._published, published)
-        except SettingsError as error:
-            # Any admin's edit can say anything: it must not be the end of all brokers that read it.
-            log.warning("broker/%s: %s", identity, error)
-            if link is not None:
-                link.close()
-            return
-        for socket in (link.socket, link.monitor):
-            self._waiting.watch(socket)
-        self._lines[identity] = _Line(address, link, published)
-
     def close(self) -> None:
         self._member.close()
         for listener in self._listeners:
@@ -493,8 +429,3 @@ def _place(settings: Settings) -> peers.Place:
 
 def _bounds(message_bytes_max: int) -> ListenerBounds:
     return ListenerBounds(message_bytes_max, LETTERS_BYTES_MAX, UNREAD_BYTES_MAX, UNREAD_ALL_BYTES_MAX, PATIENCE_NS)
-
-
-def _addresses(broker: Broker) -> tuple[str, str]:
-    make: Callable[[str, int], str] = sockets.address
-    return make(broker.host, broker.peer_port), make(broker.host, broker.config_pub_port)

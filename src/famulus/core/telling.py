@@ -12,11 +12,11 @@ from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
 from famulus.core.dispatch.dispatcher import Dispatcher
-from famulus.core.dispatch.facts import Work
 from famulus.core.dispatch.session import Session
 from famulus.core.steward.peer import Peer
 from famulus.core.steward.steward import Steward
 from famulus.wire import status
+from famulus.wire.inner import Work
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 
 #: Services whose durations are told in one snapshot.
@@ -42,8 +42,8 @@ def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status
         at_ns=now_ns,
         draining=core.draining,
         counters=core.counters.as_dict(),
-        open_tasks=core.assignment.open_tasks,
-        open_bytes=core.assignment.open_bytes,
+        open_tasks=core.outcomes.open_tasks,
+        open_bytes=core.outcomes.open_bytes,
         backlog=sum(waiting for _, _, waiting in work.values()),
         free=free,
         busy=busy,

@@ -87,8 +87,8 @@ def test_a_task_without_a_slot_goes_to_the_peer_and_its_answer_comes_back(
     heard = ann.hears_one()
     assert (heard.envelope, heard.fields["outcome"], heard.body) == (b"e", "OK", b"answer")
     assert heard.fields["message_id"] == fields["message_id"]
-    assert broker.core.assignment.open_tasks == 0
-    assert broker.core.assignment.open_bytes == 0
+    assert broker.core.outcomes.open_tasks == 0
+    assert broker.core.outcomes.open_bytes == 0
     assert broker.core.counters.delegated == 1
 
 
@@ -155,7 +155,7 @@ def test_a_rejection_means_that_it_waits_here_and_is_not_sent_there_at_once_agai
     assert task.fields["attempt"] == 1
     bob.answers(task)
     assert ann.hears_outcome() == "OK"
-    assert broker.core.assignment.open_bytes == 0
+    assert broker.core.outcomes.open_bytes == 0
 
 
 def test_an_unknown_of_the_peer_is_unknown_or_another_attempt(broker: Broker, ann: Client, bee: Neighbour) -> None:
@@ -181,7 +181,7 @@ def test_a_lost_peer_leaves_unknowns_and_other_attempts(broker: Broker, ann: Cli
     bob = broker.worker("bob", "again").starts()
     bob.answers(bob.gets_task())
     assert ann.hears_outcome() == "OK"
-    assert broker.core.assignment.open_tasks == 0
+    assert broker.core.outcomes.open_tasks == 0
 
 
 def test_a_late_answer_of_a_lost_peer_is_dropped(broker: Broker, ann: Client, bee: Neighbour) -> None:
@@ -262,7 +262,7 @@ def test_rubbish_from_a_peer_ends_its_task_and_nothing_else(broker: Broker, ann:
     bee.says(b"no-such", b"{rubbish")
     broker.core.on_delegate(b"bee", [[b"x"], []])
     broker.core.on_delegate(b"nobody", [[b"x", b"y", b"z"]])
-    assert broker.core.assignment.open_tasks == 0
+    assert broker.core.outcomes.open_tasks == 0
 
 
 def test_a_link_that_does_not_take_it_leaves_it_here(broker: Broker, ann: Client, bee: Neighbour) -> None:

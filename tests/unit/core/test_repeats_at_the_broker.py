@@ -9,7 +9,7 @@ import pytest
 
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.bounds import Bounds
-from famulus.core.dispatch.dispatcher import WAITERS_MAX
+from famulus.core.dispatch.decisions import WAITERS_MAX
 from famulus.core.dispatch.repeats import KEEP_NS, OVERHEAD_BYTES, Repeats
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_who_asks_again_while_it_runs_hears_it_with_the_first(broker: Broker, an
     assert bob.hears() == []
     bob.answers(task, b"answer")
     assert [(heard.envelope, heard.body) for heard in ann.hears()] == [(b"1", b"answer"), (b"2", b"answer")]
-    assert broker.core.assignment.open_tasks == 0
+    assert broker.core.outcomes.open_tasks == 0
 
 
 def test_the_same_id_for_another_service_is_another_task(ann: Client, bob: Worker) -> None:

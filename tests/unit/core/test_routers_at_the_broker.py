@@ -9,7 +9,8 @@ import pytest
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.bounds import Bounds
-from famulus.core.dispatch.dispatcher import QUIET_NS, STAYS_NS, Dispatcher
+from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.drain import QUIET_NS, STAYS_NS
 from famulus.core.dispatch.questions import OFFERS_MAX, ROUTER_SILENCE_NS
 from famulus.wire import headers, inner
 
@@ -228,7 +229,7 @@ def test_the_least_burdened_router_is_asked(broker: Broker, ann: Client) -> None
 
 def reads(broker: Broker) -> tuple[bool, bool]:
     """Whether clients are read, and whether workers are."""
-    return broker.core.reads_clients, broker.core.reads_workers
+    return broker.core.questions.has_room_for_clients, broker.core.questions.has_room_for_workers
 
 
 def test_clients_are_not_read_while_routers_are_behind_but_workers_are(broker_with: Callable[..., Broker]) -> None:

@@ -261,7 +261,7 @@ def test_the_broker_as_a_whole_has_bounds_too(broker_with: Callable[..., Broker]
     ann.asks("echo", b"x" * 1000)
     ann.asks("echo", b"y" * 25)
     assert ann.hears_outcome() == "REJECTED overload"
-    assert broker.core.assignment.open_bytes == 1000
+    assert broker.core.outcomes.open_bytes == 1000
 
 
 def test_the_urgent_ones_first_and_then_the_oldest(broker_with: Callable[..., Broker]) -> None:
@@ -507,7 +507,7 @@ def test_a_refused_send_takes_the_next_slot_and_was_no_attempt(
     carol.answers(task)
     assert ann.hears_outcome() == "OK"
     assert broker.core.counters.refused_by_worker == 1
-    assert broker.core.assignment.open_bytes == 0
+    assert broker.core.outcomes.open_bytes == 0
 
 
 def test_a_refused_send_waits_in_front_if_no_slot_is_free(broker: Broker, ann: Client, bob: Worker) -> None:
@@ -565,5 +565,5 @@ def test_a_client_that_has_gone_is_counted_and_its_task_still_ends(broker: Broke
     ann.gone = True
     bob.answers(bob.gets_task())
     assert broker.core.counters.refused_by_client == 1
-    assert broker.core.assignment.open_tasks == 0
+    assert broker.core.outcomes.open_tasks == 0
     assert bob.is_in_lru()

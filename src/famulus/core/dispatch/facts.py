@@ -17,8 +17,6 @@ from famulus.wire.rows import BrokerRow, Journal, PeerRow, Row, WorkerRow
 if TYPE_CHECKING:
     from famulus.core.dispatch.session import Session
 
-#: Of each service: slots that are free, slots that are busy, tasks that wait.
-Work = dict[str, tuple[int, int, int]]
 
 #: How the rows of attempts end that are not the end of their task; beside the tails of `famulus.wire.inner`.
 TAIL_RETRY: Final = inner.tail("RETRY", reasons.reason(reasons.WORKER_LOST, "another attempt follows"))
@@ -154,7 +152,7 @@ class Facts:
 
     # -- once a second ------------------------------------------------------------------------------------------
 
-    def checkpoint(self, tasks: Iterable[Task], work: Work, now_ns: int) -> None:
+    def checkpoint(self, tasks: Iterable[Task], work: inner.Work, now_ns: int) -> None:
         self._note_open(tasks, now_ns)
         room = LOAD_ROWS_MAX
         for name, (free, busy, backlog) in work.items():

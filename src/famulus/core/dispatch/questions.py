@@ -14,6 +14,7 @@ from famulus.core.dispatch.question import AskedRouter, Question
 from famulus.core.dispatch.turns import Turns
 
 if TYPE_CHECKING:
+    from famulus.core.dispatch.bounds import Bounds
     from famulus.core.dispatch.counters import Counters
 
 ROUTER_HEARTBEAT_NS: Final = 500 * NS_PER_MS
@@ -25,8 +26,11 @@ ASKED_MAX: Final = 256
 
 
 class Questions:
-    def __init__(self, first_number: int, counters: Counters) -> None:
+    def __init__(self, first_number: int, bounds: Bounds, counters: Counters) -> None:
         self._counters = counters
+        # Asked for in every turn of the loop; to read them from a struct costs compiled code ten times as much.
+        self._max = bounds.questions_max
+        self._bytes_max = bounds.questions_bytes_max
         # Numbers start at random, so that what a former dispatcher asked or handed out means nothing to this one.
         self._number = first_number
         self._routers: dict[bytes, AskedRouter] = {}
@@ -39,6 +43,16 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def has_room_for_clients(self) -> bool:
+        """If not, routers are behind: what clients send may wait in their sockets, which is the cheapest place."""
+        return len(self._open) < self._max and self.held_bytes < self._bytes_max
+
+    @property
+    def has_room_for_workers(self) -> bool:
+        """Workers are read for longer: their answers make room."""
+        return len(self._open) < 2 * self._max and self.held_bytes < 2 * self._bytes_max
 
     @property
     def routers(self) -> list[bytes]:

@@ -160,7 +160,17 @@ class Sessions:
             self._counters.workers_lost += 1
             self.end(session, b"lost", _UNREACHABLE)
 
-    def fault(self, peer: bytes) -> None:
+    def pong(self, session: Session, envelope: bytes, pong: bytes, seen_ns: int) -> None:
+        """Answer a PING that came then. The first one makes its worker ready."""
+        self._out.workers.append([session.peer, envelope, pong, b""])
+        if not session.ready and session.farewell is None:
+            self._assignment.enter(session, seen_ns)
+            self._facts.worker(session, b"ready", self._now.ns)
+
+    def fault(self, peer: bytes, answer: Frames) -> None:
+        """A worker, or a stranger at its door, broke the protocol: it is told, and in the end ignored."""
+        self._counters.faults += 1
+        self._out.workers.append(answer)
         now_ns = self._now.ns
         session = self.by_peer.get(peer)
         name = session.identity if session is not None else peer

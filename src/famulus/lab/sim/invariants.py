@@ -80,9 +80,9 @@ def check_step(core: Dispatcher, now_ns: int) -> None:
         f"{core.counters.accepted} tasks were accepted, but {core.counters.finished} have an outcome"
         f" and {len(open_tasks)} are open",
     )
-    demand(core.assignment.open_tasks == len(open_tasks), Invariant.ACCOUNTS, "the count of open tasks is wrong")
+    demand(core.outcomes.open_tasks == len(open_tasks), Invariant.ACCOUNTS, "the count of open tasks is wrong")
     demand(
-        core.assignment.open_bytes == sum(len(task.body) for task in open_tasks),
+        core.outcomes.open_bytes == sum(len(task.body) for task in open_tasks),
         Invariant.ACCOUNTS,
         "the count of open bytes is wrong",
     )
@@ -186,7 +186,7 @@ def check_end(world: World) -> None:
     for body, entry in world.ledger.entries.items():
         check_entry(entry, body, client_survived=entry.client in world.clients)
     core = world.broker.core
-    demand(core.assignment.open_tasks == 0, Invariant.NOTHING_LEFT, f"{core.assignment.open_tasks} tasks never ended")
+    demand(core.outcomes.open_tasks == 0, Invariant.NOTHING_LEFT, f"{core.outcomes.open_tasks} tasks never ended")
     # Workers ping for ever, so a question may be under way at any time; an old one is forgotten.
     forgotten = [q for q in core.questions._open.values() if q.seen_ns + NS_PER_S < world.clock.now_ns]
     demand(not forgotten, Invariant.NOTHING_LEFT, f"{len(forgotten)} questions were never decided")

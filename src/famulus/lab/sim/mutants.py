@@ -9,7 +9,8 @@ from types import MethodDescriptorType
 from typing import Any
 
 from famulus.core.dispatch.assignment import Assignment
-from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.decisions import Decisions
+from famulus.core.dispatch.outcomes import Outcomes
 from famulus.core.dispatch.question import Question
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.service_time import ServiceTime
@@ -58,9 +59,9 @@ def _late_answer_keeps_slot(self: Assignment, session: Session, ticket: bytes, b
 
 def _always_again(self: Assignment, task: Task) -> None:
     if task.attempt < task.terms.attempts_max and self._now.ns < task.deadline_ns:
-        self._requeue(task)
+        self.requeue(task)
     else:
-        self._unknown(task, inner.UNKNOWN_WORKER_LOST)
+        self._outcomes.unknown(task, inner.UNKNOWN_WORKER_LOST)
 
 
 def _lost_router_takes_questions_along(self: Questions, router_id: bytes) -> None:
@@ -74,16 +75,16 @@ def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes,
     self._counters.ok += 1
     self._out.clients.append([task.client, task.envelope, task.client_header(tail), body])
     if task.stage == JUDGING:
-        self._end(task, tail, body)
+        self._outcomes._end(task, tail, body)
         self._out.clients.pop()
 
 
-def _enters_with_config(self: Dispatcher, question: Question, decision: list[bytes]) -> None:
+def _enters_with_config(self: Decisions, question: Question, decision: list[bytes]) -> None:
     _, _, identity, terms, names, header, body, token = decision
-    if not self.sessions.connect(
+    if not self._sessions.connect(
         question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), token
     ):
-        self.assignment.enter(self.sessions.by_peer[question.asker], self._now.ns)
+        self._assignment.enter(self._sessions.by_peer[question.asker], self._now.ns)
         self._reply(question, header, body)
 
 
@@ -91,8 +92,8 @@ def _newer_is_believed(self: Sessions, peer: bytes, identity: bytes, token: byte
     return None
 
 
-def _started_task_is_rejected(self: Assignment, task: Task, rejection: bytes, unknown: bytes) -> None:
-    self._reject(task, rejection)
+def _started_task_is_rejected(self: Outcomes, task: Task, rejection: bytes, unknown: bytes) -> None:
+    self.reject(task, rejection)
 
 
 def _nobody_learns(self: ServiceTime, duration_ns: int, now_ns: int) -> None:
@@ -122,7 +123,7 @@ MUTANTS = {
             "always-again",
             "an at-most-once task is given to another worker when its own is lost",
             Assignment,
-            "_again_or_unknown",
+            "again_or_unknown",
             _always_again,
             (Invariant.DELIVERY,),
         ),
@@ -145,7 +146,7 @@ MUTANTS = {
         Mutant(
             "enters-with-config",
             "a worker enters the LRU with its CONFIG, before its first PONG",
-            Dispatcher,
+            Decisions,
             "_on_connect",
             _enters_with_config,
             (Invariant.SLOTS, Invariant.NOTHING_LEFT),
@@ -161,8 +162,8 @@ MUTANTS = {
         Mutant(
             "started-task-rejected",
             "a task that waits for its second attempt is rejected as if it had never run",
-            Assignment,
-            "_end_unstarted",
+            Outcomes,
+            "unstarted",
             _started_task_is_rejected,
             (Invariant.DELIVERY,),
         ),

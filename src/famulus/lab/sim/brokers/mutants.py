@@ -5,6 +5,7 @@ from __future__ import annotations
 from famulus.core.clock import NS_PER_MS
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
+from famulus.core.dispatch.delegation import Delegation
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.task import RUNNING, Task
 from famulus.core.session.client import ClientSession, Done, Repeatable
@@ -15,7 +16,7 @@ from famulus.wire.headers import write_text
 
 _on_lost = ClientSession.on_lost
 _find = Delegates.find
-_delegate = Assignment._delegate
+_delegate = Assignment.delegate
 _get = Repeats.get
 
 
@@ -39,20 +40,20 @@ def _find_for_ever(self: Delegates, service: bytes, visited: tuple[bytes, ...]) 
     return best[0] if best else None
 
 
-def _lost_peer_means_again(self: Assignment, delegate: Delegate) -> None:
+def _lost_peer_means_again(self: Delegation, delegate: Delegate) -> None:
     running, delegate.running = delegate.running, {}
     delegate.up = False
     for ticket, task in running.items():
         if task.waits_for(ticket):
-            self._requeue(task)
+            self._assignment.requeue(task)
 
 
-def _lost_peer_is_waited_for(self: Assignment, delegate: Delegate) -> None:
+def _lost_peer_is_waited_for(self: Delegation, delegate: Delegate) -> None:
     delegate.up = False
 
 
-def _unknown_of_peer_means_again(self: Assignment, task: Task, tail: bytes) -> None:
-    self.delegate_rejected(task, None)
+def _unknown_of_peer_means_again(self: Delegation, task: Task, tail: bytes) -> None:
+    self.rejected(task, b"")
 
 
 def _handed_over_is_not_started(self: Assignment, task: Task) -> bool:
@@ -62,18 +63,19 @@ def _handed_over_is_not_started(self: Assignment, task: Task) -> bool:
     return done
 
 
-def _late_answer_counts(self: Assignment, delegate: Delegate, ticket: bytes, header: bytes, body: bytes) -> Task | None:
-    task = delegate.running.pop(ticket, None)
-    if task is None:
+def _late_answer_counts(self: Delegation, identity: bytes, ticket: bytes, header: bytes, body: bytes) -> Task | None:
+    delegate = self._delegates.by_identity.get(identity)
+    task = delegate.running.pop(ticket, None) if delegate is not None else None
+    if delegate is None or task is None:
         self._counters.late += 1
         return None
     self._delegates.give_back(delegate, task.service.name)
     if header == task.client_header(inner.TAIL_OK):
         self._counters.ok += 1
         if task.stage == RUNNING:
-            self._end(task, inner.TAIL_OK, body)
+            self._outcomes._end(task, inner.TAIL_OK, body)
         else:
-            self._out.clients.append([task.client, task.envelope, header, body])
+            self._outcomes._out.clients.append([task.client, task.envelope, header, body])
         return None
     return None
 
@@ -136,24 +138,24 @@ MUTANTS = {
         Mutant(
             "lost-peer-again",
             "an at-most-once task goes to another worker or broker when the one that had it is lost",
-            Assignment,
-            "lose_delegate",
+            Delegation,
+            "_lose",
             _lost_peer_means_again,
             (Invariant.DELIVERY,),
         ),
         Mutant(
             "lost-peer-waited-for",
             "what a lost peer had is waited for as if it were still there",
-            Assignment,
-            "lose_delegate",
+            Delegation,
+            "_lose",
             _lost_peer_is_waited_for,
             (Invariant.PEERS,),
         ),
         Mutant(
             "peer-unknown-again",
             "a task whose outcome a peer does not know is taken for one that it rejected",
-            Assignment,
-            "delegate_unknown",
+            Delegation,
+            "unknown",
             _unknown_of_peer_means_again,
             (Invariant.DELIVERY,),
         ),
@@ -161,15 +163,15 @@ MUTANTS = {
             "handed-over-not-started",
             "a task that was handed over counts as one that nobody ever had",
             Assignment,
-            "_delegate",
+            "delegate",
             _handed_over_is_not_started,
             (Invariant.DELIVERY,),
         ),
         Mutant(
             "late-peer-counts",
             "the answer of a peer is passed on also when the task has its outcome already",
-            Assignment,
-            "delegated_answer",
+            Delegation,
+            "answer",
             _late_answer_counts,
             (Invariant.ACCOUNTS,),
         ),

@@ -255,8 +255,8 @@ class World:
             core, steward = broker.core, broker.steward.core
             if not broker.alive or steward.config.broker_states[broker.name] != "active":
                 return f"{broker.name} does not serve"
-            if core.assignment.open_tasks:
-                return f"{broker.name} has {core.assignment.open_tasks} open tasks"
+            if core.outcomes.open_tasks:
+                return f"{broker.name} has {core.outcomes.open_tasks} open tasks"
             if any(delegate.running for delegate in core.delegates.by_identity.values()):
                 return f"{broker.name} waits for answers of others"
             if len(steward.alive(now_ns)) != len(self.brokers) - 1:

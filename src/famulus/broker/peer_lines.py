@@ -1,0 +1,107 @@
+"""The steward's connections to its peers: one for letters to each, and one ear for what they all publish."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from famulus.core.config.schema import Broker
+from famulus.errors import SettingsError
+from famulus.net import sockets
+from famulus.net.link import Change, Link
+from famulus.net.pump import recv_many, send_some
+from famulus.net.waiting import Waiting
+from famulus.wire import peers
+
+log = logging.getLogger("famulus.broker")
+
+
+@dataclass
+class _Line:
+    """Our connection to one peer."""
+
+    address: str
+    link: Link
+    published: str
+
+
+class PeerLines:
+    def __init__(self, context: sockets.Context, waiting: Waiting) -> None:
+        self._context = context
+        self._waiting = waiting
+        self._published = sockets.outside_sub(context, peers.LETTER_BYTES_MAX)
+        waiting.watch(self._published)
+        self._lines: dict[str, _Line] = {}
+        #: Where we hear news that no peer of ours publishes.
+        self._more_news: set[str] = set()
+
+    def read(self, limit: int) -> Iterator[list[bytes]]:
+        """Letters, this many at most from each."""
+        for socket in (self._published, *(line.link.socket for line in self._lines.values())):
+            yield from recv_many(socket, limit)
+
+    def send(self, identity: str, frames: list[bytes]) -> None:
+        line = self._lines.get(identity)
+        if line is not None:
+            send_some(line.link.socket, [frames])
+
+    def changes(self) -> Iterator[tuple[str, bool]]:
+        """Peers whose connections came or went, and whether each is cut now."""
+        for identity, line in self._lines.items():
+            for change in line.link.changes():
+                yield identity, change is Change.DOWN
+
+    def follow(self, brokers: dict[str, Broker], own: Broker | None) -> None:
+        """A connection to each of these, where it listens; and to the `config_sub_ports` of our own config."""
+        wanted = {identity: _addresses(broker) for identity, broker in brokers.items()}
+        for identity, line in list(self._lines.items()):
+            if wanted.get(identity) != (line.address, line.published):
+                self._close(identity, line)
+        for identity, (address, published) in wanted.items():
+            if identity not in self._lines:
+                self._connect(identity, address, published)
+        self._hear_more(own)
+
+    def _close(self, identity: str, line: _Line) -> None:
+        for socket in (line.link.socket, line.link.monitor):
+            self._waiting.forget(socket)
+        line.link.close()
+        del self._lines[identity]
+        # Two brokers at one place are a mistake, but one that somebody will make.
+        if line.published not in self._publishers():
+            self._published.disconnect(line.published)
+
+    def _connect(self, identity: str, address: str, published: str) -> None:
+        link: Link | None = None
+        try:
+            link = Link(self._context, address)
+            sockets.connect(self._published, published)
+        except SettingsError as error:
+            # Any admin's edit can say anything: it must not be the end of all brokers that read it.
+            log.warning("broker/%s: %s", identity, error)
+            if link is not None:
+                link.close()
+            return
+        for socket in (link.socket, link.monitor):
+            self._waiting.watch(socket)
+        self._lines[identity] = _Line(address, link, published)
+
+    def _hear_more(self, own: Broker | None) -> None:
+        """No place twice, and not our own."""
+        wanted: set[str] = set()
+        if own is not None:
+            wanted = {sockets.address(own.host, port) for port in own.config_sub_ports} - {_addresses(own)[1]}
+        wanted -= self._publishers()
+        for address in self._more_news - wanted - self._publishers():
+            self._published.disconnect(address)
+        for address in wanted - self._more_news:
+            sockets.connect(self._published, address)
+        self._more_news = wanted
+
+    def _publishers(self) -> set[str]:
+        return {line.published for line in self._lines.values()}
+
+
+def _addresses(broker: Broker) -> tuple[str, str]:
+    return sockets.address(broker.host, broker.peer_port), sockets.address(broker.host, broker.config_pub_port)

@@ -1,0 +1,95 @@
+"""Gives every accepted task its one outcome, and tells whoever is to know. Until then the task is open: it is counted,
+its body is held if it may be needed again, and a timer waits for its deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from famulus.core.dispatch.counters import Counters
+from famulus.core.dispatch.facts import Facts
+from famulus.core.dispatch.now import Now
+from famulus.core.dispatch.outgoing import Outgoing
+from famulus.core.dispatch.repeats import Known, Repeats
+from famulus.core.dispatch.task import ENDED, NEW, Task
+from famulus.core.timers import Timers
+from famulus.wire import inner
+
+
+class Outcomes:
+    def __init__(
+        self,
+        now: Now,
+        out: Outgoing,
+        counters: Counters,
+        next_ticket: Callable[[], bytes],
+        repeats: Repeats,
+        facts: Facts,
+    ) -> None:
+        self._now = now
+        self._out = out
+        self._counters = counters
+        self._next_ticket = next_ticket
+        self._repeats = repeats
+        self._facts = facts
+        self.timers: Timers[Task] = Timers()
+        #: Tasks without an outcome, and the bodies held for them.
+        self.open_tasks = 0
+        self.open_bytes = 0
+
+    def ok(self, task: Task, tail: bytes, body: bytes) -> None:
+        self._counters.ok += 1
+        service = task.service
+        service.ok += 1
+        service.latency.add(self._now.ns - task.arrived_ns)
+        self._end(task, tail, body)
+
+    def error(self, task: Task, tail: bytes, body: bytes) -> None:
+        self._counters.error += 1
+        service = task.service
+        service.error += 1
+        service.latency.add(self._now.ns - task.arrived_ns)
+        self._end(task, tail, body)
+
+    def reject(self, task: Task, tail: bytes) -> None:
+        self._counters.rejected += 1
+        task.service.rejected += 1
+        self._end(task, tail, b"")
+
+    def unknown(self, task: Task, tail: bytes) -> None:
+        self._counters.unknown += 1
+        task.service.unknown += 1
+        self._end(task, tail, b"")
+
+    def unstarted(self, task: Task, rejection: bytes, unknown: bytes) -> None:
+        """Only a task that no worker ever had is provably not run."""
+        if task.attempt == 0:
+            self.reject(task, rejection)
+        else:
+            self.unknown(task, unknown)
+
+    def _end(self, task: Task, tail: bytes, body: bytes) -> None:
+        stage = task.stage
+        task.stage = ENDED[stage]
+        if task.bucket is not None:
+            self.timers.cancel(task)
+        self.open_tasks -= 1
+        if task.body:
+            if stage != NEW:
+                self.open_bytes -= len(task.body)
+            task.body = b""
+        self._out.clients.append([task.client, task.envelope, task.client_header(tail), body])
+        facts = self._facts
+        if facts.on:
+            # What was never given out has no ticket, but its row wants a number of its own.
+            facts.ended(task, task.ticket or self._next_ticket(), tail, self._now.moment, len(body))
+        if task.known is not None:
+            self._remember(task, task.known, tail, body)
+
+    def _remember(self, task: Task, known: Known, tail: bytes, body: bytes) -> None:
+        """The client gave it its id, and may ask again: those who did already hear it now, those to come later."""
+        for client, envelope in known.waiters:
+            self._out.clients.append([client, envelope, task.client_header(tail), body])
+        if task.attempt == 0 or (task.flow.at_least_once and tail.startswith(inner.TAIL_UNKNOWN)):
+            self._repeats.drop(known)
+        else:
+            self._repeats.end(known, tail, body, self._now.ns)

@@ -1,0 +1,80 @@
+"""The parts of a dispatcher, put together. Each decides one thing:
+
+Flows         which headers need no router, since one of them decided about them before
+Questions     which router is asked; what a lost router left behind
+Services      which services are known
+Assignment    which worker gets which task, and which tasks wait
+Outcomes      the one outcome of every task
+Sessions      which workers are connected, alive, ignored
+Claims        who gets a name that another worker has
+Delegates     which other broker helps where no slot is free
+Delegation    what becomes of the tasks that other brokers have
+Repeats       how tasks with an id of their own ended, for those who ask again
+Managing      what admins want, on its way to the steward and back
+Drain         when a broker that is to end has done its part
+Facts         what the journal is to know of all this
+"""
+
+from __future__ import annotations
+
+from famulus.core.dispatch.assignment import Assignment
+from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.counters import Counters
+from famulus.core.dispatch.delegates import Delegates
+from famulus.core.dispatch.delegation import Delegation
+from famulus.core.dispatch.drain import Drain
+from famulus.core.dispatch.facts import Facts
+from famulus.core.dispatch.flows import Flows
+from famulus.core.dispatch.managing import Managing
+from famulus.core.dispatch.message_ids import MessageIds
+from famulus.core.dispatch.now import Now
+from famulus.core.dispatch.outcomes import Outcomes
+from famulus.core.dispatch.outgoing import Outgoing
+from famulus.core.dispatch.questions import Questions
+from famulus.core.dispatch.repeats import Repeats
+from famulus.core.dispatch.services import Services
+from famulus.core.dispatch.sessions import Sessions
+from famulus.wire.headers import write_text
+from famulus.wire.rows import Journal
+
+
+class Parts:
+    def __init__(
+        self,
+        bounds: Bounds,
+        first_number: int,
+        declared: list[bytes],
+        settled_at_ns: int = 0,
+        *,
+        message_ids: MessageIds | None = None,
+        journal: Journal | None = None,
+        secret: str = "",
+    ) -> None:
+        """`settled_at_ns`: see `Services`.
+
+        `secret`: random, and told to nobody but other brokers.
+        `journal`: where rows go, if somebody wants them.
+        """
+        self.bounds = bounds
+        self.secret = secret
+        self.now = now = Now()
+        self.out = out = Outgoing()
+        self.counters = counters = Counters()
+        self.closing = Drain()
+        self.flows = Flows(bounds.flows_max)
+        self.facts = facts = Facts(journal)
+        self.message_ids = message_ids or MessageIds(first_number)
+        self.questions = Questions(first_number, bounds, counters)
+        next_number = self.questions.next_number
+        self.managing = Managing(out)
+        self.delegates = Delegates()
+        self.repeats = Repeats(bounds.results_max, bounds.results_bytes_max)
+        self.services = services = Services(bounds.services_max, self.flows, self.delegates, settled_at_ns)
+        services.declare(declared)
+        self.outcomes = Outcomes(now, out, counters, next_number, self.repeats, facts)
+        self.assignment = Assignment(
+            now, out, services, counters, next_number, bounds, self.delegates, self.outcomes, facts
+        )
+        self.assignment.token = write_text(secret)
+        self.delegation = Delegation(now, services, self.delegates, self.assignment, self.outcomes, counters, facts)
+        self.sessions = Sessions(self.assignment, services, now, out, counters, bounds, facts)
