@@ -301,6 +301,13 @@ def test_a_planted_loop_is_caught(tmp_path: Path) -> None:
     assert sorted(set(circle_in(tmp_path))) == ["famulus.one", "famulus.three", "famulus.two"]
 
 
+@pytest.mark.parametrize("package", ["wire", "core", "net", "journal", "broker", "client", "admin"])
+def test_whoever_is_called_says_with_what(package: str) -> None:
+    """So that a task, an edit and a row can be followed from where they come in to where they end."""
+    for path in sorted((SOURCE / package).rglob("*.py")):
+        assert "Callable[...," not in path.read_text(), f"{path} calls something with anything"
+
+
 def test_all_errors_are_in_one_file() -> None:
     """Those that somebody else is meant to catch, or a person to read."""
     tree = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, FamulusError)}

@@ -25,8 +25,7 @@ _TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via", "client_token")
 _ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome", "reason", "protocol"})
 
 
-#: What only an active broker does. Answers to tasks are always taken, and questions of admins always passed on.
-_WORK = frozenset({headers.TaskRequest, headers.ConnectRequest, headers.PingRequest, headers.CheckConfigRequest})
+_WORKERS = (inner.FROM_WORKER, inner.FROM_STRANGER)
 
 
 class Router:
@@ -44,26 +43,6 @@ class Router:
         self._inactive = reasons.reason(reasons.DISABLED, f"this broker is {book.state}")
         self._terms: dict[tuple[str, int | None, int], bytes] = {}
         self._client_heads: dict[str, bytes] = {}
-        self._deciders: dict[tuple[bytes, type[headers.Message]], Callable[..., Frames]] = {
-            (inner.FROM_CLIENT, headers.TaskRequest): self._accept,
-            (inner.FROM_CLIENT, headers.NeedBrokerRequest): self._name_brokers,
-            (inner.FROM_CLIENT, headers.ManageRequest): self._manage,
-            (inner.FROM_WORKER_ANSWER, headers.TaskResponse): self._answer,
-            (inner.FROM_DELEGATE, headers.TaskResponse): self._answer_of_delegate,
-            (inner.FROM_WORKER, headers.TaskResponse): self._late,
-            (inner.FROM_WORKER, headers.PingRequest): self._pong_back,
-            (inner.FROM_WORKER, headers.ConnectRequest): self._connect,
-            (inner.FROM_WORKER, headers.CheckConfigRequest): self._check_config,
-            (inner.FROM_WORKER, headers.NeedBrokerRequest): self._name_brokers,
-            (inner.FROM_WORKER, headers.DisconnectRequest): self._disconnect,
-            (inner.FROM_STRANGER, headers.ConnectRequest): self._connect,
-            (inner.FROM_STRANGER, headers.NeedBrokerRequest): self._name_brokers,
-            (inner.FROM_STRANGER, headers.DisconnectRequest): self._disconnect,
-            # A worker that outlived its session: a restarted dispatcher, or a silence that was too long.
-            (inner.FROM_STRANGER, headers.TaskResponse): self._late_from_stranger,
-            (inner.FROM_STRANGER, headers.PingRequest): self._connect_again,
-            (inner.FROM_STRANGER, headers.CheckConfigRequest): self._connect_again,
-        }
 
     def decide(self, questions: list[Frames]) -> list[Frames]:
         return [self._decide(number, origin, header) for number, origin, header in questions]
@@ -72,17 +51,50 @@ class Router:
         try:
             fields = headers.read_fields(header)
             message = headers.read_message(fields)
-            decider = self._deciders.get((origin, type(message)))
-            if decider is None:
-                raise ProtocolError(
-                    reasons.UNKNOWN_REQUEST, f"{fields['request']} {fields['type']} is not for this side"
-                )
-            if self._book.state != "active" and type(message) in _WORK:
-                return self._turn_away(number, message)
-            return decider(number, fields, message)
+            return self._mean(number, origin, fields, message)
         except ProtocolError as error:
             code, _, sentence = str(error).partition(": ")
             return [number, inner.FAULT, headers.write_error(code, sentence)]
+
+    def _mean(self, number: bytes, origin: bytes, fields: Fields, message: headers.Message) -> Frames:
+        is_active = self._book.state == "active"
+        match message:
+            case headers.TaskRequest() if origin == inner.FROM_CLIENT:
+                return self._accept(number, fields, message) if is_active else self._turn_away(number, message)
+            case headers.TaskResponse() if origin == inner.FROM_WORKER_ANSWER:
+                return self._answer(number, fields, message)
+            case headers.TaskResponse() if origin == inner.FROM_DELEGATE:
+                return self._answer_of_delegate(number, fields, message)
+            case headers.TaskResponse() if origin == inner.FROM_WORKER:
+                return [number, inner.LATE, b""]
+            case headers.TaskResponse() if origin == inner.FROM_STRANGER:
+                # A worker that outlived its session: a restarted dispatcher, or a silence that was too long.
+                return [number, inner.LATE, self._not_connected]
+            case headers.ManageRequest() if origin == inner.FROM_CLIENT:
+                return [number, inner.MANAGE]
+            case headers.NeedBrokerRequest() if origin in (inner.FROM_CLIENT, *_WORKERS):
+                return [number, inner.REPLY, self._brokers, self._book.brokers(message.services, self.load)]
+            case headers.DisconnectRequest() if origin in _WORKERS:
+                return [number, inner.DISCONNECT, self._goodbye]
+            case headers.ConnectRequest() | headers.PingRequest() | headers.CheckConfigRequest() if origin in _WORKERS:
+                if not is_active:
+                    return self._turn_away(number, message)
+                return self._of_worker(number, origin, message)
+        raise ProtocolError(reasons.UNKNOWN_REQUEST, f"{fields['request']} {fields['type']} is not for this side")
+
+    def _of_worker(
+        self,
+        number: bytes,
+        origin: bytes,
+        message: headers.ConnectRequest | headers.PingRequest | headers.CheckConfigRequest,
+    ) -> Frames:
+        if isinstance(message, headers.ConnectRequest):
+            return self._connect(number, message)
+        if origin == inner.FROM_STRANGER:
+            return [number, inner.REPLY, self._not_connected, b""]
+        if isinstance(message, headers.PingRequest):
+            return [number, inner.PONG, self._pong, self._epoch]
+        return self._check_config(number, message)
 
     def _turn_away(self, number: bytes, message: headers.Message) -> Frames:
         """A broker that is not active takes neither tasks nor workers, and says so: others may."""
@@ -90,9 +102,6 @@ class Router:
             head = self._client_head(message.service) + headers.write_text(message.message_id or self._make_id())
             return [number, inner.REPLY, head + inner.tail("REJECTED", self._inactive), b""]
         return [number, inner.REPLY, headers.write("ERROR", "RESPONSE", reason=self._inactive), b""]
-
-    def _manage(self, number: bytes, fields: Fields, wish: headers.ManageRequest) -> Frames:
-        return [number, inner.MANAGE]
 
     # -- tasks --------------------------------------------------------------------------------------------------
 
@@ -138,12 +147,6 @@ class Router:
         verdict = inner.OUTCOME_REJECTED if answer.outcome == "REJECTED" else inner.OUTCOME_UNKNOWN
         return [number, inner.ANSWER, verdict, inner.tail(answer.outcome, answer.reason[: limits.REASON_CHARS_MAX])]
 
-    def _late(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
-        return [number, inner.LATE, b""]
-
-    def _late_from_stranger(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
-        return [number, inner.LATE, self._not_connected]
-
     def _terms_of(self, service: str, timeout_ms: int | None, priority: int) -> bytes:
         key = (service, timeout_ms, priority)
         terms = self._terms.get(key)
@@ -168,7 +171,7 @@ class Router:
     def _turn_worker_away(self, number: bytes, services: list[str]) -> Frames:
         return [number, inner.REPLY, headers.write("ERROR", "RESPONSE", reason=self._not_served(services)), b""]
 
-    def _connect(self, number: bytes, fields: Fields, wish: headers.ConnectRequest) -> Frames:
+    def _connect(self, number: bytes, wish: headers.ConnectRequest) -> Frames:
         # One that offers more than we serve is taken: tasks of the rest do not get past us.
         if not self._book.broker.serves_any(wish.services):
             return self._turn_worker_away(number, wish.services)
@@ -191,7 +194,7 @@ class Router:
         sentence = f"broker {self._book.broker.identity} does not serve {what}{there}"
         return reasons.reason(reasons.NO_SERVICE, sentence)[: limits.REASON_CHARS_MAX]
 
-    def _check_config(self, number: bytes, fields: Fields, wish: headers.CheckConfigRequest) -> Frames:
+    def _check_config(self, number: bytes, wish: headers.CheckConfigRequest) -> Frames:
         if not self._book.broker.serves_any(wish.services):
             return self._turn_worker_away(number, wish.services)
         return [number, inner.REPLY, *self._config(wish)]
@@ -219,15 +222,3 @@ class Router:
             current=current or None,
         )
         return header, b"" if current else body
-
-    def _pong_back(self, number: bytes, fields: Fields, ping: headers.PingRequest) -> Frames:
-        return [number, inner.PONG, self._pong, self._epoch]
-
-    def _disconnect(self, number: bytes, fields: Fields, wish: headers.DisconnectRequest) -> Frames:
-        return [number, inner.DISCONNECT, self._goodbye]
-
-    def _connect_again(self, number: bytes, fields: Fields, message: headers.Message) -> Frames:
-        return [number, inner.REPLY, self._not_connected, b""]
-
-    def _name_brokers(self, number: bytes, fields: Fields, wish: headers.NeedBrokerRequest) -> Frames:
-        return [number, inner.REPLY, self._brokers, self._book.brokers(wish.services, self.load)]
