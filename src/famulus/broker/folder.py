@@ -12,7 +12,6 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic_ns, sleep
 from typing import Annotated
@@ -42,43 +41,21 @@ class Network(Struct, frozen=True):
     root_public: _Hex32
 
 
-@dataclass(frozen=True, slots=True)
 class Folder:
-    path: Path
-
-    @property
-    def key(self) -> Path:
-        return self.path / "broker.key"
-
-    @property
-    def edits(self) -> Path:
-        return self.path / "edits.log"
-
-    @property
-    def damaged_edits(self) -> Path:
-        """Where a log is put that holds nothing any more, for whoever wants to look at it."""
-        return self.path / "edits.log.damaged"
-
-    @property
-    def brokers(self) -> Path:
-        return self.path / "brokers.json"
-
-    @property
-    def admins(self) -> Path:
-        """From where admins were heard with their right passwords."""
-        return self.path / "admins.json"
-
-    @property
-    def boot(self) -> Path:
-        return self.path / "last.boot"
-
-    @property
-    def settings(self) -> Path:
-        return self.path / "broker.toml"
-
-    @property
-    def network(self) -> Path:
-        return self.path / NETWORK
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.network = path / NETWORK
+        self.key = path / "broker.key"
+        self.settings = path / "broker.toml"
+        self.edits = path / "edits.log"
+        #: Where a log is put that holds nothing any more, for whoever wants to look at it.
+        self.damaged_edits = path / "edits.log.damaged"
+        self.secret = path / "join.secret"
+        #: Where the brokers of the network are.
+        self.brokers = path / "brokers.json"
+        #: From where admins were heard with their right passwords.
+        self.admins = path / "admins.json"
+        self.boot = path / "last.boot"
 
     @property
     def is_empty(self) -> bool:
@@ -138,9 +115,7 @@ class Folder:
             raise SettingsError(f"{self.network}: is damaged ({error})") from None
 
     def write_network(self, network: Network) -> None:
-        with plainly(self.network, "cannot be written"):
-            os.close(replace_file(self.network, msgspec.json.format(msgspec.json.encode(network)) + b"\n"))
-            sync_folder(self.path)
+        write_file(self.network, msgspec.json.format(msgspec.json.encode(network)) + b"\n")
 
     def read_boot(self) -> int:
         """The number of the last start; 0 if there was none, or if nobody can tell any more."""
@@ -150,9 +125,7 @@ class Folder:
             return 0
 
     def write_boot(self, boot: int) -> None:
-        with plainly(self.boot, "cannot be written"):
-            os.close(replace_file(self.boot, b"%d\n" % boot))
-            sync_folder(self.path)
+        write_file(self.boot, b"%d\n" % boot)
 
 
 @contextmanager
@@ -183,6 +156,13 @@ def write_all(fd: int, data: bytes, offset: int = 0) -> None:
         written = os.pwrite(fd, rest, offset)
         rest = rest[written:]
         offset += written
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Put these bytes in the place of a file, all of them or none; they are on the disk when this returns."""
+    with plainly(path, "cannot be written"):
+        os.close(replace_file(path, data))
+        sync_folder(path.parent)
 
 
 def replace_file(path: Path, data: bytes) -> int:

@@ -6,6 +6,7 @@ must go too, whatever killed the supervisor. Upwards go reports: ready, failed, 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -16,6 +17,9 @@ import msgspec
 from famulus.broker.private_folder import remove_dead
 from famulus.errors import SettingsError
 
+#: As the supervisor's own.
+LINES = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
+TIMES = "%H:%M:%S"
 REPORT_BYTES_MAX = 4096  # what a pipe takes whole or not at all
 
 
@@ -77,7 +81,9 @@ def serve(start: Callable[[dict[str, Any], Lifeline], None]) -> None:
     """The frame of every process of a broker: settings in, work, and a clear word when that cannot be."""
     lifeline = Lifeline()
     try:
-        start(lifeline.settings(), lifeline)
+        facts = lifeline.settings()
+        logging.basicConfig(level=facts["log_level"], stream=sys.stderr, format=LINES, datefmt=TIMES)
+        start(facts, lifeline)
     except SettingsError as error:
         lifeline.report(failed=str(error)[:1000])
         sys.exit(SettingsError.exit_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import Any
 import msgspec
 
 from famulus.broker.edit_log import EditLog, Reading, read
-from famulus.broker.folder import Folder, Network, plainly, replace_file, sync_folder
+from famulus.broker.folder import Folder, Network, plainly, write_file
 from famulus.broker.keys import BrokerKey, Secret, verify
 from famulus.core.config import schema
 from famulus.core.config.edit import SignedEdit
@@ -59,10 +58,7 @@ class Membership:
         """Keep where they are, beside the log: without it, that is how to find those who have it, too."""
         data = msgspec.json.format(msgspec.json.encode(brokers, order="deterministic")) + b"\n"
         if data != self._remembered:
-            path = self.folder.brokers
-            with plainly(path, "cannot be written"):
-                os.close(replace_file(path, data))
-                sync_folder(self.folder.path)
+            write_file(self.folder.brokers, data)
             self._remembered = data
 
     def known_admins(self) -> list[tuple[str, str]]:
@@ -74,15 +70,12 @@ class Membership:
 
     def remember_admins(self, places: list[tuple[str, str]]) -> None:
         if places != self._known_admins:
-            path = self.folder.admins
-            with plainly(path, "cannot be written"):
-                os.close(replace_file(path, msgspec.json.encode(places) + b"\n"))
-                sync_folder(self.folder.path)
+            write_file(self.folder.admins, msgspec.json.encode(places) + b"\n")
             self._known_admins = places
 
     def secret(self) -> Secret:
         """Empty for a broker that joined by its key, and was never told."""
-        path = secret_path(self.folder)
+        path = self.folder.secret
         return read_secret(path) if path.exists() else Secret("")
 
     def close(self) -> None:
@@ -143,7 +136,7 @@ def new(folder: Folder) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for part in (secret_path(folder), folder.edits, folder.network):
+        for part in (folder.secret, folder.edits, folder.network):
             part.unlink(missing_ok=True)
         if not prepared:
             folder.key.unlink(missing_ok=True)
@@ -165,19 +158,12 @@ def prepare(path: Path) -> str:
 
 def fill(folder: Folder, network: Network, edits: list[SignedEdit], secret: str) -> None:
     """Put what a member needs into a folder that has its key already."""
-    path = secret_path(folder)
     if secret:
-        with plainly(path, "cannot be written"):
-            path.touch(0o600)
-            path.write_text(secret + "\n")
+        write_file(folder.secret, secret.encode() + b"\n")
     with EditLog(folder.edits) as log:
         log.append(map(_encode, edits))
     # Last: a folder with this file in it is whole.
     folder.write_network(network)
-
-
-def secret_path(folder: Folder) -> Path:
-    return folder.path / "join.secret"
 
 
 def read_secret(path: Path) -> Secret:

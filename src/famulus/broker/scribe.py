@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import time
 from contextlib import suppress
 from typing import Any, Final
@@ -25,8 +24,6 @@ from famulus.wire.rows import BrokerRow
 
 log = logging.getLogger("famulus.broker")
 
-#: As the supervisor's own.
-LINES = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
 BATCHES_MAX: Final = 16
 REPORT_NS: Final = NS_PER_S // 2
 #: At the end: how long to listen for what is still on its way.
@@ -146,7 +143,6 @@ class Scribing:
 
 
 def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
-    logging.basicConfig(level=facts["log_level"], stream=sys.stderr, format=LINES, datefmt="%H:%M:%S")
     os.nice(NICENESS)
     scribing = Scribing(msgspec.convert(facts["settings"], Settings), facts["ipc"], facts["boot"], lifeline)
     signal.signal(signal.SIGTERM, scribing.stop)

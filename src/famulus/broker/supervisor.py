@@ -58,9 +58,8 @@ class Supervisor:
         self._announcements = sockets.inside_pub(self._context, f"ipc://{self._ipc}/announcements")
         self._dispatcher = Child("dispatcher", "famulus.broker.dispatcher", self._policy_of_dispatcher())
         self._routers = [self._new_router(f"router-{number}") for number in range(1, settings.routers + 1)]
-        policy = Policy(self._log_level)
         #: Only where the broker belongs to a network.
-        self._steward = Child("steward", "famulus.broker.steward", policy) if settings.folder else None
+        self._steward = Child("steward", "famulus.broker.steward", Policy()) if settings.folder else None
         self._scribe = Child("scribe", "famulus.broker.scribe", self._policy_of_scribe()) if settings.journal else None
         #: Tells people what the broker does; it is never waited for, and missed by no task.
         self._herald = Child("herald", herald, self._policy_of_herald()) if settings.http else None
@@ -105,7 +104,7 @@ class Supervisor:
     def _policy_of_scribe(self) -> Policy:
         def facts() -> dict[str, Any]:
             self._facts.begin_scribe()
-            return {"boot": self._facts.boot, **self._log_level()}
+            return {"boot": self._facts.boot}
 
         return Policy(
             facts, when_lost=WhenLost.RETRIED, hang_ns=SCRIBE_HANG_NS, start_ns=SCRIBE_HANG_NS, stop_s=SCRIBE_STOP_S
@@ -117,13 +116,9 @@ class Supervisor:
             assert self._herald is not None
             port = self._herald.facts.get("http_port", self.settings.http_port)
             self.settings = msgspec.structs.replace(self.settings, http_port=port)
-            return self._log_level()
+            return {}
 
         return Policy(facts, when_lost=WhenLost.TOLERATED, missed="there is no HTTP port")
-
-    @staticmethod
-    def _log_level() -> dict[str, Any]:
-        return {"log_level": log.getEffectiveLevel()}
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -184,7 +179,8 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         facts = child.policy.facts()
         settings = msgspec.to_builtins(self.settings)
-        child.start({"settings": settings, "ipc": self._ipc, "restarted": self._announced, **facts})
+        common = {"ipc": self._ipc, "restarted": self._announced, "log_level": log.getEffectiveLevel()}
+        child.start({"settings": settings, **common, **facts})
         self._facts.add("process_started", process=child.name)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
 

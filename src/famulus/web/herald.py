@@ -6,7 +6,6 @@ import asyncio
 import errno
 import logging
 import socket
-import sys
 import time
 from time import monotonic_ns
 from typing import Any
@@ -28,8 +27,6 @@ from famulus.wire import status
 
 log = logging.getLogger("famulus.broker")
 
-#: As the supervisor's own.
-LINES = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
 BATCH_MAX = 16
 TICK_S = 1.0
 HEADER_BYTES_MAX = 16 * 1024
@@ -149,7 +146,6 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
-    logging.basicConfig(level=facts["log_level"], stream=sys.stderr, format=LINES, datefmt="%H:%M:%S")
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     herald = Herald(msgspec.convert(facts["settings"], Settings), facts["ipc"], lifeline)
     asyncio.run(herald.run())

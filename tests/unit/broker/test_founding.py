@@ -10,7 +10,7 @@ import pytest
 from famulus.broker.folder import Folder
 from famulus.broker.founding import checked_place, found
 from famulus.broker.keys import Secret
-from famulus.broker.membership import Membership, look, secret_path
+from famulus.broker.membership import Membership, look
 from famulus.broker.passwords import derive_key
 from famulus.core.config.edit_set import network_of
 from famulus.core.config.effective import effective
@@ -61,7 +61,7 @@ def test_its_edits_are_all_valid_and_by_the_admin(path: Path) -> None:
         assert membership.edits.version == 4
         assert {signed.edit.author for signed in membership.edits} == {"ada"}
         assert membership.edits.grant_of("b1", membership.key.public) == next(iter(membership.edits)).id
-        assert membership.secret() == secret_path(Folder(path)).read_text().strip()
+        assert membership.secret() == Folder(path).secret.read_text().strip()
     finally:
         membership.close()
 
@@ -69,7 +69,7 @@ def test_its_edits_are_all_valid_and_by_the_admin(path: Path) -> None:
 def test_the_secret_may_be_there_before_the_network(path: Path) -> None:
     given = Secret("as many characters as nobody can guess")
     assert found(path, "b1", PLACE, "ada", "pw", given)[1] == given
-    assert secret_path(Folder(path)).read_text().strip() == given
+    assert Folder(path).secret.read_text().strip() == given
 
 
 def test_a_secret_that_can_be_guessed_is_refused(path: Path) -> None:

@@ -17,7 +17,7 @@ from famulus.broker.edit_log import EditLog, scan
 from famulus.broker.folder import Folder
 from famulus.broker.founding import found
 from famulus.broker.keys import BrokerKey
-from famulus.broker.membership import Membership, is_lost, look, nonce, read_secret, secret_path
+from famulus.broker.membership import Membership, is_lost, look, nonce, read_secret
 from famulus.broker.passwords import derive_key
 from famulus.core.config.draft import Draft, make
 from famulus.core.config.edit import SignedEdit, sign
@@ -232,7 +232,7 @@ def test_a_part_that_is_missing_is_named(path: Path, part: str) -> None:
 
 def test_a_member_without_the_secret_has_none(path: Path, opened: Opened) -> None:
     """It joined by its key. An empty file is a mistake, and is said."""
-    secret = secret_path(Folder(path))
+    secret = Folder(path).secret
     secret.unlink()
     member = opened()
     assert member.secret() == ""

@@ -34,7 +34,7 @@ def init(
 
     from famulus.broker.folder import Folder
     from famulus.broker.founding import found
-    from famulus.broker.membership import read_secret, secret_path
+    from famulus.broker.membership import read_secret
     from famulus.core.config.schema import named_family
 
     name, family = identity or socket.gethostname(), named_family(family)
@@ -51,7 +51,7 @@ def init(
     typer.echo(f"network {network[:12]} is made: broker {name} of family {family}, admin {admin}")
     typer.echo(f"start it:          famulus broker --folder {folder}")
     typer.echo(f"let others join:   famulus broker --folder OTHER --join {host}:{peer_port}")
-    typer.echo(f"                   with the secret in {secret_path(Folder(folder))}")
+    typer.echo(f"                   with the secret in {Folder(folder).secret}")
 
 
 def _password(admin: str) -> str:
