@@ -44,14 +44,14 @@ UNFINISHED_BYTES_MAX: Final = 256 * 1024 * 1024
 #: Outcomes that one client has not read, and all of them.
 CLIENT_BYTES_MAX: Final = 64 * 1024 * 1024
 CLIENTS_BYTES_MAX: Final = 256 * 1024 * 1024
-#: Who reads nothing for so long is cut off; a worker that is silent for as long as it may be is lost anyway.
+#: A peer that reads nothing for this long is cut off; a worker that is silent for as long as it may be is lost anyway.
 PATIENCE_NS: Final = 5 * NS_PER_S
 REPORT_NS: Final = 1 * NS_PER_S
-#: Rows for the journal go to the scribe when so many tasks have ended, and so long after the last ones went. A crash
-#: takes along what was not told; to tell each at once would cost more than all else that is done for a task.
+#: Rows for the journal go to the scribe when this many tasks have ended, or this long after the last rows went. A crash
+#: takes along what was not sent; to send each at once would cost more than everything else that is done for a task.
 JOURNAL_ROWS: Final = 2000
 JOURNAL_NS: Final = 50 * NS_PER_MS
-#: A broker that has just started does not know yet what it does not know, for so long at most.
+#: How long at most a broker that has just started waits for workers it may not know of yet.
 SETTLE_NS: Final = 5 * NS_PER_S
 #: Later than planned by more than this: we were stopped or starved, and could hear nobody.
 PAUSE_NS: Final = 1 * NS_PER_S

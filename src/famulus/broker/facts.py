@@ -1,4 +1,4 @@
-"""What a supervisor has to say to the journal, kept until there is a scribe that takes it."""
+"""What a supervisor tells the journal, kept until there is a scribe to take it."""
 
 from __future__ import annotations
 

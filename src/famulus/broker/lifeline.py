@@ -60,7 +60,7 @@ class Lifeline:
         return [msgspec.json.decode(line) for line in lines]
 
     def is_cut(self) -> bool:
-        """The supervisor is gone, whatever it still said. For who is about to leave."""
+        """Whether the supervisor is gone, whatever it said before. For a process that is about to end."""
         while (commands := self.commands()) is not None:
             if not commands:
                 return False
@@ -78,7 +78,7 @@ class Lifeline:
 
 
 def serve(start: Callable[[dict[str, Any], Lifeline], None]) -> None:
-    """The frame of every process of a broker: settings in, work, and a clear word when that cannot be."""
+    """Runs a process of a broker: settings in, work, and one clear sentence if it cannot start."""
     lifeline = Lifeline()
     try:
         facts = lifeline.settings()
@@ -90,7 +90,7 @@ def serve(start: Callable[[dict[str, Any], Lifeline], None]) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception:
-        # Without its supervisor, a broker falls to pieces: what we miss is then nobody's mistake.
+        # Without its supervisor a broker falls apart, and an error then says nothing.
         if lifeline.is_cut():
             sys.exit(0)
         raise

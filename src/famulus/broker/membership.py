@@ -51,7 +51,7 @@ class Membership:
         return self.network.identity
 
     def write(self, edits: list[SignedEdit] | tuple[SignedEdit, ...]) -> None:
-        """On the disk when this returns; a SettingsError, and the log as it was, if that cannot be."""
+        """They are on the disk when this returns. If that fails: a SettingsError, and the log is as it was."""
         self._log.append(map(_encode, edits))
 
     def remember(self, brokers: Mapping[str, Broker]) -> None:

@@ -59,7 +59,7 @@ BOOK_NS = 1 * NS_PER_S
 HELLO_NS = 1 * NS_PER_S
 HELLO_AGAIN_NS = NS_PER_S // 50
 SNAPSHOT_NS = 1 * NS_PER_S
-#: Of edits that do not count, so many are logged.
+#: The most edits that do not count to be logged.
 VOID_LOGGED_MAX = 50
 #: The herald hears the whole config when it changes, and this often besides: it may be a new one.
 CONFIG_AGAIN_NS = 5 * NS_PER_S

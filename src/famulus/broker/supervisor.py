@@ -221,7 +221,7 @@ class Supervisor:
 
     def _kill_the_hanging(self, planned_ns: int) -> None:
         now_ns = monotonic_ns()
-        # For so long we were stopped ourselves, and could not hear them.
+        # We were stopped ourselves for this long, and could not hear them.
         absent_ns = pause_ns(now_ns, planned_ns)
         for child in self._children:
             child.seen_ns = min(child.seen_ns + absent_ns, now_ns)

@@ -11,16 +11,16 @@ from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 
-#: How often a process says that it is alive which is to be found early.
+#: How often a process that must not hang unnoticed says that it is alive.
 ALIVE_NS: Final = 500 * NS_PER_MS
-#: So long without a word, and the system is asked what it does,
+#: After this long without a word, the system is asked what it does,
 DOUBT_NS: Final = 800 * NS_PER_MS
-#: again and again;
+#: and again at this interval;
 LOOK_NS: Final = 200 * NS_PER_MS
-#: and if it did nothing at so many looks in a row, the last of them so long after its last word, it hangs.
+#: if it did nothing at this many looks in a row, the last of them this long after its last word, it hangs.
 STILL_LOOKS: Final = 3
 STILL_NS: Final = 1200 * NS_PER_MS
-#: Whatever it does.
+#: After this long without a word it hangs, whatever it does.
 HANG_NS: Final = 5 * NS_PER_S
 #: When it stops: how long its last outcomes may be on their way to clients that read slowly.
 LINGER_NS: Final = 10 * NS_PER_S

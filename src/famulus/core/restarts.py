@@ -6,7 +6,7 @@ from collections import deque
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 
-#: So many deaths within so long are a storm: the next start would not help either.
+#: This many deaths within this time are too many: the next start would not help either.
 STORM_DEATHS = 6
 STORM_NS = 20 * NS_PER_S
 

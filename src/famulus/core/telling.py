@@ -29,7 +29,7 @@ PAUSE_MAX_NS = 3 * NS_PER_S // 2
 
 
 def pause_ns(cost_ns: int) -> int:
-    """From one snapshot to the next, if one takes so much of the processor."""
+    """How long to wait for the next snapshot, if one takes this much processor time."""
     return min(max(PAUSE_MIN_NS, SNAPSHOT_SHARE * cost_ns), PAUSE_MAX_NS)
 
 

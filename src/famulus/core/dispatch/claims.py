@@ -47,7 +47,7 @@ class Claims:
         return len(self._by_identity)
 
     def make(self, holder: Session, question: Question, decision: Frames, now_ns: int) -> bool | None:
-        """Whether the one who has the name is to be asked; None if so many claim it that this one cannot."""
+        """Whether to ask the worker that has the name; None if too many claim it already."""
         claim = former = self._by_identity.get(holder.identity)
         if claim is None or claim.holder is not holder:
             claim = self._by_identity[holder.identity] = Claim(holder, now_ns)
@@ -60,7 +60,7 @@ class Claims:
         return claim is not former
 
     def due(self, now_ns: int) -> list[tuple[Claim, bool]]:
-        """Those that are decided: whether the one who has the name keeps it."""
+        """The claims that are decided, each with whether the present holder keeps the name."""
         if now_ns < self.next_due_ns:
             return []
         decided: list[tuple[Claim, bool]] = []
@@ -74,7 +74,7 @@ class Claims:
         return decided
 
     def forgive(self, pause_ns: int) -> None:
-        """We slept for so long ourselves, and could hear nobody."""
+        """We slept for this long ourselves, and could hear nobody."""
         for claim in self._by_identity.values():
             claim.made_ns += pause_ns
             claim.answer_by_ns += pause_ns

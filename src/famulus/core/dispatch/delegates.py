@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from famulus.core.dispatch.repeats import Known
     from famulus.core.dispatch.task import Task
 
-#: A task passes so many brokers at most, the first one included.
+#: The most brokers that a task passes, the first one included.
 HOPS_MAX: Final = 4
-#: Of so many peers it is known what went there and what came from there.
+#: The most peers whose exchanges are counted.
 EXCHANGES_MAX: Final = 1000
 
 
@@ -119,7 +119,7 @@ class Delegates:
         delegate.free.pop(service, None)
 
     def exchange(self, identity: bytes) -> Exchange:
-        """With the peer of this name. Any client can say that it is a broker, so there are only so many."""
+        """With the peer of this name. Any client can say that it is a broker, so their number is bounded."""
         found = self.exchanges.get(identity)
         if found is None:
             if len(self.exchanges) >= EXCHANGES_MAX:

@@ -61,7 +61,7 @@ class Dispatcher(Parts):
         self._decisions = Decisions(self)
 
     def at(self, now_ns: int) -> None:
-        """What comes next came then."""
+        """Sets the time of everything that follows, until the next call."""
         self.now.set(now_ns)
 
     # -- messages come ------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class Dispatcher(Parts):
     # -- time passes --------------------------------------------------------------------------------------------
 
     def on_pause(self, pause_ns: int) -> None:
-        """We were stopped or starved for so long: a silence that we could not have heard is nobody's fault."""
+        """We were stopped or starved for this long, and could hear nobody: that counts as nobody's silence."""
         self.sessions.forgive(pause_ns)
         self.questions.forgive(pause_ns)
 

@@ -47,7 +47,7 @@ class Liveness:
         return lost
 
     def forgive(self, pause_ns: int) -> None:
-        """We slept for so long ourselves: nobody is to blame for a silence that we could not have heard."""
+        """We slept for this long ourselves, and could hear nobody: it does not count as silence."""
         for _, _, session in self._heap:
             session.seen_ns += pause_ns
 

@@ -10,16 +10,16 @@ from typing import Final
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 
-#: What is known is known from so many answers; less than the second number is not knowledge yet.
+#: How many of the last answers count, and how many it takes to know anything.
 SAMPLES_MAX: Final = 32
 SAMPLES_MIN: Final = 8
-#: Once there are enough, they are ranked at every so many of them: that is the dear part.
+#: Once there are enough, they are sorted once in this many answers: that is the expensive part.
 RANKED_EVERY: Final = 4
 #: Between two samples, unless the service is slower than that.
 SAMPLE_EVERY_NS: Final = NS_PER_MS
-#: Beside twice the time that a long task takes: a busy machine is late by so much now and then.
+#: Beside twice the time that a long task takes: a busy machine is late by this much now and then.
 SLACK_NS: Final = 10 * NS_PER_MS
-#: Tasks that seem hopeless are tried at most this often, and take at most one in so many of the slots' time.
+#: Tasks that seem hopeless are tried at most this often, and take at most this fraction (1/32) of the slots' time.
 TRY_EVERY_NS: Final = NS_PER_S
 TRY_SHARE: Final = 32
 
@@ -56,15 +56,15 @@ class ServiceTime:
             self.mean_ns = sum(samples) // count
 
     def forget(self) -> None:
-        """Those who were so fast, or so slow, are gone."""
+        """The workers that these times came from are gone."""
         self._samples.clear()
         self.next_sample_ns = self._tries_at_ns = 0
         self.least_ns = self.usual_ns = self.long_ns = self.mean_ns = 0
 
     def wait_ns(self, ahead: int, slots: int) -> int:
-        """How long it takes to get through so many tasks; 0 if nobody knows.
+        """How long it takes to get through this many tasks; 0 if nobody knows.
 
-        By the slots and not by the answers of late: so a worker that comes or goes counts at once.
+        By the slots, not by the rate of recent answers: so a worker that comes or goes counts at once.
         """
         return ahead * self.mean_ns // slots if slots else 0
 

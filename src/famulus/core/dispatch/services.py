@@ -59,7 +59,7 @@ class Services:
         return service
 
     def _forget(self, count: int) -> None:
-        """Make room for so many: services that nobody offers and nobody waits for, those known longest first."""
+        """Make room for this many: forget services that nobody offers and nobody waits for, the oldest first."""
         idle = [
             service
             for service in self.by_name.values()
@@ -72,13 +72,13 @@ class Services:
             self._flows.clear()
 
     def look_at_others(self) -> None:
-        """What waits for workers of our own need not: others may have some."""
+        """Tasks that wait for our own workers need not, if another broker has some."""
         for service in self.by_name.values() if self.settled_at_ns else ():
             if service.expected_by_ns < NEVER_NS and self._delegates.offers(service.name):
                 service.expected_by_ns = NEVER_NS
 
     def on_tick(self, now_ns: int) -> None:
-        """Whoever has not come back by now is not there: their services are unknown again."""
+        """Workers that have not come back by now are gone, and their services are unknown again."""
         if self.settled_at_ns and now_ns > self.settled_at_ns + TICK_NS:
             self.settled_at_ns = 0
             for service in list(self.by_name.values()):

@@ -68,7 +68,7 @@ class Sessions:
         self.closed = False
 
     def holder(self, peer: bytes, identity: bytes, token: bytes) -> Session | None:
-        """Who has this name, if that is somebody else than the one who comes with this token over this connection."""
+        """Who has this name, unless it is the worker that now comes with this token over this connection."""
         holder = None if self.closed else self.by_identity.get(identity)
         if holder is None or holder.peer == peer or (token and token == holder.token):
             return None
@@ -79,7 +79,7 @@ class Sessions:
         self._out.workers.append([holder.peer, b"", _PING, b""])
 
     def dispossess(self, holder: Session) -> None:
-        """It did not answer, and another one has its name."""
+        """It did not answer, and another worker gets its name."""
         self._out.workers.append([holder.peer, b"", _TAKEN, b""])
         self._counters.workers_lost += 1
         self.end(holder, b"lost", _REPLACED)
@@ -141,7 +141,7 @@ class Sessions:
             session = self.by_peer.get(message[0])
             if session is not None:
                 by_session.setdefault(session, []).append(message)
-        # All leave before the first task looks for another slot, lest it finds one of theirs.
+        # All leave before the first task looks for another slot, or it might find one of theirs.
         for session in by_session:
             session.leave()
         for session, messages in by_session.items():
@@ -153,7 +153,7 @@ class Sessions:
     def gone(self, peers: list[bytes]) -> None:
         """Their connections are over, and they have none other under the same name."""
         lost = [session for session in map(self.by_peer.get, peers) if session is not None]
-        # All leave before the first task looks for another slot, lest it finds one of theirs.
+        # All leave before the first task looks for another slot, or it might find one of theirs.
         for session in lost:
             session.leave()
         for session in lost:
@@ -182,7 +182,7 @@ class Sessions:
             self.end(session, b"lost", _FAULTS)
 
     def ignore(self, identities: list[bytes]) -> None:
-        """Those whom the config names now: who is here goes at once, and is told."""
+        """The workers that the config names now: those that are connected are told, and go at once."""
         self.error_workers.named = frozenset(identities)
         for identity in identities:
             session = self.by_identity.get(identity)
@@ -196,7 +196,7 @@ class Sessions:
 
     def on_tick(self) -> None:
         lost = self._liveness.lost(self._now.ns)
-        # All leave before the first task looks for another slot, lest it finds one of theirs.
+        # All leave before the first task looks for another slot, or it might find one of theirs.
         for session in lost:
             session.leave()
         for session in lost:
