@@ -22,7 +22,7 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
     questions_bytes_max: _Bytes = 256 * 1024 * 1024
     #: Headers whose meaning is remembered; 0 asks a router about every message.
     flows_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 10_000
-    #: Outcomes, with their bodies, of tasks with a message_id of their own: kept for two minutes for those who ask again.
+    #: Outcomes, with bodies, of tasks with a message_id of their own: kept for two minutes for those who ask again.
     results_max: _Count = 10_000
     results_bytes_max: _Bytes = 64 * 1024 * 1024
     workers_max: _Count = 100_000
