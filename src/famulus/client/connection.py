@@ -16,7 +16,8 @@ from uuid import uuid4
 from famulus.client.addresses import frontends
 from famulus.core.clock import NS_PER_MS
 from famulus.core.session.brokers import Brokers, read_told
-from famulus.core.session.client import KEPT_BYTES_MAX, ClientSession, Done
+from famulus.core.session.client import ClientSession, Done
+from famulus.core.session.kept_bodies import KEPT_BYTES_MAX
 from famulus.core.silence import SELDOM_NS, SOON_NS
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
 from famulus.net.line import Line
