@@ -82,8 +82,8 @@ def test_answers_that_a_client_does_not_read_are_bounded_in_bytes(
     sent = 0
     with Client(broker.frontend) as client, socket.create_connection(("127.0.0.1", port), 5) as deaf:
         assert client.request("echo", b"x") == b"x"
-        deaf.sendall(zmtp.OPENING)
-        assert deaf.recv(len(zmtp.OPENING), socket.MSG_WAITALL)
+        deaf.sendall(zmtp.opening(b"DEALER"))
+        assert deaf.recv(len(zmtp.opening(b"DEALER")), socket.MSG_WAITALL)
         deaf.settimeout(0.2)
         deadline = time.monotonic() + 60
         while connections_of(broker.dispatcher, port) == 2 or sent == 0:
@@ -110,8 +110,8 @@ def test_a_burst_of_outcomes_for_a_client_that_reads_is_not_cut(
     count, port = 40_000, int(broker.frontend.rpartition(":")[2])
     header = b'{"request":"TASK","type":"REQUEST","service":"echo","timeout_ms":60000}'
     with socket.create_connection(("127.0.0.1", port), 5) as raw:
-        raw.sendall(zmtp.OPENING)
-        assert raw.recv(len(zmtp.OPENING), socket.MSG_WAITALL)
+        raw.sendall(zmtp.opening(b"DEALER"))
+        assert raw.recv(len(zmtp.opening(b"DEALER")), socket.MSG_WAITALL)
         for first in range(0, count, 500):
             messages = [[b"%d" % number, header, b"x" * 200] for number in range(first, first + 500)]
             for at in range(0, 500, 100):

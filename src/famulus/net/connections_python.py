@@ -45,16 +45,15 @@ Nothing blocks, and nothing that a peer does raises anything.
 from __future__ import annotations
 
 import errno
-import fcntl
 import select
 import socket
 import sys
-import termios
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from famulus.net.opening import unconfirmed_bytes
 from famulus.net.pump_python import FRAMES_MAX, check_messages
 from famulus.net.stream_python import INBOX_BYTES, Stream, framed
 from famulus.wire import parcels, zmtp
@@ -147,7 +146,7 @@ class _Connection(Stream):
     def on_their_way(self) -> int:
         if self._cut_off:
             return 0
-        return self.unsent_bytes + int.from_bytes(fcntl.ioctl(self.fd, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+        return self.unsent_bytes + unconfirmed_bytes(self.fd)
 
 
 class Connections:

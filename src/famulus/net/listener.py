@@ -13,7 +13,7 @@ import errno
 import os
 import secrets
 import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic_ns
@@ -22,6 +22,7 @@ from typing import Any, Final
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.strangers import CHANCE_BYTES, name_of_connection
 from famulus.errors import SettingsError
+from famulus.net.opening import Opening, set_options
 from famulus.net.pump import new_connections
 from famulus.wire import zmtp
 
@@ -53,38 +54,19 @@ class ListenerBounds:
     patience_ns: int
 
 
-class Opening:
+class Newcomer(Opening):
     """One who is connected and has not said yet who it is."""
 
     def __init__(self, connected: socket.socket, kind: bytes, name: bytes, until_ns: int) -> None:
-        self.socket = connected
+        super().__init__(connected, kind)
         self.name = name
         self.until_ns = until_ns
-        self._hearing: Generator[int, bytes, None] = zmtp.opening_of_other(kind)
-        self._wanted = next(self._hearing)
-        self._heard = b""
-
-    def hear(self) -> bool:
-        """Whether it is ready now; raises `Foreign` or OSError if it never will be, and BlockingIOError if not yet."""
-        while True:
-            chunk = self.socket.recv(self._wanted - len(self._heard))
-            if not chunk:
-                raise OSError(errno.ECONNRESET, "closed by the other side")
-            self._heard += chunk
-            if len(self._heard) < self._wanted:
-                continue
-            heard, self._heard = self._heard, b""
-            try:
-                self._wanted = self._hearing.send(heard)
-            except StopIteration:
-                return True
 
 
 class Listener:
     def __init__(self, kind: bytes, bounds: ListenerBounds, connections: Any = None) -> None:
         """`kind`: ROUTER or PUB. `connections`: one of the twins, if not the usual one."""
         self._kind = kind
-        self._says = zmtp.opening(kind)
         self._connections: Any = (connections or new_connections)(
             bounds.message_bytes_max,
             bounds.unfinished_bytes_max,
@@ -100,7 +82,7 @@ class Listener:
         #: By their descriptors. Those who listen and are not asked now are the ones that `_resting` names.
         self._listening: dict[int, socket.socket] = {}
         self._resting: list[int] = []
-        self._openings: dict[int, Opening] = {}
+        self._openings: dict[int, Newcomer] = {}
         self._accepted = 0
 
     # -- where we are -------------------------------------------------------------------------------------------
@@ -221,18 +203,16 @@ class Listener:
             self._send_away(next(iter(self._openings)))
         fd = connected.fileno()
         try:
-            connected.setblocking(False)
-            _set_options(connected)
-            # It fits: nothing was sent before.
-            connected.send(self._says, socket.MSG_NOSIGNAL)
+            set_options(connected)
+            opening = Newcomer(connected, self._kind, name, until_ns)
             self._connections.watch(fd)
         except OSError:
             connected.close()
             return
-        opening = self._openings[fd] = Opening(connected, self._kind, name, until_ns)
+        self._openings[fd] = opening
         self._hear(fd, opening)
 
-    def _hear(self, fd: int, opening: Opening) -> None:
+    def _hear(self, fd: int, opening: Newcomer) -> None:
         try:
             opening.hear()
         except BlockingIOError:
@@ -293,17 +273,6 @@ def _place(address: Any) -> str:
         return "this machine"
     host, port = str(address[0]).removeprefix("::ffff:"), address[1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _set_options(connected: socket.socket) -> None:
-    """Nothing waits for company, and a peer whose machine is gone is found, where the system takes two hours."""
-    if connected.family == socket.AF_UNIX:
-        return
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
 
 
 @contextmanager
