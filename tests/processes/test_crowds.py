@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.processes.conftest import BrokerProcess, Raw, WorkerProcess, memory_kib, retry, wait_until
 
 from famulus import Client
-from famulus.net.pump import new_stream
+from famulus.net.pump import Stream
 from famulus.wire import parcels, zmtp
 
 
@@ -118,7 +118,7 @@ def test_a_burst_of_outcomes_for_a_client_that_reads_is_not_cut(
                 parcel = parcels.write(messages[at : at + 100])
                 raw.sendall(b"\x02" + len(parcel).to_bytes(8, "big") + parcel)
         raw.setblocking(False)
-        stream = new_stream(raw, 1 << 30)
+        stream = Stream(raw, 1 << 30)
         heard: set[bytes] = set()
 
         def all_are_there() -> bool:

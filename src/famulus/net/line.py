@@ -28,7 +28,7 @@ from famulus.net.addresses import split
 from famulus.net.link import Change
 from famulus.net.lookup import Lookup, Where, known
 from famulus.net.opening import Opening, set_options, unconfirmed_bytes
-from famulus.net.pump import Stream, new_stream
+from famulus.net.pump import Stream
 from famulus.wire import zmtp
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
@@ -199,7 +199,7 @@ class Line:
 
     def _begin(self, connected: socket.socket) -> None:
         self._opening = None
-        self._stream = new_stream(connected, FRAME_BYTES_MAX)
+        self._stream = Stream(connected, FRAME_BYTES_MAX)
         self._received = self._arrived = 0
         self._places = []
         self._backoff.reset()

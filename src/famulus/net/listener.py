@@ -23,7 +23,7 @@ from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.strangers import CHANCE_BYTES, name_of_connection
 from famulus.errors import SettingsError
 from famulus.net.opening import Opening, set_options
-from famulus.net.pump import new_connections
+from famulus.net.pump import Connections
 from famulus.wire import zmtp
 
 #: A thousand workers that come back at once need more than the usual hundred.
@@ -64,19 +64,19 @@ class Newcomer(Opening):
 
 
 class Listener:
-    def __init__(self, kind: bytes, bounds: ListenerBounds, connections: Any = None) -> None:
-        """`kind`: ROUTER or PUB. `connections`: one of the twins, if not the usual one."""
+    def __init__(self, kind: bytes, bounds: ListenerBounds, connections: type[Connections] = Connections) -> None:
+        """`kind`: ROUTER or PUB. `connections`: one of the twins."""
         self._kind = kind
-        self._connections: Any = (connections or new_connections)(
+        self._connections = connections(
             bounds.message_bytes_max,
             bounds.unfinished_bytes_max,
             bounds.unsent_bytes_max,
             bounds.unsent_all_bytes_max,
             bounds.patience_ns,
         )
-        self.fd: int = self._connections.fd
+        self.fd = self._connections.fd
         #: Those whose connection is over. What they brought was given before. The owner empties it.
-        self.gone: list[bytes] = self._connections.gone
+        self.gone = self._connections.gone
         #: Whether `recv` is to be called again without news.
         self.more = True
         #: By their descriptors. Those who listen and are not asked now are the ones that `_resting` names.
@@ -126,16 +126,15 @@ class Listener:
     def recv(self, limit: int) -> list[list[bytes]]:
         """[peer, frame, ...]: about so many at most."""
         connections = self._connections
-        messages: list[list[bytes]] = connections.recv(limit)
-        self.more = bool(connections.more)
+        messages = connections.recv(limit)
+        self.more = connections.more
         if connections.news:
             self._attend()
         return messages
 
     def send(self, messages: list[list[bytes]]) -> list[tuple[int, int]]:
         """Try all; which of them were refused: EAGAIN where the peer has to read first, EHOSTUNREACH if it is gone."""
-        refused: list[tuple[int, int]] = self._connections.send(messages)
-        return refused
+        return self._connections.send(messages)
 
     def publish(self, frames: list[bytes]) -> None:
         """To all who have read what they were sent before, more or less."""
@@ -143,7 +142,7 @@ class Listener:
 
     def cut(self, peer: bytes) -> bool:
         """End its connection; whether it had one."""
-        return bool(self._connections.cut(peer))
+        return self._connections.cut(peer)
 
     def __len__(self) -> int:
         """Those who may send messages."""
@@ -157,7 +156,7 @@ class Listener:
     @property
     def unsent(self) -> int:
         """Bytes that wait for peers that do not read."""
-        return int(self._connections.unsent)
+        return self._connections.unsent
 
     # -- who comes ----------------------------------------------------------------------------------------------
 
@@ -251,7 +250,7 @@ class Listener:
 
     def leaving(self) -> int:
         """Bytes that have not arrived at the machines of those who are to read them; tries to send them."""
-        return int(self._connections.leaving())
+        return self._connections.leaving()
 
     def close_doors(self) -> None:
         """From now on nobody comes in; those who are in stay."""

@@ -20,10 +20,10 @@
     wait(epoll, until_ns, longest_ms, names, alone) -> those that have news by then
         The wait of `famulus.net.waiting`; None where the Python twin serves.
 
-    new_stream(socket, message_bytes_max) -> Stream
+    Stream(socket, message_bytes_max)
         The same over a connection that libzmq knows nothing of; see `famulus.net.stream_python`.
 
-    new_connections(bounds...) -> Connections
+    Connections(bounds...)
         The same over many of them; see `famulus.net.connections_python`.
 
 None of the others ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
@@ -40,9 +40,8 @@ FAMULUS_PUMP=native or FAMULUS_PUMP=python in the environment forces the choice.
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import zmq
 
@@ -57,8 +56,6 @@ __all__ = [
     "Connections",
     "Stream",
     "libzmq",
-    "new_connections",
-    "new_stream",
     "recv_many",
     "recv_parcels",
     "send_many",
@@ -100,64 +97,23 @@ WHY_NOT_NATIVE = _why_not_native()
 NATIVE = not WHY_NOT_NATIVE
 
 if NATIVE:
-    from famulus.net._pump import Connections as _NativeConnections
-    from famulus.net._pump import Stream as _NativeStream
-    from famulus.net._pump import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
+    from famulus.net._pump import (
+        Connections,
+        Stream,
+        recv_many,
+        recv_parcels,
+        send_many,
+        send_parcels,
+        send_some,
+        send_some_parcels,
+    )
     from famulus.net._pump import wait as _wait
 else:
-    from famulus.net.connections_python import Connections as _PythonConnections
+    from famulus.net.connections_python import Connections
     from famulus.net.pump_python import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
-    from famulus.net.stream_python import Stream as _PythonStream
+    from famulus.net.stream_python import Stream
 
 
-class Stream(Protocol):
-    """What the twins of a stream have in common."""
-
-    commands: list[bytes]
-
-    @property
-    def unsent(self) -> bool: ...
-    @property
-    def ended(self) -> str: ...
-    @property
-    def received(self) -> int: ...
-    @property
-    def written(self) -> int: ...
-    def recv(self) -> list[list[bytes]]: ...
-    def send(self, messages: Sequence[Sequence[bytes]], /) -> int: ...
-    def write(self, content: bytes, /) -> None: ...
-    def flush(self) -> bool: ...
-
-
-class Connections(Protocol):
-    """What the twins of connections have in common."""
-
-    news: list[int]
-    gone: list[bytes]
-
-    @property
-    def fd(self) -> int: ...
-    @property
-    def more(self) -> bool: ...
-    @property
-    def unsent(self) -> int: ...
-    @property
-    def unfinished(self) -> int: ...
-    def __len__(self) -> int: ...
-    def add(self, fd: int, peer: bytes, /) -> None: ...
-    def cut(self, peer: bytes, /) -> bool: ...
-    def watch(self, fd: int, /) -> None: ...
-    def forget(self, fd: int, /) -> None: ...
-    def recv(self, limit: int, /) -> list[list[bytes]]: ...
-    def send(self, messages: Sequence[Sequence[bytes]], /) -> list[tuple[int, int]]: ...
-    def publish(self, frames: Sequence[bytes], /) -> None: ...
-    def tick(self, now_ns: int, /) -> None: ...
-    def leaving(self) -> int: ...
-    def close(self) -> None: ...
-
-
-new_connections: Callable[[int, int, int, int, int], Connections] = _NativeConnections if NATIVE else _PythonConnections
-new_stream: Callable[[socket.socket, int], Stream] = _NativeStream if NATIVE else _PythonStream
 wait: Callable[[int, int, int, dict[int, Any], bool], list[Any]] | None = _wait if NATIVE else None
 
 

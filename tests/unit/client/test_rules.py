@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from famulus.client import connection as rules
+from famulus.client import rules
 from famulus.core.session.client import Done
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
 from famulus.wire import limits
