@@ -37,7 +37,6 @@ def pump() -> Extension:
     return Extension(
         "famulus.net._pump",
         [f"src/famulus/net/{name}.c" for name in PUMP],
-        libraries=["dl"],  # dlopen lives there before glibc 2.34
         extra_compile_args=["-O2", "-std=c11", "-Wall", "-Wextra"],
     )
 

@@ -75,7 +75,7 @@ def examine() -> Facts:
 
     from famulus import __version__
     from famulus._plain import is_compiled
-    from famulus.net import pump
+    from famulus.net import native, pump
 
     libzmq, curve = pump.libzmq()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -87,8 +87,8 @@ def examine() -> Facts:
         curve=curve,
         msgspec=version("msgspec"),
         java=_java_version(),
-        pump="native" if pump.NATIVE else "python",
-        pump_why_not_native=pump.WHY_NOT_NATIVE,
+        pump="native" if native.NATIVE else "python",
+        pump_why_not_native=native.WHY_NOT_NATIVE,
         core="compiled" if is_compiled() else "python",
         # What this process may use, which taskset or a container may have made less than the machine has.
         python_optimised="--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")),

@@ -19,8 +19,7 @@ from famulus.core.clock import NS_PER_MS
 from famulus.core.session.brokers import Brokers, read_told
 from famulus.core.session.client import ClientSession, Done
 from famulus.core.silence import SELDOM_NS, SOON_NS
-from famulus.net.line import Line
-from famulus.net.link import Change
+from famulus.net.line import Change, Line
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
 clock_ns: Final = monotonic_ns

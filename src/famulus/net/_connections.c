@@ -7,7 +7,7 @@
  * Making objects may run Python code (a garbage collection may), and that code may call any method of ours. So a
  * connection that is over is only put aside at once (`doom`), and is let go of when nobody is in the midst of it (`bury`).
  */
-#include "_connections.h"
+#include "_pump.h"
 
 #include <errno.h>
 #include <stdlib.h>

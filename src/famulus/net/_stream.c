@@ -3,7 +3,7 @@
  * The bytes are the business of _wire.c. stream_python.py is the same in Python, says what is promised, and is the better
  * one to read first. tests/unit/net/test_stream.py runs on both.
  */
-#include "_stream.h"
+#include "_pump.h"
 
 #include <structmember.h>
 

@@ -5,7 +5,7 @@
  * As select.epoll.poll() and a look into a dict for each event, without the floats, tuples and integers in between:
  * who serves one task at a time waits once for each message.
  */
-#include "_waiting.h"
+#include "_pump.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

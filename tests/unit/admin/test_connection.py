@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 import zmq
+from tests.routers import recv_opened
 
 from famulus.admin.connection import AdminConnection
 from famulus.admin.secret import Secret
 from famulus.errors import HeadsMoved, NoBroker, NotAllowed, Refused, SettingsError
-from famulus.net.pump import recv_parcels
 from famulus.wire import headers, limits
 
 OK = headers.write("MANAGE", "RESPONSE", outcome="OK")
@@ -41,7 +41,7 @@ class OddBroker:
         with self._socket:
             while not self._stop.is_set():
                 if self._socket.poll(10):
-                    for peer, *message in recv_parcels(self._socket, 1, set()):
+                    for peer, *message in recv_opened(self._socket):
                         self.messages.append(message)
                         for answer in self.play(message):
                             self._socket.send_multipart([peer, *answer])

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 import zmq
+from tests.routers import recv_opened
 
 from famulus.cli import main
 from famulus.core.config import schema
@@ -22,7 +23,6 @@ from famulus.core.config.draft import Draft, Moved, check, make, parents_for
 from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.edit_set import EditSet, network_of
 from famulus.core.config.effective import effective
-from famulus.net.pump import recv_parcels
 from famulus.wire import headers
 
 NAME = "b1"
@@ -138,7 +138,7 @@ class PlayedBroker:
             self._bound.set()
             while not self._stop.is_set():
                 if socket.poll(10):
-                    for peer, envelope, header, body in recv_parcels(socket, 1, set()):
+                    for peer, envelope, header, body in recv_opened(socket):
                         for frames in self._answers(header, body):
                             socket.send_multipart([peer, envelope, *frames])
 

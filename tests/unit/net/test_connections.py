@@ -17,18 +17,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from famulus.core.clock import NS_PER_S
-from famulus.net import connections_python, pump
-from famulus.net.pump import Connections
+from famulus.net import connections_python, native, stream_python
+from famulus.net.native import Connections
 from famulus.wire import parcels, zmtp
 
-if pump.NATIVE:
+if native.NATIVE:
     from famulus.net import _pump as pump_native
 
 MIB = 1024 * 1024
 MESSAGE_MAX = 4 * MIB
 ALL = 1_000_000
 
-without_native = pytest.mark.skipif(not pump.NATIVE, reason=f"no native pump: {pump.WHY_NOT_NATIVE}")
+without_native = pytest.mark.skipif(not native.NATIVE, reason=f"no native pump: {native.WHY_NOT_NATIVE}")
 
 
 def frame(content: bytes, flags: int = 0) -> bytes:
@@ -364,7 +364,7 @@ def test_of_a_message_of_too_many_frames_one_more_is_kept(hall: Hall) -> None:
     hall.enter(b"ann")
     frames = [b"%d" % number for number in range(5000)]
     assert hall.send_from(b"ann", framed(frames) + framed([b"next"])) == [
-        [b"ann", *frames[: pump.FRAMES_MAX + 1]],
+        [b"ann", *frames[: stream_python.FRAMES_MAX + 1]],
         [b"ann", b"next"],
     ]
 

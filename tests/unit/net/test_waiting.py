@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.net import pump, waiting
+from famulus.net import native, pump, waiting
 from famulus.net.waiting import Bell, Waiting
 
 SOON_NS = 10 * NS_PER_S
@@ -23,8 +23,8 @@ SOON_NS = 10 * NS_PER_S
 def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "python":
         monkeypatch.setattr(waiting, "wait_natively", None)
-    elif not pump.NATIVE:
-        pytest.skip(f"no native pump: {pump.WHY_NOT_NATIVE}")
+    elif not native.NATIVE:
+        pytest.skip(f"no native pump: {native.WHY_NOT_NATIVE}")
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_closed_wait_is_an_error_and_no_crash() -> None:
         watching.wait(0)
 
 
-@pytest.mark.skipif(not pump.NATIVE, reason="of the native one")
+@pytest.mark.skipif(not native.NATIVE, reason="of the native one")
 def test_the_native_wait_checks_what_it_is_given() -> None:
     from famulus.net import _pump
 

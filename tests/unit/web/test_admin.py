@@ -14,6 +14,7 @@ import httpx
 import msgspec
 import pytest
 import zmq
+from tests.routers import recv_opened
 from tests.unit.core.steward.conftest import PASSWORD, Network, hashed, networks
 from tests.unit.core.steward.test_commands import Desk
 from tests.unit.tables.conftest import finding, write
@@ -21,7 +22,6 @@ from tests.unit.web.conftest import HERE, Clock, Port
 from tests.unit.web.status.conftest import supervisor
 
 from famulus.core.clock import NS_PER_S
-from famulus.net.pump import recv_parcels
 from famulus.web import admission, office
 from famulus.web.admin import ACTIONS, BODY_BYTES_MAX
 from famulus.web.sessions import IDLE_NS
@@ -54,7 +54,7 @@ class StewardSocket:
                 if not self._socket.poll(10) or self.deaf.is_set():
                     self._stop.wait(0.01)
                     continue
-                for route, envelope, header, body in recv_parcels(self._socket, 1, set()):
+                for route, envelope, header, body in recv_opened(self._socket):
                     self.asked.append(header)
                     answer = self.desk.says(header, body)
                     if answer.edits:
