@@ -27,6 +27,12 @@ PyObject *messages_frame(const void *data, size_t size) {
     return PyBytes_FromStringAndSize(data, (Py_ssize_t)size);
 }
 
+int messages_append(PyObject *list, PyObject *item) {
+    int failed = item == NULL ? -1 : PyList_Append(list, item);
+    Py_XDECREF(item);
+    return failed;
+}
+
 static int is_row(PyObject *object) { return PyList_Check(object) || PyTuple_Check(object); }
 
 static int check_message(PyObject *frames, Py_ssize_t number) {
@@ -121,9 +127,7 @@ int messages_append_parcel(PyObject *messages, PyObject *peer, const unsigned ch
             }
             PyList_SET_ITEM(frames, before + i, frame);
         }
-        int failed = PyList_Append(messages, frames);
-        Py_DECREF(frames);
-        if (failed) {
+        if (messages_append(messages, frames) < 0) {
             return -1;
         }
     }

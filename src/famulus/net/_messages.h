@@ -20,6 +20,9 @@ int messages_check_counts(PyObject *messages, Py_ssize_t most);
 /* A frame of so many bytes, copied from `data`; left as it is if `data` is NULL. NULL with an exception set. */
 PyObject *messages_frame(const void *data, size_t size);
 
+/* Appends and lets go of `item`, which may be NULL: 0, or -1 with an exception set. */
+int messages_append(PyObject *list, PyObject *item);
+
 /* The last three frames of a message. */
 void messages_parts(PyObject *frames, Part parts[PARCEL_PARTS]);
 

@@ -21,13 +21,6 @@ void wire_end(Wire *wire, const char *why) {
 
 /* ---- reading ---- */
 
-/* Appends and lets go of `item`, which may be NULL. */
-static int append_new(PyObject *list, PyObject *item) {
-    int failed = item == NULL ? -1 : PyList_Append(list, item);
-    Py_XDECREF(item);
-    return failed;
-}
-
 static void pong(Wire *wire, const unsigned char *body, size_t size) {
     static const unsigned char ping[] = "\4PING";
     enum { NAME = sizeof(ping) - 1 };
@@ -57,7 +50,7 @@ static int take_command(Wire *wire, const unsigned char *data, size_t size) {
         wire_end(wire, "it sends too many commands");
         return 0;
     }
-    return append_new(wire->commands, messages_frame(data, size));
+    return messages_append(wire->commands, messages_frame(data, size));
 }
 
 /* One frame of a message, which this lets go of; it may be NULL. */
@@ -77,7 +70,7 @@ static int take_frame(Wire *wire, PyObject *frame, int flags, PyObject *messages
         PyObject *message = wire->frames;
         wire->frames = NULL;
         wire->message_bytes = 0;
-        failed = append_new(messages, message);
+        failed = messages_append(messages, message);
     }
     return failed ? -1 : 0;
 }

@@ -316,7 +316,7 @@ class Connections:
             refused += self._send_chain(connection, messages, numbers)
             self._count(connection, connection.unfinished)
         self._make_way()
-        return refused
+        return sorted(refused)
 
     def _send_chain(
         self, connection: _Connection, messages: Sequence[Sequence[bytes]], numbers: list[int]
