@@ -1,6 +1,6 @@
 """A worker's place at one broker: a session with a number of slots, the line that it runs over, and where it goes next.
 
-Belongs, like all of a shift, to the thread that holds the baton.
+Belongs, like all of a shift, to the thread that does the I/O.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from time import monotonic_ns
 
-from famulus.worker.baton import Baton
+from famulus.worker.handoff import Handoff
 
 DEADLINE_S = 20.0
 
@@ -25,7 +25,7 @@ def just_now_ns() -> int:
 
 
 class Relay:
-    """A baton whose holders note their turns; the first one is in a function until it is let go."""
+    """A hand-off in which each I/O thread notes its turn; the first one is in a function until it is let go."""
 
     def __init__(self, functions: int = 1) -> None:
         self.turns: list[int] = []
@@ -33,15 +33,15 @@ class Relay:
         self.release = threading.Event()
         self.over = threading.Event()
         self._functions = functions
-        self.baton = Baton(self._lead)
-        self.baton.start()
+        self.handoff = Handoff(self._lead)
+        self.handoff.start()
 
     def _lead(self, turn: int) -> None:
         self.turns.append(turn)
         if len(self.turns) <= self._functions:
-            self.baton.out(monotonic_ns())
+            self.handoff.enter(monotonic_ns())
             self.release.wait(DEADLINE_S)
-            self.kept.append((turn, self.baton.back(turn)))
+            self.kept.append((turn, self.handoff.leave(turn)))
         else:
             self.over.wait(DEADLINE_S)
 
@@ -52,7 +52,7 @@ def test_who_is_in_a_function_for_long_loses_it_once() -> None:
     relay.release.set()
     until(lambda: relay.kept == [(1, False)])
     relay.over.set()
-    until(relay.baton.close)
+    until(relay.handoff.close)
     assert relay.turns == [1, 2]
 
 
@@ -62,7 +62,7 @@ def test_the_deputy_has_a_deputy() -> None:
     relay.release.set()
     until(lambda: sorted(relay.kept) == [(1, False), (2, False), (3, False)])
     relay.over.set()
-    until(relay.baton.close)
+    until(relay.handoff.close)
 
 
 def test_who_comes_back_soon_keeps_it() -> None:
@@ -71,15 +71,15 @@ def test_who_comes_back_soon_keeps_it() -> None:
 
     def lead(turn: int) -> None:
         for _ in range(3):
-            baton.out(just_now_ns())
-            until(lambda: not baton._was_out)
-            seen.append(baton.back(turn))
+            handoff.enter(just_now_ns())
+            until(lambda: not handoff._has_called)
+            seen.append(handoff.leave(turn))
         finished.set()
 
-    baton = Baton(lead)
-    baton.start()
+    handoff = Handoff(lead)
+    handoff.start()
     assert finished.wait(DEADLINE_S)
-    assert baton.close()
+    assert handoff.close()
     assert seen == [True] * 3
 
 
@@ -91,25 +91,25 @@ def test_a_deputy_that_slept_is_woken() -> None:
         turns.append(turn)
         if turn > 1:
             return
-        baton.out(just_now_ns())
-        assert baton.back(turn)
-        until(lambda: baton._deputy_sleeps)
+        handoff.enter(just_now_ns())
+        assert handoff.leave(turn)
+        until(lambda: handoff._deputy_sleeps)
         first.set()
-        baton.out(monotonic_ns())
+        handoff.enter(monotonic_ns())
         second.wait(DEADLINE_S)
 
-    baton = Baton(lead)
-    baton.start()
+    handoff = Handoff(lead)
+    handoff.start()
     assert first.wait(DEADLINE_S)
     until(lambda: turns == [1, 2])
     second.set()
-    until(baton.close)
+    until(handoff.close)
 
 
 def test_while_somebody_is_in_a_function_the_end_is_told_so() -> None:
     relay = Relay()
     until(lambda: relay.turns == [1, 2])
     relay.over.set()
-    assert not relay.baton.close()
+    assert not relay.handoff.close()
     relay.release.set()
-    until(relay.baton.close)
+    until(relay.handoff.close)
