@@ -17,7 +17,7 @@ from time import monotonic_ns
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.core.session.kinds import Given
+from famulus.core.session.header_cache import Given
 from famulus.core.session.worker import State
 from famulus.errors import BrokerUnreachable, FamulusError
 from famulus.net.waiting import Bell, Waiting
@@ -180,13 +180,13 @@ class Shift:
         sync_calls: list[Call] = []
         async_calls: list[Call] = []
         for each in given:
-            kind = each.kind
-            service = find(kind.service)
+            parsed = each.parsed
+            service = find(parsed.service)
             if service is None:
-                reason = reasons.reason(reasons.NO_SERVICE, f"this worker does not do {kind.service!r}"[:200])
+                reason = reasons.reason(reasons.NO_SERVICE, f"this worker does not do {parsed.service!r}"[:200])
                 self._refusals.append(Answer(each, reason, b""))
                 continue
-            left_ms = kind.timeout_ms
+            left_ms = parsed.timeout_ms
             call = Call(each, service, NEVER_NS if left_ms is None else now_ns + left_ms * NS_PER_MS)
             if service.asynchronous:
                 async_calls.append(call)

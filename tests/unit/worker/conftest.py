@@ -14,7 +14,7 @@ import pytest
 import zmq
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
-from famulus.core.session.kinds import Given, Kind
+from famulus.core.session.header_cache import Given, ParsedHeader
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import headers, parcels
 from famulus.worker.calls import Answer, Call
@@ -46,7 +46,7 @@ def make_call() -> MakeCall:
         )
         deadline_ns = NEVER_NS if left_ms is None else monotonic_ns() + left_ms * NS_PER_MS
         return Call(
-            Given(b"%d" % number, Kind(name, None), b'"id-%d"' % number, header, body),
+            Given(b"%d" % number, ParsedHeader(name, None), b'"id-%d"' % number, header, body),
             Service(name, function),
             deadline_ns,
         )

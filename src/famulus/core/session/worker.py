@@ -25,8 +25,8 @@ from hashlib import sha256
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.session.header_cache import Given, HeaderCache
 from famulus.core.session.homes import Homes
-from famulus.core.session.kinds import Given, Kinds
 from famulus.core.session.worker_config import read_brokers, read_config
 from famulus.errors import ProtocolError
 from famulus.wire import headers, limits, reasons
@@ -96,7 +96,7 @@ class WorkerSession:
         self._heard_ns = 0
         self._ping_at_ns = NEVER_NS
         self._tickets: dict[bytes, None] = {}
-        self._kinds = Kinds()
+        self._headers = HeaderCache()
         self._moves = homes is not None and not homes.stays
         self.homes = homes or Homes([""], chance)
         self._link_by_ns = NEVER_NS
@@ -147,13 +147,13 @@ class WorkerSession:
     def on_messages(self, now_ns: int, batch: list[Frames]) -> list[Given]:
         given: list[Given] = []
         self._heard_ns = now_ns
-        tickets, kinds = self._tickets, self._kinds
+        tickets, cache = self._tickets, self._headers
         works = self._works()
         place = self._place
         for message in batch:
             if len(message) != 3:
                 continue
-            task = kinds.given(message[0], message[1], message[2], place)
+            task = cache.given(message[0], message[1], message[2], place)
             if task is None:
                 self._on_header(message[1], message[2], now_ns)
                 works = self._works()
@@ -260,9 +260,9 @@ class WorkerSession:
             return False
         del self._tickets[ticket]
         if outcome == "OK":
-            header = _ANSWER_HEAD + given.id_text + given.kind.answer_tail
+            header = _ANSWER_HEAD + given.id_text + given.parsed.answer_tail
         else:
-            header = headers.write_task_response(given.message_id, given.kind.service, outcome, reason)
+            header = headers.write_task_response(given.message_id, given.parsed.service, outcome, reason)
         self.outbox.append([ticket, header, body])
         return True
 

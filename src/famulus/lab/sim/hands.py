@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
-from famulus.core.session.kinds import Given
+from famulus.core.session.header_cache import Given
 from famulus.core.session.worker import WorkerSession
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Reads the headers of tasks for a worker. Knows no sockets.
 
-Most tasks of a worker differ only in their message_id. So what a header says besides is remembered as its *kind*, under
-all of its bytes but those of the message_id, and is read only once. What is remembered was read before, and a header
-that is remembered says exactly what reading it would say.
+Most tasks of a worker differ only in their message_id. So what a header says besides is remembered under all of its
+bytes but those of the message_id, and is read only once. What is remembered was read before, and a header that is
+remembered says exactly what reading it would say.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 
 from famulus.wire import headers, limits
 
-KINDS_MAX: Final = 1024
-UNLIKE: Final = 15
+CACHED_MAX: Final = 1024
+SKIPPED: Final = 15
 ID_TEXT_MAX: Final = limits.MESSAGE_ID_CHARS_MAX + 2
 _ID: Final = b'"message_id":'
 _read_task_request: Final = headers.read_task_request
@@ -23,7 +23,7 @@ _write_text: Final = headers.write_text
 _PLAIN: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_."
 
 
-class Kind:
+class ParsedHeader:
     """What a header says besides its message_id, and how the header of a plain OK ends."""
 
     __slots__ = ("answer_tail", "service", "timeout_ms")
@@ -37,11 +37,13 @@ class Kind:
 class Given:
     """A task that the broker gave us."""
 
-    __slots__ = ("body", "header", "id_text", "kind", "place", "ticket")
+    __slots__ = ("body", "header", "id_text", "parsed", "place", "ticket")
 
-    def __init__(self, ticket: bytes, kind: Kind, id_text: bytes, header: bytes, body: bytes, place: int = 0) -> None:
+    def __init__(
+        self, ticket: bytes, parsed: ParsedHeader, id_text: bytes, header: bytes, body: bytes, place: int = 0
+    ) -> None:
         self.ticket = ticket
-        self.kind = kind
+        self.parsed = parsed
         #: The message_id as JSON.
         self.id_text = id_text
         self.header = header
@@ -54,18 +56,18 @@ class Given:
         return msgspec.json.decode(self.id_text, type=str)
 
 
-class Kinds:
+class HeaderCache:
     def __init__(self) -> None:
-        self._known: dict[bytes, Kind] = {}
+        self._known: dict[bytes, ParsedHeader] = {}
         self._missed = b""
         #: So many headers are read without a look at what is known.
-        self._unlike = 0
+        self._skips = 0
         self._answer_tails: dict[str, bytes] = {}
 
     def given(self, ticket: bytes, header: bytes, body: bytes, place: int) -> Given | None:
         """None if the header is not that of a task."""
-        if self._unlike:
-            self._unlike -= 1
+        if self._skips:
+            self._skips -= 1
             return self._read(ticket, header, body, place)
         start = header.find(_ID) + len(_ID)
         end = header.find(b'"', start + 1) + 1
@@ -86,8 +88,8 @@ class Kinds:
         request = _read_task_request(header)
         if request is None:
             return None
-        kind = Kind(request.service, request.timeout_ms, self._answer_tail(request.service))
-        return Given(ticket, kind, _write_text(request.message_id), header, body, place)
+        parsed = ParsedHeader(request.service, request.timeout_ms, self._answer_tail(request.service))
+        return Given(ticket, parsed, _write_text(request.message_id), header, body, place)
 
     def _answer_tail(self, service: str) -> bytes:
         # One per service, which are few: the broker only gives what we offered, and others cannot grow it for long.
@@ -103,11 +105,11 @@ class Kinds:
             # What comes once may never come again: the time that is left is different for each task that had to wait.
             # While such tasks come, looking for what is known costs more than it saves.
             self._missed = rest
-            self._unlike = UNLIKE
+            self._skips = SKIPPED
         elif _is_the_id(id_text, given.id_text, rest):
-            if len(self._known) >= KINDS_MAX:
+            if len(self._known) >= CACHED_MAX:
                 self._known.clear()
-            self._known[rest] = given.kind
+            self._known[rest] = given.parsed
 
 
 def _is_plain(text: bytes) -> bool:

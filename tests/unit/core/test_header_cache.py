@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from famulus.core.session import kinds
-from famulus.core.session.kinds import Kinds
+from famulus.core.session import header_cache
+from famulus.core.session.header_cache import HeaderCache
 from famulus.wire import headers, limits
 
 PLAIN_ID = "0f3a-4c5d"
@@ -21,9 +21,9 @@ def header_of(message_id: Any, **fields: Any) -> bytes:
     return json.dumps(told, separators=(",", ":")).encode()
 
 
-def said(reader: Kinds, header: bytes) -> object:
+def said(reader: HeaderCache, header: bytes) -> object:
     task = reader.given(b"ticket", header, b"body", 0)
-    return task and (task.kind.service, task.kind.timeout_ms, task.message_id, task.kind.answer_tail)
+    return task and (task.parsed.service, task.parsed.timeout_ms, task.message_id, task.parsed.answer_tail)
 
 
 def read(header: bytes) -> object:
@@ -31,69 +31,69 @@ def read(header: bytes) -> object:
     return task and (task.service, task.timeout_ms, task.message_id, headers.answer_tail(task.service))
 
 
-def knows(reader: Kinds, header: bytes) -> bool:
+def knows(reader: HeaderCache, header: bytes) -> bool:
     """Whether it needs nobody to read it: then what it says was read before, and is at hand."""
     first, second = (reader.given(b"ticket", header, b"body", 0) for _ in range(2))
-    return first is not None and second is not None and first.kind is second.kind
+    return first is not None and second is not None and first.parsed is second.parsed
 
 
-def learn(reader: Kinds, header: bytes) -> None:
-    for _ in range(kinds.UNLIKE + 2):
+def learn(reader: HeaderCache, header: bytes) -> None:
+    for _ in range(header_cache.SKIPPED + 2):
         said(reader, header)
 
 
 @pytest.fixture
-def reader() -> Kinds:
-    reader = Kinds()
+def reader() -> HeaderCache:
+    reader = HeaderCache()
     learn(reader, header_of(PLAIN_ID, attempt=1, timeout_ms=500))
     return reader
 
 
-def test_one_of_a_kind_that_is_known_is_not_read(reader: Kinds) -> None:
+def test_one_of_a_kind_that_is_known_is_not_read(reader: HeaderCache) -> None:
     assert knows(reader, header_of("another-1", attempt=1, timeout_ms=500))
-    assert not knows(Kinds(), header_of("another-1", attempt=1, timeout_ms=500))
+    assert not knows(HeaderCache(), header_of("another-1", attempt=1, timeout_ms=500))
 
 
 @pytest.mark.parametrize("other", [{"timeout_ms": 499}, {"service": "other"}, {"attempt": 2}])
-def test_one_of_another_kind_is_read(reader: Kinds, other: dict[str, Any]) -> None:
+def test_one_of_another_kind_is_read(reader: HeaderCache, other: dict[str, Any]) -> None:
     assert not knows(reader, header_of("another-1", **{"attempt": 1, "timeout_ms": 500} | other))
 
 
-def test_while_all_are_different_few_are_looked_for(reader: Kinds) -> None:
+def test_while_all_are_different_few_are_looked_for(reader: HeaderCache) -> None:
     known = header_of("another-1", attempt=1, timeout_ms=500)
     said(reader, header_of("another-1", attempt=1, timeout_ms=499))
-    for _ in range(kinds.UNLIKE):
+    for _ in range(header_cache.SKIPPED):
         task = reader.given(b"ticket", known, b"body", 0)
         assert task is not None
-        assert task.kind not in reader._known.values()
+        assert task.parsed not in reader._known.values()
     assert knows(reader, known)
 
 
-def test_the_task_has_its_own_id_and_frames(reader: Kinds) -> None:
+def test_the_task_has_its_own_id_and_frames(reader: HeaderCache) -> None:
     header = header_of("id-7", attempt=1, timeout_ms=500)
     task = reader.given(b"t7", header, b"body 7", 3)
     assert task is not None
     assert (task.ticket, task.message_id, task.id_text) == (b"t7", "id-7", b'"id-7"')
     assert (task.header, task.body, task.place) == (header, b"body 7", 3)
-    assert (task.kind.service, task.kind.timeout_ms) == ("echo", 500)
+    assert (task.parsed.service, task.parsed.timeout_ms) == ("echo", 500)
 
 
 def test_what_comes_once_is_not_remembered() -> None:
-    reader = Kinds()
+    reader = HeaderCache()
     for left_ms in range(1, 500):
         said(reader, header_of("a", timeout_ms=left_ms))
     assert not reader._known
 
 
 def test_no_more_kinds_are_remembered_than_there_is_room_for() -> None:
-    reader = Kinds()
-    for left_ms in range(1, 2 * kinds.KINDS_MAX):
+    reader = HeaderCache()
+    for left_ms in range(1, 2 * header_cache.CACHED_MAX):
         learn(reader, header_of("a", timeout_ms=left_ms))
-        assert 1 <= len(reader._known) <= kinds.KINDS_MAX
+        assert 1 <= len(reader._known) <= header_cache.CACHED_MAX
 
 
 def test_no_more_services_are_remembered_than_a_worker_has() -> None:
-    reader = Kinds()
+    reader = HeaderCache()
     for number in range(2 * limits.SERVICES_PER_WORKER_MAX + 2):
         header = header_of("a", service=f"s{number}")
         assert said(reader, header) == read(header)
@@ -126,8 +126,8 @@ TWO_IDS = b'{"request":"TASK","type":"REQUEST","service":"echo","x":{"message_id
     ],
 )
 def test_a_header_that_only_looks_like_one_that_is_known_is_read(known: bytes, header: bytes) -> None:
-    reader = Kinds()
-    for _ in range(kinds.UNLIKE + 3):
+    reader = HeaderCache()
+    for _ in range(header_cache.SKIPPED + 3):
         assert said(reader, known) == read(known)
     assert said(reader, header) == read(header)
 
@@ -148,7 +148,7 @@ def broken(draw: st.DrawFn) -> bytes:
 @given(st.lists(proper | broken(), max_size=8), st.integers(0, 7))
 @example([header_of("a")] * 3, 0)
 def test_it_says_what_reading_says(seen: list[bytes], again: int) -> None:
-    reader = Kinds()
+    reader = HeaderCache()
     for header in [*seen, *seen[again:], *seen]:
         assert said(reader, header) == read(header)
         learn(reader, header)
