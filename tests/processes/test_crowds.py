@@ -9,11 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from tests import parcels
 from tests.processes.conftest import BrokerProcess, Raw, WorkerProcess, memory_kib, retry, wait_until
 
 from famulus import Client
 from famulus.net.native import Stream
-from famulus.wire import parcels, zmtp
+from famulus.wire import zmtp
 
 
 def files_of(pid: int) -> int:

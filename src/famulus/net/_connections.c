@@ -416,49 +416,12 @@ static PyObject *message_at(const Sending *sending, Py_ssize_t index) {
     return PySequence_Fast_GET_ITEM(sending->messages, index);
 }
 
-/* What a message takes in a parcel; 0 if it does not fit into any. */
-static size_t size_in_parcel(PyObject *frames) {
-    Part parts[PARCEL_PARTS];
-    if (PySequence_Fast_GET_SIZE(frames) != 1 + PARCEL_PARTS) {
-        return 0;
-    }
-    messages_parts(frames, parts);
-    return parcel_fits(parts) ? parcel_size(parts) : 0;
-}
-
 static size_t size_of(PyObject *frames) {
     size_t size = 0;
     for (Py_ssize_t i = 1; i < PySequence_Fast_GET_SIZE(frames); i++) {
         size += WIRE_HEAD + (size_t)PyBytes_GET_SIZE(PySequence_Fast_GET_ITEM(frames, i));
     }
     return size;
-}
-
-/* The messages from `from` on that travel in one parcel: how many, what it has, and the one behind them. */
-static Py_ssize_t run_from(const Sending *sending, const Wire *wire, Py_ssize_t from, size_t *size, Py_ssize_t *behind) {
-    Py_ssize_t count = 0, index = from;
-    *size = 1;
-    while (wire->parcels && index >= 0 && count < PARCEL_MESSAGES_MAX) {
-        size_t more = size_in_parcel(message_at(sending, index));
-        if (more == 0 || *size + more > PARCEL_BYTES_MAX) {
-            break;
-        }
-        *size += more;
-        count++;
-        index = sending->places[index].next;
-    }
-    *behind = index;
-    return count;
-}
-
-static void put_parcel(const Sending *sending, Pieces *pieces, Py_ssize_t from, Py_ssize_t behind, size_t size) {
-    unsigned char *at = pieces_add_frame(pieces, size);
-    *at++ = PARCEL_VERSION;
-    for (Py_ssize_t index = from; index != behind; index = sending->places[index].next) {
-        Part parts[PARCEL_PARTS];
-        messages_parts(message_at(sending, index), parts);
-        at = parcel_put(at, parts);
-    }
 }
 
 static int has_room(const Connections *self, const Connection *connection, size_t pending, size_t size) {
@@ -483,12 +446,8 @@ static void send_chain(Sending *sending, Connection *connection) {
     int code = 0;
     wire_flush(wire);
     while (index >= 0) {
-        size_t size;
-        Py_ssize_t behind, together = run_from(sending, wire, index, &size, &behind);
-        if (together == 0) {
-            size = size_of(message_at(sending, index));
-            behind = sending->places[index].next;
-        }
+        PyObject *frames = message_at(sending, index);
+        size_t size = size_of(frames);
         if (!pieces_have_place(&pieces) || !has_room(self, connection, pieces.bytes, size)) {
             write_out(wire, &pieces);
             if (wire->cut_off) {
@@ -500,12 +459,8 @@ static void send_chain(Sending *sending, Connection *connection) {
                 break;
             }
         }
-        if (together > 0) {
-            put_parcel(sending, &pieces, index, behind, size);
-        } else {
-            pieces_add_message(&pieces, message_at(sending, index), 1);
-        }
-        index = behind;
+        pieces_add_message(&pieces, frames, 1);
+        index = sending->places[index].next;
     }
     write_out(wire, &pieces);
     if (wire->cut_off) {

@@ -79,34 +79,6 @@ int messages_check_counts(PyObject *messages, Py_ssize_t most) {
     return 0;
 }
 
-void messages_parts(PyObject *frames, Part parts[PARCEL_PARTS]) {
-    Py_ssize_t before = PySequence_Fast_GET_SIZE(frames) - PARCEL_PARTS;
-    for (int i = 0; i < PARCEL_PARTS; i++) {
-        PyObject *frame = PySequence_Fast_GET_ITEM(frames, before + i);
-        parts[i].data = (const unsigned char *)PyBytes_AS_STRING(frame);
-        parts[i].size = (size_t)PyBytes_GET_SIZE(frame);
-    }
-}
-
-Py_ssize_t messages_run(PyObject *messages, Py_ssize_t from, size_t *size) {
-    Py_ssize_t count = 0;
-    *size = 1;
-    for (Py_ssize_t i = from; i < PySequence_Fast_GET_SIZE(messages) && count < PARCEL_MESSAGES_MAX; i++) {
-        PyObject *frames = PySequence_Fast_GET_ITEM(messages, i);
-        Part parts[PARCEL_PARTS];
-        if (PySequence_Fast_GET_SIZE(frames) != PARCEL_PARTS) {
-            break;
-        }
-        messages_parts(frames, parts);
-        if (!parcel_fits(parts) || *size + parcel_size(parts) > PARCEL_BYTES_MAX) {
-            break;
-        }
-        *size += parcel_size(parts);
-        count++;
-    }
-    return count;
-}
-
 int messages_append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size) {
     const unsigned char *at = data + 1, *end = data + size;
     Py_ssize_t before = peer != NULL;

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 import zmq
-from tests.routers import recv_opened
 
 from famulus.admin.connection import AdminConnection
 from famulus.admin.secret import Secret
@@ -41,10 +40,10 @@ class OddBroker:
         with self._socket:
             while not self._stop.is_set():
                 if self._socket.poll(10):
-                    for peer, *message in recv_opened(self._socket):
-                        self.messages.append(message)
-                        for answer in self.play(message):
-                            self._socket.send_multipart([peer, *answer])
+                    peer, *message = self._socket.recv_multipart()
+                    self.messages.append(message)
+                    for answer in self.play(message):
+                        self._socket.send_multipart([peer, *answer])
 
     def vanish(self) -> None:
         self._stop.set()

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 import zmq
-from tests.routers import recv_opened
 
 from famulus.cli import main
 from famulus.core.config import schema
@@ -138,9 +137,9 @@ class PlayedBroker:
             self._bound.set()
             while not self._stop.is_set():
                 if socket.poll(10):
-                    for peer, envelope, header, body in recv_opened(socket):
-                        for frames in self._answers(header, body):
-                            socket.send_multipart([peer, envelope, *frames])
+                    peer, envelope, header, body = socket.recv_multipart()
+                    for frames in self._answers(header, body):
+                        socket.send_multipart([peer, envelope, *frames])
 
     def _answers(self, header: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
         request = headers.read(header)

@@ -14,7 +14,6 @@ import httpx
 import msgspec
 import pytest
 import zmq
-from tests.routers import recv_opened
 from tests.unit.core.steward.conftest import PASSWORD, Network, hashed, networks
 from tests.unit.core.steward.test_commands import Desk
 from tests.unit.tables.conftest import finding, write
@@ -54,12 +53,12 @@ class StewardSocket:
                 if not self._socket.poll(10) or self.deaf.is_set():
                     self._stop.wait(0.01)
                     continue
-                for route, envelope, header, body in recv_opened(self._socket):
-                    self.asked.append(header)
-                    answer = self.desk.says(header, body)
-                    if answer.edits:
-                        self.desk.member.core.add(answer.edits, logged=True)
-                    self._socket.send_multipart([route, envelope, answer.header, answer.body])
+                route, envelope, header, body = self._socket.recv_multipart()
+                self.asked.append(header)
+                answer = self.desk.says(header, body)
+                if answer.edits:
+                    self.desk.member.core.add(answer.edits, logged=True)
+                self._socket.send_multipart([route, envelope, answer.header, answer.body])
 
     def close(self) -> None:
         self._stop.set()
