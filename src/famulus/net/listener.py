@@ -15,9 +15,8 @@ import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic_ns
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.strangers import CHANCE_BYTES, name_of_connection
@@ -40,8 +39,9 @@ ACCEPTS_MAX: Final = 32
 _NO_PLACE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-@dataclass(frozen=True)
-class ListenerBounds:
+class ListenerBounds(NamedTuple):
+    """As `Connections` takes them."""
+
     #: All frames of a message; who sends more is cut off.
     message_bytes_max: int
     #: What has come of messages that are not whole, of all peers together; large ones wait for room.
@@ -67,13 +67,7 @@ class Listener:
     def __init__(self, kind: bytes, bounds: ListenerBounds, connections: type[Connections] = Connections) -> None:
         """`kind`: ROUTER or PUB. `connections`: one of the twins."""
         self._kind = kind
-        self._connections = connections(
-            bounds.message_bytes_max,
-            bounds.unfinished_bytes_max,
-            bounds.unsent_bytes_max,
-            bounds.unsent_all_bytes_max,
-            bounds.patience_ns,
-        )
+        self._connections = connections(*bounds)
         self.fd = self._connections.fd
         #: Those whose connection is over. What they brought was given before. The owner empties it.
         self.gone = self._connections.gone
