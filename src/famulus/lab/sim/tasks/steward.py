@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from famulus.core.clock import NS_PER_MS
+from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.config.author import Author
 from famulus.core.config.draft import Draft, parents_for
 from famulus.core.config.edit import SignedEdit
@@ -17,25 +17,35 @@ from famulus.core.routing.book import Book
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.post import Frames, Identity, next_boot
 from famulus.core.steward.steward import Steward
-from famulus.lab.sim.actors import Actor
+from famulus.lab.sim.actor import Actor
 from famulus.lab.sim.config.pen import Pen
 from famulus.lab.sim.config.signing import signer, verify
-
-if TYPE_CHECKING:
-    from famulus.lab.sim.brokers.broker import Broker
-    from famulus.lab.sim.brokers.world import World
+from famulus.lab.sim.world import World
 
 BOOK_NS = 1000 * NS_PER_MS
-#: No letter is under way for longer, unless the network is parted.
-LETTER_NS_MAX = 60 * NS_PER_MS
+
+
+class Broker(Protocol):
+    """What a steward tells, and whom."""
+
+    name: str
+
+    def on_epoch(self, epoch: int) -> None: ...
+
+    def on_offers(self, offers: list[Offer]) -> None: ...
+
+    def on_book(self, book: Book) -> None: ...
 
 
 class StewardActor(Actor):
-    world: World
-
-    def __init__(self, world: World, broker: Broker, network: str, first: list[SignedEdit]) -> None:
+    def __init__(
+        self, world: World, broker: Broker, network: str, first: list[SignedEdit], others: dict[str, StewardActor]
+    ) -> None:
+        """It is added to `others`, which are all of this network."""
         super().__init__(world, f"{broker.name}/steward")
-        self.broker = broker
+        self._broker = broker
+        self._others = others
+        others[broker.name] = self
         self.pen = Pen(broker.name, network)
         #: What it wrote down: all edits, and the number of its last start.
         self._disk = list(first)
@@ -50,19 +60,23 @@ class StewardActor(Actor):
         edits.add(self._disk)
         self._boot = next_boot(self._boot, self.world.wall_ms(self.pen.broker))
         me = Identity(self.pen.network, self.pen.broker, self.pen.public_key, signer(self.pen.public_key), self._boot)
-        self.core = Steward(me, edits, verify, lambda: f"{self.random.getrandbits(64):016x}")
+        self.core = Steward(me, edits, verify, self.new_token)
         self._epoch = self._boot
         self._changes = self._meetings = -1
         self._book_ns = 0
-        self._wake_ns = self.world.clock.now_ns + self.random.randrange(BOOK_NS)
-        self.world.clock.at(self._wake_ns, self._wake)
+        self._wake_ns = NEVER_NS
+        self.wake_at(self.clock.now_ns + self.random.randrange(BOOK_NS))
 
-    def die(self) -> None:
+    def die(self, notice_ns: int) -> None:
+        """The others learn of it within that time."""
         self.alive = False
+        for other in self._others.values():
+            if other is not self:
+                self.clock.after(notice_ns, partial(other.cut, self.pen.broker))
 
     @property
     def book(self) -> Book:
-        now_ns = self.world.clock.now_ns
+        now_ns = self.clock.now_ns
         book = book_of(self.core.located, self.pen.broker, self.core.alive(now_ns), self._epoch)
         assert book is not None, "its own broker is in its config from the beginning"
         return book
@@ -73,13 +87,13 @@ class StewardActor(Actor):
         """A letter arrives, over the connection `route` or over its own."""
         if self.alive:
             self._letters.append((route, frames))
-            self.wake_at(self.world.clock.now_ns + self.random.randrange(NS_PER_MS))
+            self.wake_at(self.clock.now_ns + self.random.randrange(NS_PER_MS))
 
     def cut(self, identity: str) -> None:
         """Its connection to that peer breaks."""
         if self.alive:
             self._cuts.append(identity)
-            self.wake_at(self.world.clock.now_ns)
+            self.wake_at(self.clock.now_ns)
 
     def run(self, now_ns: int) -> None:
         core, now_ms = self.core, self.world.wall_ms(self.pen.broker)
@@ -104,17 +118,17 @@ class StewardActor(Actor):
             self._changes = core.changes
             self._epoch += 1
             self._book_ns = 0
-            self._tell(partial(self.broker.on_epoch, self._epoch))
+            self._tell(partial(self._broker.on_epoch, self._epoch))
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
             told = offers_of(core.located, self.pen.broker, core.alive(now_ns))
             offers = [Offer(*offer) for offer in told]
-            self._tell(partial(self.broker.on_offers, offers))
-            self._tell(partial(self.broker.on_book, self.book))
+            self._tell(partial(self._broker.on_offers, offers))
+            self._tell(partial(self._broker.on_book, self.book))
 
     def _tell(self, what: Callable[[], None]) -> None:
         """Over ipc; to whatever dispatcher is there then."""
-        self.world.clock.after(self.random.randrange(2 * NS_PER_MS), what)
+        self.clock.after(self.random.randrange(2 * NS_PER_MS), what)
 
     def _send(self) -> None:
         core = self.core
@@ -130,18 +144,7 @@ class StewardActor(Actor):
         core.to_publish.clear()
 
     def _carry(self, identity: str, route: bytes, frames: Frames) -> None:
-        """What cannot get through now is lost, or comes when it can; a letter may also come twice."""
-        world, here = self.world, self.pen.broker
-        apart_ns = world.ground.apart_until_ns(here, identity)
-        if apart_ns and self.random.random() < 0.5:
-            return
-        delay_ns = max(0, apart_ns - world.clock.now_ns) + self._delay_ns()
-        for _ in range(2 if self.random.random() < 0.02 else 1):
-            world.clock.after(delay_ns, lambda: world.brokers[identity].steward.post(route, frames))
-
-    def _delay_ns(self) -> int:
-        slow = self.random.random() < 0.1
-        return self.random.randrange(LETTER_NS_MAX if slow else 3 * NS_PER_MS)
+        self.world.network.carry(self.pen.broker, identity, partial(self._others[identity].post, route, frames))
 
     # -- admins -------------------------------------------------------------------------------------------------
 
@@ -151,4 +154,4 @@ class StewardActor(Actor):
         draft = Draft(key, "PUT", {"state": state}, parents_for(self.core.edits, key))
         edits = self.core.edit([draft], Author("admin"), self.world.wall_ms(self.pen.broker))
         self.core.add(edits)
-        self.wake_at(self.world.clock.now_ns)
+        self.wake_at(self.clock.now_ns)

@@ -7,51 +7,51 @@ broker still owes it answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from famulus.core.session.brokers import Brokers, read_told
 from famulus.core.session.client import ClientSession, Done
-from famulus.lab.sim.actors import BATCH_MAX, Actor
-from famulus.lab.sim.brokers.plug import Plug
+from famulus.lab.sim.actor import BATCH_MAX, Actor
 from famulus.lab.sim.invariants import Invariant, demand
-
-if TYPE_CHECKING:
-    from famulus.lab.sim.brokers.world import World
+from famulus.lab.sim.network import Plug
+from famulus.lab.sim.tasks.ledger import Ledger
+from famulus.lab.sim.world import World
 
 #: Brokers that it left and that still owe it answers.
 FORMER_MAX = 4
 
 
 class Client(Actor):
-    world: World
-
-    def __init__(self, world: World, name: str, addresses: Sequence[str]) -> None:
+    def __init__(self, world: World, ledger: Ledger, name: str, addresses: Sequence[str]) -> None:
         super().__init__(world, name)
-        token = f"{self.random.getrandbits(64):016x}"
-        self.session = ClientSession(self.random.getrandbits(32), self._new_id, token)
+        self.session = ClientSession(self.random.getrandbits(32), self._new_id, self.new_token())
+        #: It is stopped until then, if it is.
+        self.stopped_until_ns = 0
+        self._ledger = ledger
         #: Its tasks with an id, by service and id, which are no secret.
         self.named: list[tuple[str, str]] = []
         self._last_id = ""
         self.brokers = Brokers(world.clock.now_ns, addresses, self.random.random)
-        self.plug = self._plug_to(self.brokers.address)
+        self.plug = self.plug_to(self.brokers.address, "client")
         self._former: list[tuple[Plug, int, list[Done]]] = []
         self._tell_session()
 
-    def _plug_to(self, address: str) -> Plug:
-        return Plug(self.world, self, self.name, address, "client")
-
     def _new_id(self) -> str:
-        self._last_id = f"{self.random.getrandbits(64):016x}"
+        self._last_id = self.new_token()
         return self._last_id
 
     def submit(
         self, service: str, body: bytes, timeout_ms: int, priority: int, at_least_once: bool, message_id: str = ""
     ) -> None:
-        now_ns = self.world.clock.now_ns
+        now_ns = self.clock.now_ns
         self.session.submit(now_ns, body, service, body, timeout_ms, priority, message_id, at_least_once=at_least_once)
         if at_least_once and not message_id:
             self.named.append((service, self._last_id))
         self.wake_at(now_ns)
+
+    def pause(self, for_ns: int) -> None:
+        self.stopped_until_ns = self.clock.now_ns + for_ns
+        self._ledger.disturb(self, stopped_ns=for_ns)
+        super().pause(for_ns)
 
     def kill(self) -> None:
         self.alive = False
@@ -81,6 +81,7 @@ class Client(Actor):
             if up:
                 self.brokers.on_up(now_ns)
             else:
+                self._ledger.disturb(self)
                 # What the connection brought before it was lost still counts.
                 self._ended(self.session.on_messages(self.plug.recv()))
                 self._lose(now_ns, self.session.leg)
@@ -116,7 +117,7 @@ class Client(Actor):
             self._former.append((self.plug, leg, owed))
         else:
             self.plug.close()
-        self.plug = self._plug_to(address)
+        self.plug = self.plug_to(address, "client")
         self.brokers.on_moved(now_ns, address)
         self.world.events["failover of a client"] += 1
         return True
@@ -137,9 +138,6 @@ class Client(Actor):
     def _ended(self, done: list[Done]) -> None:
         for each in done:
             assert isinstance(each.token, bytes)
-            self.world.ledger.ended(each.token, self.world.clock.now_ns, each.outcome, each.reason)
-            demand(
-                each.outcome != "OK" or each.body == each.token,
-                Invariant.MEMORY,
-                f"the answer to {each.token!r} is another one's",
-            )
+            self._ledger.ended(each.token, self.clock.now_ns, each.outcome, each.reason)
+            its_own = each.outcome != "OK" or each.body == each.token
+            demand(its_own, Invariant.MEMORY, f"the answer to {each.token!r} is another one's")

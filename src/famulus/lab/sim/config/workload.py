@@ -1,4 +1,4 @@
-"""One run: stewards in an unreliable network, admins who edit the same keys, a plan of faults, and the invariants.
+"""A network of stewards that keep one config in step, and admins who edit the same keys.
 
 Three ages. In the first one anything may fail, while admins edit. Then everything heals, and within as many heartbeats
 as the network is wide all must hold the same. Then an admin resolves every conflict at one broker, and all must agree
@@ -8,8 +8,9 @@ once more, on a config without conflicts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from random import Random
+from typing import TypeVar
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.config.clock import COUNT_BITS
@@ -18,78 +19,48 @@ from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.lab.sim.config.admins import Admin
 from famulus.lab.sim.config.disk import Crash
-from famulus.lab.sim.config.faults import plan_faults
 from famulus.lab.sim.config.invariants import FORGED, check_agreement, check_growth, check_reading
 from famulus.lab.sim.config.ledger import Ledger
-from famulus.lab.sim.config.mesh import DELAY_NS_MAX, Mesh
 from famulus.lab.sim.config.pen import CHIEF, EVE, KEPT, Pen, broker_value, root_pen
-from famulus.lab.sim.config.rules import MUTANTS, RIGHT, Rules
 from famulus.lab.sim.config.signing import verify
 from famulus.lab.sim.config.steward import Outgoing, Steward
-from famulus.lab.sim.invariants import Invariant, demand, in_words, invariant_of
-from famulus.lab.sim.network import Clock
+from famulus.lab.sim.config.topology import Topology
+from famulus.lab.sim.invariants import Invariant, demand
+from famulus.lab.sim.link import DELAY_NS_MAX
+from famulus.lab.sim.workload import Result, Workload
+from famulus.lab.sim.world import World
 from famulus.wire import limits
 
 HEARTBEAT_NS = NS_PER_S
 FAULTS_END_NS = 8 * NS_PER_S
 #: A heartbeat that is answered: five messages one after the other, each as slow as they get.
 EXCHANGE_NS = 5 * DELAY_NS_MAX
-BROKERS_MIN = 3
-BROKERS_MAX = 16
-#: Far more than any seed needs: a world that goes in circles is broken, too.
-STEPS_MAX = 200_000
-#: What the stewards' clocks show at the beginning, if they are right.
-NOON_MS = 1_800_000_000_000
+#: Of networks, unless somebody says.
+SIZES = (3, 3, 4, 5, 5, 6, 7, 8, 10, 12, 16)
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What became of one seed; `what` is empty if every invariant held."""
-
-    seed: int
-    brokers: int
-    steps: int
-    #: Edits that admins were told are safe, and drafts that were refused since the key had moved.
-    acknowledged: int = 0
-    moved: int = 0
-    #: Conflicts that were there when everything had healed.
-    conflicts: int = 0
-    #: How far apart the two stewards are that are farthest from each other.
-    diameter: int = 0
-    #: After the healing, until all held the same.
-    agreed_ms: int = 0
-    faults: tuple[str, ...] = ()
-    what: str = ""
-    #: The one that was broken; empty if none was, or if something else went wrong.
-    invariant: str = ""
-
-
-class World:
-    def __init__(self, seed: int, brokers: int | None = None, rules: Rules = RIGHT) -> None:
-        self.seed = seed
-        self.rules = rules
-        self.random = Random(f"config/{seed}")
-        self.clock = Clock()
+class Config(Workload):
+    def __init__(self, world: World, brokers: int) -> None:
+        """With 0 `brokers` the seed says how many there are."""
+        super().__init__(world)
         self.ledger = Ledger()
-        count = brokers or self.random.choice([BROKERS_MIN, 3, 4, 5, 5, 6, 7, 8, 10, 12, BROKERS_MAX])
+        count = brokers or self.random.choice(SIZES)
         names = [f"broker-{number}" for number in range(count)]
-        self.stewards = {name: self._steward(name, names[0]) for name in names}
-        self.mesh = Mesh(self.clock, self.random, names, self._deliver)
+        network = root_pen(names[0]).network
+        self.stewards = {name: Steward(Pen(name, network), Random(f"config/{world.seed}/{name}")) for name in names}
+        self.topology = Topology(names, self.random)
+        world.network.loss = self.random.choice([0.0, 0.05, 0.3])
+        world.network.doubles = self.random.choice([0.0, 0.1])
         self.keys = _keys(names)
         self.backups: dict[str, list[tuple[bytes, ...]]] = {}
-        self.clock_errors_ms = dict.fromkeys(names, 0)
-        self.faults: list[str] = []
         self._looked_at = dict.fromkeys(names, "")
         self.healed = False
         self.moved = 0
         #: Publications are for speed only. In some worlds none arrives, and heartbeats have to do.
         self.with_news = self.random.random() < 0.8
-        self._starts_ns = self.clock.now_ns
         self._settle()
-
-    def _steward(self, name: str, root: str) -> Steward:
-        pen = Pen(name, root_pen(root).network)
-        return Steward(pen, self.rules, Random(f"config/{self.seed}/{name}"))
 
     def _settle(self) -> None:
         first = self._introductions()
@@ -100,19 +71,18 @@ class World:
                     steward.disk.append(signed)
                 steward.disk.sync()
             self.backups[steward.name] = [steward.disk.back_up()]
-            steward.start(self.now_ms(steward.name))
+            steward.start(self.world.wall_ms(steward.name))
             self.ledger.note(steward.name, steward.edits)
-            self.clock.after(self.random.randrange(HEARTBEAT_NS), lambda name=steward.name: self._beat(name))  # type: ignore[misc]
+            self.clock.after(self.random.randrange(HEARTBEAT_NS), partial(self._beat, steward.name))
         admins = [Admin(self, f"admin-{number}") for number in range(self.random.randint(2, 4))]
         for _ in range(self.random.randint(5, 30)):
             self._plan_edit(admins)
-        plan_faults(self, FAULTS_END_NS)
 
     def _plan_edit(self, admins: list[Admin]) -> None:
         """Now and then two have the same thought at the same time."""
         time_ns, key = self.random.randrange(FAULTS_END_NS), self.random.choice(self.keys)
         for admin in self.random.sample(admins, 2 if self.random.random() < 0.3 else 1):
-            self.clock.after(time_ns, lambda admin=admin: admin.look(key))  # type: ignore[misc]
+            self.clock.after(time_ns, partial(admin.look, key))
 
     def _introductions(self) -> list[SignedEdit]:
         """The root's own edit, and those by which it makes the others known."""
@@ -132,10 +102,6 @@ class World:
 
     # -- who is there -------------------------------------------------------------------------------------------
 
-    def now_ms(self, name: str) -> int:
-        """As this steward's clock has it."""
-        return NOON_MS + self.clock.now_ns // NS_PER_MS + self.clock_errors_ms[name]
-
     def anybody(self) -> Steward:
         return self.random.choice(list(self.stewards.values()))
 
@@ -148,11 +114,8 @@ class World:
 
     def submit(self, steward: Steward, draft: Draft, author: str) -> SignedEdit | Moved | None:
         """An admin's draft; the answer is heard at once, if there is one."""
-        try:
-            answer = steward.accept(draft, author, self.now_ms(steward.name))
-        except Crash:
-            self.kill(steward)
-            return None
+        now_ms = self.world.wall_ms(steward.name)
+        answer = self._let(steward, partial(steward.accept, draft, author, now_ms))
         if isinstance(answer, tuple):
             signed, outgoing = answer
             self._send(steward, None, outgoing)
@@ -170,14 +133,11 @@ class World:
         key = self.random.choice([*keys, f"service/{KEPT}"])
         value = broker_value(steward.pen, **FORGED) if key.startswith("broker/") else FORGED | {"public_key": "00"}
         parents = parents_for(steward.edits, key) if self.random.random() < 0.5 else ()
-        now_ms, nonce = self.now_ms(steward.name), self.random.getrandbits(64)
+        now_ms, nonce = self.world.wall_ms(steward.name), self.random.getrandbits(64)
         hlc = self.random.choice([0, 1, now_ms << COUNT_BITS, limits.INTEGER_MAX])
         proven = self.random.random() < 0.7
-        try:
-            made = steward.forge(Draft(key, "PUT", value, parents), hlc, nonce, now_ms, proven=proven)
-        except Crash:
-            self.kill(steward)
-            return
+        draft = Draft(key, "PUT", value, parents)
+        made = self._let(steward, partial(steward.forge, draft, hlc, nonce, now_ms, proven=proven))
         if made is not None:
             self.ledger.forged.add(made[0].id)
             self._send(steward, None, made[1])
@@ -186,31 +146,40 @@ class World:
         steward = self.stewards[receiver]
         if not steward.alive:
             return
+        outgoing = self._let(steward, partial(steward.on_message, message, self.world.wall_ms(receiver)))
+        if outgoing is not None:
+            self._send(steward, sender, outgoing)
+
+    def _let(self, steward: Steward, act: Callable[[], T]) -> T | None:
+        """None if it died of it."""
         try:
-            outgoing = steward.on_message(message, self.now_ms(receiver))
+            return act()
         except Crash:
             self.kill(steward)
-            return
-        self._send(steward, sender, outgoing)
+            return None
 
     def _send(self, steward: Steward, asker: str | None, outgoing: Outgoing) -> None:
         if outgoing.new:
             check_growth(self.ledger, steward, outgoing.new)
         for message in outgoing.replies:
             if asker is not None:
-                self.mesh.send(steward.name, asker, message)
+                self._carry(steward.name, asker, message)
         for message in outgoing.news if self.with_news else ():
-            for other in self.mesh.neighbours[steward.name]:
-                self.mesh.send(steward.name, other, message)
+            self._publish(steward.name, message)
+
+    def _publish(self, name: str, message: bytes) -> None:
+        for other in self.topology.neighbours[name]:
+            self._carry(name, other, message)
+
+    def _carry(self, sender: str, receiver: str, message: bytes) -> None:
+        self.world.network.carry(sender, receiver, partial(self._deliver, sender, receiver, message))
 
     def _beat(self, name: str) -> None:
         steward = self.stewards[name]
         if steward.alive:
-            message = steward.heartbeat()
-            for other in self.mesh.neighbours[name]:
-                self.mesh.send(name, other, message)
+            self._publish(name, steward.heartbeat())
             self._look_at(steward)
-        self.clock.after(HEARTBEAT_NS, lambda: self._beat(name))
+        self.clock.after(HEARTBEAT_NS, partial(self._beat, name))
 
     def _look_at(self, steward: Steward) -> None:
         """Whatever it holds now, it has to make sense of it. What was looked at once stays as it is."""
@@ -227,7 +196,7 @@ class World:
         if self.healed:
             self._start(steward)
         else:
-            self.clock.after(self.random.randrange(10 * NS_PER_MS, 2 * NS_PER_S), lambda: self._start(steward))
+            self.clock.after(self.random.randrange(10 * NS_PER_MS, 2 * NS_PER_S), partial(self._start, steward))
 
     def struck(self, steward: Steward) -> None:
         """A fault took something from its disk: what is left there is all that can be asked of it."""
@@ -237,21 +206,20 @@ class World:
 
     def _start(self, steward: Steward) -> None:
         if not steward.alive:
-            steward.start(self.now_ms(steward.name))
+            steward.start(self.world.wall_ms(steward.name))
             check_growth(self.ledger, steward, list(steward.edits))
 
     def heal(self) -> None:
         self.healed = True
-        self.mesh.heal()
+        self.world.network.heal()
         for steward in self.stewards.values():
             steward.disk.armed = False
             self._start(steward)
 
     # -- the run ------------------------------------------------------------------------------------------------
 
-    def run(self) -> Result:
-        """Broken invariants, and whatever else the core may raise, leave from here."""
-        self._run_until(lambda: False, FAULTS_END_NS)
+    def live(self) -> Result:
+        self.world.run_until(FAULTS_END_NS)
         self.heal()
         agreed_ns = self._agree()
         conflicts = len(self.root.read().conflicts)
@@ -259,15 +227,21 @@ class World:
         self._agree()
         self._check_peace()
         return Result(
-            seed=self.seed,
-            brokers=len(self.stewards),
-            steps=self.clock.steps,
-            acknowledged=len(self.ledger.acknowledged),
-            moved=self.moved,
-            conflicts=conflicts,
-            diameter=self.mesh.diameter,
-            agreed_ms=agreed_ns // NS_PER_MS,
-            faults=tuple(self.faults),
+            self.world.seed,
+            self.clock.steps,
+            self.world.faults,
+            len(self.stewards),
+            edits=len(self.ledger.acknowledged),
+            figures={
+                # Drafts that were refused since the key had moved.
+                "moved": self.moved,
+                # Those that were there when everything had healed.
+                "conflicts": conflicts,
+                # How far apart the two stewards are that are farthest from each other.
+                "diameter": self.topology.diameter,
+                # After the healing, until all held the same.
+                "agreed_ms": agreed_ns // NS_PER_MS,
+            },
         )
 
     @property
@@ -279,20 +253,15 @@ class World:
         began_ns = self.clock.now_ns
         # What an orphan waits for may have to come all the way before the orphan itself can go on.
         ways = 2 if any(steward.edits.orphans for steward in self.stewards.values()) else 1
-        hops = ways * self.mesh.diameter
+        hops = ways * self.topology.diameter
         # Once somebody has learnt something, its news go on at once; without news each hop waits for a heartbeat.
         within_ns = hops * HEARTBEAT_NS + (ways if self.with_news else hops) * EXCHANGE_NS
-        self._run_until(self._in_step, began_ns - self._starts_ns + within_ns)
+        self.world.run_until(self.world.age_ns + within_ns, self._in_step)
         check_agreement(self.ledger, list(self.stewards.values()))
         return self.clock.now_ns - began_ns
 
     def _in_step(self) -> bool:
         return len({steward.edits.digest for steward in self.stewards.values()}) == 1
-
-    def _run_until(self, done: Callable[[], bool], time_ns: int) -> None:
-        while not done() and self.clock.next_ns < self._starts_ns + time_ns:
-            self.clock.step()
-            demand(self.clock.steps < STEPS_MAX, Invariant.END, "it does not come to an end")
 
     def _check_peace(self) -> None:
         # A root that lost its own grant to faults on every disk cannot accept anything.
@@ -300,19 +269,6 @@ class World:
         if known and self.root.signers(*CHIEF) is not None:
             left = [conflict.key for conflict in self.root.read().conflicts]
             demand(not left, Invariant.CONFLICTS, f"conflicts about {left} were resolved and are there still")
-
-
-def run_seed(seed: int, brokers: int | None = None, mutant: str = "") -> Result:
-    """Whatever happens in there, it happened to this seed at this step. Without `brokers` the seed says how many."""
-    world = World(seed, brokers, MUTANTS[mutant] if mutant else RIGHT)
-    try:
-        return world.run()
-    except Exception as error:
-        steps = world.clock.steps
-        what = f"seed {seed}, step {steps}: {in_words(error)}"
-        return Result(
-            seed, len(world.stewards), steps, faults=tuple(world.faults), what=what, invariant=invariant_of(error)
-        )
 
 
 def _keys(names: list[str]) -> list[str]:
