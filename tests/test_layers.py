@@ -85,15 +85,19 @@ LAYERS = {
     "pipeline": Layer(frozenset({"errors"}), ANY),
     "spark": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
     # How it is proven, measured and shown. Nobody imports it.
+    "lab.processes": layer("", ""),
     "lab.sim": layer("core wire errors", not_standard=WORLDLY - {"random"}),
     "lab.synth": Layer(frozenset({"journal", "pipeline.io", "pipeline.run", "pipeline.tables", "errors"}), ANY),
     # Real processes under faults; an admin and a user like any other.
-    "lab.chaos": Layer(frozenset({"admin", "cli", "client", "worker", "core", "errors", "__init__"}), ANY),
+    "lab.chaos": Layer(
+        frozenset({"admin", "cli", "client", "lab.processes", "worker", "core", "errors", "__init__"}), ANY
+    ),
     # It compares with plain pyzmq.
     "lab.bench": Layer(ANY, ANY, not_ours=frozenset({"lab.sim"}), not_others=frozenset()),
     # A user like any other, with a fleet of processes that the bench can start.
     "lab.demo": Layer(
-        frozenset({"admin", "lab.bench", "client", "journal", "worker", "wire", "errors", "__init__"}), ANY
+        frozenset({"admin", "lab.bench", "lab.processes", "client", "journal", "worker", "wire", "errors", "__init__"}),
+        ANY,
     ),
     "lab": Layer(ANY, ANY),
     # Names that users import; each is fetched from its home when it is first asked for.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.processes.conftest import alive, wait_until
 
-from famulus.lab.bench.peers.recruit import family
+from famulus.lab.processes import family
 
 
 def famulus(*arguments: str, within_s: float = 100.0) -> subprocess.CompletedProcess[str]:

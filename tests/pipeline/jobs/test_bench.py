@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.pipeline.jobs.conftest import EIGHT, Journal
 
+from famulus.lab.bench.memory import MemoryWatch, children_kib
 from famulus.lab.bench.pipeline import duckdb_query
-from famulus.lab.bench.pipeline_memory import MemoryWatch, children_kib
 from famulus.pipeline.io import source
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.tables import service_minutes

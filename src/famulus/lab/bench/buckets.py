@@ -7,7 +7,9 @@ does not grow with the number of values, and two tables can be added.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 STEP_BITS = 7
 STEPS = 1 << STEP_BITS
@@ -39,33 +41,32 @@ def highest_in(index: int) -> int:
 
 class Buckets:
     def __init__(self, counts: Mapping[int, int] | None = None, highest: int = 0) -> None:
-        self.counts: dict[int, int] = dict(counts or {})
+        self.counts = Counter(counts)
         #: The largest value seen, exactly.
         self.highest = highest
 
     def __len__(self) -> int:
-        return sum(self.counts.values())
+        return self.counts.total()
 
     def add(self, value: int) -> None:
-        index = index_of(value)
-        self.counts[index] = self.counts.get(index, 0) + 1
+        self.counts[index_of(value)] += 1
         if value > self.highest:
             self.highest = value
 
     def merge(self, other: Buckets) -> None:
-        for index, count in other.counts.items():
-            self.counts[index] = self.counts.get(index, 0) + count
+        self.counts.update(other.counts)
         self.highest = max(self.highest, other.highest)
+
+    def cumulated(self) -> list[tuple[int, int]]:
+        """For each bucket in use: its largest value, and how many values do not exceed it."""
+        used = sorted(self.counts)
+        seen = accumulate(self.counts[index] for index in used)
+        return [(min(highest_in(index), self.highest), count) for index, count in zip(used, seen, strict=True)]
 
     def percentile(self, share_ppm: int) -> int:
         """The value that this share of the values does not exceed; at most one bucket too high. 0 without values."""
         rank = max(1, -(-len(self) * share_ppm // MILLION))
-        seen = 0
-        for index in sorted(self.counts):
-            seen += self.counts[index]
-            if seen >= rank:
-                return min(highest_in(index), self.highest)
-        return 0
+        return next((value for value, seen in self.cumulated() if seen >= rank), 0)
 
     def percentiles(self) -> dict[str, int | None]:
         """None where there are too few values: what 9,999 of 10,000 do not exceed, 500 of them cannot say."""
@@ -74,15 +75,6 @@ class Buckets:
             name: self.percentile(share) if total * (MILLION - share) >= MILLION else None
             for name, share in PERCENTILES.items()
         }
-
-    def cumulated(self) -> list[tuple[int, int]]:
-        """For each bucket in use: its largest value, and how many values do not exceed it."""
-        seen = 0
-        steps = []
-        for index in sorted(self.counts):
-            seen += self.counts[index]
-            steps.append((min(highest_in(index), self.highest), seen))
-        return steps
 
     # -- between processes ----------------------------------------------------------------------------------------
 

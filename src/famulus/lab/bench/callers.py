@@ -23,7 +23,8 @@ from famulus.errors import BenchFailed
 from famulus.lab.bench import descriptors
 from famulus.lab.bench.buckets import Buckets
 from famulus.lab.bench.crowd import BATCH_MAX, is_up, new_crowd_context, service_name
-from famulus.lab.bench.fleet import cpu_s
+from famulus.lab.bench.steps import Step
+from famulus.lab.processes import cpu_s
 from famulus.net.pump import recv_many, send_some
 from famulus.net.sockets import Context, descriptor, outside_dealer
 from famulus.net.waiting import Waiting
@@ -33,16 +34,14 @@ TIMEOUT_MS = 30_000
 
 
 class Call(msgspec.Struct, frozen=True):
-    connections: int
-    #: Over how many of them it asks.
-    asking: int
-    services: int
-    window: int
-    size: int
+    step: Step
     seconds: float
     warm_up_s: float
     #: Process ids.
     weigh: list[int]
+
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -114,6 +113,10 @@ class ClosedLoop:
         self._open = 0
         self._tally: Tally | None = None
 
+    @property
+    def _room(self) -> int:
+        return self._window - self._open
+
     def run(self, call: Call) -> Answers:
         from_ns = monotonic_ns() + int(call.warm_up_s * NS_PER_S)
         self._turn_over(from_ns)
@@ -138,17 +141,17 @@ class ClosedLoop:
 
 
 class Callers(ClosedLoop):
-    def __init__(self, address: str, call: Call) -> None:
-        super().__init__(call.window)
-        self._context = new_crowd_context(call.connections)
-        self._callers = [Caller(self._context, address) for _ in range(call.connections)]
+    def __init__(self, address: str, step: Step) -> None:
+        super().__init__(step.window)
+        self._context = new_crowd_context(step.connections)
+        self._callers = [Caller(self._context, address) for _ in range(step.connections)]
         self._by_fd: dict[object, Caller] = {caller.fd: caller for caller in self._callers}
         self._waiting = Waiting()
         for caller in self._callers:
             self._waiting.watch(caller.fd)
-        self._turn = cycle(self._callers[: call.asking])
-        self._services = cycle([service_name(number) for number in range(call.services)])
-        self._body = bytes(call.size)
+        self._turn = cycle(self._callers[: step.asking])
+        self._services = cycle([service_name(number) for number in range(step.asked)])
+        self._body = bytes(step.size)
         #: Those that have something to send.
         self._eager: set[Caller] = set()
 
@@ -169,10 +172,6 @@ class Callers(ClosedLoop):
         # Whoever has just brought answers makes room for new tasks: those leave before anybody waits.
         self._take((self._by_fd[fd] for fd in self._waiting.wait(now_ns if self._room else until_ns)), monotonic_ns())
 
-    @property
-    def _room(self) -> int:
-        return self._window - self._open
-
     def _ask(self, now_ns: int) -> None:
         for _ in range(self._room):
             caller = next(self._turn)
@@ -192,7 +191,7 @@ class Callers(ClosedLoop):
 def main(address: str, text: str) -> None:
     descriptors.raise_limit()
     call = msgspec.json.decode(text, type=Call)
-    callers = Callers(address, call)
+    callers = Callers(address, call.step)
     callers.connect()
     print(msgspec.json.encode(callers.run(call)).decode())
 

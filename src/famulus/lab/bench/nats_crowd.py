@@ -24,6 +24,7 @@ from famulus.lab.bench import descriptors
 from famulus.lab.bench.callers import Call, ClosedLoop
 from famulus.lab.bench.crowd import service_name
 from famulus.lab.bench.nats_line import NatsLine
+from famulus.lab.bench.steps import Step
 
 #: A body begins with the instant at which it was sent.
 _STAMP_BYTES = 8
@@ -42,19 +43,19 @@ class Lines:
 
 
 class Callers(ClosedLoop):
-    def __init__(self, address: str, call: Call) -> None:
-        super().__init__(call.window)
-        self._callers = [_caller(address, number) for number in range(call.connections)]
+    def __init__(self, address: str, step: Step) -> None:
+        super().__init__(step.window)
+        self._callers = [_caller(address, number) for number in range(step.connections)]
         self._lines = Lines(line for line, _ in self._callers)
-        self._turn = cycle(self._callers[: call.asking])
-        self._services = cycle([service_name(number).encode() for number in range(call.services)])
-        self._rest = bytes(call.size - _STAMP_BYTES)
+        self._turn = cycle(self._callers[: step.asking])
+        self._services = cycle([service_name(number).encode() for number in range(step.asked)])
+        self._rest = bytes(step.size - _STAMP_BYTES)
 
     def _step(self, until_ns: int) -> None:
         now_ns = monotonic_ns()
         eager: set[NatsLine] = set()
         body = now_ns.to_bytes(_STAMP_BYTES, "big") + self._rest
-        for _ in range(self._window - self._open):
+        for _ in range(self._room):
             line, inbox = next(self._turn)
             line.publish(next(self._services), body, inbox)
             eager.add(line)
@@ -108,7 +109,7 @@ def _end(connected: int) -> None:
 
 def call(address: str, text: str) -> None:
     wish = msgspec.json.decode(text, type=Call)
-    print(msgspec.json.encode(Callers(address, wish).run(wish)).decode())
+    print(msgspec.json.encode(Callers(address, wish.step).run(wish)).decode())
 
 
 if __name__ == "__main__":

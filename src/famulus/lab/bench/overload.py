@@ -11,11 +11,12 @@ it does is the saturation. So a machine that is slow for a while slows both side
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from threading import Event, Thread
 
-from famulus.lab.bench import fleet
+from famulus.lab.bench.fleet import Broker, Crew, Member
+from famulus.lab.bench.memory import MemoryWatch
+from famulus.lab.processes import python, rss_kib
 
 #: Of the closed loop, whose tasks wait for no more than a few others.
 CLOSED_TIMEOUT_S = 60.0
@@ -47,49 +48,49 @@ class Plan:
 
 
 def measure(plan: Plan, tell: Callable[[str], None]) -> dict[str, object]:
-    with fleet.crew() as members:
-        frontend, backend = fleet.broker(members)
-        dispatcher = fleet.parts_of(members[0])["dispatcher"]
-        with _Memory(dispatcher) as memory:
-            loads = [
-                load for service in plan.services for load in _loads(plan, service, members, frontend, backend, tell)
-            ]
+    with Crew() as crew:
+        broker = crew.broker()
+        dispatcher = broker.member.parts()["dispatcher"]
+        with MemoryWatch(lambda: rss_kib(dispatcher), every_s=0.1) as memory:
+            loads = [load for service in plan.services for load in _loads(plan, service, crew, broker, tell)]
     return {
         "loads": loads,
         "goodput_ratio": min(load["goodput_ratio"] for load in loads),
         "unknown_share": max(load["unknown_share"] for load in loads),
-        "dispatcher_rss_kib_start": memory.seen[0],
-        "dispatcher_rss_kib_middle": memory.seen[len(memory.seen) // 2],
-        "dispatcher_rss_kib_end": memory.seen[-1],
+        "dispatcher_rss_kib_start": memory.seen_kib[0],
+        "dispatcher_rss_kib_middle": memory.seen_kib[len(memory.seen_kib) // 2],
+        "dispatcher_rss_kib_end": memory.seen_kib[-1],
     }
 
 
 def _loads(
-    plan: Plan,
-    service: Service,
-    members: list[fleet.Member],
-    frontend: str,
-    backend: str,
-    tell: Callable[[str], None],
-) -> list[dict[str, float]]:
+    plan: Plan, service: Service, crew: Crew, broker: Broker, tell: Callable[[str], None]
+) -> Iterator[dict[str, float]]:
     """What becomes of this service under each time-out, beside one of the same kind that is only kept busy."""
     beside = f"{service.name}-beside"
-    workers = [_worker(members, backend, name, service) for name in (service.name, beside)]
+    names = (service.name, beside)
+    workers = [_start(crew, "worker", broker.backend, name, service.slots, service.work_ms) for name in names]
+    for worker in workers:
+        worker.wait_until("is ready")
     seconds = max(plan.seconds, TASKS_OF_A_SLOT * service.work_ms / 1000)
     offered = plan.factor * service.capacity_per_s
-    loads = []
     for timeout_s in service.timeouts_s:
         tell(f"{service.name}: offering {offered:,.0f} tasks/s, time-out {timeout_s:g} s")
         warm_up_s = 1.0 + max(min(timeout_s, WARM_UP_S_MAX), TASKS_TO_LEARN * service.work_ms / 1000)
         length = (warm_up_s, seconds)
-        busy = _client(members, "closed", frontend, beside, service.slots * 4, CLOSED_TIMEOUT_S, *length)
-        over = _client(members, "open", frontend, service.name, offered, timeout_s, *length)
+        busy = _start(crew, "closed", broker.frontend, beside, service.slots * 4, CLOSED_TIMEOUT_S, *length)
+        over = _start(crew, "open", broker.frontend, service.name, offered, timeout_s, *length)
         within_s = sum(length) + CLOSED_TIMEOUT_S + timeout_s
-        peak: dict[str, float] = json.loads(busy.output(within_s))
-        loads.append(_figures(service, timeout_s, peak["goodput"], json.loads(over.output(within_s))))
+        peak, seen = (json.loads(client.output(within_s)) for client in (busy, over))
+        yield _figures(service, timeout_s, peak["goodput"], seen)
     for worker in workers:
         worker.stop()
-    return loads
+
+
+def _start(crew: Crew, role: str, *words: object) -> Member:
+    return crew.start(
+        "worker" if role == "worker" else "client", python("famulus.lab.bench.slow", role, *map(str, words))
+    )
 
 
 def _figures(service: Service, timeout_s: float, peak: float, over: dict[str, float]) -> dict[str, float]:
@@ -110,40 +111,3 @@ def _figures(service: Service, timeout_s: float, peak: float, over: dict[str, fl
         "ok_p99_ms": over["ok_p99_ms"],
         "other_outcomes": over["others"],
     }
-
-
-def _worker(members: list[fleet.Member], backend: str, name: str, service: Service) -> fleet.Member:
-    words = (backend, name, str(service.slots), str(service.work_ms))
-    worker = fleet.Member("worker", fleet.python("famulus.lab.bench.slow_worker", *words), "is ready")
-    members.append(worker)
-    return worker
-
-
-def _client(members: list[fleet.Member], *words: object) -> fleet.Member:
-    client = fleet.Member("client", fleet.python("famulus.lab.bench.slow_load", *map(str, words)), None)
-    members.append(client)
-    return client
-
-
-class _Memory:
-    """The resident memory of a process, looked at ten times a second."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self.seen: list[int] = []
-        self._over = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
-
-    def _watch(self) -> None:
-        while True:
-            self.seen.append(fleet.rss_kib(self._pid))
-            if self._over.wait(0.1):
-                return
-
-    def __enter__(self) -> _Memory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()

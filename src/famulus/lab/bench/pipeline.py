@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from famulus.lab import synth
-from famulus.lab.bench.pipeline_memory import MemoryWatch
+from famulus.lab.bench.memory import MemoryWatch
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
 from famulus.pipeline.run.progress import Step, Summary

@@ -6,6 +6,8 @@ cut off     what the client and its broker say to each other does not arrive; an
 
 A stretch of network is a `Mute`: it passes everything on until it is told not to, and then keeps all to itself without
 letting anybody know.
+
+python -m famulus.lab.bench.recovery keeps a processor busy, until it is killed or alone.
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ from statistics import median
 
 from famulus.client.threads import Client
 from famulus.errors import OutcomeError
-from famulus.lab.bench import fleet
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.processes import python, send_signal
 
 FAULTS = ("frozen", "hung", "cut off")
 #: Asked for so long before the fault, at least, so that everything is as it always is.
 QUIET_S = 1.0
+#: Half the slots of a worker.
+WINDOW = 50
 #: A task that hangs is to be waited for; all of them end by the loss of their broker.
 TIMEOUT_S = 30.0
 
@@ -40,14 +45,14 @@ class Plan:
     busy: int
 
 
-def measure(plan: Plan, tell: Callable[[str, float], None]) -> dict[str, object]:
+def measure(plan: Plan, tell: Callable[[str], None]) -> dict[str, object]:
     """Seconds to the next success by fault, and the false alarms of a run under load."""
     found: dict[str, list[float]] = {fault: [] for fault in FAULTS}
     for number in range(plan.rounds):
         for fault in FAULTS:
             # At another moment between two PINGs each time.
             found[fault].append(without_answers_s(fault, QUIET_S + number % 7 * 0.1))
-            tell(fault, found[fault][-1])
+            tell(f"{fault:8} {found[fault][-1]:5.2f} s")
     return {
         "recovery_s": {
             fault: {"median": median(seconds), "worst": max(seconds), "rounds": seconds}
@@ -61,34 +66,27 @@ def measure(plan: Plan, tell: Callable[[str, float], None]) -> dict[str, object]
 
 
 def without_answers_s(fault: str, quiet_s: float) -> float:
-    with fleet.crew() as members, ExitStack() as closing:
-        frontend, backend = fleet.broker(members)
-        parts = fleet.parts_of(members[-1])
-        _worker(members, backend)
-        addresses = [frontend]
-        if fault != "hung":
-            other, other_backend = fleet.broker(members)
-            _worker(members, other_backend)
-            addresses.append(other)
-        mute = Mute(frontend) if fault == "cut off" else None
+    with Crew() as crew, ExitStack() as closing:
+        brokers = [crew.broker() for _ in range(1 if fault == "hung" else 2)]
+        for broker in brokers:
+            crew.echo_worker(broker.backend, WINDOW)
+        parts = brokers[0].member.parts()
+        addresses = [broker.frontend for broker in brokers]
+        mute = Mute(addresses[0]) if fault == "cut off" else None
         if mute is not None:
             closing.callback(mute.close)
             addresses[0] = mute.address
         client = closing.enter_context(Client(addresses, timeout=TIMEOUT_S))
         _ask_until(client, time.monotonic() + quiet_s)
         victims = {"frozen": list(parts.values()), "hung": [parts["dispatcher"]]}.get(fault, [])
-        closing.callback(_signal, victims, signal.SIGCONT)
+        closing.callback(send_signal, victims, signal.SIGCONT)
         began = time.monotonic()
-        _signal(victims, signal.SIGSTOP)
+        send_signal(victims, signal.SIGSTOP)
         if mute is not None:
             mute.is_mute = True
         while not _asks(client):
             pass
         return time.monotonic() - began
-
-
-def _worker(members: list[fleet.Member], backend: str) -> None:
-    members.append(fleet.Member("worker", fleet.python("famulus.lab.bench.echo_worker", backend, "100"), "is ready"))
 
 
 def _ask_until(client: Client, until: float) -> None:
@@ -102,12 +100,6 @@ def _asks(client: Client) -> bool:
         return client.request("echo", b"x") == b"x"
     except OutcomeError:
         return False
-
-
-def _signal(pids: list[int], number: int) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 class Mute:
@@ -165,16 +157,14 @@ class Mute:
 
 def _false_alarms(plan: Plan) -> dict[str, object]:
     """Everything at its full rate, on a machine with far too much to do, and nothing is wrong."""
-    with fleet.crew() as members:
-        frontend, backend = fleet.broker(members)
-        broker = members[-1]
-        _worker(members, backend)
-        worker = members[-1]
+    with Crew() as crew:
+        broker = crew.broker()
+        worker = crew.echo_worker(broker.backend, WINDOW)
         for _ in range(plan.busy):
-            members.append(fleet.Member("busy", fleet.python("famulus.lab.bench.busy"), None))
-        before = fleet.parts_of(broker)
-        asked, failed = _ask_much(frontend, time.monotonic() + plan.seconds)
-        killed = set(before.values()) - set(fleet.parts_of(broker).values())
+            crew.start("busy", python("famulus.lab.bench.recovery"))
+        before = broker.member.parts()
+        asked, failed = _ask_much(broker.frontend, time.monotonic() + plan.seconds)
+        killed = set(before.values()) - set(broker.member.parts().values())
         worker.signal(signal.SIGTERM)
         again = worker.output(30).count("is ready")
         return {
@@ -195,3 +185,14 @@ def _ask_much(frontend: str, until: float) -> tuple[int, int]:
                 asked += 1
                 failed += isinstance(answer, OutcomeError)
     return asked, failed
+
+
+def keep_busy() -> None:
+    parent = os.getppid()
+    while os.getppid() == parent:
+        for _ in range(1_000_000):
+            pass
+
+
+if __name__ == "__main__":
+    keep_busy()

@@ -11,6 +11,7 @@ written to by itself.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -18,9 +19,10 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from famulus.lab.bench import descriptors, fleet
+from famulus.lab.bench import descriptors
 from famulus.lab.bench.callers import Answers
-from famulus.lab.bench.sides import Open, Side, famulus_side, nats_absence, nats_side
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.sides import Side, famulus_side, nats_absence, nats_side
 from famulus.lab.bench.steps import Gathering, Limits, Step, gatherings, plan
 
 #: The aim is not to exceed this from the fewest to the most workers that are merely connected.
@@ -32,7 +34,7 @@ LOOK_S = 1.0
 
 OURS = "famulus"
 NATS = "nats"
-SERVERS: dict[str, Open] = {OURS: famulus_side, NATS: nats_side}
+SERVERS = {OURS: famulus_side, NATS: nats_side}
 #: What the result calls the growth of an axis.
 GROWTHS = {
     "growth": "workers",
@@ -82,7 +84,8 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
         idle = _idle(open_sides, run, tell)
         seen = _rounds(servers, open_sides, run, tell)
         ends = {camp: side.end() for camp, side in open_sides.items()}
-    crowds = [figures | _at_the_end(ends[camp]) for camp, figures in idle.items()]
+    for camp, figures in idle.items():
+        figures |= {f"{name}_at_the_end": value for name, value in ends[camp].items()}
     steps = {server: [_figures(server, *each) for each in seen[server].items()] for server in servers}
     return {
         **summary(steps.pop(OURS)),
@@ -92,18 +95,18 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
         "warning": warning,
         "plan": asdict(run),
         "slots": slots,
-        "crowds": crowds,
+        "crowds": list(idle.values()),
     }
 
 
 @contextmanager
 def sides(servers: Sequence[str], limits: Limits, slots: int, tell: Tell) -> Iterator[dict[Camp, Side]]:
-    with fleet.crew() as members:
+    with Crew() as crew:
         open_sides = {}
         for server in servers:
             for gathering in gatherings(limits):
                 start_s = time.monotonic()
-                side = open_sides[server, gathering] = SERVERS[server](members, gathering, slots)
+                side = open_sides[server, gathering] = SERVERS[server](crew, gathering, slots)
                 tell(f"{server}: {side.connected} workers connected in {time.monotonic() - start_s:.1f} s")
         yield open_sides
 
@@ -139,10 +142,6 @@ def idle_percents(spent_s: list[float], idle_s: float) -> dict[str, float]:
     }
 
 
-def _at_the_end(end: dict[str, int]) -> dict[str, int]:
-    return {f"{name}_at_the_end": value for name, value in end.items()}
-
-
 def _rounds(
     servers: Sequence[str], open_sides: dict[Camp, Side], run: Plan, tell: Tell
 ) -> dict[str, dict[Step, list[Answers]]]:
@@ -171,10 +170,9 @@ def _cpu_us(answers: Answers) -> float:
 
 
 def _figures(server: str, step: Step, rounds: list[Answers]) -> dict[str, Any]:
-    outcomes: dict[str, int] = {}
+    outcomes: Counter[str] = Counter()
     for answers in rounds:
-        for outcome, count in answers.outcomes.items():
-            outcomes[outcome] = outcomes.get(outcome, 0) + count
+        outcomes.update(answers.outcomes)
     return {
         "server": server,
         "axis": step.axis,

@@ -1,18 +1,23 @@
-"""The client process of the overload measurement: a closed loop of so many tasks, or an open one of so many a second.
+"""The processes of the overload measurement.
 
-python -m famulus.lab.bench.slow_load closed|open ADDRESS SERVICE AMOUNT TIMEOUT_S WARM_UP_S SECONDS
+python -m famulus.lab.bench.slow worker ADDRESS SERVICE SLOTS WORK_MS
+python -m famulus.lab.bench.slow closed|open ADDRESS SERVICE AMOUNT TIMEOUT_S WARM_UP_S SECONDS
+
+The worker has a service of so many slots and so many milliseconds a task. A client is a closed loop of so many tasks,
+or an open one of so many a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from collections import Counter
 from collections.abc import Callable
 from time import monotonic, monotonic_ns
 
-from famulus import AsyncClient, OutcomeError
+from famulus import AsyncClient, OutcomeError, Worker
 from famulus.lab.bench.figures import percentile
 
 BODY = bytes(100)
@@ -34,10 +39,9 @@ class Tally:
         error = future.exception()
         if not self.from_s <= monotonic() < self.until_s:
             return
-        if isinstance(error, OutcomeError) and error.outcome == "REJECTED":
-            outcome = error.code
-        else:
-            outcome = error.outcome if isinstance(error, OutcomeError) else "OK"
+        outcome = "OK"
+        if isinstance(error, OutcomeError):
+            outcome = error.code if error.outcome == "REJECTED" else error.outcome
         self.outcomes[outcome] += 1
         if outcome in self.latencies:
             self.latencies[outcome].append(monotonic_ns() - sent_ns)
@@ -59,7 +63,7 @@ class Tally:
         }
 
 
-async def main(kind: str, address: str, service: str, amount: float, timeout_s: float, tally: Tally) -> None:
+async def ask(kind: str, address: str, service: str, amount: float, timeout_s: float, tally: Tally) -> None:
     async with AsyncClient(address, timeout=timeout_s) as client:
         opened: set[asyncio.Future[bytes]] = set()
 
@@ -100,6 +104,27 @@ async def _offer(send: Callable[[], None], per_s: float, until_s: float) -> None
         await asyncio.sleep(TICK_S)
 
 
+def work(address: str, service: str, slots: int, seconds: float) -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+    worker = Worker(address, slots=slots)
+
+    @worker.service(service)
+    async def slow(body: bytes) -> bytes:
+        await asyncio.sleep(seconds)
+        return body
+
+    worker.run()
+
+
+def main(role: str, address: str, service: str, *words: str) -> None:
+    numbers = [float(word) for word in words]
+    if role == "worker":
+        slots, work_ms = numbers
+        work(address, service, int(slots), work_ms / 1000)
+    else:
+        amount, timeout_s, warm_up_s, seconds = numbers
+        asyncio.run(ask(role, address, service, amount, timeout_s, Tally(warm_up_s, seconds)))
+
+
 if __name__ == "__main__":
-    amount, timeout_s, warm_up_s, seconds = (float(word) for word in sys.argv[4:])
-    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], amount, timeout_s, Tally(warm_up_s, seconds)))
+    main(*sys.argv[1:])
