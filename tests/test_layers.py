@@ -86,6 +86,7 @@ LAYERS = {
     "spark": Layer(frozenset({"journal", "client", "worker", "errors", "__init__"}), ANY),
     # How it is proven, measured and shown. Nobody imports it.
     "lab.processes": layer("", ""),
+    "lab.relay": layer("", ""),
     "lab.sim": layer("core wire errors", not_standard=WORLDLY - {"random"}),
     "lab.synth": Layer(frozenset({"journal", "pipeline.io", "pipeline.run", "pipeline.tables", "errors"}), ANY),
     # Real processes under faults; an admin and a user like any other.
@@ -96,7 +97,20 @@ LAYERS = {
     "lab.bench": Layer(ANY, ANY, not_ours=frozenset({"lab.sim"}), not_others=frozenset()),
     # A user like any other, with a fleet of processes that the bench can start.
     "lab.demo": Layer(
-        frozenset({"admin", "lab.bench", "lab.processes", "client", "journal", "worker", "wire", "errors", "__init__"}),
+        frozenset(
+            {
+                "admin",
+                "lab.bench",
+                "lab.processes",
+                "lab.relay",
+                "client",
+                "journal",
+                "worker",
+                "wire",
+                "errors",
+                "__init__",
+            }
+        ),
         ANY,
     ),
     "lab": Layer(ANY, ANY),

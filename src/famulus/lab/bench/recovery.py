@@ -4,33 +4,33 @@ frozen      every process of the client's broker is stopped; another broker is t
 hung        only the dispatcher is stopped, and there is no other broker
 cut off     what the client and its broker say to each other does not arrive; another broker is there
 
-A stretch of network is a `Mute`: it passes everything on until it is told not to, and then keeps all to itself without
-letting anybody know.
+For the last, a relay between them passes everything on until it falls silent.
 
 python -m famulus.lab.bench.recovery keeps a processor busy, until it is killed or alone.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-import selectors
 import signal
-import socket
-import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
+from threading import Thread
 
 from famulus.client.threads import Client
 from famulus.errors import OutcomeError
 from famulus.lab.bench.fleet import Crew
 from famulus.lab.processes import python, send_signal
+from famulus.lab.relay import Relay
 
 FAULTS = ("frozen", "hung", "cut off")
 #: Asked for so long before the fault, at least, so that everything is as it always is.
 QUIET_S = 1.0
+RELAY_HOST = "127.0.30.1"
 #: Half the slots of a worker.
 WINDOW = 50
 #: A task that hangs is to be waited for; all of them end by the loss of their broker.
@@ -72,18 +72,17 @@ def without_answers_s(fault: str, quiet_s: float) -> float:
             crew.echo_worker(broker.backend, WINDOW)
         parts = brokers[0].member.parts()
         addresses = [broker.frontend for broker in brokers]
-        mute = Mute(addresses[0]) if fault == "cut off" else None
-        if mute is not None:
-            closing.callback(mute.close)
-            addresses[0] = mute.address
+        relay = closing.enter_context(relay_before(addresses[0])) if fault == "cut off" else None
+        if relay is not None:
+            addresses[0] = f"tcp://{RELAY_HOST}:{relay.port}"
         client = closing.enter_context(Client(addresses, timeout=TIMEOUT_S))
         _ask_until(client, time.monotonic() + quiet_s)
         victims = {"frozen": list(parts.values()), "hung": [parts["dispatcher"]]}.get(fault, [])
         closing.callback(send_signal, victims, signal.SIGCONT)
         began = time.monotonic()
         send_signal(victims, signal.SIGSTOP)
-        if mute is not None:
-            mute.is_mute = True
+        if relay is not None:
+            relay.mute()
         while not _asks(client):
             pass
         return time.monotonic() - began
@@ -102,54 +101,21 @@ def _asks(client: Client) -> bool:
         return False
 
 
-class Mute:
-    """A stretch of network in a thread."""
-
-    def __init__(self, there: str) -> None:
-        host, _, port = there.removeprefix("tcp://").rpartition(":")
-        self._there = (host, int(port))
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.address = f"tcp://127.0.0.1:{self._server.getsockname()[1]}"
-        self.is_mute = self._closed = False
-        self._others: dict[socket.socket, socket.socket] = {}
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._server, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._pass_on, daemon=True)
-        self._thread.start()
-
-    def _pass_on(self) -> None:
-        while not self._closed:
-            for key, _ in self._selector.select(0.05):
-                if self.is_mute:
-                    time.sleep(0.05)
-                elif key.fileobj is self._server:
-                    self._accept()
-                else:
-                    assert isinstance(key.fileobj, socket.socket)
-                    self._carry(key.fileobj)
-
-    def _accept(self) -> None:
-        ends = self._server.accept()[0], socket.create_connection(self._there)
-        for end, other in (ends, ends[::-1]):
-            self._others[end] = other
-            self._selector.register(end, selectors.EVENT_READ)
-
-    def _carry(self, end: socket.socket) -> None:
-        with suppress(OSError):
-            if chunk := end.recv(1 << 16):
-                self._others[end].sendall(chunk)
-                return
-        for each in (end, self._others[end]):
-            if self._others.pop(each, None) is not None:
-                self._selector.unregister(each)
-                each.close()
-
-    def close(self) -> None:
-        self._closed = True
-        self._thread.join()
-        for end in (self._server, *self._others):
-            end.close()
-        self._selector.close()
+@contextmanager
+def relay_before(address: str) -> Iterator[Relay]:
+    """In a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    relay = Relay(RELAY_HOST, "127.0.0.1", int(address.rpartition(":")[2]))
+    try:
+        asyncio.run_coroutine_threadsafe(relay.open(), loop).result()
+        yield relay
+    finally:
+        asyncio.run_coroutine_threadsafe(relay.close(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 # -- without a fault ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A stretch of network that can be cut: passes on what comes in at one address to another one."""
+"""A stretch of network that can be cut or fall silent: passes on what comes in at one address to another one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ CHUNK_BYTES = 1 << 16
 
 
 class Relay:
+    """From one host to another, with the same port. All of 127.0.0.0/8 is this machine."""
+
     def __init__(self, known_host: str, own_host: str, port: int) -> None:
         self.port = port
         self._known = (known_host, port)
         self._own = (own_host, port)
         self._is_cut = False
+        self._speaks = asyncio.Event()
+        self._speaks.set()
         self._server: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
 
@@ -33,6 +37,10 @@ class Relay:
     def heal(self) -> None:
         self._is_cut = False
 
+    def mute(self) -> None:
+        """From now on keep everything to itself, without letting anybody know. May be called from another thread."""
+        self._speaks.clear()
+
     async def _drop_all(self) -> None:
         passing = list(self._passing)
         for each in passing:
@@ -49,29 +57,31 @@ class Relay:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """There and back, until one side ends or the relay is cut."""
+        writers = [writer]
+        ways: list[asyncio.Task[None]] = []
         try:
-            other_reader, other_writer = await asyncio.open_connection(*self._own)
-        except OSError:
-            writer.close()  # nobody is there: the other side sees it as it would without us
-            return
-        try:
-            ways = [
-                asyncio.ensure_future(_pass(reader, other_writer)),
-                asyncio.ensure_future(_pass(other_reader, writer)),
-            ]
-            try:
+            # If nobody is there, the other side sees it as it would without us.
+            with suppress(OSError):
+                other_reader, other_writer = await asyncio.open_connection(*self._own)
+                writers.append(other_writer)
+                ways += [
+                    asyncio.create_task(self._pass(reader, other_writer)),
+                    asyncio.create_task(self._pass(other_reader, writer)),
+                ]
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for way in ways:
-                    way.cancel()
-                await asyncio.gather(*ways, return_exceptions=True)
         finally:
-            writer.close()
-            other_writer.close()
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            for each in writers:
+                each.close()
 
-
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while chunk := await reader.read(CHUNK_BYTES):
-            writer.write(chunk)
-            await writer.drain()
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while True:
+                chunk = await reader.read(CHUNK_BYTES)
+                await self._speaks.wait()
+                if not chunk:
+                    return
+                writer.write(chunk)
+                await writer.drain()

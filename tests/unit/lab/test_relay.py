@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from famulus.lab.demo.relay import Relay
+from famulus.lab.relay import Relay
 
 KNOWN, OWN = "127.0.11.1", "127.0.12.1"
 
