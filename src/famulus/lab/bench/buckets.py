@@ -7,9 +7,10 @@ does not grow with the number of values, and two tables can be added.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import accumulate
+
+import msgspec
 
 STEP_BITS = 7
 STEPS = 1 << STEP_BITS
@@ -39,23 +40,25 @@ def highest_in(index: int) -> int:
     return (((index - (shift << STEP_BITS)) + 1) << shift) - 1
 
 
-class Buckets:
-    def __init__(self, counts: Mapping[int, int] | None = None, highest: int = 0) -> None:
-        self.counts = Counter(counts)
-        #: The largest value seen, exactly.
-        self.highest = highest
+class Buckets(msgspec.Struct):
+    counts: dict[int, int] = msgspec.field(default_factory=dict)
+    #: The largest value seen, exactly.
+    highest: int = 0
 
     def __len__(self) -> int:
-        return self.counts.total()
+        return sum(self.counts.values())
 
     def add(self, value: int) -> None:
-        self.counts[index_of(value)] += 1
-        if value > self.highest:
-            self.highest = value
+        self._add(index_of(value), 1, value)
 
     def merge(self, other: Buckets) -> None:
-        self.counts.update(other.counts)
-        self.highest = max(self.highest, other.highest)
+        for index, count in other.counts.items():
+            self._add(index, count, other.highest)
+
+    def _add(self, index: int, count: int, highest: int) -> None:
+        self.counts[index] = self.counts.get(index, 0) + count
+        if highest > self.highest:
+            self.highest = highest
 
     def cumulated(self) -> list[tuple[int, int]]:
         """For each bucket in use: its largest value, and how many values do not exceed it."""
@@ -76,10 +79,8 @@ class Buckets:
             for name, share in PERCENTILES.items()
         }
 
-    # -- between processes ----------------------------------------------------------------------------------------
-
     def written(self) -> dict[str, object]:
-        """For JSON: pairs of bucket and count."""
+        """For people: pairs of bucket and count, in order."""
         return {"counts": sorted(self.counts.items()), "highest": self.highest}
 
     @classmethod

@@ -14,6 +14,8 @@ from famulus.errors import BenchFailed
 from famulus.lab.processes import broker_parts, family, python
 
 START_S = 20.0
+#: What a client may take beyond its time: to start, and for its last answers.
+GRACE_S = 60.0
 #: Between two looks at a port.
 LOOK_S = 0.02
 

@@ -11,13 +11,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import msgspec
-
 from famulus.lab.bench.buckets import Buckets
 from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.load import Offer, Seen, start
 from famulus.lab.bench.meter import Order
-from famulus.lab.bench.open_load import Offer, Seen
-from famulus.lab.processes import python
 
 FRACTIONS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -51,7 +48,7 @@ class Rate:
     def add(self, seen: Seen) -> None:
         self.offered += seen.offered
         self.outcomes.update(seen.outcomes)
-        self.latencies.merge(seen.latencies())
+        self.latencies.merge(seen.latency("OK"))
         self.latest_ns = max(self.latest_ns, seen.latest_ns)
 
     def figures(self, saturation_per_s: float | None) -> dict[str, Any]:
@@ -80,7 +77,8 @@ def measure(plan: Plan, tell: Tell) -> dict[str, Any]:
         for number in range(plan.rounds):
             for rate in rates:
                 tell(f"round {number + 1}: {rate.per_s:,.0f} tasks/s for {plan.seconds:g} s")
-                rate.add(_offer(crew, broker.frontend, rate.per_s, plan))
+                offer = Offer(rate.per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
+                rate.add(start(crew, broker.frontend, offer).take())
     return {
         "saturation_per_s": saturation,
         "plan": asdict(plan),
@@ -94,10 +92,3 @@ def _saturation(crew: Crew, frontend: str, plan: Plan, tell: Tell) -> float:
     rate = order.carry_out(crew, "famulus")["rate"]
     tell(f"saturated at {rate:,.0f} tasks/s")
     return rate
-
-
-def _offer(crew: Crew, frontend: str, per_s: float, plan: Plan) -> Seen:
-    offer = Offer(per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
-    command = python("famulus.lab.bench.open_load", frontend, msgspec.json.encode(offer).decode())
-    within_s = plan.seconds + plan.warm_up_s + plan.timeout_ms / 1000 + 60
-    return msgspec.json.decode(crew.start("client", command, stderr=True).output(within_s), type=Seen)

@@ -16,13 +16,11 @@ import msgspec
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.errors import BenchFailed
 from famulus.lab.bench.figures import Figures, latencies_us
-from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.fleet import GRACE_S, Crew
 from famulus.lab.processes import cpu_s, python
 
 STAMP_BYTES = 8
 WARM_UP_S = 0.5
-#: What a client may take beyond its time: to start, and for its last answers.
-GRACE_S = 60.0
 
 
 class Meter:
@@ -39,13 +37,19 @@ class Meter:
     def note(self, answer: bytes | memoryview) -> None:
         now_ns = monotonic_ns()
         if now_ns >= self._turn_ns:
-            self._turn(now_ns, answer)
+            # Not each time: it would be measured as well.
+            if len(answer) != self._size:
+                raise BenchFailed(f"{self._size} bytes went out, {len(answer)} came back: this is no echo")
+            self._turn(now_ns)
         self._latencies_ns[-1].append(now_ns - int.from_bytes(answer[:STAMP_BYTES], "big"))
 
-    def _turn(self, now_ns: int, answer: bytes | memoryview) -> None:
-        # Not each time: it would be measured as well.
-        if len(answer) != self._size:
-            raise BenchFailed(f"{self._size} bytes went out, {len(answer)} came back: this is no echo")
+    def count(self, sent_ns: int, now_ns: int) -> None:
+        """An answer whose body does not say when it was sent."""
+        if now_ns >= self._turn_ns:
+            self._turn(now_ns)
+        self._latencies_ns[-1].append(now_ns - sent_ns)
+
+    def _turn(self, now_ns: int) -> None:
         self._turns.append((now_ns, self._weigh()))
         self._latencies_ns.append([])
         self._turn_ns = self._later_ns.pop(0)

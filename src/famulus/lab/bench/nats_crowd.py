@@ -23,11 +23,8 @@ from famulus.core.clock import NS_PER_S
 from famulus.lab.bench import descriptors
 from famulus.lab.bench.callers import Call, ClosedLoop
 from famulus.lab.bench.crowd import service_name
+from famulus.lab.bench.meter import STAMP_BYTES
 from famulus.lab.bench.nats_line import NatsLine
-from famulus.lab.bench.steps import Step
-
-#: A body begins with the instant at which it was sent.
-_STAMP_BYTES = 8
 
 
 class Lines:
@@ -43,18 +40,19 @@ class Lines:
 
 
 class Callers(ClosedLoop):
-    def __init__(self, address: str, step: Step) -> None:
-        super().__init__(step.window)
+    def __init__(self, address: str, call: Call) -> None:
+        super().__init__(call)
+        step = call.step
         self._callers = [_caller(address, number) for number in range(step.connections)]
         self._lines = Lines(line for line, _ in self._callers)
         self._turn = cycle(self._callers[: step.asking])
         self._services = cycle([service_name(number).encode() for number in range(step.asked)])
-        self._rest = bytes(step.size - _STAMP_BYTES)
+        self._rest = bytes(step.size - STAMP_BYTES)
 
     def _step(self, until_ns: int) -> None:
         now_ns = monotonic_ns()
         eager: set[NatsLine] = set()
-        body = now_ns.to_bytes(_STAMP_BYTES, "big") + self._rest
+        body = now_ns.to_bytes(STAMP_BYTES, "big") + self._rest
         for _ in range(self._room):
             line, inbox = next(self._turn)
             line.publish(next(self._services), body, inbox)
@@ -66,13 +64,10 @@ class Callers(ClosedLoop):
             self._take(line)
 
     def _take(self, line: NatsLine) -> None:
-        bodies = [body for _, body in line.messages()]
+        messages, now_ns = line.messages(), monotonic_ns()
+        for _, body in messages:
+            self._ended("OK", int.from_bytes(body[:STAMP_BYTES], "big"), now_ns)
         line.flush()
-        self._open -= len(bodies)
-        if self._tally is not None:
-            now_ns = monotonic_ns()
-            for body in bodies:
-                self._tally.note("OK", int.from_bytes(body[:_STAMP_BYTES], "big"), now_ns)
 
 
 def _caller(address: str, number: int) -> tuple[NatsLine, bytes]:
@@ -108,8 +103,8 @@ def _end(connected: int) -> None:
 
 
 def call(address: str, text: str) -> None:
-    wish = msgspec.json.decode(text, type=Call)
-    print(msgspec.json.encode(Callers(address, wish.step).run(wish)).decode())
+    callers = Callers(address, msgspec.json.decode(text, type=Call))
+    print(msgspec.json.encode(callers.run()).decode())
 
 
 if __name__ == "__main__":

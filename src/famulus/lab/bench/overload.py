@@ -6,20 +6,30 @@ are the defaults, and each time-out is a load of its own: how long a task may wa
 
 Beside it, at the same broker and in the same seconds, a second worker of the same kind is kept busy and no more: what
 it does is the saturation. So a machine that is slow for a while slows both sides.
+
+python -m famulus.lab.bench.overload ADDRESS SERVICE SLOTS WORK_MS is such a worker.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
+import logging
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from famulus.lab.bench.fleet import Broker, Crew, Member
+from msgspec.structs import replace
+
+from famulus import Worker
+from famulus.lab.bench.buckets import PERCENTILES
+from famulus.lab.bench.fleet import Broker, Crew
+from famulus.lab.bench.load import Offer, Seen, start
 from famulus.lab.bench.memory import MemoryWatch
 from famulus.lab.processes import python, rss_kib
 
 #: Of the closed loop, whose tasks wait for no more than a few others.
-CLOSED_TIMEOUT_S = 60.0
+CLOSED_TIMEOUT_MS = 60_000
+BODY_BYTES = 100
 #: The backlog of an open loop grows for as long as its tasks may wait, but not for ever.
 WARM_UP_S_MAX = 10.0
 #: And until a slot has done so many tasks, the broker does not know how long they take.
@@ -68,8 +78,11 @@ def _loads(
 ) -> Iterator[dict[str, float]]:
     """What becomes of this service under each time-out, beside one of the same kind that is only kept busy."""
     beside = f"{service.name}-beside"
-    names = (service.name, beside)
-    workers = [_start(crew, "worker", broker.backend, name, service.slots, service.work_ms) for name in names]
+    words = (str(service.slots), str(service.work_ms))
+    workers = [
+        crew.start("worker", python("famulus.lab.bench.overload", broker.backend, name, *words))
+        for name in (service.name, beside)
+    ]
     for worker in workers:
         worker.wait_until("is ready")
     seconds = max(plan.seconds, TASKS_OF_A_SLOT * service.work_ms / 1000)
@@ -77,37 +90,49 @@ def _loads(
     for timeout_s in service.timeouts_s:
         tell(f"{service.name}: offering {offered:,.0f} tasks/s, time-out {timeout_s:g} s")
         warm_up_s = 1.0 + max(min(timeout_s, WARM_UP_S_MAX), TASKS_TO_LEARN * service.work_ms / 1000)
-        length = (warm_up_s, seconds)
-        busy = _start(crew, "closed", broker.frontend, beside, service.slots * 4, CLOSED_TIMEOUT_S, *length)
-        over = _start(crew, "open", broker.frontend, service.name, offered, timeout_s, *length)
-        within_s = sum(length) + CLOSED_TIMEOUT_S + timeout_s
-        peak, seen = (json.loads(client.output(within_s)) for client in (busy, over))
-        yield _figures(service, timeout_s, peak["goodput"], seen)
+        over = Offer(offered, seconds, warm_up_s, BODY_BYTES, round(timeout_s * 1000), service.name, by_end=True)
+        busy = replace(over, per_s=0.0, window=service.slots * 4, timeout_ms=CLOSED_TIMEOUT_MS, service=beside)
+        running = [start(crew, broker.frontend, offer) for offer in (busy, over)]
+        peak, seen = (each.take() for each in running)
+        yield _figures(service, timeout_s, len(peak.latency("OK")) / seconds, seen, seconds)
     for worker in workers:
         worker.stop()
 
 
-def _start(crew: Crew, role: str, *words: object) -> Member:
-    return crew.start(
-        "worker" if role == "worker" else "client", python("famulus.lab.bench.slow", role, *map(str, words))
-    )
-
-
-def _figures(service: Service, timeout_s: float, peak: float, over: dict[str, float]) -> dict[str, float]:
-    done = over["goodput"] + over["unknown"]
+def _figures(service: Service, timeout_s: float, peak_per_s: float, over: Seen, seconds: float) -> dict[str, float]:
+    told = ("OK", "UNKNOWN", "overload", "expired")
+    ok, unknown, overload, expired = (len(over.latency(which)) for which in told)
+    rejected = over.latency("overload")
     return {
         "work_ms": service.work_ms,
         "slots": service.slots,
         "timeout_s": timeout_s,
-        "saturation_per_s": peak,
-        "offered_per_s": over["offered"],
-        "goodput_per_s": over["goodput"],
-        "goodput_ratio": over["goodput"] / peak if peak else 0.0,
-        "unknown_share": over["unknown"] / done if done else 0.0,
-        "rejected_overload_per_s": over["overload"],
-        "rejected_expired_per_s": over["expired"],
-        "rejected_p50_ms": over["rejected_p50_ms"],
-        "rejected_p99_ms": over["rejected_p99_ms"],
-        "ok_p99_ms": over["ok_p99_ms"],
-        "other_outcomes": over["others"],
+        "saturation_per_s": peak_per_s,
+        "offered_per_s": over.offered / seconds,
+        "goodput_per_s": ok / seconds,
+        "goodput_ratio": ok / seconds / peak_per_s if peak_per_s else 0.0,
+        "unknown_share": unknown / (ok + unknown) if ok + unknown else 0.0,
+        "rejected_overload_per_s": overload / seconds,
+        "rejected_expired_per_s": expired / seconds,
+        "rejected_p50_ms": rejected.percentile(PERCENTILES["p50"]) / 1e6,
+        "rejected_p99_ms": rejected.percentile(PERCENTILES["p99"]) / 1e6,
+        "ok_p99_ms": over.latency("OK").percentile(PERCENTILES["p99"]) / 1e6,
+        "other_outcomes": sum(len(seen) for which, seen in over.latencies.items() if which not in told),
     }
+
+
+def work(address: str, service: str, slots: str, work_ms: str) -> None:
+    """The worker process: a service of so many slots and so many milliseconds a task."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+    worker = Worker(address, slots=int(slots))
+
+    @worker.service(service)
+    async def slow(body: bytes) -> bytes:
+        await asyncio.sleep(float(work_ms) / 1000)
+        return body
+
+    worker.run()
+
+
+if __name__ == "__main__":
+    work(*sys.argv[1:])

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from statistics import median
 from typing import Any
 
 from famulus.lab.bench import descriptors
 from famulus.lab.bench.callers import Answers
+from famulus.lab.bench.figures import median_of
 from famulus.lab.bench.fleet import Crew
 from famulus.lab.bench.sides import Side, famulus_side, nats_absence, nats_side
 from famulus.lab.bench.steps import Gathering, Limits, Step, gatherings, plan
@@ -153,7 +153,8 @@ def _rounds(
                 seen[server].setdefault(step, []).append(answers)
                 tell(
                     f"round {number + 1}: {server}, {step.axis} {amount(step)}: "
-                    f"{answers.tasks / answers.seconds:,.0f} tasks/s, {_cpu_us(answers):,.1f} us of the server per task"
+                    f"{answers.figures['rate']:,.0f} tasks/s, "
+                    f"{answers.figures['cpu_us_server']:,.1f} us of the server per task"
                 )
     return seen
 
@@ -165,14 +166,8 @@ def amount(step: Step) -> int:
     return step.size if step.axis == "bytes" else step.gathering.workers
 
 
-def _cpu_us(answers: Answers) -> float:
-    return answers.cpu_s / max(1, answers.tasks) * 1e6
-
-
 def _figures(server: str, step: Step, rounds: list[Answers]) -> dict[str, Any]:
-    outcomes: Counter[str] = Counter()
-    for answers in rounds:
-        outcomes.update(answers.outcomes)
+    medians = median_of([answers.figures for answers in rounds])
     return {
         "server": server,
         "axis": step.axis,
@@ -184,12 +179,12 @@ def _figures(server: str, step: Step, rounds: list[Answers]) -> dict[str, Any]:
         "connections_asking": step.asking,
         "size": step.size,
         "window": step.window,
-        "rate": median(answers.tasks / answers.seconds for answers in rounds),
-        "broker_cpu_us": median(map(_cpu_us, rounds)),
-        "p50_us": median(answers.p50_us for answers in rounds),
-        "p99_us": median(answers.p99_us for answers in rounds),
-        "outcomes": outcomes,
-        "broker_cpu_us_rounds": [_cpu_us(answers) for answers in rounds],
+        "rate": medians["rate"],
+        "broker_cpu_us": medians["cpu_us_server"],
+        "p50_us": medians["p50"],
+        "p99_us": medians["p99"],
+        "outcomes": sum((Counter(answers.outcomes) for answers in rounds), Counter()),
+        "broker_cpu_us_rounds": [answers.figures["cpu_us_server"] for answers in rounds],
     }
 
 

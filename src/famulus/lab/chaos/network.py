@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
 from famulus.errors import ChaosFailed
-from famulus.lab.chaos.lan import Lan
+from famulus.lab.chaos.lan import Loopback as Lan
+from famulus.lab.processes import broker_parts, found_network, is_alive, python, send_signal
 
 START_S = 40.0
 ADMIN = "chaos"
@@ -46,7 +45,7 @@ class Program:
         self.due_s = None
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
-                [*self._enter, sys.executable, "-m", *self.command()],
+                [*self._enter, *python(*self.command())],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -72,9 +71,7 @@ class Program:
 
     def send(self, part: str, number: signal.Signals) -> list[int]:
         pids = self.pids(part)
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+        send_signal(pids, number)
         return pids
 
     def end(self, part: str, number: signal.Signals, again_in_s: float) -> None:
@@ -84,7 +81,7 @@ class Program:
         self.send(part, number)
 
     def has_ended(self) -> bool:
-        return not self.running and not any(map(_lives, self._former))
+        return not self.running and not any(map(is_alive, self._former))
 
     def stop(self, within_s: float) -> bool:
         """Ask it to end; False if it had to be killed."""
@@ -97,9 +94,7 @@ class Program:
         except subprocess.TimeoutExpired:
             return False
         finally:
-            for pid in everything:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            send_signal(everything, signal.SIGKILL)
             self._process.wait()
         return True
 
@@ -133,7 +128,7 @@ class Broker(Program):
         """`broker` is all of them, `supervisor` the one that we started, others are its children."""
         if not self.running:
             return []
-        children = _children(self.pid)
+        children = broker_parts(self.pid)
         if part == "broker":
             return [self.pid, *children]
         if part == "supervisor":
@@ -212,7 +207,8 @@ class Network:
 
     def start_brokers(self) -> None:
         first, *others = self.brokers.values()
-        self._found(first)
+        if wrong := found_network(first.folder, self.password, "--admin", ADMIN, *first.place()):
+            raise ChaosFailed(f"famulus init: {wrong}")
         first.start()
         _wait_until_ready(first)
         for broker in others:
@@ -224,17 +220,6 @@ class Network:
     def start_others(self) -> None:
         for program in (*self.workers.values(), *self.clients.values()):
             program.start()
-
-    def _found(self, first: Broker) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "famulus", "init", str(first.folder), "--admin", ADMIN, *first.place()],
-            env=os.environ | {"FAMULUS_ADMIN_PASSWORD": self.password},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise ChaosFailed(f"famulus init: {done.stderr.strip()[-500:]}")
 
     def tend(self, now_s: float) -> list[str]:
         """Start again what we ended, if its time has come; says who ended without being asked to."""
@@ -271,29 +256,6 @@ def _from(addresses: list[str], number: int) -> list[str]:
     """All of them, and not everybody begins with the same one."""
     first = number % len(addresses)
     return addresses[first:] + addresses[:first]
-
-
-def _children(pid: int) -> dict[int, str]:
-    """By process id: `dispatcher`, `router`, `steward`, `scribe` or `herald`."""
-    try:
-        pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return {}
-    found = {}
-    for child in pids:
-        with suppress(OSError):
-            command = Path(f"/proc/{child}/cmdline").read_bytes()
-            if match := re.search(rb"famulus\.(?:broker|web)\.(\w+)", command):
-                found[int(child)] = match[1].decode()
-    return found
-
-
-def _lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def _last_line(path: Path) -> str:

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from famulus.core.clock import NS_PER_S
+from famulus.lab.bench.buckets import Buckets
 from famulus.lab.bench.latency import FRACTIONS, Plan, Rate, measure, rates_of
 from famulus.lab.bench.latency_page import page
-from famulus.lab.bench.open_load import Schedule, Seen
+from famulus.lab.bench.load import Schedule, Seen
 
 
 @given(st.floats(min_value=1, max_value=100_000), st.integers(min_value=1, max_value=50))
@@ -37,8 +38,8 @@ def test_what_was_held_up_is_still_due_at_its_own_instant() -> None:
 
 def test_rounds_are_added_up() -> None:
     rate = Rate(10.0)
-    rate.add(Seen(offered=3, outcomes={"OK": 2, "REJECTED": 1}, counts=[(5, 2)], highest=5, latest_ns=7))
-    rate.add(Seen(offered=1, outcomes={"OK": 1}, counts=[(9, 1)], highest=9, latest_ns=3))
+    rate.add(Seen(offered=3, outcomes={"OK": 2, "REJECTED": 1}, latencies={"OK": Buckets({5: 2}, 5)}, latest_ns=7))
+    rate.add(Seen(offered=1, outcomes={"OK": 1}, latencies={"OK": Buckets({9: 1}, 9)}, latest_ns=3))
     figures = rate.figures(100.0)
     assert (figures["offered"], figures["outcomes"]) == (4, {"OK": 3, "REJECTED": 1})
     assert (figures["latency_ns"]["p50"], figures["latency_ns"]["max"]) == (5, 9)

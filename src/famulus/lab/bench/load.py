@@ -1,8 +1,9 @@
-"""The client process of the latency measurement: an open loop, so many tasks a second, whatever comes back.
+"""The client process of the latency and of the overload measurement.
 
-python -m famulus.lab.bench.open_load ADDRESS OFFER
+python -m famulus.lab.bench.load ADDRESS OFFER
 
-OFFER is an `Offer` in JSON. Every task is due at an instant that is fixed beforehand, and its latency counts from then
+OFFER is an `Offer` in JSON: an open loop of so many tasks a second, whatever comes back, or a closed one that keeps so
+many open. In an open loop every task is due at an instant that is fixed beforehand, and its latency counts from then
 on, also if it left later because this process or the broker was held up. A loop that counts from the sending leaves
 out just those tasks that had to wait longest ("coordinated omission").
 """
@@ -13,14 +14,17 @@ import select
 import sys
 from collections import Counter
 from time import monotonic_ns
+from typing import NamedTuple
 
 import msgspec
 
-from famulus.client.connection import Connection
+from famulus.client.connection import Connection, error_of
 from famulus.core.clock import NS_PER_MS, NS_PER_S
-from famulus.core.session.client import Done
+from famulus.core.session.client import ClientSession, Done
 from famulus.errors import BenchFailed
 from famulus.lab.bench.buckets import Buckets
+from famulus.lab.bench.fleet import GRACE_S, Crew, Member
+from famulus.lab.processes import python
 
 CONNECT_WITHIN_S = 10
 #: As many are submitted before the answers are looked at, when a lot is due.
@@ -29,26 +33,30 @@ LONGEST_S = 1.0
 
 
 class Offer(msgspec.Struct, frozen=True):
+    #: Tasks per second; or, if it is 0, tasks that are open at once.
     per_s: float
     seconds: float
     warm_up_s: float
     size: int
     timeout_ms: int
     service: str = "echo"
+    window: int = 0
+    #: Which tasks count: those that end after the warm-up and before the end, or those that are due then.
+    by_end: bool = False
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """Of the tasks that were due after the warm-up. Latencies are those of the outcome OK, in nanoseconds."""
+    """Of the tasks that count."""
 
     offered: int
     outcomes: dict[str, int]
-    counts: list[tuple[int, int]]
-    highest: int
+    #: In nanoseconds, by outcome; of what was rejected, by the code of the reason.
+    latencies: dict[str, Buckets]
     #: By how much the latest task left after it was due: large where this process could not keep up.
     latest_ns: int
 
-    def latencies(self) -> Buckets:
-        return Buckets.read(self.counts, self.highest)
+    def latency(self, which: str) -> Buckets:
+        return self.latencies.get(which, Buckets())
 
 
 class Schedule:
@@ -76,31 +84,51 @@ class Schedule:
         return due
 
 
-class OpenLoop:
+class Window:
+    """A task is due whenever fewer than so many are open. Knows no clock."""
+
+    def __init__(self, session: ClientSession, size: int, until_ns: int) -> None:
+        self._session = session
+        self._size = size
+        self._until_ns = until_ns
+        self.is_over = False
+
+    @property
+    def next_ns(self) -> int:
+        return 0 if len(self._session) < self._size else self._until_ns
+
+    def due(self, now_ns: int, most: int) -> list[int]:
+        self.is_over = now_ns >= self._until_ns
+        return [] if self.is_over else [now_ns] * min(most, self._size - len(self._session))
+
+
+class Loop:
     def __init__(self, address: str, offer: Offer) -> None:
         self._offer = offer
         self._connection = Connection(address)
         self._body = bytes(offer.size)
         self._outcomes: Counter[str] = Counter()
-        self._latencies = Buckets()
+        self._latencies: dict[str, Buckets] = {}
         self._offered = 0
         self._latest_ns = 0
-        self._from_ns = 0
+        self._from_ns = self._until_ns = 0
 
     def run(self) -> Seen:
         self._connect()
+        offer, session = self._offer, self._connection.session
         start_ns = monotonic_ns() + NS_PER_MS
-        self._from_ns = start_ns + int(self._offer.warm_up_s * NS_PER_S)
-        schedule = Schedule(start_ns, self._from_ns + int(self._offer.seconds * NS_PER_S), self._offer.per_s)
-        session = self._connection.session
+        self._from_ns = start_ns + int(offer.warm_up_s * NS_PER_S)
+        self._until_ns = self._from_ns + int(offer.seconds * NS_PER_S)
+        schedule: Schedule | Window = Window(session, offer.window, self._until_ns)
+        if offer.per_s:
+            schedule = Schedule(start_ns, self._until_ns, offer.per_s)
         while not schedule.is_over or len(session):
             self._submit(schedule)
             self._note(self._connection.step())
             due_ns = self._connection.next_due_ns
             self._wait(due_ns if schedule.is_over else min(schedule.next_ns, due_ns))
         self._connection.close()
-        counts = sorted(self._latencies.counts.items())
-        return Seen(self._offered, dict(self._outcomes), counts, self._latencies.highest, self._latest_ns)
+        return Seen(self._offered, dict(self._outcomes), self._latencies, self._latest_ns)
 
     def _connect(self) -> None:
         until_ns = monotonic_ns() + CONNECT_WITHIN_S * NS_PER_S
@@ -110,7 +138,7 @@ class OpenLoop:
             self._wait(min(until_ns, self._connection.next_due_ns))
             self._note(self._connection.step())
 
-    def _submit(self, schedule: Schedule) -> None:
+    def _submit(self, schedule: Schedule | Window) -> None:
         now_ns = monotonic_ns()
         offer = self._offer
         for due_ns in schedule.due(now_ns, BURST_MAX):
@@ -124,11 +152,11 @@ class OpenLoop:
         for done in ended:
             due_ns = done.token
             assert isinstance(due_ns, int)
-            if due_ns < self._from_ns:
+            if not self._from_ns <= (now_ns if self._offer.by_end else due_ns) < self._until_ns:
                 continue
             self._outcomes[done.outcome] += 1
-            if done.outcome == "OK":
-                self._latencies.add(now_ns - due_ns)
+            which = error_of(done).code if done.outcome == "REJECTED" else done.outcome
+            self._latencies.setdefault(which, Buckets()).add(now_ns - due_ns)
 
     def _wait(self, until_ns: int) -> None:
         # select, and not epoll: its time-out is exact to the microsecond, where that of epoll is in milliseconds.
@@ -136,8 +164,25 @@ class OpenLoop:
         select.select([self._connection.line.fd], [], [], timeout_s)
 
 
+class Running(NamedTuple):
+    """A loop in a process of its own."""
+
+    client: Member
+    offer: Offer
+
+    def take(self) -> Seen:
+        """What it saw, when it is at its end."""
+        within_s = self.offer.seconds + self.offer.warm_up_s + self.offer.timeout_ms / 1000 + GRACE_S
+        return msgspec.json.decode(self.client.output(within_s), type=Seen)
+
+
+def start(crew: Crew, address: str, offer: Offer) -> Running:
+    command = python("famulus.lab.bench.load", address, msgspec.json.encode(offer).decode())
+    return Running(crew.start("client", command, stderr=True), offer)
+
+
 def main(address: str, text: str) -> None:
-    print(msgspec.json.encode(OpenLoop(address, msgspec.json.decode(text, type=Offer)).run()).decode())
+    print(msgspec.json.encode(Loop(address, msgspec.json.decode(text, type=Offer)).run()).decode())
 
 
 if __name__ == "__main__":
