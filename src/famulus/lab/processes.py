@@ -27,7 +27,7 @@ def found_network(folder: Path, password: str, *arguments: str) -> str | None:
         text=True,
         check=False,
     )
-    return done.stderr.strip()[-500:] if done.returncode else None
+    return (done.stderr.strip()[-500:] or f"exit code {done.returncode}") if done.returncode else None
 
 
 def children(pid: int) -> list[int]:
