@@ -13,7 +13,8 @@ from typing import NamedTuple
 from famulus.errors import BenchFailed
 from famulus.lab.processes import broker_parts, family, python
 
-START_S = 20.0
+#: What a process may take until it is ready, also on a machine with far too much to do.
+START_S = 60.0
 #: What a client may take beyond its time: to start, and for its last answers.
 GRACE_S = 60.0
 #: Between two looks at a port.
