@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from famulus.lab.bench import descriptors
@@ -80,7 +79,8 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
     servers = [each for each in wish.servers if each != NATS or why_not is None]
     run = replace(wish, limits=limits)
     slots = max(SLOTS, -(-limits.window // gatherings(limits)[0].workers))
-    with sides(servers, limits, slots, tell) as open_sides:
+    with Crew() as crew:
+        open_sides = _open_sides(crew, servers, limits, slots, tell)
         idle = _idle(open_sides, run, tell)
         seen = _rounds(servers, open_sides, run, tell)
         ends = {camp: side.end() for camp, side in open_sides.items()}
@@ -99,16 +99,13 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def sides(servers: Sequence[str], limits: Limits, slots: int, tell: Tell) -> Iterator[dict[Camp, Side]]:
-    with Crew() as crew:
-        open_sides = {}
-        for server in servers:
-            for gathering in gatherings(limits):
-                start_s = time.monotonic()
-                side = open_sides[server, gathering] = SERVERS[server](crew, gathering, slots)
-                tell(f"{server}: {side.connected} workers connected in {time.monotonic() - start_s:.1f} s")
-        yield open_sides
+def _open_sides(crew: Crew, servers: Sequence[str], limits: Limits, slots: int, tell: Tell) -> dict[Camp, Side]:
+    open_sides = {}
+    for server, gathering in product(servers, gatherings(limits)):
+        start_s = time.monotonic()
+        side = open_sides[server, gathering] = SERVERS[server](crew, gathering, slots)
+        tell(f"{server}: {side.connected} workers connected in {time.monotonic() - start_s:.1f} s")
+    return open_sides
 
 
 def _idle(open_sides: dict[Camp, Side], run: Plan, tell: Tell) -> dict[Camp, dict[str, Any]]:

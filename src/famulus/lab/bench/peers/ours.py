@@ -63,10 +63,10 @@ def worker(address: str, slots: str) -> None:
 
 
 def client(order: Order) -> Meter | Coroutine[Any, Any, Meter]:
-    """Its styles are `request` and `map`, and for those who compare them `asyncio` and `threads`."""
+    """`request` and `map` are compared with other brokers; `asyncio` and `threads` are what `bench echo` measures."""
     if order.style == "threads":
         return with_threads(order)
-    # On the loop of the standard library: it is not compared with anybody who has another one.
+    # On the standard library's loop, as most programs have it.
     return asyncio.run(with_asyncio(order)) if order.style == "asyncio" else with_asyncio(order)
 
 
