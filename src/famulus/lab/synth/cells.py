@@ -146,40 +146,27 @@ def _loads(world: World, cell: Cell) -> pa.Table:
     parts = []
     for number, service in enumerate(world.services):
         rng = np.random.default_rng([world.plan.seed, cell.number, number, 1])
-        busy, backlog = _busy(world, rng, broker, number, at_us)
-        columns = {
-            **world.where(cell.boot),
-            "at": at_us,
-            "event": "load",
-            "service": service.name,
-            "slots_free": np.int32(world.slots(broker, number)) - busy,
-            "slots_busy": busy,
-            "backlog": backlog,
-        }
+        load = _load(world.slots(broker, number), *_busy(world, rng, broker, number, at_us))
+        columns = {**world.where(cell.boot), "at": at_us, "service": service.name, **load}
         parts.append(table_of("brokers", len(at_us), columns))
     return pa.concat_tables(parts)
 
 
+def _load(slots: int, busy: Any, backlog: Any) -> dict[str, Any]:
+    return {"event": "load", "slots_free": np.int32(slots) - busy, "slots_busy": busy, "backlog": backlog}
+
+
 def _peer_loads(world: World, cell: Cell) -> pa.Table:
-    at_us = _seconds(cell, PEER_LOAD_S)
+    at_us, services = _seconds(cell, PEER_LOAD_S), range(len(world.services))
     parts = [table_of("peers", 0, {})]
     for peer, name in enumerate(world.brokers):
         if peer == cell.boot.broker:
             continue
         rng = np.random.default_rng([world.plan.seed, cell.number, peer, 2])
-        told = [_busy(world, rng, peer, number, at_us) for number in range(len(world.services))]
+        told = [_busy(world, rng, peer, number, at_us) for number in services]
         busy, backlog = (np.sum([each[part] for each in told], axis=0, dtype=np.int32) for part in (0, 1))
-        slots = sum(world.slots(peer, number) for number in range(len(world.services)))
-        columns = {
-            **world.where(cell.boot),
-            "at": at_us,
-            "peer": name,
-            "event": "load",
-            "slots_free": np.int32(slots) - busy,
-            "slots_busy": busy,
-            "backlog": backlog,
-        }
-        parts.append(table_of("peers", len(at_us), columns))
+        load = _load(sum(world.slots(peer, number) for number in services), busy, backlog)
+        parts.append(table_of("peers", len(at_us), {**world.where(cell.boot), "at": at_us, "peer": name, **load}))
     return pa.concat_tables(parts)
 
 
