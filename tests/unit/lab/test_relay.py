@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import pytest
+
 from famulus.lab.relay import Relay
 
 KNOWN, OWN = "127.0.11.1", "127.0.12.1"
@@ -62,5 +64,27 @@ def test_nobody_behind_it_looks_like_nobody() -> None:
         await relay.open()
         assert await asked(relay.port) == b""
         await relay.close()
+
+    asyncio.run(asyncio.wait_for(play(), 20))
+
+
+def test_a_silent_one_keeps_everything_to_itself_and_lets_nobody_know() -> None:
+    async def play() -> None:
+        port = free_port()
+        server = await asyncio.start_server(echo, OWN, port)
+        relay = Relay(KNOWN, OWN, port)
+        await relay.open()
+        reader, writer = await asyncio.open_connection(KNOWN, port)
+        writer.write(b"hello")
+        assert await reader.read(100) == b"hello"
+        relay.mute()
+        writer.write(b"anybody there?")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(100), 0.3)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asked(port), 0.3)
+        writer.close()
+        await relay.close()
+        server.close()
 
     asyncio.run(asyncio.wait_for(play(), 20))
