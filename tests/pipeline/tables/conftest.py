@@ -60,14 +60,18 @@ class Rows:
 
     def of(self, table: str, *rows: Mapping[str, Any]) -> DataFrame:
         if table in schema.TABLES:
-            where = {"broker": "b1", "boot": "boot1", "family": "main"}
-            # No two attempts have the same ticket, unless they say so.
-            tickets = [{"ticket": 10_000 + number} if table == "tasks" else {} for number in range(len(rows))]
-            whole = [{**where, **DEFAULTS[table], **ticket, **row} for ticket, row in zip(tickets, rows, strict=True)]
             columns = [(each.name, None) for each in schema.TABLES[table]]
-            return self.made(whole, columns, journal_schema(table))
+            return self.made(self.whole(table, *rows), columns, journal_schema(table))
         zeros = [(each.name, None if each.nullable else zero(each.kind)) for each in schemas.TABLES[table]]
         return self.made(rows, zeros, output_schema(table))
+
+    @staticmethod
+    def whole(table: str, *rows: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Rows of the journal, with what they do not say themselves."""
+        where = {"broker": "b1", "boot": "boot1", "family": "main"}
+        # No two attempts have the same ticket, unless they say so.
+        tickets = [{"ticket": 10_000 + number} if table == "tasks" else {} for number in range(len(rows))]
+        return [{**where, **DEFAULTS[table], **ticket, **row} for ticket, row in zip(tickets, rows, strict=True)]
 
     def made(self, rows: Any, columns: list[tuple[str, Any]], struct: Any) -> DataFrame:
         names = {name for name, _ in columns}

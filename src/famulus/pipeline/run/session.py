@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from famulus.errors import NoJava, SparkFailed
 from famulus.pipeline.run import java
-from famulus.pipeline.tables.pace import GIVEN
+from famulus.pipeline.tables.scale import GIVEN
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -35,7 +35,7 @@ from famulus.pipeline.tables.auditing.numbers import missing_rows
 from famulus.pipeline.tables.auditing.repeated import repeated
 from famulus.pipeline.tables.auditing.tickets import tickets_used_twice
 from famulus.pipeline.tables.auditing.unfinished import FATES, unfinished
-from famulus.pipeline.tables.spark_types import contract
+from famulus.pipeline.tables.spark_types import contract, union_all
 from famulus.pipeline.tables.table import Grain, Table
 from famulus.pipeline.tables.unsettled import unsettled
 
@@ -52,10 +52,7 @@ def audit(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: Da
         gaps(brokers),
         crash_windows(lost, tasks, brokers, peers),
     ]
-    rows = parts[0]
-    for part in parts[1:]:
-        rows = rows.unionByName(part)
-    return rows.transform(contract, schemas.AUDIT)
+    return union_all(parts).transform(contract, schemas.AUDIT)
 
 
 TABLE: Final = Table(

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import seconds_between, stable_id
-from famulus.pipeline.tables.spark_types import contract
+from famulus.pipeline.tables.spark_types import contract, union_all
 from famulus.pipeline.tables.table import Grain, Table
 
 _FIELDS: Final = (
@@ -66,10 +66,7 @@ def findings(
         _unexplained(audit.transform(_since, newest, "at", WEEK_H)),
         _unusual(anomalies.transform(_since, newest, "minute", DAY_H)),
     ]
-    rows = found[0]
-    for more in found[1:]:
-        rows = rows.unionByName(more)
-    return rows.transform(_ranked).transform(contract, schemas.FINDINGS)
+    return union_all(found).transform(_ranked).transform(contract, schemas.FINDINGS)
 
 
 def _ranked(rows: DataFrame) -> DataFrame:

@@ -32,7 +32,7 @@ class Table:
     #: change in an hour is a change in its neighbours.
     neighbours: bool = False
     #: Hourly, with neighbours: of the hour after it, an hour's rows depend only on rows of its own tasks, and on what
-    #: became of those that it left open (see `calm`). Where a broker died, they tell how many tasks of
+    #: became of those that it left open (see `run.unaffected`). Where a broker died, they tell how many tasks of
     #: the hour before died with it: that hour has neighbours, too.
     by_task: bool = False
     #: Whole: of an input with many columns, those that `make` looks at.

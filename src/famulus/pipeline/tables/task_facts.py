@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_final, is_run, is_settled
-from famulus.pipeline.tables.crowds import parted
+from famulus.pipeline.tables.hash_join import split_unique
 from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 from famulus.pipeline.tables.unsettled import unsettled
@@ -24,7 +24,7 @@ def task_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peer
 
 
 def _ended(tasks: DataFrame) -> DataFrame:
-    alone, others = parted(tasks, "message_id")
+    alone, others = split_unique(tasks, "message_id")
     # The same row twice, to the letter, is one; that it is there twice is for the audit to say.
     several = _of_several(others.dropDuplicates())
     return several if alone is None else several.unionByName(_of_one(alone))

@@ -5,20 +5,19 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.auditing.entry import entries, text
 from famulus.pipeline.tables.columns import hour_number
 
 
 def gaps(brokers: DataFrame) -> DataFrame:
     words = F.format_string(
         "%s rows of %s are missing: %s",
-        F.coalesce(F.col("rows"), F.lit(0)).cast("string"),
+        text(F.coalesce("rows", F.lit(0))),
         F.coalesce("table", F.lit("an unknown table")),
         F.coalesce("detail", F.lit("nobody said why")),
     )
     rows = brokers.where(F.col("event") == "gap").drop("service")
-    about = F.coalesce("rows", F.lit(0))
-    return entries(rows, "gap", severity=F.lit("warning"), explained=F.lit(True), about=about, words=words)
+    return entries(rows, "gap", words, explained=F.lit(True), about=F.coalesce("rows", F.lit(0)))
 
 
 def of_tasks(brokers: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.auditing.entry import entries, info_if, text
 from famulus.pipeline.tables.columns import FINAL
 
 _OUTCOMES: Final = (*FINAL, "RETRY", "LATE")
@@ -22,10 +22,9 @@ def odd_rows(tasks: DataFrame) -> DataFrame:
     for name, (_, sentence) in rules.items():
         words = F.when(kind == name, sentence).otherwise(words)
     # They are few, so that copies can be left out here.
-    rows = tasks.select("*", F.explode(kinds).alias("kind")).dropDuplicates().withColumn("at", F.col("ended"))
+    rows = tasks.select("*", F.explode(kinds).alias("kind")).dropDuplicates()
     is_late = kind == _LATE
-    severity = F.when(is_late, "info").otherwise("error")
-    return entries(rows, kind, severity=severity, explained=is_late, about=F.lit(1), words=words)
+    return entries(rows, kind, words, severity=info_if(is_late), explained=is_late, at="ended")
 
 
 def _rules() -> dict[str, tuple[Column, Column]]:
@@ -40,7 +39,7 @@ def _rules() -> dict[str, tuple[Column, Column]]:
             F.format_string(
                 "an answer of worker %s after %s ms; the task had its outcome, so it was dropped",
                 F.coalesce("worker", F.lit("unknown")),
-                F.floor(F.col("total_ns") / 1_000_000).cast("string"),
+                text(F.floor(F.col("total_ns") / 1_000_000)),
             ),
         ),
         "no_such_outcome": (
@@ -58,7 +57,7 @@ def _rules() -> dict[str, tuple[Column, Column]]:
             negative,
             F.format_string(
                 "queue_ns is %s, service_ns %s, total_ns %s",
-                *[F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in durations],
+                *[F.coalesce(text(name), F.lit("null")) for name in durations],
             ),
         ),
     }

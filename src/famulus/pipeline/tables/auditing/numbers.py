@@ -13,9 +13,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing import gaps
-from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.auditing.entry import entries, text
 from famulus.pipeline.tables.auditing.repeated import copies
 from famulus.pipeline.tables.columns import hour_number
+from famulus.pipeline.tables.lives import lives
 
 _LIFE: Final = ("broker", "boot")
 _HOUR: Final = (*_LIFE, "hour_number")
@@ -46,36 +47,28 @@ def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     found = (
         counted.withColumn("missing", left).where(F.col("missing") > 0).withColumn("at", F.coalesce("first", "told_at"))
     )
-    return entries(
-        found,
-        "missing_rows",
-        severity=F.lit("error"),
-        explained=F.lit(False),
-        about=F.col("missing"),
-        words=F.format_string(
-            "%s rows of tasks were told and are not there, and no gap says so: a file or rows were removed",
-            F.col("missing").cast("string"),
-        ),
+    words = F.format_string(
+        "%s rows of tasks were told and are not there, and no gap says so: a file or rows were removed", text("missing")
     )
+    return entries(found, "missing_rows", words, about=F.col("missing"))
 
 
 def _numbers(tasks: DataFrame) -> DataFrame:
     """A row that is there twice, to the letter, counts once."""
     hour = hour_number(F.col("ended")).alias("hour_number")
-    there = F.col("row").isNotNull()
-    again = copies(tasks).where(there).groupBy(*_LIFE, hour).agg(F.sum(F.col("copies") - 1).alias("again"))
+    again = copies(tasks).where(F.col("row").isNotNull()).groupBy(*_LIFE, hour)
     return (
-        tasks.where(there)
-        .groupBy(*_LIFE, hour)
+        lives(tasks)
+        .where(F.col("count") > 0)
+        .groupBy(*_HOUR)
         .agg(
-            F.min("row").alias("low"),
-            F.max("row").alias("high"),
-            F.count("*").alias("count"),
-            F.min("ended").alias("first"),
+            F.min("low").alias("low"),
+            F.max("high").alias("high"),
+            F.sum("count").alias("count"),
+            F.min("first").alias("first"),
         )
-        .join(again, on=list(_HOUR), how="left")
+        .join(again.agg(F.sum(F.col("copies") - 1).alias("again")), on=list(_HOUR), how="left")
         .withColumn("count", F.col("count") - F.coalesce("again", F.lit(0)))
-        .drop("again")
     )
 
 

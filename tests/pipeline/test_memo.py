@@ -8,14 +8,14 @@ from threading import Barrier
 
 from pyspark.sql import DataFrame, SparkSession
 
-from famulus.pipeline.tables.once import kept, let_go, once
-from famulus.pipeline.tables.pace import Pace, session_for
+from famulus.pipeline.tables.memo import cached, memo, release_cached
+from famulus.pipeline.tables.scale import Scale, session_for
 
 
 def test_the_same_rows_are_asked_once_and_others_again(spark: SparkSession) -> None:
     asked = []
 
-    @once
+    @memo
     def make(rows: DataFrame, more: object) -> int:
         asked.append(more)
         return len(asked)
@@ -31,7 +31,7 @@ def test_two_that_ask_at_the_same_time_get_the_same(spark: SparkSession) -> None
     # Of the one who makes it, and of us: were both of them there, nobody would be left for us.
     met = Barrier(2, timeout=10)
 
-    @once
+    @memo
     def make(rows: DataFrame) -> object:
         met.wait()
         return object()
@@ -44,9 +44,9 @@ def test_two_that_ask_at_the_same_time_get_the_same(spark: SparkSession) -> None
 
 
 def test_rows_are_kept_until_they_are_let_go_unless_they_are_few(spark: SparkSession) -> None:
-    many = kept(spark.range(3))
+    many = cached(spark.range(3))
     states = [many.is_cached]
-    let_go()
+    release_cached()
     states.append(many.is_cached)
     assert states == [True, False]
-    assert not kept(session_for(spark, Pace.FEW).range(3)).is_cached
+    assert not cached(session_for(spark, Scale.SMALL).range(3)).is_cached

@@ -1,11 +1,5 @@
-"""What the page runs: unpacks Plotly, and draws each plot in the colours of the reader's theme.
-
-Plotly lies in the page compressed, for a third of its size. A browser that cannot unpack it shows the tables instead.
-"""
-
-from typing import Final
-
-SCRIPT: Final = """
+// Unpacks Plotly, and draws each plot in the colours of the reader's theme. Plotly lies in the page compressed, for a
+// third of its size. A browser that cannot unpack it shows the tables instead.
 "use strict";
 (() => {
   const places = [...document.querySelectorAll(".plot")];
@@ -19,7 +13,7 @@ SCRIPT: Final = """
 
   // "$c0" becomes what the style sheet has under --c0.
   const painted = (value, style) => {
-    if (typeof value === "string") return /^\\$[a-z]+[0-9]?$/.test(value) ? named(style, value.slice(1)) : value;
+    if (typeof value === "string") return /^\$[a-z]+[0-9]?$/.test(value) ? named(style, value.slice(1)) : value;
     if (Array.isArray(value)) return value.map((each) => painted(each, style));
     if (!value || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([key, inside]) => [key, painted(inside, style)]));
@@ -76,4 +70,3 @@ SCRIPT: Final = """
 
   if (places.length) start().catch(give_up);
 })();
-""".strip()

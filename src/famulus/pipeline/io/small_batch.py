@@ -1,7 +1,7 @@
 """A handful of rows: Arrow brings them to Spark and back, in less time than Spark takes to open and to write files.
 
 For each file that it opens, Spark copies all settings of Hadoop; for each one that it writes, Hadoop starts a process
-that sets its mode. And rows that are in one piece need not be brought together before they are joined or counted.
+that sets its mode. And rows that are in one piece need not be small_frame together before they are joined or counted.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 #: In memory. Spark sends them along with what is to be done with them, and that must not be larger than 128 MiB with
 #: all nine inputs of a table.
-HANDFUL_BYTES: Final = 12 * 1024 * 1024
+BATCH_BYTES: Final = 12 * 1024 * 1024
 
 
-def brought(
+def small_frame(
     spark: SparkSession, place: Place, paths: Sequence[str], schema: pa.Schema, in_path: Sequence[str] = ()
 ) -> DataFrame | None:
     """The rows of these files; None if they are more than a handful. `in_path`: columns that are in names of folders.
@@ -32,7 +32,7 @@ def brought(
     A column that a file lacks is null.
     """
     found: list[pa.RecordBatch] = []
-    left = HANDFUL_BYTES
+    left = BATCH_BYTES
     for batch in _batches(place, paths, schema, in_path):
         left -= batch.nbytes
         if left < 0:

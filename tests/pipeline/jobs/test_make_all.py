@@ -9,23 +9,22 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline.run.lanes import in_turns
-from famulus.pipeline.run.turns import Turns
+from famulus.pipeline.run.schedule import Schedule, make_all
 
 WAIT_S = 30
 
 
-def all_made(spark: SparkSession, calls: dict[str, Callable[[], int]], lanes: int) -> dict[str, int]:
-    turns = Turns(dict.fromkeys(calls, ()), lanes, lambda _: False)
-    return in_turns(spark, turns, lambda name: calls[name](), lambda _: None)
+def all_made(spark: SparkSession, calls: dict[str, Callable[[], int]], threads: int) -> dict[str, int]:
+    schedule = Schedule(dict.fromkeys(calls, ()), threads, lambda _: False)
+    return make_all(spark, schedule, lambda name: calls[name](), lambda _: None)
 
 
-@pytest.mark.parametrize("lanes", [1, 2])
-def test_each_has_its_result_and_is_told_of(spark: SparkSession, lanes: int) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_each_has_its_result_and_is_told_of(spark: SparkSession, threads: int) -> None:
     rows = {"a": 3, "b": 1, "c": 2}
     told: list[str] = []
-    turns = Turns({"a": ["b"], "b": [], "c": []}, lanes, lambda _: False)
-    assert in_turns(spark, turns, lambda name: spark.range(rows[name]).count(), told.append) == rows
+    schedule = Schedule({"a": ["b"], "b": [], "c": []}, threads, lambda _: False)
+    assert make_all(spark, schedule, lambda name: spark.range(rows[name]).count(), told.append) == rows
     assert sorted(told) == ["a", "b", "c"]
     assert told.index("b") < told.index("a")
 
@@ -36,9 +35,9 @@ def test_two_lanes_are_two(spark: SparkSession) -> None:
 
 
 def test_those_that_need_each_other_are_no_endless_wait(spark: SparkSession) -> None:
-    turns = Turns({"a": ["b"], "b": ["a"]}, 2, lambda _: False)
+    schedule = Schedule({"a": ["b"], "b": ["a"]}, 2, lambda _: False)
     with pytest.raises(AssertionError, match="needs each other"):
-        in_turns(spark, turns, lambda _: 0, lambda _: None)
+        make_all(spark, schedule, lambda _: 0, lambda _: None)
 
 
 def test_after_an_error_nothing_is_begun(spark: SparkSession) -> None:

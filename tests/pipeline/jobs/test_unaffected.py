@@ -16,8 +16,8 @@ from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables, damage
 from famulus.journal import schema
 from famulus.pipeline.io import source
 from famulus.pipeline.io.source import Sound
-from famulus.pipeline.run import calm, jobs
-from famulus.pipeline.run.calm import calm_hours, is_calm
+from famulus.pipeline.run import jobs, unaffected
+from famulus.pipeline.run.unaffected import is_unaffected, unaffected_hours
 from famulus.pipeline.tables import audit, task_facts
 
 BY_TASK = (task_facts.TABLE, audit.TABLE)
@@ -66,7 +66,7 @@ def test_an_hour_is_calm_unless_its_own_tasks_are_told_of(
     tasks: list[Any], opened: list[Any], after: list[Any], new: list[str], calm: bool
 ) -> None:
     ids = pa.table({"message_id": pa.array(new, pa.string())})
-    assert is_calm(tasks=rows(*tasks), opened=rows(*opened), tasks_after=rows(*after), new=ids) is calm
+    assert is_unaffected(tasks=rows(*tasks), opened=rows(*opened), tasks_after=rows(*after), new=ids) is calm
 
 
 def test_an_hour_that_lacks_numbers_is_not_calm() -> None:
@@ -78,7 +78,7 @@ def test_an_hour_that_lacks_numbers_is_not_calm() -> None:
             5, "boot", pa.array(["1"] * len(numbers))
         )
         tasks = named.set_column(6, "row", pa.array(numbers, pa.int64()))
-        assert is_calm(tasks=tasks, opened=rows(), tasks_after=rows(), new=none) is is_so
+        assert is_unaffected(tasks=tasks, opened=rows(), tasks_after=rows(), new=none) is is_so
 
 
 # -- whole runs -------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def calm_after(journal: Journal, new: list[Path]) -> set[int]:
     sound = [each for each in source.check_all(journal.place, list(journal.place.files())) if isinstance(each, Sound)]
     fresh = {str(path.relative_to(journal.folder)) for path in new}
     eight = EIGHT // HOUR_US
-    found = calm_hours(journal.place, sound, [each for each in sound if each.path in fresh], [eight, eight + 1])
+    found = unaffected_hours(journal.place, sound, [each for each in sound if each.path in fresh], [eight, eight + 1])
     return {hour - eight for hour in found}
 
 
@@ -101,7 +101,7 @@ def test_files_tell_which_hours_are_calm(journal: Journal, monkeypatch: pytest.M
     assert calm_after(journal, [new]) == {0, 1}
     assert calm_after(journal, [new, late]) == {1}
     # To look at very many rows would take longer than to make them.
-    monkeypatch.setattr(calm, "ROWS_MAX", 80)
+    monkeypatch.setattr(unaffected, "ROWS_MAX", 80)
     assert calm_after(journal, [new]) == {1}
 
 

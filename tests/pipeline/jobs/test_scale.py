@@ -5,27 +5,36 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline.tables.pace import FEW_ROWS, GIVEN, LANES_MAX, SOME_ROWS, Pace, lanes_for, pace_for, session_for
+from famulus.pipeline.tables.scale import (
+    GIVEN,
+    MEDIUM_ROWS,
+    SMALL_ROWS,
+    THREADS_MAX,
+    Scale,
+    scale_for,
+    session_for,
+    threads_for,
+)
 
 NAME = "spark.sql.shuffle.partitions"
 ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 def test_the_pace_is_chosen_by_the_rows() -> None:
-    rows = (0, FEW_ROWS, FEW_ROWS + 1, SOME_ROWS, SOME_ROWS + 1)
-    assert [pace_for(each) for each in rows] == [Pace.FEW, Pace.FEW, Pace.SOME, Pace.SOME, Pace.MANY]
+    rows = (0, SMALL_ROWS, SMALL_ROWS + 1, MEDIUM_ROWS, MEDIUM_ROWS + 1)
+    assert [scale_for(each) for each in rows] == [Scale.SMALL, Scale.SMALL, Scale.MEDIUM, Scale.MEDIUM, Scale.LARGE]
 
 
-@pytest.mark.parametrize(("pace", "partitions"), [(Pace.FEW, "1"), (Pace.SOME, "cores"), (Pace.MANY, "77")])
-def test_few_rows_need_no_partitions_and_many_do(spark: SparkSession, pace: Pace, partitions: str) -> None:
-    cores = min(LANES_MAX, spark.sparkContext.defaultParallelism)
+@pytest.mark.parametrize(("scale", "partitions"), [(Scale.SMALL, "1"), (Scale.MEDIUM, "cores"), (Scale.LARGE, "77")])
+def test_few_rows_need_no_partitions_and_many_do(spark: SparkSession, scale: Scale, partitions: str) -> None:
+    cores = min(THREADS_MAX, spark.sparkContext.defaultParallelism)
     spark.conf.set(NAME, "77")
     # Not as the other tests have it, or nobody could tell whether it was changed.
     spark.conf.set(ADAPTIVE, "true")
     try:
-        found = session_for(spark, pace)
+        found = session_for(spark, scale)
         assert found.conf.get(NAME) == partitions.replace("cores", str(cores))
-        assert found.conf.get(ADAPTIVE) == ("true" if pace is Pace.MANY else "false")
+        assert found.conf.get(ADAPTIVE) == ("true" if scale is Scale.LARGE else "false")
         assert (spark.conf.get(NAME), spark.conf.get(ADAPTIVE)) == ("77", "true")
     finally:
         spark.conf.set(NAME, "1")
@@ -37,19 +46,19 @@ def test_what_the_user_set_wins_at_every_pace(spark: SparkSession) -> None:
     spark.conf.set(NAME, "5")
     spark.conf.set(GIVEN, f"{NAME} spark.driver.memory")
     try:
-        assert [session_for(spark, pace).conf.get(NAME) for pace in Pace] == ["5"] * 3
-        assert session_for(spark, Pace.FEW).conf.get(ADAPTIVE) == "false"
+        assert [session_for(spark, scale).conf.get(NAME) for scale in Scale] == ["5"] * 3
+        assert session_for(spark, Scale.SMALL).conf.get(ADAPTIVE) == "false"
     finally:
         spark.conf.set(GIVEN, "")
         spark.conf.set(NAME, before or "1")
-        for pace in Pace:
-            session_for(spark, pace)
+        for scale in Scale:
+            session_for(spark, scale)
 
 
 def test_each_pace_has_one_session_for_as_long_as_spark_runs(spark: SparkSession) -> None:
-    assert session_for(spark, Pace.FEW) is session_for(spark, Pace.FEW)
-    assert session_for(spark, Pace.FEW) is not session_for(spark, Pace.SOME)
-    assert session_for(spark, Pace.MANY) is spark
+    assert session_for(spark, Scale.SMALL) is session_for(spark, Scale.SMALL)
+    assert session_for(spark, Scale.SMALL) is not session_for(spark, Scale.MEDIUM)
+    assert session_for(spark, Scale.LARGE) is spark
 
 
 def test_what_was_set_since_spark_was_started_holds_for_every_pace(spark: SparkSession) -> None:
@@ -58,19 +67,19 @@ def test_what_was_set_since_spark_was_started_holds_for_every_pace(spark: SparkS
     try:
         for zone in ("Europe/Vienna", "Asia/Tokyo"):
             spark.conf.set(name, zone)
-            assert [session_for(spark, pace).conf.get(name) for pace in Pace] == [zone] * 3
+            assert [session_for(spark, scale).conf.get(name) for scale in Scale] == [zone] * 3
     finally:
         spark.conf.set(name, before or "UTC")
-        for pace in Pace:
-            session_for(spark, pace)
+        for scale in Scale:
+            session_for(spark, scale)
 
 
 def test_what_one_session_keeps_the_others_use(spark: SparkSession) -> None:
     rows = spark.range(3).persist()
-    plan = session_for(spark, Pace.SOME).range(3)._jdf.queryExecution().optimizedPlan().toString()
+    plan = session_for(spark, Scale.MEDIUM).range(3)._jdf.queryExecution().optimizedPlan().toString()
     rows.unpersist()
     assert "InMemoryRelation" in plan
 
 
 def test_there_is_a_lane_for_each_core_up_to_some(spark: SparkSession) -> None:
-    assert lanes_for(spark) == min(LANES_MAX, spark.sparkContext.defaultParallelism)
+    assert threads_for(spark) == min(THREADS_MAX, spark.sparkContext.defaultParallelism)

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.once import kept, once
-from famulus.pipeline.tables.pace import HANDFUL_ROWS, Pace, pace_of
+from famulus.pipeline.tables.memo import cached, memo
+from famulus.pipeline.tables.scale import BATCH_ROWS, Scale, scale_of
 
 #: Up to so many hashes are told to everybody, 8 bytes each; with more of them, Spark is left to choose.
 TOLD_MAX: Final = 1_000_000
@@ -30,42 +30,42 @@ class _Hashes(NamedTuple):
     are_of_few: bool
 
 
-def parted(rows: DataFrame, key: str) -> tuple[DataFrame | None, DataFrame]:
+def split_unique(rows: DataFrame, key: str) -> tuple[DataFrame | None, DataFrame]:
     """Rows that are alone with their key, and all others. Few rows are not worth the question: then all are others."""
     # What is remembered must not be what it is remembered for: neither would ever be forgotten.
-    return (None, rows) if pace_of(rows.sparkSession) is Pace.FEW else _parted(rows, key)
+    return (None, rows) if scale_of(rows.sparkSession) is Scale.SMALL else _parted(rows, key)
 
 
-@once
+@memo
 def _parted(rows: DataFrame, key: str) -> tuple[DataFrame, DataFrame]:
     crowds = _hashes(rows, key, at_least=2)
     alone, others = (rows.join(crowds.rows, F.xxhash64(key) == F.col(_HASH), how) for how in ("left_anti", "left_semi"))
     # They are few and wanted several times, and to find them all rows are read.
-    return alone, kept(together(others) if crowds.are_of_few else others)
+    return alone, cached(in_one_partition(others) if crowds.are_of_few else others)
 
 
-def among(rows: DataFrame, key: str, wanted: DataFrame) -> DataFrame:
+def matching(rows: DataFrame, key: str, wanted: DataFrame) -> DataFrame:
     """The rows whose key one of `wanted` has, and perhaps a few more. Few rows are left as they are."""
-    if pace_of(rows.sparkSession) is Pace.FEW:
+    if scale_of(rows.sparkSession) is Scale.SMALL:
         return rows
     known = _hashes(wanted, key, at_least=1)
     found = rows.join(known.rows, F.xxhash64(key) == F.col(_HASH), "left_semi")
-    return together(found) if known.are_of_few else found
+    return in_one_partition(found) if known.are_of_few else found
 
 
-def together(rows: DataFrame) -> DataFrame:
+def in_one_partition(rows: DataFrame) -> DataFrame:
     """A handful that is left of some rows, in one piece: nobody has to move it again. Of many, more may be left."""
-    return rows.repartition(1) if pace_of(rows.sparkSession) is Pace.SOME else rows
+    return rows.repartition(1) if scale_of(rows.sparkSession) is Scale.MEDIUM else rows
 
 
 def _hashes(rows: DataFrame, key: str, *, at_least: int) -> _Hashes:
     """Of the keys that so many rows have."""
     hashes = rows.select(F.xxhash64(key).alias(_HASH))
-    if pace_of(rows.sparkSession) is Pace.SOME:
+    if scale_of(rows.sparkSession) is Scale.MEDIUM:
         # Counted by Arrow: Spark would need three stages, and these are not so many.
         counts = hashes.toArrow().group_by(_HASH).aggregate([([], "count_all")])
         found = counts.filter(pc.field("count_all") >= at_least)
-        return _Hashes(_told(found, hashes), (pc.sum(found["count_all"]).as_py() or 0) <= HANDFUL_ROWS)
+        return _Hashes(_told(found, hashes), (pc.sum(found["count_all"]).as_py() or 0) <= BATCH_ROWS)
     counted = hashes.groupBy(_HASH).agg(F.count("*").alias("n")).where(F.col("n") >= at_least).select(_HASH)
     first = counted.limit(TOLD_MAX + 1).toArrow()
     return _Hashes(counted if first.num_rows > TOLD_MAX else _told(first, counted), False)

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import crowds
-from famulus.pipeline.tables.crowds import among, parted
-from famulus.pipeline.tables.once import let_go
-from famulus.pipeline.tables.pace import Pace, session_for
+from famulus.pipeline.tables import hash_join
+from famulus.pipeline.tables.hash_join import matching, split_unique
+from famulus.pipeline.tables.memo import release_cached
+from famulus.pipeline.tables.scale import Scale, session_for
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def keys(rows: DataFrame) -> list[str]:
 @pytest.mark.parametrize("told_max", [0, 10])
 def test_those_that_are_alone_and_the_others(frame: DataFrame, told_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether there are few crowds, which everybody is told, or many."""
-    monkeypatch.setattr(crowds, "TOLD_MAX", told_max)
-    alone, others = parted(frame, "key")
+    monkeypatch.setattr(hash_join, "TOLD_MAX", told_max)
+    alone, others = split_unique(frame, "key")
     assert alone is not None
     assert keys(alone) == ["a", "c"]
     assert keys(others) == ["b", "b"]
@@ -40,15 +40,15 @@ def test_those_that_are_alone_and_the_others(frame: DataFrame, told_max: int, mo
 
 @pytest.mark.parametrize("told_max", [0, 10])
 def test_those_whose_key_is_wanted(frame: DataFrame, told_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowds, "TOLD_MAX", told_max)
-    assert keys(among(frame, "key", frame.where("n = 2"))) == ["b", "b"]
+    monkeypatch.setattr(hash_join, "TOLD_MAX", told_max)
+    assert keys(matching(frame, "key", frame.where("n = 2"))) == ["b", "b"]
 
 
 def test_some_rows_are_parted_as_many_are_and_what_is_left_is_in_one_piece(spark: SparkSession) -> None:
-    frame = some_rows(session_for(spark, Pace.SOME)).repartition(3)
-    alone, others = parted(frame, "key")
+    frame = some_rows(session_for(spark, Scale.MEDIUM)).repartition(3)
+    alone, others = split_unique(frame, "key")
     assert alone is not None
-    wanted = among(frame, "key", frame.where("n = 2"))
+    wanted = matching(frame, "key", frame.where("n = 2"))
     assert [keys(each) for each in (alone, others, wanted)] == [["a", "c"], ["b", "b"], ["b", "b"]]
     for rows in (others, wanted):
         assert rows.rdd.getNumPartitions() == 1
@@ -56,39 +56,39 @@ def test_some_rows_are_parted_as_many_are_and_what_is_left_is_in_one_piece(spark
         assert "hashpartitioning" not in by_key._jdf.queryExecution().executedPlan().toString()
 
 
-@pytest.mark.parametrize("pace", [Pace.SOME, Pace.MANY])
-def test_where_nobody_is_alone_or_wanted(spark: SparkSession, pace: Pace) -> None:
-    none = some_rows(session_for(spark, pace)).where("n > 2")
-    alone, others = parted(none, "key")
+@pytest.mark.parametrize("scale", [Scale.MEDIUM, Scale.LARGE])
+def test_where_nobody_is_alone_or_wanted(spark: SparkSession, scale: Scale) -> None:
+    none = some_rows(session_for(spark, scale)).where("n > 2")
+    alone, others = split_unique(none, "key")
     assert alone is not None
-    assert [keys(each) for each in (alone, others, among(none, "key", none))] == [[], [], []]
+    assert [keys(each) for each in (alone, others, matching(none, "key", none))] == [[], [], []]
 
 
 def test_what_is_left_of_some_rows_stays_where_it_is_if_it_is_more_than_a_handful(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowds, "HANDFUL_ROWS", 1)
-    frame = some_rows(session_for(spark, Pace.SOME)).repartition(3)
-    _, others = parted(frame, "key")
-    wanted = among(frame, "key", frame.where("n = 1"))
+    monkeypatch.setattr(hash_join, "BATCH_ROWS", 1)
+    frame = some_rows(session_for(spark, Scale.MEDIUM)).repartition(3)
+    _, others = split_unique(frame, "key")
+    wanted = matching(frame, "key", frame.where("n = 1"))
     assert [keys(each) for each in (others, wanted)] == [["b", "b"], ["a", "b", "b", "c"]]
     assert [each.rdd.getNumPartitions() for each in (others, wanted)] == [3, 3]
 
 
-@pytest.mark.parametrize("pace", list(Pace))
-def test_rows_that_were_parted_are_forgotten_with_whoever_asked(spark: SparkSession, pace: Pace) -> None:
-    frame = some_rows(session_for(spark, pace))
-    parted(frame, "key")
+@pytest.mark.parametrize("scale", list(Scale))
+def test_rows_that_were_parted_are_forgotten_with_whoever_asked(spark: SparkSession, scale: Scale) -> None:
+    frame = some_rows(session_for(spark, scale))
+    split_unique(frame, "key")
     seen = weakref.ref(frame)
     del frame
-    let_go()
+    release_cached()
     gc.collect()
     assert seen() is None
 
 
 def test_few_rows_are_not_parted(spark: SparkSession) -> None:
-    frame = some_rows(session_for(spark, Pace.FEW))
-    alone, others = parted(frame, "key")
+    frame = some_rows(session_for(spark, Scale.SMALL))
+    alone, others = split_unique(frame, "key")
     assert alone is None
     assert keys(others) == ["a", "b", "b", "c"]
-    assert keys(among(frame, "key", frame.where("n = 2"))) == ["a", "b", "b", "c"]
+    assert keys(matching(frame, "key", frame.where("n = 2"))) == ["a", "b", "b", "c"]

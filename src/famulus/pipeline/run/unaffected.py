@@ -3,7 +3,7 @@
 Such an hour need not be made again: while an hour is going on, that is the one before it, and half of the work. What a
 table with a row for each task says of an hour depends on the next one in two ways only: by rows of the same tasks, and
 by what became of tasks that were open and did not end, or of which one of two brokers knows nothing, and by rows that
-are missing. An hour in which a peer was lost is never calm: whether that one wrote on is seen in the next.
+are missing. An hour in which a peer was lost is never one: whether that one wrote on is seen in the next.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from famulus.errors import FileDamaged
 from famulus.journal import arrow
 from famulus.pipeline.io import hours
-from famulus.pipeline.io.handful import rows_of
 from famulus.pipeline.io.place import Place
+from famulus.pipeline.io.small_batch import rows_of
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.tables.columns import FINAL
 
@@ -28,8 +28,10 @@ _ID: Final = "message_id"
 _COLUMNS: Final = (_ID, "outcome", "delegated_from", "delegated_to", "broker", "boot", "row", "event")
 
 
-def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], candidates: Iterable[int]) -> set[int]:
-    """Those candidates that are calm. A candidate has no new rows itself, and none in the hour before."""
+def unaffected_hours(
+    journal: Place, sound: Iterable[Sound], new: Collection[Sound], candidates: Iterable[int]
+) -> set[int]:
+    """Those candidates that are unaffected. A candidate has no new rows itself, and none in the hour before."""
     fresh = {each.path for each in new}
     by_hour: dict[int, list[Sound]] = {}
     for each in sound:
@@ -51,7 +53,7 @@ def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], c
         new_tasks, new_opened = (_rows(journal, table, new_after) for table in ("tasks", "open_tasks"))
         if pc.any(pc.equal(_rows(journal, "peers", own)["event"], "lost"), min_count=0).as_py():
             return False
-        return is_calm(
+        return is_unaffected(
             tasks=_rows(journal, "tasks", own),
             opened=_rows(journal, "open_tasks", own),
             tasks_after=pa.concat_tables([old_tasks, new_tasks]),
@@ -61,7 +63,7 @@ def calm_hours(journal: Place, sound: Iterable[Sound], new: Collection[Sound], c
     return {hour for hour in candidates if is_one(hour)}
 
 
-def is_calm(*, tasks: pa.Table, opened: pa.Table, tasks_after: pa.Table, new: pa.Table) -> bool:
+def is_unaffected(*, tasks: pa.Table, opened: pa.Table, tasks_after: pa.Table, new: pa.Table) -> bool:
     """`tasks` and `opened` of the hour, all tasks of the hour after it, and of these the ids of what is `new`."""
     ids = pa.chunked_array([*tasks[_ID].chunks, *opened[_ID].chunks], pa.string())
     if pc.any(pc.is_in(ids, new[_ID]), min_count=0).as_py():
