@@ -237,7 +237,7 @@ def test_another_error_is_told_as_it_is(
         raise ValueError("no such thing")
 
     with pytest.raises(ValueError, match="no such thing"):
-        jobs.run(spark, journal.place, tables.place, registry=[replace(toys[0], make=broken), *toys[1:]])
+        jobs.run(spark, journal.place, tables.place, registry=[replace(toys[0], rows=broken), *toys[1:]])
 
 
 def test_a_journal_that_is_not_there(tmp_path: Path) -> None:

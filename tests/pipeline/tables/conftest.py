@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from famulus.journal import schema
 from famulus.pipeline.tables import ALL, Table, schemas
+from famulus.pipeline.tables.memo import release_cached
 from famulus.pipeline.tables.spark_types import journal_schema, output_schema
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -80,6 +81,13 @@ class Rows:
         listed = [{name: row.get(name, zero) for name, zero in columns} for row in rows]
         # By way of Arrow: so Spark has the rows themselves, and not a job in Python that would make them.
         return self.spark.createDataFrame(pa.Table.from_pylist(listed, to_arrow_schema(struct, timezone="UTC")), struct)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_cached() -> Iterator[None]:
+    """With whatever is cached Spark compares each part of each later plan."""
+    yield
+    release_cached()
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_dispatcher_death, minute_of, sum_if, total
-from famulus.pipeline.tables.spark_types import contract, union_all
+from famulus.pipeline.tables.spark_types import union_all
 from famulus.pipeline.tables.table import Grain, Table
 
 _KEYS: Final = ("broker", "family", "minute")
@@ -40,7 +39,7 @@ def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
         F.try_divide("busy_sum", samples).alias("slots_busy"),
         F.try_divide("busy_sum", "slots_sum").alias("busy_share"),
         F.try_divide("backlog_sum", samples).alias("backlog"),
-    ).transform(contract, schemas.BROKER_MINUTES)
+    )
 
 
 def _loads(brokers: DataFrame) -> DataFrame:

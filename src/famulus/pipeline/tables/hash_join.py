@@ -21,7 +21,7 @@ from famulus.pipeline.tables.scale import BATCH_ROWS, Scale, scale_of
 
 #: Up to so many hashes are told to everybody, 8 bytes each; with more of them, Spark is left to choose.
 TOLD_MAX: Final = 1_000_000
-_HASH: Final = "crowd_hash_"
+_HASH: Final = "key_hash_"
 
 
 class _Hashes(NamedTuple):
@@ -33,15 +33,15 @@ class _Hashes(NamedTuple):
 def split_unique(rows: DataFrame, key: str) -> tuple[DataFrame | None, DataFrame]:
     """Rows that are alone with their key, and all others. Few rows are not worth the question: then all are others."""
     # What is remembered must not be what it is remembered for: neither would ever be forgotten.
-    return (None, rows) if scale_of(rows.sparkSession) is Scale.SMALL else _parted(rows, key)
+    return (None, rows) if scale_of(rows.sparkSession) is Scale.SMALL else _split(rows, key)
 
 
 @memo
-def _parted(rows: DataFrame, key: str) -> tuple[DataFrame, DataFrame]:
-    crowds = _hashes(rows, key, at_least=2)
-    alone, others = (rows.join(crowds.rows, F.xxhash64(key) == F.col(_HASH), how) for how in ("left_anti", "left_semi"))
+def _split(rows: DataFrame, key: str) -> tuple[DataFrame, DataFrame]:
+    shared = _hashes(rows, key, at_least=2)
+    alone, others = (rows.join(shared.rows, F.xxhash64(key) == F.col(_HASH), how) for how in ("left_anti", "left_semi"))
     # They are few and wanted several times, and to find them all rows are read.
-    return alone, cached(in_one_partition(others) if crowds.are_of_few else others)
+    return alone, cached(in_one_partition(others) if shared.are_of_few else others)
 
 
 def matching(rows: DataFrame, key: str, wanted: DataFrame) -> DataFrame:

@@ -7,9 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import hour_of, is_dispatcher_death
-from famulus.pipeline.tables.spark_types import contract, union_all
+from famulus.pipeline.tables.spark_types import union_all
 from famulus.pipeline.tables.table import Grain, Table
 
 
@@ -22,7 +21,7 @@ def losses(workers: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFram
         _rows(brokers.where(is_dispatcher_death()), "dispatcher_died", F.col("broker"), none, F.lit(0)),
         _rows(peers.where(event == "lost"), "peer_lost", F.col("peer"), none, F.lit(0)),
     ]
-    return union_all(found).transform(contract, schemas.LOSSES)
+    return union_all(found)
 
 
 def _rows(rows: DataFrame, kind: str, lost: Column, services: Column, tasks: Column) -> DataFrame:

@@ -12,10 +12,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.auditing.entry import entries, text
+from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, seconds_between
 from famulus.pipeline.tables.lives import lives
 from famulus.pipeline.tables.memo import cached
+from famulus.pipeline.tables.words import said
 
 #: The rate before a crash is that of so many seconds before the last row.
 RATE_S: Final = 10
@@ -35,18 +36,12 @@ def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: 
     )
     rate = F.col("rate")
     untold = F.ceil(F.round(rate * F.col("length_s"), 6)).cast("long")
-    swallowed = F.when(F.col("swallowed") == 1, "1 task that was").otherwise(
-        F.concat(text("swallowed"), F.lit(" tasks that were"))
-    )
-    words = F.format_string(
-        "%s; %s open at its last checkpoint %s no outcome, and up to about %s that came after it have no row: "
-        "%s a second, for %s s",
-        "how",
-        swallowed,
-        F.when(F.col("swallowed") == 1, "has").otherwise("have"),
-        text(untold),
-        F.format_number(rate, 1),
-        F.format_number(F.col("length_s"), 3),
+    words = said(
+        "{how}; {swallowed:# task that was|# tasks that were} open at its last checkpoint {swallowed:has|have} "
+        "no outcome, and up to about {untold} that came after it have no row: {rate} a second, for {length_s} s",
+        untold=untold,
+        rate=F.format_number(rate, 1),
+        length_s=F.format_number("length_s", 3),
     )
     hides = (F.col("swallowed") > 0) | (untold > 0)
     severity = F.when(hides, "warning").otherwise("info")
@@ -55,7 +50,7 @@ def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: 
 
 
 def _died(brokers: DataFrame) -> DataFrame:
-    how = F.format_string("the dispatcher died (%s)", F.coalesce("detail", F.lit("nobody said how")))
+    how = said("the dispatcher died ({detail})", detail=F.coalesce("detail", F.lit("nobody said how")))
     return brokers.where(is_dispatcher_death()).select(
         "broker", "boot", "at", how.alias("how"), F.lit(False).alias("silent")
     )

@@ -6,12 +6,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.columns import hour_of
+from famulus.pipeline.tables.words import said
 
 
 def entries(
     rows: DataFrame,
     kind: str | Column,
-    words: Column,
+    words: str | Column,
     *,
     explained: Column | None = None,
     severity: Column | None = None,
@@ -39,15 +40,10 @@ def entries(
         *[column.alias(name) for name, column in there.items()],
         F.lit(about).cast("long").alias("rows"),
         F.lit(untold).cast("long").alias("untold"),
-        words.alias("explanation"),
+        (said(words) if isinstance(words, str) else words).alias("explanation"),
     )
 
 
 def info_if(expected: Column) -> Column:
     """The severity of what is nothing to worry about, or else a mistake."""
     return F.when(expected, "info").otherwise("error")
-
-
-def text(value: Column | str) -> Column:
-    """For `format_string`, which would write a number in the way of some language."""
-    return F.col(value).cast("string") if isinstance(value, str) else value.cast("string")

@@ -15,6 +15,7 @@ from famulus.pipeline.tables.auditing.gaps import with_gap
 from famulus.pipeline.tables.columns import hour_number, is_dispatcher_death, is_run, seconds_between
 from famulus.pipeline.tables.lives import last_signs
 from famulus.pipeline.tables.memo import cached
+from famulus.pipeline.tables.words import said
 
 #: A broker that died, or was cut off, within this time after its half would have been written, may have lost it.
 ENDS_WITHIN_S: Final = 120
@@ -89,8 +90,8 @@ def _entries(rows: DataFrame, brokers: DataFrame) -> DataFrame:
         .when(F.col("in_gap"), ": it may be in a gap of its journal")
         .otherwise("")
     )
-    has = F.format_string("it was handed over to %s, whose journal has nothing of that%s", "other", why)
-    had = F.format_string("it came from %s, whose journal has nothing of that%s", "other", why)
+    has = said("it was handed over to {other}, whose journal has nothing of that{why}", why=why)
+    had = said("it came from {other}, whose journal has nothing of that{why}", why=why)
     return entries(
         gapped, "half_missing", F.when(F.col("way") == "delegated_to", has).otherwise(had), explained=explained
     )

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing import gaps
-from famulus.pipeline.tables.auditing.entry import entries, text
+from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.auditing.repeated import copies
 from famulus.pipeline.tables.columns import hour_number
 from famulus.pipeline.tables.lives import lives
@@ -36,7 +36,7 @@ def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     before, around = of_life.rangeBetween(-1, -1), of_life.rangeBetween(-1, 1)
     since = F.coalesce(F.max("top").over(before), F.when(F.col("begins"), 0))
     lowest = F.when(F.max("begins").over(of_life.rangeBetween(-1, 0)), 0).otherwise(F.min("low").over(around) - 1)
-    counted = hours.select(
+    near = hours.select(
         "*",
         since.alias("since"),
         (F.max("top").over(around) - F.coalesce(lowest, since) - F.sum("count").over(around)).alias("near"),
@@ -45,10 +45,11 @@ def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     # What is in a gap at the edge of an hour may be told in the next one.
     left = F.least(_lacking() - F.col("gap_rows"), F.col("near") - F.col("gaps_near"))
     found = (
-        counted.withColumn("missing", left).where(F.col("missing") > 0).withColumn("at", F.coalesce("first", "told_at"))
+        near.withColumn("missing", left).where(F.col("missing") > 0).withColumn("at", F.coalesce("first", "told_at"))
     )
-    words = F.format_string(
-        "%s rows of tasks were told and are not there, and no gap says so: a file or rows were removed", text("missing")
+    words = (
+        "{missing:# row|# rows} of tasks {missing:was|were} told and {missing:is|are} not there, and no gap says so: a "
+        "file or rows were removed"
     )
     return entries(found, "missing_rows", words, about=F.col("missing"))
 

@@ -10,10 +10,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.auditing.entry import entries, info_if, text
+from famulus.pipeline.tables.auditing.entry import entries, info_if
 from famulus.pipeline.tables.columns import hour_number, is_run, is_settled
 from famulus.pipeline.tables.hash_join import split_unique
 from famulus.pipeline.tables.memo import cached, memo
+from famulus.pipeline.tables.words import said
 
 _ORDER: Final = ("ended_hour", "ended", "broker", "boot", "ticket")
 _BEFORE: Final = ("ended_hour", "ended", "outcome", "broker", "worker")
@@ -49,7 +50,7 @@ def _counted(tasks: DataFrame) -> DataFrame:
 
 
 def _duplicates(counted: DataFrame) -> DataFrame:
-    words = F.format_string("the same row is there %s times, to the letter", text("copies"))
+    words = "the same row is there {copies} times, to the letter"
     return entries(counted, "duplicate_row", words, about=F.col("copies"), at="ended")
 
 
@@ -77,10 +78,8 @@ def _again(rows: DataFrame) -> DataFrame:
         .when(is_outcome, "one task was ended twice")
         .otherwise("it may have run twice")
     )
-    outcomes = F.format_string(
-        "%s at %s after %s at %s: %s", "outcome", "broker", "before_outcome", "before_broker", why
-    )
-    workers = F.format_string("worker %s had it after worker %s: %s", "worker", "before_worker", why)
+    outcomes = said("{outcome} at {broker} after {before_outcome} at {before_broker}: {why}", why=why)
+    workers = said("worker {worker} had it after worker {before_worker}: {why}", why=why)
     return entries(
         again,
         F.col("kind"),
@@ -98,5 +97,5 @@ def _rejected_but_ran(rows: DataFrame) -> DataFrame:
     found = rows.where(is_refused & (F.col("asked") == 1) & F.col("ran").isNotNull()).withColumn(
         "worker", F.col("ran.worker")
     )
-    words = F.format_string("REJECTED at %s, but worker %s had it at %s", "broker", "worker", "ran.broker")
+    words = "REJECTED at {broker}, but worker {worker} had it at {ran.broker}"
     return entries(found, "rejected_but_ran", words, at="ended")

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.auditing.entry import entries, text
+from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.columns import hour_number
 
 _LIFE: Final = ("broker", "boot")
@@ -29,8 +29,7 @@ def tickets_used_twice(tasks: DataFrame) -> DataFrame:
         )
         .where(F.col("before_hour") >= F.col("ended_hour") - 1)
     )
-    words = F.format_string("ticket %s was used before, by task %s", text("ticket"), "before_id")
-    return entries(again, "ticket_twice", words, about=2, at="ended")
+    return entries(again, "ticket_twice", "ticket {ticket} was used before, by task {before_id}", about=2, at="ended")
 
 
 def _words_with_repeats(attempts: DataFrame) -> DataFrame:
