@@ -30,7 +30,7 @@ def keys(rows: DataFrame) -> list[str]:
 
 @pytest.mark.parametrize("told_max", [0, 10])
 def test_those_that_are_alone_and_the_others(frame: DataFrame, told_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether there are few crowds, which everybody is told, or many."""
+    """Whether few keys are shared, which everybody is told, or many."""
     monkeypatch.setattr(hash_join, "TOLD_MAX", told_max)
     alone, others = split_unique(frame, "key")
     assert alone is not None

@@ -29,7 +29,7 @@ def test_each_has_its_result_and_is_told_of(spark: SparkSession, threads: int) -
     assert told.index("b") < told.index("a")
 
 
-def test_two_lanes_are_two(spark: SparkSession) -> None:
+def test_two_threads_are_two(spark: SparkSession) -> None:
     both = threading.Barrier(2, timeout=WAIT_S)
     assert sorted(all_made(spark, {"a": both.wait, "b": both.wait}, 2).values()) == [0, 1]
 

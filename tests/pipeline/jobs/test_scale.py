@@ -81,5 +81,5 @@ def test_what_one_session_keeps_the_others_use(spark: SparkSession) -> None:
     assert "InMemoryRelation" in plan
 
 
-def test_there_is_a_lane_for_each_core_up_to_some(spark: SparkSession) -> None:
+def test_there_is_a_thread_for_each_core_up_to_some(spark: SparkSession) -> None:
     assert threads_for(spark) == min(THREADS_MAX, spark.sparkContext.defaultParallelism)

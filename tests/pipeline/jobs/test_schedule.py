@@ -34,7 +34,7 @@ def test_each_comes_as_soon_as_what_it_needs_is_there() -> None:
     assert schedule.are_over
 
 
-def test_there_are_no_more_at_a_time_than_lanes() -> None:
+def test_there_are_no_more_at_a_time_than_threads() -> None:
     schedule = Schedule({name: [] for name in "abc"}, 2, never)
     assert begun(schedule) == ["a", "b"]
     schedule.end("b")

@@ -142,7 +142,7 @@ def test_bad_files_stop_nothing_and_are_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("scale", "handful"), [(Scale.SMALL, 100), (Scale.MEDIUM, 100), (Scale.MEDIUM, 0), (Scale.LARGE, 0)], ids=str
+    ("scale", "rows_max"), [(Scale.SMALL, 100), (Scale.MEDIUM, 100), (Scale.MEDIUM, 0), (Scale.LARGE, 0)], ids=str
 )
 def test_a_file_that_is_damaged_inside_stops_nothing_either(
     spark: SparkSession,
@@ -151,11 +151,11 @@ def test_a_file_that_is_damaged_inside_stops_nothing_either(
     toys: list[Table],
     monkeypatch: pytest.MonkeyPatch,
     scale: Scale,
-    handful: int,
+    rows_max: int,
 ) -> None:
     """Whoever stumbles over it, Arrow or Spark."""
     monkeypatch.setattr(jobs, "scale_for", lambda _: scale)
-    monkeypatch.setattr(source, "BATCH_ROWS", handful)
+    monkeypatch.setattr(source, "BATCH_ROWS", rows_max)
     journal.write(journal.tasks(0, 0), 1)
     path = journal.write(journal.tasks(0, 100), 2)
     whole = path.read_bytes()

@@ -39,7 +39,7 @@ ONE = ("a", "OK", None)
 
 
 @pytest.mark.parametrize(
-    ("tasks", "opened", "after", "new", "calm"),
+    ("tasks", "opened", "after", "new", "unaffected"),
     [
         ([], [], [], [], True),
         ([ONE], [], [("b", "OK", None)], ["b"], True),
@@ -62,14 +62,14 @@ ONE = ("a", "OK", None)
         ([("a", "OK", "other")], [ONE], [], [], False),
     ],
 )
-def test_an_hour_is_calm_unless_its_own_tasks_are_told_of(
-    tasks: list[Any], opened: list[Any], after: list[Any], new: list[str], calm: bool
+def test_an_hour_is_unaffected_unless_its_own_tasks_are_told_of(
+    tasks: list[Any], opened: list[Any], after: list[Any], new: list[str], unaffected: bool
 ) -> None:
     ids = pa.table({"message_id": pa.array(new, pa.string())})
-    assert is_unaffected(tasks=rows(*tasks), opened=rows(*opened), tasks_after=rows(*after), new=ids) is calm
+    assert is_unaffected(tasks=rows(*tasks), opened=rows(*opened), tasks_after=rows(*after), new=ids) is unaffected
 
 
-def test_an_hour_that_lacks_numbers_is_not_calm() -> None:
+def test_an_hour_that_lacks_numbers_is_not_unaffected() -> None:
     """The next one may have the rows, or the gap that owns up to them."""
     none = rows().select(["message_id"])
     for numbers, is_so in (([1, 2, 3], True), ([1, 3], False), ([7], True), ([None], True)):
@@ -84,8 +84,8 @@ def test_an_hour_that_lacks_numbers_is_not_calm() -> None:
 # -- whole runs -------------------------------------------------------------------------------------------------------
 
 
-def calm_after(journal: Journal, new: list[Path]) -> set[int]:
-    """Of the hours around eight o'clock those that are calm, were these files the new ones."""
+def unaffected_after(journal: Journal, new: list[Path]) -> set[int]:
+    """Of the hours around eight o'clock those that are unaffected, were these files the new ones."""
     sound = [each for each in source.check_all(journal.place, list(journal.place.files())) if isinstance(each, Sound)]
     fresh = {str(path.relative_to(journal.folder)) for path in new}
     eight = EIGHT // HOUR_US
@@ -93,39 +93,39 @@ def calm_after(journal: Journal, new: list[Path]) -> set[int]:
     return {hour - eight for hour in found}
 
 
-def test_files_tell_which_hours_are_calm(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_tell_which_hours_are_unaffected(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     journal.write(journal.tasks(0, 0), 1)
     journal.write(journal.tasks(1, 100), 1)
     new = journal.write(journal.tasks(1, 200), 2)
     late = journal.write([journal.task(3, EIGHT + HOUR_US + HALF, outcome="LATE")], 3)
-    assert calm_after(journal, [new]) == {0, 1}
-    assert calm_after(journal, [new, late]) == {1}
+    assert unaffected_after(journal, [new]) == {0, 1}
+    assert unaffected_after(journal, [new, late]) == {1}
     # To look at very many rows would take longer than to make them.
     monkeypatch.setattr(unaffected, "ROWS_MAX", 80)
-    assert calm_after(journal, [new]) == {1}
+    assert unaffected_after(journal, [new]) == {1}
 
 
-def test_of_what_cannot_be_read_nobody_knows_whether_it_is_calm(journal: Journal) -> None:
+def test_of_what_cannot_be_read_nobody_knows_whether_it_is_unaffected(journal: Journal) -> None:
     journal.write(journal.tasks(0, 0), 1)
     new = journal.write(journal.tasks(1, 100), 1)
-    assert calm_after(journal, [new]) == {0, 1}
+    assert unaffected_after(journal, [new]) == {0, 1}
     damaged_inside(new)
-    assert calm_after(journal, [new]) == set()
+    assert unaffected_after(journal, [new]) == set()
 
 
 def test_files_of_open_tasks_tell_as_well(journal: Journal) -> None:
     left = {"message_id": "left", "delegated_from": None}
     journal.write([journal.row("open_tasks", **left, at=EIGHT + HALF)], 1, table="open_tasks")
     new = journal.write(journal.tasks(1, 100), 1)
-    assert calm_after(journal, [new]) == {1}
+    assert unaffected_after(journal, [new]) == {1}
     ended = journal.write([journal.task(1, EIGHT + HOUR_US + HALF, **left)], 2)
-    assert calm_after(journal, [new]) == {0, 1}
-    assert calm_after(journal, [ended]) == {1}
+    assert unaffected_after(journal, [new]) == {0, 1}
+    assert unaffected_after(journal, [ended]) == {1}
     seen = journal.write([journal.row("open_tasks", **left, at=EIGHT + HOUR_US)], 2, table="open_tasks")
-    assert calm_after(journal, [seen]) == {1}
+    assert unaffected_after(journal, [seen]) == {1}
 
 
-def test_a_calm_hour_is_left_as_it_is(spark: SparkSession, journal: Journal, tables: Tables) -> None:
+def test_an_unaffected_hour_is_left_as_it_is(spark: SparkSession, journal: Journal, tables: Tables) -> None:
     def hours() -> list[int]:
         summary = jobs.run(spark, journal.place, tables.place, registry=BY_TASK)
         return [each.hours for each in summary.tables]

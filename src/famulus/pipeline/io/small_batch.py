@@ -1,4 +1,4 @@
-"""A handful of rows: Arrow brings them to Spark and back, in less time than Spark takes to open and to write files.
+"""Small batches: Arrow brings them to Spark and back, in less time than Spark takes to open and to write files.
 
 For each file that it opens, Spark copies all settings of Hadoop; for each one that it writes, Hadoop starts a process
 that sets its mode. And rows that are in one piece need not be small_frame together before they are joined or counted.
@@ -27,7 +27,7 @@ BATCH_BYTES: Final = 12 * 1024 * 1024
 def small_frame(
     spark: SparkSession, place: Place, paths: Sequence[str], schema: pa.Schema, in_path: Sequence[str] = ()
 ) -> DataFrame | None:
-    """The rows of these files; None if they are more than a handful. `in_path`: columns that are in names of folders.
+    """The rows of these files; None if they are too many for that. `in_path`: columns that are in names of folders.
 
     A column that a file lacks is null.
     """

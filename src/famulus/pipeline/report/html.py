@@ -52,14 +52,14 @@ class Head:
     #: Figures stand to the right.
     figure: bool = False
     #: Of a row what stands below it, by the name of a column or from the whole row, and how it is said.
-    of: str | Callable[[dict[str, Any]], object] = ""
+    of: str | Callable[[Any], object] = ""
     said: Callable[[Any], object] = str
 
-    def cell(self, row: dict[str, Any]) -> object:
+    def cell(self, row: Any) -> object:
         return self.of(row) if callable(self.of) else self.said(row[self.of])
 
 
-def listed(caption: str, heads: Sequence[Head], rows: Sequence[dict[str, Any]], more: int = 0) -> Safe:
+def listed(caption: str, heads: Sequence[Head], rows: Sequence[Any], more: int = 0) -> Safe:
     """A table of rows that are not cells yet."""
     return table(caption, heads, [[head.cell(row) for head in heads] for row in rows], more)
 

@@ -26,7 +26,7 @@ _HASH: Final = "key_hash_"
 
 class _Hashes(NamedTuple):
     rows: DataFrame
-    #: Whether only a handful of rows have one of them, as far as anybody has counted.
+    #: Whether only few rows have one of them, as far as anybody has counted.
     are_of_few: bool
 
 
@@ -54,7 +54,7 @@ def matching(rows: DataFrame, key: str, wanted: DataFrame) -> DataFrame:
 
 
 def in_one_partition(rows: DataFrame) -> DataFrame:
-    """A handful that is left of some rows, in one piece: nobody has to move it again. Of many, more may be left."""
+    """Few that are left of some rows, in one piece: nobody has to move it again. Of many, more may be left."""
     return rows.repartition(1) if scale_of(rows.sparkSession) is Scale.MEDIUM else rows
 
 
@@ -65,11 +65,18 @@ def _hashes(rows: DataFrame, key: str, *, at_least: int) -> _Hashes:
         # Counted by Arrow: Spark would need three stages, and these are not so many.
         counts = hashes.toArrow().group_by(_HASH).aggregate([([], "count_all")])
         found = counts.filter(pc.field("count_all") >= at_least)
-        return _Hashes(_told(found, hashes), (pc.sum(found["count_all"]).as_py() or 0) <= BATCH_ROWS)
+        return _Hashes(_told(found.select([_HASH]), hashes), (pc.sum(found["count_all"]).as_py() or 0) <= BATCH_ROWS)
     counted = hashes.groupBy(_HASH).agg(F.count("*").alias("n")).where(F.col("n") >= at_least).select(_HASH)
-    first = counted.limit(TOLD_MAX + 1).toArrow()
-    return _Hashes(counted if first.num_rows > TOLD_MAX else _told(first, counted), False)
+    return _Hashes(broadcast_if_few(counted), False)
 
 
-def _told(hashes: pa.Table, like: DataFrame) -> DataFrame:
-    return F.broadcast(like.sparkSession.createDataFrame(hashes.select([_HASH]), like.schema))
+def broadcast_if_few(keys: DataFrame) -> DataFrame:
+    """Up to a bound all readers are told all of them. They are found now; of few rows the join itself finds them."""
+    if scale_of(keys.sparkSession) is Scale.SMALL:
+        return keys
+    first = keys.limit(TOLD_MAX + 1).toArrow()
+    return keys if first.num_rows > TOLD_MAX else _told(first, keys)
+
+
+def _told(keys: pa.Table, like: DataFrame) -> DataFrame:
+    return F.broadcast(like.sparkSession.createDataFrame(keys, like.schema))

@@ -6,7 +6,7 @@ import heapq
 from typing import Any, Final
 
 from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, listed, nothing, section
-from famulus.pipeline.report.plot import SYMBOLS, Plot, colour, figure, label, time_axis, when
+from famulus.pipeline.report.plot import lanes, marks
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.timeline import Timeline
 from famulus.pipeline.report.words import count, duration_s, instant, plural
@@ -47,20 +47,9 @@ def failovers(tables: Tables, timeline: Timeline | None) -> Safe:
 def _plot(rows: list[dict[str, Any]], timeline: Timeline | None) -> Safe:
     traces = []
     for number, (kind, name) in enumerate(_KINDS.items()):
-        its = [row for row in rows if row["kind"] == kind]
-        if not its:
-            continue
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": name,
-            "x": [when(row["seen"]) for row in its], "y": [label(row["lost"]) for row in its],
-            "marker": {"symbol": SYMBOLS[number], "color": colour(number + 1), "line": {"width": 1, "color": "$paper"},
-                       "size": [min(10 + 2 * row["tasks_hit"] ** 0.5, 26) for row in its]},
-            "text": [f"{plural(row['tasks_hit'], 'task')} hit" for row in its],
-            "hovertemplate": "%{x}<br>%{y}: %{text}<extra>%{fullData.name}</extra>",
-        })  # fmt: skip
-    lanes = len({row["lost"] for row in rows})
-    axis = time_axis() if timeline is None else time_axis(range=[when(timeline.axis.start), when(timeline.axis.end)])
-    layout = {"xaxis": axis, "yaxis": {"type": "category", "automargin": True}, "showlegend": True}
-    whom = plural(lanes, "worker or broker", "workers or brokers")
+        if its := [row for row in rows if row["kind"] == kind]:
+            points = [(row["seen"], row["lost"], f"{plural(row['tasks_hit'], 'task')} hit") for row in its]
+            traces.append(marks(name, number, points, [min(10 + 2 * row["tasks_hit"] ** 0.5, 26) for row in its]))
+    whom = plural(len({row["lost"] for row in rows}), "worker or broker", "workers or brokers")
     says = f"{plural(len(rows), 'loss', 'losses')} of {whom}; a bigger mark hit more tasks."
-    return figure(Plot("Losses over time", says, traces, layout, min(170 + 26 * lanes, 900)), None)
+    return lanes("Losses over time", says, traces, timeline.span if timeline else None)

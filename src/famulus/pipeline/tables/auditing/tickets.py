@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.columns import hour_number
+from famulus.pipeline.tables.hash_join import broadcast_if_few
 
 _LIFE: Final = ("broker", "boot")
 _COLUMNS: Final = (*_LIFE, "ticket", "message_id", "attempt", "service", "worker", "outcome", "ended")
@@ -17,7 +18,7 @@ _COLUMNS: Final = (*_LIFE, "ticket", "message_id", "attempt", "service", "worker
 def tickets_used_twice(tasks: DataFrame) -> DataFrame:
     """A late answer brings its ticket back, so its row repeats it."""
     attempts = tasks.where(F.col("outcome") != "LATE").select(*_COLUMNS).withColumn("word", F.shiftright("ticket", 6))
-    several = attempts.join(F.broadcast(_words_with_repeats(attempts)), on=[*_LIFE, "word"], how="left_semi")
+    several = attempts.join(broadcast_if_few(_words_with_repeats(attempts)), on=[*_LIFE, "word"], how="left_semi")
     order = Window.partitionBy(*_LIFE, "ticket").orderBy("ended_hour", "ended", "message_id", "outcome")
     again = (
         several.distinct()
@@ -42,4 +43,5 @@ def _words_with_repeats(attempts: DataFrame) -> DataFrame:
         attempts.groupBy(*_LIFE, "word")
         .agg(F.bit_or(bit).alias("bits"), F.count("*").alias("rows"))
         .where(F.bit_count("bits") < F.col("rows"))
+        .select(*_LIFE, "word")
     )
