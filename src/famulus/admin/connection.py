@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from famulus.admin.answers import read_moved
 from famulus.admin.secret import Secret
 from famulus.core.clock import NS_PER_S
+from famulus.core.steward.answers import read_moved
 from famulus.errors import HeadsMoved, NoBroker, NotAllowed, ProtocolError, Refused, SettingsError
 from famulus.net.addresses import frontend
 from famulus.net.line import Line

@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import UNSET
 
 from famulus.admin import ids
-from famulus.admin.answers import History, Key, PastEdit, Shown, is_secret
 from famulus.core.config import edit as edits
 from famulus.core.config import schema
 from famulus.core.config.draft import Draft, make
 from famulus.core.config.edit import PARENTS_MAX
+from famulus.core.steward.answers import History, Key, PastEdit, Shown, is_secret
 from famulus.errors import FamulusError, ProtocolError, SettingsError
 
 

@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from famulus.admin import drafts
-from famulus.admin.answers import Shown, is_secret
-from famulus.admin.difference import difference
-from famulus.core.config.draft import Change, Draft
+from famulus.core.config.draft import Change, Draft, difference
+from famulus.core.steward.answers import Shown, is_secret
 from famulus.errors import SettingsError
 
 FORMAT: Final = 1

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import UNSET
 
 from famulus.admin import drafts
-from famulus.admin.answers import Shown
 from famulus.core.config.draft import Draft
+from famulus.core.steward.answers import Shown
 from famulus.errors import FamulusError
 
 

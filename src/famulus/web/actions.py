@@ -14,12 +14,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from famulus.admin import drafts, wishes
 from famulus.admin.administration import Administration
-from famulus.admin.answers import Accepted, Key, Shown, is_secret
-from famulus.admin.difference import difference
 from famulus.admin.secret import Secret
-from famulus.core.config.draft import Change, Draft
+from famulus.core.config.draft import Change, Draft, difference
 from famulus.core.config.edit import KEY_CHARS_MAX
 from famulus.core.config.effective import Notice
+from famulus.core.steward.answers import Accepted, Key, Shown, is_secret
 from famulus.errors import FamulusError, SettingsError
 from famulus.tables.finding import Finding
 from famulus.wire import limits

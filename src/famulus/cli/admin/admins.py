@@ -13,8 +13,8 @@ from famulus.cli.admin.passwords import ask_password, read_password
 from famulus.errors import FamulusError, SettingsError
 
 if TYPE_CHECKING:
-    from famulus.admin.answers import Key, Shown
     from famulus.admin.secret import Secret
+    from famulus.core.steward.answers import Key, Shown
 
 app = new_group("List, add and remove admins, and change their passwords.")
 

@@ -11,9 +11,9 @@ from famulus.cli.admin.desk import Desk
 from famulus.errors import SettingsError
 
 if TYPE_CHECKING:
-    from famulus.admin.answers import Accepted
     from famulus.admin.spreading import Spread
     from famulus.core.config.draft import Draft
+    from famulus.core.steward.answers import Accepted
 
 
 def send(desk: Desk, drafts: Sequence[Draft], wait: float | None, *, force: bool = False) -> None:

@@ -12,8 +12,8 @@ from msgspec import UNSET
 from famulus.admin.ids import short
 
 if TYPE_CHECKING:
-    from famulus.admin.answers import BrokerFacts, Head, History, Key, PastEdit, Shown
     from famulus.core.config.draft import Change, Moved
+    from famulus.core.steward.answers import BrokerFacts, Head, History, Key, PastEdit, Shown
 
 VALUE_CHARS_SHOWN = 100
 FIELD_CHARS_SHOWN = 40
@@ -162,7 +162,7 @@ def history_lines(history: History) -> list[str]:
 
 
 def _what_changed(history: History, edit: PastEdit) -> str:
-    from famulus.admin.difference import difference
+    from famulus.core.config.draft import difference
 
     if len(edit.parents) > 1:
         ended = " and ".join(map(short, edit.parents))

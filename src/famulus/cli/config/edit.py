@@ -44,7 +44,7 @@ def set_value(
       famulus config set family/london '{"fallback_families": ["paris"]}'
     """
     from famulus.admin import drafts, typed
-    from famulus.admin.difference import difference
+    from famulus.core.config.draft import difference
 
     _refuse_secrets(key)
     shown = desk.administration.show(key)
@@ -84,8 +84,8 @@ def rollback(
     Example: famulus config rollback service/echo 3f2a9c
     """
     from famulus.admin import drafts
-    from famulus.admin.difference import difference
     from famulus.admin.ids import short
+    from famulus.core.config.draft import difference
 
     told = history_of(desk, key)
     draft = drafts.rollback(told, edit_id)

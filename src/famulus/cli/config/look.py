@@ -11,7 +11,7 @@ from famulus.cli.admin.desk import Desk, to_json
 from famulus.errors import FamulusError
 
 if TYPE_CHECKING:
-    from famulus.admin.answers import History
+    from famulus.core.steward.answers import History
 
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="Such as service/echo, family/main or broker_state/b1.")
@@ -72,9 +72,9 @@ def diff(
 
     Example: famulus config diff service/echo 3f2a9c 81bd04
     """
-    from famulus.admin.difference import difference
     from famulus.admin.ids import short
     from famulus.cli.admin.words import difference_lines
+    from famulus.core.config.draft import difference
 
     told = history_of(desk, key)
     facts = []

@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from heapq import heapify, heappop, heappush
 from typing import Final
 
 from famulus.core.config.authority import PREFIX as ADMIN
 from famulus.core.config.buckets import Buckets
 from famulus.core.config.edit import BAD_EDIT, PROVEN_AS, SIGNED_AS, Edit, SignedEdit, public_key_in
 from famulus.core.config.judgement import Evidence, Memory, judge
+from famulus.core.config.order import in_causal_order
 from famulus.core.config.orphans import Orphans
 from famulus.core.config.revocation import PREFIX as REVOKED
 from famulus.core.config.revocation import Revocations, heads_among, revocations
@@ -169,10 +169,6 @@ class EditSet:
     def digest(self) -> str:
         return self.buckets.digest
 
-    def digest_with(self, more: Iterable[str]) -> str:
-        """What the digest will be with these edits, too."""
-        return sha256("".join(sorted({*self._edits, *more})).encode()).hexdigest()
-
     def __len__(self) -> int:
         return len(self._edits)
 
@@ -250,23 +246,7 @@ class EditSet:
 
     def history(self, key: str) -> list[SignedEdit]:
         """All edits of this key: each after its parents, else by their clocks, so alike on every broker."""
-        edits = self._by_key.get(key, [])
-        children: dict[str, list[SignedEdit]] = {}
-        for signed in edits:
-            for parent in signed.edit.parents:
-                children.setdefault(parent, []).append(signed)
-        lacking = {signed.id: len(signed.edit.parents) for signed in edits}
-        ready = [(signed.edit.hlc, signed.id) for signed in edits if not signed.edit.parents]
-        heapify(ready)
-        ordered = []
-        while ready:
-            _, edit_id = heappop(ready)
-            ordered.append(self._edits[edit_id])
-            for child in children.get(edit_id, ()):
-                lacking[child.id] -= 1
-                if not lacking[child.id]:
-                    heappush(ready, (child.edit.hlc, child.id))
-        return ordered
+        return list(in_causal_order(self._by_key.get(key, ()), lambda signed: (signed.edit.hlc,)))
 
     def grant_of(self, broker: str, public_key: str) -> str:
         """What an edit that this broker accepts now must name as its grant; empty if it may not accept any."""

@@ -21,9 +21,9 @@ Pure and total, and the order in which the edits came does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from functools import partial
 from typing import Any, Final
 
 from famulus.core.config import schema
@@ -31,6 +31,7 @@ from famulus.core.config.authority import PREFIX as ADMIN
 from famulus.core.config.authority import Authority, Root, authority
 from famulus.core.config.edit import Edit, SignedEdit, public_key_in
 from famulus.core.config.heads import Heads
+from famulus.core.config.order import Place, in_causal_order
 from famulus.core.config.revocation import broker_ranks, revoked_key
 
 BROKER: Final = "broker/"
@@ -39,8 +40,6 @@ OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family"
 
 _NO_PROOF: Final = "it lacks the proof of an admin"
 _NO_ADMIN: Final = "its author is no admin"
-
-Line = tuple[int, int, int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class _Judge:
     def _go_through(self, about: schema.Subject | None, edits: Sequence[SignedEdit]) -> None:
         heads = Heads()
         passed: set[str] = set()
-        for signed in self._in_turn(about, edits):
+        for signed in in_causal_order(edits, partial(self._place, about)):
             if signed.id in self._evidence.void:
                 continue
             why = self._objection(about, signed, heads)
@@ -140,30 +139,13 @@ class _Judge:
             if about is not None and about.kind == "broker":
                 self._note_broker(signed)
 
-    def _in_turn(self, about: schema.Subject | None, edits: Sequence[SignedEdit]) -> Iterable[SignedEdit]:
-        children: dict[str, list[SignedEdit]] = {}
-        lacking: dict[str, int] = {}
-        for signed in edits:
-            lacking[signed.id] = len(signed.edit.parents)
-            for parent in signed.edit.parents:
-                children.setdefault(parent, []).append(signed)
-        ready = [self._line(about, signed) for signed in edits if not lacking[signed.id]]
-        heapify(ready)
-        while ready:
-            signed = self._evidence.edits[heappop(ready)[-1]]
-            yield signed
-            for child in children.get(signed.id, ()):
-                lacking[child.id] -= 1
-                if not lacking[child.id]:
-                    heappush(ready, self._line(about, child))
-
-    def _line(self, about: schema.Subject | None, signed: SignedEdit) -> Line:
+    def _place(self, about: schema.Subject | None, signed: SignedEdit) -> Place:
         time = self._evidence.times[signed.id]
         if signed.edit.parents:
-            return (0, 0, 0, time, signed.id)
+            return (0, 0, 0, time)
         # A family that came with a broker that joined has no settings: it must not take the place of one that has.
         alone = about is not None and about.kind == "family" and not signed.edit.author_grants
-        return (1, alone, self._rank(signed), time, signed.id)
+        return (1, alone, self._rank(signed), time)
 
     def _rank(self, signed: SignedEdit) -> int:
         return self._ranks.get(self._evidence.signers[signed.id], len(self._ranks))

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from famulus.core.config.edit import Edit, SignedEdit
+from famulus.core.config.edit import Edit, SignedEdit, public_key_in
 
 PREFIX: Final = "revoked/"
 #: As much of an id as is kept: nobody finds another edit that begins so.
@@ -134,14 +134,9 @@ def broker_ranks(
         edit = signed.edit
         if not edit.grant:
             root = signers[edit_id]
-        if (
-            edit.key.startswith("broker/")
-            and isinstance(edit.value, dict)
-            and not _is_void(edit_id, signers[edit_id], kept)
-        ):
-            public_key = edit.value.get("public_key")
-            if isinstance(public_key, str):
-                introduced.setdefault(signers[edit_id], set()).add(public_key)
+        public_key = public_key_in(edit) if edit.key.startswith("broker/") else ""
+        if public_key and not _is_void(edit_id, signers[edit_id], kept):
+            introduced.setdefault(signers[edit_id], set()).add(public_key)
     ranks = {root: 0}
     waiting = deque([root])
     while waiting:

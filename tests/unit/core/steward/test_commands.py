@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.core.steward.conftest import PASSWORD, Network, admin_value, hashed
 
-from famulus.admin import answers
 from famulus.broker import passwords
 from famulus.cli.admin import words
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.schema import Admin
+from famulus.core.steward import answers
 from famulus.core.steward.commands import DRAFTS_MAX, Answer, Commands, Unlocked
 from famulus.core.steward.lockouts import Lockouts
 from famulus.errors import SettingsError
@@ -485,7 +485,7 @@ def test_an_edit_is_given_to_the_shell_and_is_not_part_of_the_config_before(desk
     assert json.loads(answer.body) == {
         "edits": [signed.id for signed in answer.edits],
         "version": version + 2,
-        "digest": core.edits.digest_with(signed.id for signed in answer.edits),
+        "digest": core.edits.buckets.digest_with(signed.id for signed in answer.edits),
         "seen": 1,
         "brokers": 3,
         "warnings": [],

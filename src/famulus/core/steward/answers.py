@@ -1,4 +1,7 @@
-"""What a broker tells an admin: JSON to typed values. Hashes of passwords end here, should a broker ever send one."""
+"""What a broker answers to an admin, as it is written by one side and read by the other.
+
+Hashes of passwords do not leave a broker; should one ever send some, they end where its answer is read.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +156,9 @@ class Cleared(Struct, frozen=True):
     edits: tuple[str, ...] = ()
 
 
-class _Refusal(Struct, frozen=True):
+class MovedKeys(Struct, frozen=True):
+    """Why drafts were refused: these keys are not what the admin saw."""
+
     moved: tuple[Moved, ...] = ()
 
 
@@ -173,8 +178,8 @@ def read_shown(body: bytes) -> Shown:
     keys = {
         key: replace(
             view,
-            value=_shown(key, view.value),
-            heads=tuple(replace(head, value=_shown(key, head.value)) for head in view.heads),
+            value=without_secrets(key, view.value),
+            heads=tuple(replace(head, value=without_secrets(key, head.value)) for head in view.heads),
         )
         for key, view in shown.keys.items()
     }
@@ -183,19 +188,13 @@ def read_shown(body: bytes) -> Shown:
 
 def read_history(body: bytes) -> History:
     history = read(History, body)
-    edits = tuple(replace(edit, value=_shown(history.key, edit.value)) for edit in history.edits)
+    edits = tuple(replace(edit, value=without_secrets(history.key, edit.value)) for edit in history.edits)
     return replace(history, edits=edits)
 
 
 def read_moved(body: bytes) -> tuple[Moved, ...]:
     """What moved; nothing if a broker refused for another reason and says no more."""
-    if not body:
-        return ()
-    moved = read(_Refusal, body).moved
-    return tuple(
-        replace(each, difference=tuple(map(_without_values, each.difference))) if is_secret(each.key) else each
-        for each in moved
-    )
+    return tuple(map(_without_values, read(MovedKeys, body).moved)) if body else ()
 
 
 def is_secret(key: str) -> bool:
@@ -203,15 +202,18 @@ def is_secret(key: str) -> bool:
     return key.startswith("admin/")
 
 
-def _shown(key: str, value: Any) -> Any:
+def without_secrets(key: str, value: Any) -> Any:
+    """The value as it may be shown: the hashes of passwords stay with the brokers, whatever it looks like."""
     if not is_secret(key) or value is None:
         return value
     return dict.fromkeys(value, HIDDEN) if isinstance(value, dict) else HIDDEN
 
 
-def _without_values(change: Change) -> Change:
-    return Change(
-        change.field,
-        UNSET if change.seen is UNSET else HIDDEN,
-        UNSET if change.now is UNSET else HIDDEN,
-    )
+def _without_values(moved: Moved) -> Moved:
+    if not is_secret(moved.key):
+        return moved
+    hidden = [
+        Change(each.field, *(UNSET if value is UNSET else HIDDEN for value in (each.seen, each.now)))
+        for each in moved.difference
+    ]
+    return replace(moved, difference=tuple(hidden))
