@@ -27,7 +27,7 @@ from famulus.core.steward.answers import Accepted, Cleared, MovedKeys, is_secret
 from famulus.core.steward.lockouts import Lockouts
 from famulus.core.steward.rights import refusal
 from famulus.core.steward.steward import BEHIND, Steward
-from famulus.errors import ProtocolError, SettingsError
+from famulus.errors import HeadsMoved, ProtocolError, SettingsError
 from famulus.wire import headers, limits, reasons
 
 #: Signing and checking so many takes less than a second, in which a steward does nothing else.
@@ -80,14 +80,6 @@ class Answer:
     forgive: str | None = None
     #: Nobody knows who asked.
     stranger: bool = False
-
-
-class _HeadsMoved(ProtocolError):
-    def __init__(self, moved: Sequence[Moved]) -> None:
-        super().__init__(reasons.CONFLICT, "the config has changed since you looked")
-        # What it was and is, is nobody's business where that is the hash of a password.
-        shown = (msgspec.structs.replace(each, difference=()) if is_secret(each.key) else each for each in moved)
-        self.keys = MovedKeys(tuple(shown))
 
 
 class _Drafts(Struct, frozen=True):
@@ -143,6 +135,8 @@ class Commands:
             return _refuse(error, who, stranger=True)
         try:
             answer = self._do(request.command, arguments, asker)
+        except HeadsMoved as error:
+            return _refuse(error, who, _moved(error.moved))
         except ProtocolError as error:
             return _refuse(error, who)
         except msgspec.ValidationError as error:
@@ -257,7 +251,7 @@ class Commands:
                 raise ProtocolError(reasons.NOT_ALLOWED, why)
         moved = [found for draft in wish.drafts if (found := check(steward.edits, draft)) is not None]
         if moved:
-            raise _HeadsMoved(moved)
+            raise HeadsMoved(reasons.reason(reasons.CONFLICT, "the config has changed since you looked"), tuple(moved))
         edits = steward.edit([*wish.drafts, *self._revoking(wish.drafts)], asker.author, self._now_ms)
         if why := steward.edits.objection(edits):
             raise ProtocolError(reasons.NOT_ALLOWED, f"no broker would let it count: {why}")
@@ -336,8 +330,15 @@ def _done(result: object, *, edits: tuple[SignedEdit, ...] = (), forgive: str | 
     return Answer(header, _encode(result), edits, forgive=forgive)
 
 
-def _refuse(error: ProtocolError, who: str = "", *, stranger: bool = False) -> Answer:
+def _refuse(error: Exception, who: str = "", body: object = None, *, stranger: bool = False) -> Answer:
     reason = str(error)[: limits.REASON_CHARS_MAX]
     header = headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=reason)
-    body: object = error.keys if isinstance(error, _HeadsMoved) else {}
-    return Answer(header, _encode(body), note=f"{who}: refused, {reason}" if who else "", stranger=stranger)
+    note = f"{who}: refused, {reason}" if who else ""
+    return Answer(header, _encode({} if body is None else body), note=note, stranger=stranger)
+
+
+def _moved(moved: Sequence[Moved]) -> MovedKeys:
+    """What it was and what it is stays untold where that is the hash of a password."""
+    return MovedKeys(
+        tuple(msgspec.structs.replace(each, difference=()) if is_secret(each.key) else each for each in moved)
+    )

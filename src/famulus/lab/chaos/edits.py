@@ -10,11 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic, sleep
 from typing import Any
 
-from famulus.admin.administration import Administration
+from famulus.admin.administration import Administration, Shown
 from famulus.admin.connection import AdminConnection
 from famulus.admin.secret import Secret
 from famulus.core.config.draft import Draft
-from famulus.core.steward.answers import Shown
 from famulus.errors import FamulusError
 from famulus.lab.chaos.network import ADMIN, Broker, Network
 

@@ -9,10 +9,9 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from famulus.admin.administration import Administration
+from famulus.admin.administration import Administration, Shown
 from famulus.admin.connection import AdminConnection
 from famulus.admin.secret import Secret
-from famulus.core.steward.answers import Shown
 from famulus.errors import DemoFailed
 from famulus.lab.demo.actor import Actor, run
 from famulus.lab.demo.cast import ADMIN, ANN, BROKERS, SERVICES, WORKERS, Broker, Worker
