@@ -140,7 +140,7 @@ def test_a_finding_is_applied_by_keyboard(
     assert browser.run(FOCUS) == APPLY, "the focus is back"
     assert network["b1"].admin.value("service/echo") == {"timeout_ms": 1000, "backlog_tasks_max": 5000}
     browser.press("Enter")
-    browser.wait_for(f"{DIALOG}.includes('It is so already')")
+    browser.wait_for(f"{DIALOG}.includes('Nothing would change')")
     browser.press("Escape")
     assert browser.complaints == []
 

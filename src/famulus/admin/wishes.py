@@ -7,23 +7,27 @@ from typing import Any
 from msgspec import UNSET
 
 from famulus.admin import drafts
-from famulus.core.config.draft import Draft
+from famulus.core.config.draft import Draft, difference
 from famulus.core.steward.answers import Shown
 from famulus.errors import FamulusError
 
 
+def put(shown: Shown, key: str, value: Any) -> list[Draft]:
+    """The key shall have this value; nothing if it has it already, and undisputed."""
+    present = shown.keys.get(key)
+    if present is not None and not present.is_in_conflict and not difference(drafts.value_of(present), value):
+        return []
+    return [drafts.put(shown, key, value)]
+
+
 def state(shown: Shown, identity: str, wished: str, *, force: bool = False) -> list[Draft]:
-    """The broker shall be in this state; nothing if it is already. `force`: also if there is no such broker."""
+    """The broker shall be in this state. `force`: also if there is no such broker."""
     if not force and not is_there(shown, f"broker/{identity}"):
         raise unknown(shown, identity)
     key = f"broker_state/{identity}"
-    present = shown.keys.get(key)
-    value = drafts.value_of(present)
+    value = drafts.value_of(shown.keys.get(key))
     # Other fields may come from a newer version.
-    wanted = {**value, "state": wished} if isinstance(value, dict) else {"state": wished}
-    if value == wanted and present is not None and not present.is_in_conflict:
-        return []
-    return [drafts.put(shown, key, wanted)]
+    return put(shown, key, {**value, "state": wished} if isinstance(value, dict) else {"state": wished})
 
 
 def forget(shown: Shown, identity: str) -> list[Draft]:
@@ -35,15 +39,11 @@ def forget(shown: Shown, identity: str) -> list[Draft]:
 
 
 def fields(shown: Shown, key: str, wished: dict[str, Any]) -> list[Draft]:
-    """These fields of a key shall be so, and all others stay as they are; nothing if it is so already."""
-    present = shown.keys.get(key)
-    value = drafts.value_of(present)
+    """These fields of a key shall have these values, and all others stay as they are."""
+    value = drafts.value_of(shown.keys.get(key))
     if value is not UNSET and not isinstance(value, dict):
         raise FamulusError(f"{key} has a value without fields; set it by hand: famulus config set {key} ...")
-    wanted = {**(value if value is not UNSET else {}), **wished}
-    if value == wanted and present is not None and not present.is_in_conflict:
-        return []
-    return [drafts.put(shown, key, wanted)]
+    return put(shown, key, {**(value if value is not UNSET else {}), **wished})
 
 
 def is_alive(shown: Shown, identity: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
-from famulus.cli.admin.edits import send, tell_unchanged
+from famulus.cli.admin.edits import send, send_wanted
 from famulus.errors import FamulusError, SettingsError
 
 app = new_group("Enable, disable, drain or forget a broker of the network; trust the key of a new one.")
@@ -74,15 +74,12 @@ def trust(
 
     Example: famulus broker-admin trust 5f8a... --identity b2
     """
-    from famulus.admin import drafts
+    from famulus.admin import wishes
 
     _check_key(key)
     shown = desk.administration.show("trusted_key/")
     wished = {"family": family or shown.family, **({"identity": identity} if identity else {})}
-    present = shown.keys.get(f"trusted_key/{key}")
-    if drafts.value_of(present) == wished and present is not None and not present.is_in_conflict:
-        return tell_unchanged(desk, "this key is trusted already")
-    return send(desk, [drafts.put(shown, f"trusted_key/{key}", wished)], wait)
+    send_wanted(desk, wishes.put(shown, f"trusted_key/{key}", wished), "this key is trusted already", wait)
 
 
 def distrust(desk: Desk, key: PublicKey, wait: Wait = None) -> None:
@@ -105,9 +102,7 @@ def _set_state(desk: Desk, identity: str, state: str, force: bool, wait: float |
     from famulus.admin import wishes
 
     wanted = wishes.state(desk.administration.show("broker"), identity, state, force=force)
-    if not wanted:
-        return tell_unchanged(desk, f"{identity} is {state} already")
-    return send(desk, wanted, wait)
+    send_wanted(desk, wanted, f"{identity} is {state} already", wait)
 
 
 for _command in (enable, disable, drain, forget, trust, distrust):

@@ -25,6 +25,14 @@ def send(desk: Desk, drafts: Sequence[Draft], wait: float | None, *, force: bool
     tell_accepted(desk, desk.administration.edit(drafts), wait, warned)
 
 
+def send_wanted(desk: Desk, drafts: Sequence[Draft], unchanged: str, wait: float | None) -> None:
+    """As `send`; without drafts everything is as it is wanted, which `unchanged` says."""
+    if drafts:
+        send(desk, drafts, wait)
+    else:
+        tell_unchanged(desk, unchanged)
+
+
 def warn(desk: Desk, drafts: Sequence[Draft], *, force: bool) -> set[tuple[str, str]]:
     """Before anything is sent: brokers take every value, but ignore what they do not understand."""
     from famulus.admin.drafts import doubts

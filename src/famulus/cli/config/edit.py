@@ -43,18 +43,14 @@ def set_value(
 
       famulus config set family/london '{"fallback_families": ["paris"]}'
     """
-    from famulus.admin import drafts, typed
-    from famulus.core.config.draft import difference
+    from famulus.admin import drafts, typed, wishes
 
     _refuse_secrets(key)
     shown = desk.administration.show(key)
-    present = shown.keys.get(key)
-    draft = drafts.put(shown, key, typed.read(value, drafts.value_of(present)))
+    draft = drafts.put(shown, key, typed.read(value, drafts.value_of(shown.keys.get(key))))
     if parents:
         draft = drafts.with_parents(draft, desk.administration.history(key), parents)
-    seen_now = draft.parents == drafts.parents_of(shown, key)
-    in_conflict = present is not None and present.is_in_conflict
-    if seen_now and not in_conflict and not difference(drafts.value_of(present), draft.value):
+    if draft.parents == drafts.parents_of(shown, key) and not wishes.put(shown, key, draft.value):
         return tell_unchanged(desk, f"{key} is that already")
     return send(desk, [draft], wait, force=force)
 

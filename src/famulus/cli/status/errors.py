@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
-from famulus.cli.admin.edits import send, tell_unchanged
+from famulus.cli.admin.edits import send_wanted
 
 app = new_group("See which workers a broker ignores, put one on the list, and forgive them.")
 
@@ -61,7 +61,7 @@ def add(
 
     Example: famulus errors add w1
     """
-    from famulus.admin import drafts
+    from famulus.admin import drafts, wishes
     from famulus.errors import FamulusError
 
     shown = desk.administration.show("family/")
@@ -70,10 +70,10 @@ def add(
     if not isinstance(value, dict):
         raise FamulusError(f"there is no {key} in the config")
     listed = value.get("error_workers", [])
-    if isinstance(listed, list) and identity in listed:
-        return tell_unchanged(desk, f"{identity} is on the list of {key} already")
-    wished = value | {"error_workers": [*(listed if isinstance(listed, list) else []), identity]}
-    return send(desk, [drafts.put(shown, key, wished)], wait)
+    # A value that is no list has no effect: brokers ignore it.
+    names = list(dict.fromkeys([*listed, identity])) if isinstance(listed, list) else [identity]
+    wanted = wishes.fields(shown, key, {"error_workers": names})
+    send_wanted(desk, wanted, f"{identity} is on the list of {key} already", wait)
 
 
 def _how_long(ignored_s: float) -> str:
