@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 from famulus.journal.groups import Span, newest_first
 from famulus.journal.reading import Reading
+from famulus.journal.visits import FINAL
 
-#: Outcomes with which a task ends. The others, RETRY and LATE, are about attempts.
-FINAL: Final = ("OK", "ERROR", "REJECTED", "UNKNOWN")
 NS_PER_MS: Final = 1_000_000
 
 
@@ -22,7 +21,7 @@ NS_PER_MS: Final = 1_000_000
 class Query:
     """Which tasks; what is not given does not matter."""
 
-    outcomes: tuple[str, ...] = FINAL
+    outcomes: Collection[str] = FINAL
     #: Values that columns must have, by column.
     equal: dict[str, str] = field(default_factory=dict)
     span: Span = field(default_factory=Span)

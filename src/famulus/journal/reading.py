@@ -21,11 +21,6 @@ from famulus.journal.files import JournalFile
 from famulus.journal.folder import JournalFolder
 from famulus.journal.parquet import is_being_written
 
-#: What may be wrong with one file.
-BROKEN = "broken"
-NEWER = "newer"
-FOREIGN = "foreign"
-
 
 @dataclass(slots=True)
 class TableFigures:
@@ -211,7 +206,7 @@ class Reading:
             if rows is not None:
                 time = schema.TIME_COLUMN[table]
                 found = [_latest(pa.concat_tables([*found, rows], promote_options="default"), time, count)]
-        return _plain(found[0]) if found else []
+        return [plain(row) for row in found[0].to_pylist()] if found else []
 
     def follow(self, table: str, known: set[JournalFile]) -> Iterator[dict[str, Any]]:
         """Rows of files that are not among `known`, which become so."""
@@ -221,7 +216,7 @@ class Reading:
                 known.add(file)
                 rows = self.rows_of(file)
                 if rows is not None:
-                    yield from _plain(rows.sort_by(schema.TIME_COLUMN[table]))
+                    yield from map(plain, rows.sort_by(schema.TIME_COLUMN[table]).to_pylist())
 
     def _metadata(self, file: JournalFile) -> pq.FileMetaData | None:
         try:
@@ -261,9 +256,6 @@ def _span(metadata: pq.FileMetaData, column: str) -> tuple[str | None, str | Non
     return (min(firsts).isoformat() if firsts else None, max(lasts).isoformat() if lasts else None)
 
 
-def _plain(rows: pa.Table) -> list[dict[str, Any]]:
+def plain(row: dict[str, Any]) -> dict[str, Any]:
     """As JSON would have it."""
-    return [
-        {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
-        for row in rows.to_pylist()
-    ]
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}

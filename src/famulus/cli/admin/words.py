@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +61,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Lined up, and nothing cut off: a pipe has no width."""
+def columns(rows: Iterable[Sequence[str]], indent: str = "  ", numbers: Collection[int] = ()) -> list[str]:
+    """Lined up, `numbers` to the right, and nothing cut off: a pipe has no width."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column), default=0) for column in zip(*rows, strict=True)]
+    aligned = [str.rjust if place in numbers else str.ljust for place in range(len(widths))]
     return [
-        (indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip()
+        (
+            indent + "  ".join(align(cell, width) for align, cell, width in zip(aligned, row, widths, strict=True))
+        ).rstrip()
         for row in rows
     ]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,15 +17,7 @@ app = typer.Typer(help="Look at a broker's journal and keep it in order; no Spar
 FOLLOW_S = 1.0
 
 
-class Table(StrEnum):
-    tasks = "tasks"
-    open_tasks = "open_tasks"
-    workers = "workers"
-    brokers = "brokers"
-    peers = "peers"
-    config = "config"
-
-
+TableName = Literal["tasks", "open_tasks", "workers", "brokers", "peers", "config"]
 Folder = Annotated[
     Path | None,
     typer.Option(help="The journal, or the folder of a broker. [default: ~/.local/state/famulus/journal]"),
@@ -36,7 +27,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")
 
 @app.command()
 def tail(
-    table: Annotated[Table, typer.Argument(help="Which table.")] = Table.tasks,
+    table: Annotated[TableName, typer.Argument(help="Which table.")] = "tasks",
     count: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new rows until Ctrl-C.")] = False,
     folder: Folder = None,
@@ -48,12 +39,12 @@ def tail(
     """
     reading = open_reading(folder)
     known = set(reading.folder.files())
-    for row in reading.last_rows(table.value, count):
-        _show_row(row, table.value, as_json)
+    for row in reading.last_rows(table, count):
+        _show_row(row, table, as_json)
     while follow:
         time.sleep(FOLLOW_S)
-        for row in reading.follow(table.value, known):
-            _show_row(row, table.value, as_json)
+        for row in reading.follow(table, known):
+            _show_row(row, table, as_json)
 
 
 @app.command()
@@ -70,16 +61,19 @@ def stat(folder: Folder = None, as_json: AsJson = False) -> None:
         tables = {name: dataclasses.asdict(each) for name, each in figures.items()}
         typer.echo(json.dumps({"folder": str(reading.folder.path), "tables": tables}, indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table as RichTable
+    from famulus.cli.status import words
 
-    shown = RichTable(title=str(reading.folder.path), title_justify="left")
-    for heading in ("table", "files", "rows", "bytes", "from", "to", "missing rows"):
-        shown.add_column(heading, justify="left" if heading in ("table", "from", "to") else "right")
-    for name, each in figures.items():
-        counts = (f"{each.files:,}", f"{each.rows:,}", f"{each.bytes:,}")
-        shown.add_row(name, *counts, _short(each.first), _short(each.last), f"{each.gaps:,}")
-    Console().print(shown)
+    typer.echo(reading.folder.path)
+    columns: tuple[words.Column, ...] = (
+        ("table", lambda row: row[0]),
+        (">files", lambda row: f"{row[1].files:,}"),
+        (">rows", lambda row: f"{row[1].rows:,}"),
+        (">bytes", lambda row: f"{row[1].bytes:,}"),
+        ("from", lambda row: _short(row[1].first)),
+        ("to", lambda row: _short(row[1].last)),
+        (">missing rows", lambda row: f"{row[1].gaps:,}"),
+    )
+    words.show(words.table(columns, figures.items()))
 
 
 @app.command()
