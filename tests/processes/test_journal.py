@@ -18,6 +18,7 @@ import pytest
 from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, wait_until
 
 from famulus import Client
+from famulus.journal.listing import last_rows
 from famulus.journal.reading import Reading
 
 TASKS = 300
@@ -45,7 +46,7 @@ def start(brokers: Callable[..., BrokerProcess], tmp_path: Path, folder: Path) -
 
 
 def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
-    return Reading(folder).last_rows(table, 1_000_000)
+    return last_rows(Reading(folder), table, 1_000_000)
 
 
 def events(folder: Path, table: str) -> Counter[str]:

@@ -17,6 +17,7 @@ from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, retry, 
 from tests.processes.networks import Network
 
 from famulus import Client
+from famulus.journal.listing import last_rows
 from famulus.journal.reading import Reading
 
 SETTINGS = 'journal_roll_s = 1\n[services.again]\ndelivery = "at_least_once"\nmax_attempts = 3\n'
@@ -107,7 +108,9 @@ def test_a_task_that_a_crash_swallowed_is_told_of_by_its_checkpoint(
     with Client(broker.frontend) as client:
         book = Book(client)
         task = book.ask("once", b"sleep 30")
-        wait_until(lambda: journal.exists() and Reading(journal).last_rows("open_tasks", 1), 20, "a checkpoint with it")
+        wait_until(
+            lambda: journal.exists() and last_rows(Reading(journal), "open_tasks", 1), 20, "a checkpoint with it"
+        )
         story = trace(task, journal)
         assert (story["outcome"], story["fate"]) == (None, "open")
         dispatcher = broker.dispatcher

@@ -40,13 +40,13 @@ def delete(shown: Shown, key: str) -> Draft:
 
 
 def rollback(history: History, abbreviated: str) -> Draft:
-    """What an edit said shall hold again."""
+    """Brings back what an edit said."""
     old = history.get(ids.find(abbreviated, history.ids, history.key))
     return _again(history, old)
 
 
 def resolve(history: History, abbreviated: str) -> Draft:
-    """What one of the heads says shall hold, and the conflict end."""
+    """Keeps what one of the heads says, and ends the conflict."""
     heads = history.heads
     chosen = ids.find(abbreviated, [head.id for head in heads], history.key)
     return _again(history, history.get(chosen))

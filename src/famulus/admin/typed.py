@@ -1,4 +1,4 @@
-"""Values as people type them: JSON, a plain text, or single fields that shall be others."""
+"""Values as people type them: JSON, a plain text, or single fields to be changed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _changed(value: dict[str, Any], path: list[str], text: str, name: str) -> di
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key appears twice")
     return fields
 
 

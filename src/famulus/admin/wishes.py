@@ -13,7 +13,7 @@ from famulus.errors import FamulusError
 
 
 def put(shown: Shown, key: str, value: Any) -> list[Draft]:
-    """The key shall have this value; nothing if it has it already, and undisputed."""
+    """Gives the key this value; nothing if it has it already, and undisputed."""
     present = shown.keys.get(key)
     if present is not None and not present.is_in_conflict and not difference(drafts.value_of(present), value):
         return []
@@ -21,7 +21,7 @@ def put(shown: Shown, key: str, value: Any) -> list[Draft]:
 
 
 def state(shown: Shown, identity: str, wished: str, *, force: bool = False) -> list[Draft]:
-    """The broker shall be in this state. `force`: also if there is no such broker."""
+    """Puts the broker into this state. `force`: also if there is no such broker."""
     if not force and not is_there(shown, f"broker/{identity}"):
         raise unknown(shown, identity)
     key = f"broker_state/{identity}"
@@ -31,7 +31,7 @@ def state(shown: Shown, identity: str, wished: str, *, force: bool = False) -> l
 
 
 def forget(shown: Shown, identity: str) -> list[Draft]:
-    """Neither the broker nor its state shall be in the config any more."""
+    """Takes the broker and its state out of the config."""
     keys = [key for key in (f"broker/{identity}", f"broker_state/{identity}") if is_there(shown, key)]
     if not keys:
         raise unknown(shown, identity)
@@ -39,7 +39,7 @@ def forget(shown: Shown, identity: str) -> list[Draft]:
 
 
 def fields(shown: Shown, key: str, wished: dict[str, Any]) -> list[Draft]:
-    """These fields of a key shall have these values, and all others stay as they are."""
+    """Gives fields of a key these values; all others stay as they are."""
     value = drafts.value_of(shown.keys.get(key))
     if value is not UNSET and not isinstance(value, dict):
         raise FamulusError(f"{key} has a value without fields; set it by hand: famulus config set {key} ...")

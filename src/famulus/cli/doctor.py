@@ -60,7 +60,7 @@ class Finding(msgspec.Struct, frozen=True):
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:
-    """Show versions and limits of this machine, and what to mend before production."""
+    """Show versions and limits of this machine, and what to fix before production."""
     facts = examine()
     findings = judge(facts)
     if json:
@@ -115,7 +115,7 @@ def judge(facts: Facts) -> list[Finding]:
         )
     if _numbers(facts.libzmq) < LIBZMQ_MIN:
         find(
-            f"libzmq {facts.libzmq} has known faults that 4.3.5 has not",
+            f"libzmq {facts.libzmq} has known faults that were fixed in 4.3.5",
             "install pyzmq from its wheel, which brings a current libzmq",
         )
     if not facts.curve:
@@ -159,7 +159,7 @@ def _show(facts: Facts, findings: list[Finding]) -> None:
         console.print(Text.assemble((f"{name:<12}", "dim"), value), soft_wrap=True)
     console.print()
     if not findings:
-        console.print("Nothing to mend.", style="green")
+        console.print("Nothing to fix.", style="green")
     for finding in findings:
         # Text, not markup: what the system says may hold brackets. Soft wrap: a remedy is there to be copied.
         console.print(Text.assemble(("warning: ", "bold yellow"), finding.problem), soft_wrap=True)

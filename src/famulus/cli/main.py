@@ -2,7 +2,7 @@
 
 To add a command: write a file in the folder of its group with a function that has Typer annotations and a docstring
 (its help), and name it in COMMANDS. Only the command that was asked for is imported and made ready, as those of all
-take longer than most commands themselves. Keep the imports at the top of that file light all the same, and put those
+take longer than most commands themselves. Still, keep the imports at the top of that file light, and put those
 of zmq and other heavy modules into the function: the help pays for all of them.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted; others as `exit_code` of the error says.

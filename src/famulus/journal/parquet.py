@@ -23,8 +23,6 @@ from famulus.journal.schema import Kind
 TMP: Final = ".tmp"
 #: So many values of a column are encoded at once: there are fewer steps than with Arrow's thousand.
 BATCH_ROWS: Final = 8192
-#: Key of the metadata: how many of the rows that each process told are in files, or in gaps that are, with this file.
-TOLD_KEY: Final = "famulus.journal.told"
 
 
 class OpenFile:

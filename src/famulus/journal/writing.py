@@ -22,7 +22,8 @@ from famulus.journal import files, schema
 from famulus.journal.columns import Columns, Stack, picked, span_us, unpacked, wall_us
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
-from famulus.journal.parquet import TOLD_KEY, OpenFile
+from famulus.journal.footers import TOLD_KEY
+from famulus.journal.parquet import OpenFile
 from famulus.journal.records import Batch, Pen, Row, read
 
 GROUP_ROWS: Final = 65_536
@@ -30,7 +31,7 @@ GROUP_ROWS: Final = 65_536
 PAUSE_US: Final = 2_000_000
 #: Files of an hour are finished this long after it: batches take a moment.
 HOUR_GRACE_US: Final = 3_000_000
-#: What a life that is over had told may still be on its way for so long.
+#: How long rows of a life that is over may still be on their way.
 LAST_WORDS_US: Final = 5_000_000
 
 NOT_TOLD: Final = "they never reached the scribe: it was not there, or too slow"
@@ -125,7 +126,7 @@ class Writing:
             return
         told = self._told_by(batch.boot)
         for table, count in batch.told.items():
-            # Who has no life of his own told others before us; only what goes missing from now on can be seen.
+            # A process without a life of its own told others before us; only what goes missing from now on can be seen.
             known = count if not batch.boot else 0
             missed = count - told.get((batch.source, table), known)
             if missed > 0 and table in schema.TABLES:
@@ -283,7 +284,7 @@ class Writing:
     # -- what is missing ----------------------------------------------------------------------------------------
 
     def ended(self, source: str, boot: str, told: dict[str, int], now_us: int) -> None:
-        """A life is over, and so many rows were told in it. What is still on its way has a moment."""
+        """A life is over, and `told` says how many rows of each table it had. What is still on its way has a moment."""
         self._ended.append((now_us + LAST_WORDS_US, source, boot, told))
 
     @property

@@ -46,7 +46,7 @@ class PlannedChange(Struct, frozen=True, omit_defaults=True):
 class Plan(Struct, frozen=True):
     """What would be done."""
 
-    #: False if it is so already.
+    #: False if nothing would change.
     needed: bool
     changes: tuple[PlannedChange, ...]
     heads: _Heads
@@ -164,7 +164,7 @@ class UnsetKey(_Edit, frozen=True, kw_only=True):
 
 
 class Resolve(_Edit, frozen=True, kw_only=True):
-    """One of the heads shall hold, or another value."""
+    """One of the heads is kept, or another value is set."""
 
     key: _Key
     choose: str = ""
@@ -172,7 +172,7 @@ class Resolve(_Edit, frozen=True, kw_only=True):
 
     def run(self, administration: Administration) -> Result:
         if bool(self.choose) == (self.value is not UNSET):
-            raise SettingsError("say which head shall hold (choose), or which value")
+            raise SettingsError("say which head to keep (choose), or which value to set")
         shown = administration.show(self.key)
         if self.choose:
             history = administration.history(self.key)

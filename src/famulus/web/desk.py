@@ -20,7 +20,7 @@ WAITING_MAX = 4
 EVENT_SERVICES_MAX = 200
 EVENT_WORKERS_MAX = 200
 
-#: An answer is kept for so long.
+#: How long an answer is kept.
 KEPT_NS = 500 * NS_PER_MS
 KEPT_MAX = 64
 

@@ -29,7 +29,7 @@ from famulus.web import threads
 #: Of one answer; the rest is counted.
 SHOWN_MAX = 500
 ANSWER_BYTES_MAX = 1024 * 1024
-#: The file is looked at so often at most, however many ask.
+#: The time between two looks at the file, however many ask.
 LOOK_NS = 1 * NS_PER_S
 #: A disk that takes longer hangs, as far as a viewer is concerned. The process that reads needs a second, or some.
 WAIT_S = 15.0

@@ -36,7 +36,7 @@ HEADER_BYTES_MAX = 16 * 1024
 KEEP_ALIVE_S = 15
 #: Who wants to connect while we have no time. As often, asyncio tries in vain when we have no descriptor left.
 BACKLOG = 128
-#: A viewer that takes nothing of what it was sent for so long is cut off by the system.
+#: After this long without taking anything that it was sent, a viewer is cut off by the system.
 STUCK_MS = 20_000
 
 

@@ -155,7 +155,7 @@ def _of_dispatcher(told: status.Dispatcher) -> Iterator[Metric]:
     yield _gauge("famulus_services", "Services that are known.", told.services_total)
     yield _gauge("famulus_routers", "Routers at work.", told.routers)
     yield _gauge("famulus_flows", "Headers whose meaning is remembered.", told.flows)
-    yield _gauge("famulus_error_workers", "Workers that broke the protocol of late; at most 100.", len(told.errors))
+    yield _gauge("famulus_error_workers", "Workers that recently broke the protocol; at most 100.", len(told.errors))
 
 
 def _of_steward(told: status.Steward, fresh: bool) -> Iterator[Metric]:

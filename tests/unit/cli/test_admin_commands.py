@@ -158,7 +158,7 @@ def test_adding_twice_and_changing_nobody(broker: PlayedBroker, famulus: Command
     assert (twice.code, "already" in twice.err) == (1, True)
     for words in (("passwd", "ben"), ("remove", "ben")):
         nobody = famulus("admins", *words)
-        assert (nobody.code, "ben is no admin of main" in nobody.err) == (1, True)
+        assert (nobody.code, "ben is not an admin of main" in nobody.err) == (1, True)
     for name in ("a/b", "", "x" * 300):
         odd = famulus("admins", "add", name)
         assert (odd.code, "cannot be the name of an admin" in odd.err) == (2, True)

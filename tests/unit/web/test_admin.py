@@ -436,7 +436,7 @@ def test_who_was_slower_sees_what_has_changed(ann: Visitor, desk: Desk) -> None:
 
 def test_what_is_another_familys_is_refused_before_anybody_confirms(ann: Visitor) -> None:
     answer = ann.post("drain", {"identity": "b3", "dry_run": True})
-    assert (answer.status_code, "of which you are no admin" in answer.json()["error"]) == (403, True)
+    assert (answer.status_code, "of which you are not an admin" in answer.json()["error"]) == (403, True)
     assert ann.get("session").json()["admin"] == "ann"
 
 
@@ -614,7 +614,7 @@ def test_a_page_says_only_which_finding_it_means(ann: Visitor, desk: Desk, table
 def test_what_is_another_familys_cannot_be_applied(ann: Visitor, tables: Path) -> None:
     write(tables, finding(1, key="broker_state/b3", value='{"state":"draining"}'))
     answer = ann.post("findings/apply", {"id": "id1", "dry_run": True})
-    assert (answer.status_code, "of which you are no admin" in answer.json()["error"]) == (403, True)
+    assert (answer.status_code, "of which you are not an admin" in answer.json()["error"]) == (403, True)
 
 
 def test_who_is_not_logged_in_applies_nothing(stranger: Visitor, tables: Path) -> None:

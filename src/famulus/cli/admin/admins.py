@@ -28,7 +28,7 @@ NewPasswordFile = Annotated[
 def list_admins(
     desk: Desk, family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None
 ) -> None:
-    """Show all admins: of which family, and who gave them their password when."""
+    """Show all admins: their families, and who set their passwords and when."""
     from famulus.cli.admin.words import columns, instant
     from famulus.core.config.clock import time_ms
 
@@ -66,7 +66,7 @@ def passwd(
     new_password_file: NewPasswordFile = None,
     wait: Wait = None,
 ) -> None:
-    """Give an admin another password: yourself, or somebody else of your family.
+    """Change the password of an admin: your own, or that of somebody else in your family.
 
     Example: famulus admins passwd --family london
     """
@@ -74,7 +74,7 @@ def passwd(
     shown, key, owner = _look(desk, name, family)
     view = shown.keys.get(key)
     if view is None or not (view.is_set or view.is_in_conflict):
-        raise FamulusError(f"{name} is no admin of {owner}; famulus admins add makes one")
+        raise FamulusError(f"{name} is not an admin of {owner}; famulus admins add makes one")
     _set_password(desk, shown, owner, name, new_password_file, wait)
 
 
@@ -82,10 +82,10 @@ def remove(
     desk: Desk,
     name: Name,
     family: Family = None,
-    force: Annotated[bool, typer.Option("--force", help="Also yourself.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if that is you.")] = False,
     wait: Wait = None,
 ) -> None:
-    """Let NAME be an admin no longer.
+    """Take the rights of an admin away from NAME.
 
     Example: famulus admins remove ben --family london
     """
@@ -93,10 +93,10 @@ def remove(
 
     shown, key, owner = _look(desk, name, family)
     if not _may(shown, key) and key not in shown.conflicts:
-        raise FamulusError(f"{name} is no admin of {owner}")
+        raise FamulusError(f"{name} is not an admin of {owner}")
     myself = (name, owner) == (desk.user, shown.family)
     if myself and not force:
-        raise FamulusError("that is yourself: afterwards this password is worth nothing; --force if you mean it")
+        raise FamulusError("that is you: afterwards this password is worth nothing; give --force if you mean it")
     # Nobody answers somebody who is no admin any more.
     send(desk, [drafts.delete(shown, key)], None if myself else wait)
 
@@ -135,7 +135,7 @@ def _new_password(name: str, file: Path | None) -> Secret:
     remedy = "give --new-password-file"
     password = ask_password(f"new password of {name}: ", remedy)
     if ask_password("once more: ", remedy).reveal() != password.reveal():
-        raise SettingsError("these were two different passwords; nothing was changed")
+        raise SettingsError("these are two different passwords; nothing was changed")
     return password
 
 

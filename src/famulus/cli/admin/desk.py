@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 Wait = Annotated[
     float | None,
-    typer.Option(min=0.0, metavar="SECONDS", help="Wait so long until every broker that is alive has it."),
+    typer.Option(min=0.0, metavar="SECONDS", help="Wait up to this long until every broker that is alive has it."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Send it although brokers would ignore it.")]
+Force = Annotated[bool, typer.Option("--force", help="Send it even though brokers would ignore it.")]
 
 
 @dataclass

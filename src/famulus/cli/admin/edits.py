@@ -70,7 +70,7 @@ def tell_accepted(
 
 
 def tell_unchanged(desk: Desk, sentence: str) -> None:
-    """What is wanted is so already. An edit that changes nothing would only make the history longer."""
+    """Everything is as wanted already. An edit that changes nothing would only make the history longer."""
     desk.show({"edits": []}, f"{sentence}; nothing was sent")
 
 
@@ -106,7 +106,9 @@ def _lines(accepted: Accepted, spread: Spread | None) -> list[str]:
     edits = ", ".join(map(short, accepted.edits[:5])) + (", ..." if len(accepted.edits) > 5 else "")
     lines = [f"accepted, seen by {seen} of {brokers} brokers (edit {edits})"]
     if spread is not None and spread.away:
-        lines.append(f"not alive, and so not waited for: {', '.join(spread.away)}")
+        lines.append(f"not alive, so not waited for: {', '.join(spread.away)}")
     if spread is not None and spread.unknown:
-        lines.append(f"no peers of this broker, and so not known to have it: {', '.join(spread.unknown)}")
+        lines.append(
+            f"not peers of this broker, so that it cannot tell whether they have it: {', '.join(spread.unknown)}"
+        )
     return lines

@@ -30,7 +30,7 @@ class Serving:
         str | None, typer.Option(help="Where to listen. [default: 127.0.0.1, or where others reach it]")
     ] = None
     advertised_host: Annotated[
-        str | None, typer.Option(help="How others reach it, where that is not where it listens. [default: the same]")
+        str | None, typer.Option(help="How others reach it, if that is not where it listens. [default: the same]")
     ] = None
     frontend_port: Annotated[int | None, typer.Option(help="For clients; 0 is any free port. [default: 7100]")] = None
     backend_port: Annotated[int | None, typer.Option(help="For workers; 0 is any free port. [default: 7101]")] = None
@@ -39,7 +39,7 @@ class Serving:
         int | None, typer.Option(help="Shortest heartbeat; a worker silent for three is lost. [default: 1000]")
     ] = None
     drain_ms: Annotated[
-        int | None, typer.Option(help="How long running tasks may take at the end. [default: 30000]")
+        int | None, typer.Option(help="How long running tasks may take when it stops. [default: 30000]")
     ] = None
 
 
@@ -70,7 +70,7 @@ class NetworkPorts:
     """The family, and where the broker hears others of its network."""
 
     family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None
-    config_pub_port: Annotated[int | None, typer.Option(help="For news of the config. [default: 7102]")] = None
+    config_pub_port: Annotated[int | None, typer.Option(help="For changes of the config. [default: 7102]")] = None
     peer_port: Annotated[int | None, typer.Option(help="For other brokers. [default: 7103]")] = None
     admin_port: Annotated[
         int | None,
@@ -88,15 +88,17 @@ class Telling:
     http_host: Annotated[str | None, typer.Option(help="Where HTTP listens. [default: 127.0.0.1]")] = None
     http_port: Annotated[int | None, typer.Option(help="For HTTP; 0 is any free port. [default: 7104]")] = None
     journal: Annotated[
-        bool | None, typer.Option("--journal/--no-journal", help="Write down what happens. [default: --journal]")
+        bool | None, typer.Option("--journal/--no-journal", help="Keep a journal of what happens. [default: --journal]")
     ] = None
     journal_folder: Annotated[
         Path | None,
-        typer.Option(help="Where. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"),
+        typer.Option(help="Where to keep it. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"),
     ] = None
     tables_folder: Annotated[
         Path | None,
-        typer.Option(help="What the pipeline makes of it, for the dashboard. [default: 'tables' beside the journal]"),
+        typer.Option(
+            help="Where the pipeline puts its tables, for the dashboard. [default: 'tables' beside the journal]"
+        ),
     ] = None
 
 
@@ -178,7 +180,7 @@ def _join(membership: Membership, address: str, settings: Settings) -> None:
     say = partial(typer.echo, err=True)
     if is_lost(folder):
         network = catch_up(folder, where, JOIN_S, say)
-        say(f"the config of network {network[:12]} is here again")
+        say(f"the config of network {network[:12]} has been restored")
         return
     secret = read_secret(secret_file) if secret_file is not None else os.environ.get("FAMULUS_JOIN_SECRET", "")
     place = {

@@ -14,7 +14,7 @@ import typer
 class Ports:
     frontend_port: Annotated[int, typer.Option(help="For clients.")] = 7100
     backend_port: Annotated[int, typer.Option(help="For workers.")] = 7101
-    config_pub_port: Annotated[int, typer.Option(help="For news of the config.")] = 7102
+    config_pub_port: Annotated[int, typer.Option(help="For changes of the config.")] = 7102
     peer_port: Annotated[int, typer.Option(help="For other brokers.")] = 7103
 
 

@@ -22,7 +22,7 @@ def call(
     broker: Annotated[
         list[str] | None,
         typer.Option(
-            envvar="FAMULUS_FRONTEND", help="The broker's frontend; again for others. [default: 127.0.0.1:7100]"
+            envvar="FAMULUS_FRONTEND", help="The broker's frontend; may be repeated. [default: 127.0.0.1:7100]"
         ),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds until the task is given up.")] = 30.0,
@@ -31,7 +31,7 @@ def call(
     at_least_once: Annotated[
         bool, typer.Option("--at-least-once", help="Send it again if its broker is lost; it may run more than once.")
     ] = False,
-    count: Annotated[int, typer.Option(min=1, help="Send the task so many times.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Send the task this many times.")] = 1,
     window: Annotated[int, typer.Option(min=1, help="With --count: how many may be open at once.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task.")] = False,
 ) -> None:

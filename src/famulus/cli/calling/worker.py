@@ -27,20 +27,20 @@ class Overrides:
         bool, typer.Option("--at-once", help="Serve all these brokers at the same time, each with its share of slots.")
     ] = False
     config_file: Annotated[
-        Path | None, typer.Option(help="Keep what the broker tells of its family here, for the next start.")
+        Path | None, typer.Option(help="Remember here what the broker says of its family, for the next start.")
     ] = None
     identity: Annotated[str | None, typer.Option(help="Unique name. [default: host, process id, random]")] = None
     slots: Annotated[int | None, typer.Option(help="Tasks at once. [default: 1, or one per process]")] = None
     processes: Annotated[
-        int | None, typer.Option(help="Run plain functions in so many child processes. [default: 0, in threads]")
+        int | None, typer.Option(help="Run plain functions in this many child processes. [default: 0, in threads]")
     ] = None
     heartbeat_ms: Annotated[
         int | None, typer.Option(help="A longer heartbeat than the broker's. [default: the broker's]")
     ] = None
     wait: Annotated[bool, typer.Option("--wait", help="Wait for a broker that is not there yet.")] = False
-    drain_s: Annotated[float | None, typer.Option(help="How long running tasks may take at the end. [default: 30]")] = (
-        None
-    )
+    drain_s: Annotated[
+        float | None, typer.Option(help="How long running tasks may take when it stops. [default: 30]")
+    ] = None
 
     def apply(self, worker: Worker) -> None:
         given = asdict(self)

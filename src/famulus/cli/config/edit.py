@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Parents = Annotated[
     list[str] | None,
-    typer.Option(metavar="ID", help="A head that you saw earlier; may be repeated. [default: those of now]"),
+    typer.Option(metavar="ID", help="A head that you saw earlier; may be repeated. [default: the present heads]"),
 ]
 
 
@@ -71,11 +71,11 @@ def unset(desk: Desk, key: KeyArgument, parents: Parents = None, wait: Wait = No
 def rollback(
     desk: Desk,
     key: KeyArgument,
-    edit_id: Annotated[str, typer.Argument(metavar="ID", help="An edit of KEY; 6 characters may do.")],
+    edit_id: Annotated[str, typer.Argument(metavar="ID", help="An edit of KEY; 6 characters are enough.")],
     force: Force = False,
     wait: Wait = None,
 ) -> None:
-    """Let hold again what an earlier edit of KEY said. It is a new edit: nothing is undone.
+    """Bring back what an earlier edit of KEY said. This makes a new edit: nothing is undone.
 
     Example: famulus config rollback service/echo 3f2a9c
     """
@@ -95,19 +95,19 @@ def rollback(
 def resolve(
     desk: Desk,
     key: KeyArgument,
-    choose: Annotated[str | None, typer.Option(metavar="ID", help="The head that shall hold.")] = None,
-    value: Annotated[str | None, typer.Option(metavar="JSON", help="A value that shall hold instead.")] = None,
+    choose: Annotated[str | None, typer.Option(metavar="ID", help="The head to keep.")] = None,
+    value: Annotated[str | None, typer.Option(metavar="JSON", help="A value to set instead.")] = None,
     force: Force = False,
     wait: Wait = None,
 ) -> None:
-    """End the conflict of KEY: one of its heads shall hold, or another value.
+    """End the conflict of KEY: keep one of its heads, or set another value.
 
     `famulus config conflicts` shows the heads, `famulus config diff KEY` their difference.
 
     Example: famulus config resolve service/echo --choose 3f2a9c
     """
     if (choose is None) == (value is None):
-        raise SettingsError("say which head shall hold with --choose, or which value with --value")
+        raise SettingsError("say which head to keep with --choose, or which value to set with --value")
     send(desk, [_resolving(desk, key, choose, value)], wait, force=force)
 
 

@@ -20,7 +20,9 @@ KeyArgument = Annotated[
 
 def show(
     desk: Desk,
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin so, such as service/.")] = "",
+    prefix: Annotated[
+        str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this, such as service/.")
+    ] = "",
     deleted: Annotated[bool, typer.Option("--deleted", help="Also keys that were deleted.")] = False,
 ) -> None:
     """Show the brokers and the whole config by kind: what holds, who said so, and what is wrong with it.

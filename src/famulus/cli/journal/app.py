@@ -15,6 +15,8 @@ from famulus.journal import schema
 app = typer.Typer(help="Look at a broker's journal and keep it in order; no Spark is needed.", no_args_is_help=True)
 
 FOLLOW_S = 1.0
+#: What `verify` finds, in words.
+KINDS = {"newer": "of a later version", "foreign": "not a file of the journal", "unfinished": "unfinished"}
 
 
 TableName = Literal["tasks", "open_tasks", "workers", "brokers", "peers", "config"]
@@ -33,14 +35,17 @@ def tail(
     folder: Folder = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per row.")] = False,
 ) -> None:
-    """The last rows of a table. Rows are there once their file is finished: by default a minute later.
+    """Show the last rows of a table. Rows appear when their file is finished: by default after a minute.
 
     Example: famulus journal tail workers --rows 20
     """
+    from famulus.journal.listing import last_rows
+    from famulus.journal.reading import plain
+
     reading = open_reading(folder)
     known = set(reading.folder.files())
-    for row in reading.last_rows(table, count):
-        _show_row(row, table, as_json)
+    for row in last_rows(reading, table, count):
+        _show_row(plain(row), table, as_json)
     while follow:
         time.sleep(FOLLOW_S)
         for row in reading.follow(table, known):
@@ -49,7 +54,7 @@ def tail(
 
 @app.command()
 def stat(folder: Folder = None, as_json: AsJson = False) -> None:
-    """Of each table: files, rows, bytes, from when to when, and how many rows are known to be missing.
+    """Show for each table: files, rows, bytes, from when to when, and how many rows are known to be missing.
 
     Example: famulus journal stat --json
     """
@@ -78,9 +83,9 @@ def stat(folder: Folder = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def verify(folder: Folder = None, as_json: AsJson = False) -> None:
-    """Read every file: which are broken or not finished, which numbers and rows are missing. Exit code 1 if any are.
+    """Read every file, and say which are broken or unfinished, and which files and rows are missing (exit code 1).
 
-    Files of a later version and files of others are named, and do no harm.
+    Files of a later version, and files that are not the journal's, are listed and do no harm.
 
     Example: famulus journal verify
     """
@@ -97,10 +102,12 @@ def verify(folder: Folder = None, as_json: AsJson = False) -> None:
 @app.command()
 def compact(
     folder: Folder = None,
-    days: Annotated[int, typer.Option(min=0, help="Also remove what is older than so many days; 0 is nothing.")] = 0,
+    days: Annotated[
+        int, typer.Option(min=0, help="Also remove what is older than this many days; 0 removes nothing.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Put the small files of each past hour together, as a broker's scribe does by itself in quiet moments.
+    """Merge the small files of each past hour, as a broker's scribe does by itself in quiet moments.
 
     Example: famulus journal compact
     """
@@ -139,16 +146,16 @@ def _show_findings(found: dict[str, Any]) -> None:
     typer.echo(f"{found['files']:,} files with {found['rows']:,} rows can be read")
     for path, reason in found["broken"].items():
         typer.echo(f"broken: {path}: {reason}")
-    for kind in ("newer", "foreign", "unfinished"):
+    for kind, words in KINDS.items():
         for path in found[kind]:
-            typer.echo(f"{kind}: {path}")
+            typer.echo(f"{words}: {path}")
     for origin, numbers in found["missing"].items():
         told = ", ".join(str(number) for number in numbers[:10]) + (" ..." if len(numbers) > 10 else "")
         typer.echo(f"missing: file {told} of {origin}")
     for table, rows in found["gaps"].items():
         typer.echo(f"gap: {rows:,} rows of {table} were never written")
     for origin, rows in found["missing_rows"].items():
-        typer.echo(f"missing: {rows:,} rows of tasks {origin} were told, and no file or gap has them")
+        typer.echo(f"missing: {rows:,} rows of tasks of {origin} are in no file, and no gap accounts for them")
     for crash in found["crashes"]:
         typer.echo(f"crash: {crash}")
     typer.echo(_verdict(found))
@@ -160,4 +167,6 @@ def _verdict(found: dict[str, Any]) -> str:
     if not found["crashes"]:
         return words
     times = "once" if len(found["crashes"]) == 1 else f"{len(found['crashes'])} times"
-    return f"{words}, as far as it can know: {times} a dispatcher took along what it had in hand and had not told"
+    return (
+        f"{words}, as far as a journal can know: a dispatcher died {times}, with rows that it had not handed over yet"
+    )

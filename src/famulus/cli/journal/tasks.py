@@ -32,21 +32,21 @@ def tasks(
         typer.Option(
             metavar="OUTCOME",
             case_sensitive=False,
-            help="Only those that ended so; again for others. LATE: answers that came after the outcome. RETRY: "
+            help="Only those that ended like this; may be repeated. LATE: answers that came after the outcome. RETRY: "
             "attempts after which another one came. [default: OK, ERROR, REJECTED, UNKNOWN]",
         ),
     ] = None,
-    reason: Annotated[str | None, typer.Option(metavar="CODE", help="Only those with this code of a reason.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="CODE", help="Only those whose reason has this code.")] = None,
     since: Since = None,
     until: Until = None,
     slower: Annotated[
-        float | None, typer.Option(metavar="MS", min=0, help="Only those that took at least so many milliseconds.")
+        float | None, typer.Option(metavar="MS", min=0, help="Only those that took at least this many milliseconds.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, the last ones.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many, the last ones.")] = 50,
     journal: Journals = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task, with all columns.")] = False,
 ) -> None:
-    """The last tasks that the journal has, the newest one last. They are there up to a minute after they ended.
+    """Show the last tasks in the journal, the newest one last. A task appears up to a minute after it has ended.
 
     The journal is that of this machine; --journal names others. `famulus trace` tells the whole life of one of them.
 

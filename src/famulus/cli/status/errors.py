@@ -38,7 +38,7 @@ def clear(
         str | None, typer.Argument(metavar="[IDENTITY]", help="The worker's name. [default: all of them]")
     ] = None,
 ) -> None:
-    """Forget the faults of a worker, or of all: it may connect again at once. Takes it off the config's lists, too.
+    """Forget the faults of a worker, or of all: it may connect again at once. It also leaves the config's lists.
 
     Example: famulus errors clear w1
     """
@@ -57,7 +57,7 @@ def add(
     ] = None,
     wait: Wait = None,
 ) -> None:
-    """Let no broker of a family take this worker any more, until it is cleared.
+    """Make all brokers of a family ignore this worker, until it is cleared.
 
     Example: famulus errors add w1
     """

@@ -19,7 +19,7 @@ def status(
     as_json: AsJson = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every second, until Ctrl-C.")] = False,
 ) -> None:
-    """Show how a broker is, on one screen: brokers, services, workers, config, errors.
+    """Show the state of a broker on one screen: brokers, services, workers, config, errors.
 
     It asks the broker's HTTP port. The exit code is 0 if the broker is ready, 1 if it is not, 4 if nobody answers.
 
@@ -64,7 +64,7 @@ def services(
     address: Address = None,
     as_json: AsJson = False,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only those with tasks that wait.")] = False,
-    failing: Annotated[bool, typer.Option("--failing", help="Only those with tasks that failed of late.")] = False,
+    failing: Annotated[bool, typer.Option("--failing", help="Only those with tasks that failed recently.")] = False,
 ) -> None:
     """List the services of a broker: rate, slots, backlog, durations.
 

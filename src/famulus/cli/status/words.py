@@ -145,8 +145,8 @@ def _config(status: Status) -> Text:
     return Text.assemble(
         ("config  ", "dim"),
         f"version {config.version}, digest {config.digest[:12]}",
-        ("" if config.in_step else ", brokers are not in step", "yellow"),
-        (f", {config.conflicts} to be decided by an admin" if config.conflicts else "", "bold red"),
+        ("" if config.in_step else ", brokers do not all have it yet", "yellow"),
+        (f", {config.conflicts} in conflict: an admin has to choose" if config.conflicts else "", "bold red"),
     )
 
 
@@ -156,7 +156,7 @@ def _journal(status: Status) -> Text:
         return Text("journal  off", style="dim")
     return Text.assemble(
         ("journal  ", "dim"),
-        f"{journal.rows:,} rows in {journal.files:,} files, {size(journal.bytes)}; {journal.open_rows:,} in the making",
+        f"{journal.rows:,} rows in {journal.files:,} files, {size(journal.bytes)}; {journal.open_rows:,} in none yet",
         (f"; {journal.lost:,} rows lost" if journal.lost else "", "bold red"),
     )
 

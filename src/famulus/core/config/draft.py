@@ -85,7 +85,7 @@ def make(
 
 
 def rollback(edits: EditSet, key: str, to: str) -> Draft:
-    """What this edit said shall hold again. A new edit: nothing is undone, and nothing is lost."""
+    """Brings back what this edit said. A new edit: nothing is undone, and nothing is lost."""
     old = edits.get(to)
     if old is None or old.edit.key != key:
         raise ProtocolError(BAD_EDIT, f"{key} has no edit {to}"[:200])
@@ -93,7 +93,7 @@ def rollback(edits: EditSet, key: str, to: str) -> Draft:
 
 
 def resolve(edits: EditSet, key: str, choice: str) -> Draft:
-    """One of the heads shall hold, and the conflict end."""
+    """Keeps one of the heads, and ends the conflict."""
     if choice not in {signed.id for signed in edits.heads(key)}:
         raise ProtocolError(BAD_EDIT, f"{choice} is not a head of {key}"[:200])
     return rollback(edits, key, choice)

@@ -108,9 +108,9 @@ def read(data: bytes) -> Edit:
     except (DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _bad_edit(f"not an edit ({error})") from None
     if list(edit.parents) != sorted(set(edit.parents)):
-        raise _bad_edit("the parents are not sorted, or one is there twice")
+        raise _bad_edit("the parents are not sorted, or one appears twice")
     if list(edit.author_grants) != sorted(set(edit.author_grants)):
-        raise _bad_edit("the author's grants are not sorted, or one is there twice")
+        raise _bad_edit("the author's grants are not sorted, or one appears twice")
     if edit.proofs_needed and edit.grant:
         raise _bad_edit("only the root's own edit says whether proofs are needed")
     if edit.op == "DEL" and edit.value is not None:

@@ -7,7 +7,7 @@ the sender: that is why sets that were given the same edits are equal, in whatev
 The chain of trust: the network's id is the hash of the root's public key. The root's own `broker/<identity>` edit holds
 that key and is signed with it. Any other edit names as its grant the edit that made its broker's public key known, and
 likewise those that made the keys of the admin known whose edit it is. What a broker signs after it was forgotten, and
-what nobody had a right to say, belongs here all the same, and does not count; see `revocation` and `judgement`.
+what nobody had a right to say, still belongs here, and does not count; see `revocation` and `judgement`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from famulus.core.config.edit_set import EditSet
 from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Revoked, Service, State, TrustedKey
 from famulus.core.delivery import ServicePolicy
 
-#: Of edits that do not count, so many are listed.
+#: How many of the edits that do not count are listed.
 VOID_TOLD_MAX: Final = 50
 
 

@@ -39,7 +39,7 @@ BROKER: Final = "broker/"
 OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family", "service": "owner"}
 
 _NO_PROOF: Final = "it lacks the proof of an admin"
-_NO_ADMIN: Final = "its author is no admin"
+_NO_ADMIN: Final = "its author is not an admin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def _owner(kind: str, edit: Edit) -> str:
 
 
 def _not_his(family: str) -> str:
-    return f"it is about family {family!r}, of which its author is no admin"[:200]
+    return f"it is about family {family!r}, of which its author is not an admin"[:200]
 
 
 def _about_brokers(evidence: Evidence) -> dict[str, SignedEdit]:

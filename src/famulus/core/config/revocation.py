@@ -52,7 +52,7 @@ def revocations(
 
 
 def heads_among(edits: Iterable[SignedEdit], void: Collection[str]) -> dict[str, SignedEdit]:
-    """Of the edits of one key, those that count and that none that counts builds upon, be it by way of void ones."""
+    """Of the edits of one key, those that count and that none that counts builds upon, not even by way of void ones."""
     by_id = {signed.id: signed for signed in edits}
     heads = {edit_id: signed for edit_id, signed in by_id.items() if edit_id not in void}
     #: Void ones that somebody builds upon: what they lead to is no head, whoever comes by once more.

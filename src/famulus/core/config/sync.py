@@ -29,7 +29,7 @@ from famulus.wire import limits, reasons
 
 #: Of one message. More than a network makes in decades; if the buckets that differ hold more, some of them wait.
 IDS_MAX: Final = 100_000
-#: Of one message: so many edits, and so many bytes of them unless a single one has more.
+#: Of one message: how many edits, and how many bytes of them unless a single one has more.
 EDITS_MAX: Final = 1000
 EDITS_BYTES_MAX: Final = 1024 * 1024
 #: Of one answer; the rest waits for the next exchange.

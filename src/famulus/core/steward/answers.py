@@ -198,7 +198,7 @@ def read_moved(body: bytes) -> tuple[Moved, ...]:
 
 
 def is_secret(key: str) -> bool:
-    """Whether the values of this key are nobody's business."""
+    """Whether the values of this key are never shown."""
     return key.startswith("admin/")
 
 

@@ -30,9 +30,9 @@ from famulus.core.steward.steward import BEHIND, Steward
 from famulus.errors import HeadsMoved, ProtocolError, SettingsError
 from famulus.wire import headers, limits, reasons
 
-#: Signing and checking so many takes less than a second, in which a steward does nothing else.
+#: Signing and checking this many takes less than a second, in which a steward does nothing else.
 DRAFTS_MAX: Final = 1000
-#: What somebody hears whose name or password we do not know; which of the two is nobody's business.
+#: What somebody hears whose name or password we do not know; which of the two is not said.
 WRONG_PASSWORD: Final = "wrong name or password"
 
 _decode = msgspec.json.Decoder().decode
@@ -149,7 +149,7 @@ class Commands:
 
     def _authenticate(self, name: str, password: object, source: str) -> Asker:
         if not isinstance(password, str):
-            # No guess: whoever sends none keeps nobody out who has one.
+            # No guess: a request without a password must not lock out the admin who has one.
             raise ProtocolError(reasons.NOT_ALLOWED, WRONG_PASSWORD)
         wait_ns = self._lockouts.wait_ns(source, name, self._now_ns)
         if wait_ns:
@@ -214,7 +214,7 @@ class Commands:
         key = f"admin/{wish.family}/{wish.name}"
         if schema.subject(key) != schema.Subject("admin", wish.name, wish.family):
             raise ProtocolError(
-                reasons.BAD_HEADER, "that is no name for an admin: it has 1 to 255 characters and no slash"
+                reasons.BAD_HEADER, "that cannot be the name of an admin: it has 1 to 255 characters and no slash"
             )
         try:
             value = self._passwords.new_admin(wish.new_password)
@@ -244,7 +244,7 @@ class Commands:
         if not 0 < len(wish.drafts) <= DRAFTS_MAX:
             raise ProtocolError(reasons.BAD_HEADER, f"an edit has 1 to {DRAFTS_MAX} drafts")
         if len({draft.key for draft in wish.drafts}) < len(wish.drafts):
-            raise ProtocolError(reasons.BAD_HEADER, "a key is there twice")
+            raise ProtocolError(reasons.BAD_HEADER, "a key appears twice")
         self._check_state(wish.drafts)
         for draft in wish.drafts:
             if why := refusal(steward.config, asker.families, draft):

@@ -15,7 +15,7 @@ from famulus.core.clock import NS_PER_S
 
 DELAY_FIRST_NS: Final = 1 * NS_PER_S
 DELAY_MAX_NS: Final = 300 * NS_PER_S
-#: To push somebody out of a list, so many others have to fail: with their checks, longer than the longest delay.
+#: To push somebody out of a list, this many others have to fail: with their checks, longer than the longest delay.
 ACCOUNTS_MAX: Final = 10_000
 
 Place = tuple[str, str]

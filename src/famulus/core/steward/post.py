@@ -12,7 +12,7 @@ from famulus.wire import peers, reasons
 
 Frames = list[bytes]
 
-#: Letters come over several connections, and so may overtake each other: so many of one sender.
+#: Letters come over several connections, and so may overtake each other: by this many, of one sender.
 WINDOW: Final = 1024
 
 

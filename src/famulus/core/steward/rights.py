@@ -20,7 +20,7 @@ def refusal(config: Effective, families: Iterable[str], draft: Draft) -> str:
     own = set(families)
     for family in touched_families(config, draft):
         if family not in own and not _is_new(config, family):
-            return f"{draft.key} belongs to family {family!r}, of which you are no admin"[:200]
+            return f"{draft.key} belongs to family {family!r}, of which you are not an admin"[:200]
     return ""
 
 

@@ -1,7 +1,7 @@
 """The herald's memory: the latest snapshot of each process, what changes over time, and one `Status` of it all.
 
 Snapshots come in with the instant of their arrival. Whoever has not been heard for three seconds counts as gone.
-Everything is bounded: the senders bound their lists, and only so many services have a past.
+Everything is bounded: the senders bound their lists, and only TRACKS_MAX services have a past.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from famulus.web.status.pasts import Pasts
 from famulus.web.status.tracks import Track
 from famulus.wire import status as snapshots
 
-#: No snapshot for so long: its sender is gone, or hangs.
+#: Without a snapshot for this long, its sender is gone, or hangs.
 SILENCE_NS = 3 * NS_PER_S
 #: Services with a past, and with seconds of it.
 TRACKS_MAX = 1000
@@ -115,7 +115,7 @@ class Board:
         found = []
         state = self.state(now_ns)
         if state == "gone":
-            found.append("the dispatcher says nothing")
+            found.append("the dispatcher is silent")
         elif self.dispatcher is not None and not self.dispatcher.routers:
             found.append("there is no router")
         if state not in ("active", "gone"):

@@ -226,7 +226,7 @@ def test_an_admin_of_two_families_has_the_rights_of_those_whose_password_it_gave
     desk.told("set_password", by="ben", password="bens own", family="b", name="ann", new_password="other", parents=[])
     desk.puts("family/a", {"heartbeat_ms": 500})
     refusal = desk.refused("edit", drafts=[desk.draft("family/b", {})])
-    assert refusal == "not_allowed: family/b belongs to family 'b', of which you are no admin"
+    assert refusal == "not_allowed: family/b belongs to family 'b', of which you are not an admin"
     desk.puts("family/b", {"heartbeat_ms": 500}, password="other")
 
 
