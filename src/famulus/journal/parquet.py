@@ -9,7 +9,7 @@ import fcntl
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,14 +74,9 @@ class OpenFile:
 
     def abandon(self) -> None:
         """It cannot be finished: nothing of it stays."""
-        with suppress(OSError):
-            self._writer.close()
-        with suppress(OSError):
-            self._sink.close()
-        with suppress(OSError):
-            self._tmp.unlink()
-        with suppress(OSError):
-            os.close(self._fd)
+        for step in (self._writer.close, self._sink.close, self._tmp.unlink, partial(os.close, self._fd)):
+            with suppress(OSError):
+                step()
 
 
 def hidden(path: Path) -> Path:

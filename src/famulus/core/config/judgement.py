@@ -21,10 +21,11 @@ Pure and total, and the order in which the edits came does not matter.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from famulus.core.config import schema
 from famulus.core.config.authority import PREFIX as ADMIN
@@ -32,11 +33,9 @@ from famulus.core.config.authority import Authority, Root, authority
 from famulus.core.config.edit import Edit, SignedEdit, public_key_in
 from famulus.core.config.heads import Heads
 from famulus.core.config.order import Place, in_causal_order
-from famulus.core.config.revocation import broker_ranks, revoked_key
+from famulus.core.config.revocation import broker_ranks, replaced_by, revoked_key
 
 BROKER: Final = "broker/"
-#: By kinds whose values name the family that they belong to, the field that does.
-OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family", "service": "owner"}
 
 _NO_PROOF: Final = "it lacks the proof of an admin"
 _NO_ADMIN: Final = "its author is not an admin"
@@ -86,6 +85,7 @@ class _Judge:
         self._authority: Authority = authority(about_admins, evidence.signers, evidence.times, root)
         self._ranks = broker_ranks(_about_brokers(evidence), evidence.signers, {})
         self._why: dict[str, str] = {}
+        self._void_before = dict.fromkeys(evidence.void, "")
         #: By the keys of brokers, the family that the broker belongs to, or belonged to last.
         self._homes: dict[str, str] = {}
         #: By public key: who made it known first, and for which key of the config.
@@ -122,11 +122,13 @@ class _Judge:
             elif self._authority.speaks_for(signed.edit.author_grants) is None:
                 self._why[signed.id] = _NO_ADMIN
             elif about is not None:
-                self._why[signed.id] = _not_his(about.family)
+                self._why[signed.id] = _not_theirs(about.family)
 
     def _go_through(self, about: schema.Subject | None, edits: Sequence[SignedEdit]) -> None:
         heads = Heads()
         passed: set[str] = set()
+        # Grows while they are gone through.
+        void = ChainMap(self._why, self._void_before)
         for signed in in_causal_order(edits, partial(self._place, about)):
             if signed.id in self._evidence.void:
                 continue
@@ -134,7 +136,8 @@ class _Judge:
             if why:
                 self._why[signed.id] = why
                 continue
-            self._replace(signed, heads, passed)
+            for replaced in replaced_by(signed, self._evidence.edits, void, passed):
+                heads.discard(replaced)
             heads.add(signed)
             if about is not None and about.kind == "broker":
                 self._note_broker(signed)
@@ -150,22 +153,9 @@ class _Judge:
     def _rank(self, signed: SignedEdit) -> int:
         return self._ranks.get(self._evidence.signers[signed.id], len(self._ranks))
 
-    def _replace(self, signed: SignedEdit, heads: Heads, passed: set[str]) -> None:
-        """End its parents; and in the place of one that does not count, those that this one wanted to replace.
-
-        `passed` are those that do not count, once somebody has built upon them: what they lead to has ended.
-        """
-        waiting = list(signed.edit.parents)
-        while waiting:
-            parent = waiting.pop()
-            heads.discard(parent)
-            if parent not in passed and (parent in self._why or parent in self._evidence.void):
-                passed.add(parent)
-                waiting += self._evidence.edits[parent].edit.parents
-
     def _note_broker(self, signed: SignedEdit) -> None:
         edit = signed.edit
-        self._homes[edit.key] = _owner("broker", edit) or self._homes.get(edit.key, "")
+        self._homes[edit.key] = schema.owner_in("broker", edit.value) or self._homes.get(edit.key, "")
         public_key = public_key_in(edit)
         if public_key:
             when = (self._rank(signed), self._evidence.times[signed.id], signed.id)
@@ -184,7 +174,7 @@ class _Judge:
         chosen = heads.chosen
         for family in sorted(self._touched(about, edit, chosen.edit if chosen is not None else None)):
             if not self._authority.allows(families, family, time):
-                return _not_his(family)
+                return _not_theirs(family)
         return ""
 
     def _touched(self, about: schema.Subject | None, edit: Edit, current: Edit | None) -> set[str]:
@@ -199,8 +189,8 @@ class _Judge:
         if about.kind == "revoked":
             _, key = self._introduced.get(revoked_key(edit.key), (None, ""))
             families.add(self._homes.get(key, ""))
-        if about.kind in OWNED:
-            families |= {_owner(about.kind, edit), _owner(about.kind, current) if current is not None else ""}
+        if about.kind in schema.OWNED:
+            families |= {schema.owner_in(about.kind, each.value) for each in (edit, current) if each is not None}
         return families - {""}
 
 
@@ -215,16 +205,7 @@ def _may_alone(about: schema.Subject | None, edit: Edit, heads: Heads) -> bool:
     return about.kind in ("broker", "broker_state") and not heads.there
 
 
-def _owner(kind: str, edit: Edit) -> str:
-    """The family that something belongs to, as this edit says; empty: nobody's."""
-    value: Any = edit.value if isinstance(edit.value, dict) else {}
-    family = value.get(OWNED[kind])
-    if not isinstance(family, str) or (kind == "service" and not family):
-        return ""
-    return schema.named_family(family)
-
-
-def _not_his(family: str) -> str:
+def _not_theirs(family: str) -> str:
     return f"it is about family {family!r}, of which its author is not an admin"[:200]
 
 
@@ -238,4 +219,4 @@ def _root(evidence: Evidence) -> Root | None:
     if not any(signed.edit.proofs_needed for signed in firsts):
         return None
     first = min(firsts, key=lambda signed: (evidence.times[signed.id], signed.id))
-    return Root(evidence.signers[first.id], _owner("broker", first.edit))
+    return Root(evidence.signers[first.id], schema.owner_in("broker", first.edit.value))

@@ -14,7 +14,7 @@ Pure, and the order of the edits does not matter: equal sets give the same verdi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,17 +55,27 @@ def heads_among(edits: Iterable[SignedEdit], void: Collection[str]) -> dict[str,
     """Of the edits of one key, those that count and that none that counts builds upon, not even by way of void ones."""
     by_id = {signed.id: signed for signed in edits}
     heads = {edit_id: signed for edit_id, signed in by_id.items() if edit_id not in void}
-    #: Void ones that somebody builds upon: what they lead to is no head, whoever comes by once more.
     passed: set[str] = set()
     for edit_id in list(heads):
-        waiting = deque(by_id[edit_id].edit.parents)
-        while waiting:
-            parent = waiting.popleft()
-            heads.pop(parent, None)
-            if parent in void and parent not in passed:
-                passed.add(parent)
-                waiting.extend(by_id[parent].edit.parents)
+        for replaced in replaced_by(by_id[edit_id], by_id, void, passed):
+            heads.pop(replaced, None)
     return heads
+
+
+def replaced_by(
+    signed: SignedEdit, edits: Mapping[str, SignedEdit], void: Container[str], passed: set[str]
+) -> Iterator[str]:
+    """The ids of its parents; and in the place of one that does not count, those that this one wanted to replace.
+
+    `passed` are void ones that somebody has built upon: what they lead to has ended, and is not gone through again.
+    """
+    waiting = list(signed.edit.parents)
+    while waiting:
+        parent = waiting.pop()
+        yield parent
+        if parent in void and parent not in passed:
+            passed.add(parent)
+            waiting += edits[parent].edit.parents
 
 
 def values(identity: str, family: str, edit_ids: Iterable[str]) -> list[dict[str, object]]:

@@ -31,6 +31,11 @@ class Rates:
             self._seen.popleft()
 
     @property
+    def counts(self) -> tuple[int, int]:
+        """As they were counted last."""
+        return self._seen[-1][1:] if self._seen else (0, 0)
+
+    @property
     def smooth(self) -> tuple[float, float]:
         """Per second, over the last five."""
         return _rates(self._seen[0], self._seen[-1]) if self._seen else (0.0, 0.0)
