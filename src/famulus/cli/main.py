@@ -20,7 +20,6 @@ import typer
 
 from famulus import __version__
 from famulus._plain import check_choice
-from famulus.cli.options import flat
 from famulus.errors import FamulusError
 
 #: In the order of the help: each with its module and its function there.
@@ -75,7 +74,7 @@ def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS)) -> typer.Typer:
     app.callback(invoke_without_command=True)(_famulus)
     for name, where in COMMANDS.items():
         if name in wanted:
-            app.command(name, context_settings=SETTINGS.get(name))(flat(_load(where)))
+            app.command(name, context_settings=SETTINGS.get(name))(_load(where))
     for name, where in GROUPS.items():
         if name in wanted:
             if name in ADDED:

@@ -20,8 +20,6 @@ def flat(function: Command) -> Command:
     """The command as Typer can read it: instead of each dataclass among its parameters, the fields of that one."""
     own = parameters_of(function)
     groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
-    if not groups:
-        return function
 
     def command(**values: Any) -> None:
         for name, kind in groups.items():

@@ -41,7 +41,7 @@ class Counts:
     faults: int = 0
 
 
-class Ledger:
+class RowLedger:
     def __init__(self, folder: JournalFolder, counts: Counts) -> None:
         self._folder = folder
         self._counts = counts

@@ -23,7 +23,7 @@ from famulus.journal.columns import Columns, Stack, picked, span_us, unpacked, w
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
 from famulus.journal.footers import TOLD_KEY
-from famulus.journal.ledger import LAST_WORDS_US, NOT_WRITTEN, Counts, Gap, Ledger
+from famulus.journal.ledger import LAST_WORDS_US, NOT_WRITTEN, Counts, Gap, RowLedger
 from famulus.journal.parquet import OpenFile
 from famulus.journal.records import Batch, Pen, Row, read
 
@@ -69,7 +69,7 @@ class Writing:
     def __init__(self, folder: Path, broker: str, family: str, roll: Roll, warn: Callable[[str], None]) -> None:
         self.folder = JournalFolder(folder, broker)
         self.counts = Counts()
-        self._ledger = Ledger(self.folder, self.counts)
+        self._ledger = RowLedger(self.folder, self.counts)
         #: The present life of the dispatcher, and the present config, as the supervisor says.
         self.boot = ""
         self.config_version = 0

@@ -118,6 +118,9 @@ class Desk:
         self.close()
 
 
+_OPTIONS = parameters_of(Desk)
+
+
 def new_group(what: str) -> typer.Typer:
     """A group of commands that explains itself when none of them is named."""
     app = typer.Typer(help=what, invoke_without_command=True)
@@ -133,18 +136,17 @@ def new_group(what: str) -> typer.Typer:
 def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     """`function` takes a Desk and its own parameters; the command takes these and the common options."""
     _, *own = parameters_of(function)
-    common = parameters_of(Desk)
 
     @wraps(function)
     def command(**values: Any) -> None:
-        with Desk(**{each.name: values.pop(each.name) for each in common}) as desk:
+        with Desk(**{each.name: values.pop(each.name) for each in _OPTIONS}) as desk:
             try:
                 function(desk, **values)
             except Exception as error:
                 _show_failure(desk, error)
                 raise
 
-    app.command(name)(with_parameters(command, [*own, *common]))
+    app.command(name)(with_parameters(command, [*own, *_OPTIONS]))
 
 
 def _show_failure(desk: Desk, error: Exception) -> None:

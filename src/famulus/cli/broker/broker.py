@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from famulus.cli.options import flat
+
 if TYPE_CHECKING:
     from famulus.broker.settings import Settings
 
@@ -22,7 +24,7 @@ PORTS = ("frontend_port", "backend_port", "config_pub_port", "peer_port")
 
 
 @dataclass(frozen=True)
-class Serving:
+class ServingOptions:
     """Who the broker is, and how it serves."""
 
     identity: Annotated[str | None, typer.Option(help="The broker's name. [default: the host's name]")] = None
@@ -44,7 +46,7 @@ class Serving:
 
 
 @dataclass(frozen=True)
-class Membership:
+class MembershipOptions:
     """Of a network."""
 
     folder: Annotated[
@@ -66,7 +68,7 @@ class Membership:
 
 
 @dataclass(frozen=True)
-class NetworkPorts:
+class NetworkOptions:
     """The family, and where the broker hears others of its network."""
 
     family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None
@@ -79,7 +81,7 @@ class NetworkPorts:
 
 
 @dataclass(frozen=True)
-class Telling:
+class OutputOptions:
     """What the broker tells of itself, and where it writes that down."""
 
     http: Annotated[
@@ -102,16 +104,17 @@ class Telling:
     ] = None
 
 
+@flat
 def broker(
     *,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="Settings in TOML; flags win over it.")] = None,
-    serving: Serving,
-    membership: Membership,
-    ports: NetworkPorts,
+    serving: ServingOptions,
+    membership: MembershipOptions,
+    ports: NetworkOptions,
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Only show the public key of the folder's broker; a new folder gets one.")
     ] = False,
-    telling: Telling,
+    telling: OutputOptions,
     check: Annotated[bool, typer.Option("--check", help="Only check the settings, and show them.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -168,7 +171,7 @@ def _show_key(folder: Path | None) -> None:
     typer.echo(prepare(folder))
 
 
-def _join(membership: Membership, address: str, settings: Settings) -> None:
+def _join(membership: MembershipOptions, address: str, settings: Settings) -> None:
     from famulus.broker.joining import catch_up, join
     from famulus.broker.membership import is_lost, read_secret
     from famulus.errors import SettingsError

@@ -9,15 +9,18 @@ from typing import Annotated
 
 import typer
 
+from famulus.cli.options import flat
+
 
 @dataclass(frozen=True)
-class Ports:
+class PortOptions:
     frontend_port: Annotated[int, typer.Option(help="For clients.")] = 7100
     backend_port: Annotated[int, typer.Option(help="For workers.")] = 7101
     config_pub_port: Annotated[int, typer.Option(help="For changes of the config.")] = 7102
     peer_port: Annotated[int, typer.Option(help="For other brokers.")] = 7103
 
 
+@flat
 def init(
     *,
     folder: Annotated[Path, typer.Argument(help="A new folder, for the broker's key, its config and its secrets.")],
@@ -25,7 +28,7 @@ def init(
     family: Annotated[str, typer.Option(help="The family that the broker belongs to.")] = "main",
     admin: Annotated[str, typer.Option(help="The name of the family's first admin.")] = "admin",
     host: Annotated[str, typer.Option(help="How other brokers, clients and workers reach it.")] = "127.0.0.1",
-    ports: Ports,
+    ports: PortOptions,
     secret_file: Annotated[
         Path | None, typer.Option(help="The secret for those who join, if they have it already. [default: a new one]")
     ] = None,

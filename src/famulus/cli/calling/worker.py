@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from famulus.cli.options import flat
+
 if TYPE_CHECKING:
     from famulus.worker.worker import Worker
 
 
 @dataclass(frozen=True)
-class Overrides:
+class WorkerOptions:
     """What is given here wins over what the module says."""
 
     broker: Annotated[
@@ -50,12 +52,13 @@ class Overrides:
         worker.change(addresses=given.pop("broker") or None, **given)
 
 
+@flat
 def worker(
     *,
     target: Annotated[
         str, typer.Argument(metavar="MODULE[:NAME]", help="Where the Worker is; NAME is 'worker' if not given.")
     ],
-    overrides: Overrides,
+    overrides: WorkerOptions,
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error; of the module's own logs too.")
     ] = "info",

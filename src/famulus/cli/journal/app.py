@@ -69,7 +69,7 @@ def stat(folder: Folder = None, as_json: AsJson = False) -> None:
     from famulus.cli.status import words
 
     typer.echo(reading.folder.path)
-    columns: tuple[words.Column, ...] = (
+    columns: tuple[words.TableColumn, ...] = (
         ("table", lambda row: row[0]),
         (">files", lambda row: f"{row[1].files:,}"),
         (">rows", lambda row: f"{row[1].rows:,}"),

@@ -51,9 +51,9 @@ def state(word: str) -> Text:
 
 
 #: A heading, and what stands below it: names to the left, figures, whose headings begin with '>', to the right.
-Column = tuple[str, Callable[[Any], RenderableType]]
+TableColumn = tuple[str, Callable[[Any], RenderableType]]
 
-SERVICES: tuple[Column, ...] = (
+SERVICES: tuple[TableColumn, ...] = (
     ("service", lambda service: Text(printable(service.name))),
     (">tasks/s", lambda service: amount(service.rate_s)),
     (">failed/s", lambda service: Text(amount(service.failed_rate_s), style="red" if service.failed_rate_s else "")),
@@ -64,7 +64,7 @@ SERVICES: tuple[Column, ...] = (
     (">p99", lambda service: milliseconds(service.p99_ms)),
     (">workers", lambda service: Text(amount(service.workers), style="" if service.workers else "red")),
 )
-WORKERS: tuple[Column, ...] = (
+WORKERS: tuple[TableColumn, ...] = (
     ("worker", lambda worker: Text(printable(worker.identity))),
     ("state", lambda worker: state(worker.state)),
     (">busy", lambda worker: amount(worker.busy)),
@@ -72,7 +72,7 @@ WORKERS: tuple[Column, ...] = (
     (">silent for", lambda worker: milliseconds(worker.silent_ms)),
     ("services", lambda worker: Text(_services_of(worker))),
 )
-BROKERS: tuple[Column, ...] = (
+BROKERS: tuple[TableColumn, ...] = (
     ("broker", lambda broker: Text(printable(broker.identity) + (" (here)" if broker.here else ""))),
     ("family", lambda broker: Text(printable(broker.family))),
     ("state", lambda broker: state(broker.state)),
@@ -84,7 +84,7 @@ BROKERS: tuple[Column, ...] = (
     (">config", lambda broker: str(broker.version or "-")),
     ("digest", lambda broker: Text(broker.digest[:12])),
 )
-ERRORS: tuple[Column, ...] = (
+ERRORS: tuple[TableColumn, ...] = (
     ("worker", lambda worker: Text(printable(worker.identity))),
     (">faults", lambda worker: amount(worker.faults)),
     (">ignored for", lambda worker: duration(worker.ignored_s)),
@@ -92,7 +92,7 @@ ERRORS: tuple[Column, ...] = (
 COLUMNS = {"services": SERVICES, "workers": WORKERS, "brokers": BROKERS, "errors": ERRORS}
 
 
-def table(columns: Iterable[Column], rows: Iterable[object]) -> Table:
+def table(columns: Iterable[TableColumn], rows: Iterable[object]) -> Table:
     made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
     for heading, _ in columns:
         made.add_column(heading.lstrip(">"), justify="right" if heading.startswith(">") else "left", no_wrap=True)

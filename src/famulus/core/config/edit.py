@@ -148,6 +148,11 @@ def public_key_in(edit: Edit) -> str:
     return public_key if isinstance(public_key, str) else ""
 
 
+def named_by(edit: Edit) -> list[str]:
+    """The edits that this one builds upon: with it, they have to be there."""
+    return [*edit.parents, *edit.author_grants, *([edit.grant] if edit.grant else [])]
+
+
 def _check_value(value: object, depth: int) -> None:
     if isinstance(value, int):
         if not -limits.INTEGER_MAX <= value <= limits.INTEGER_MAX:

@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
 
-from famulus.core.config.authority import PREFIX as ADMIN
 from famulus.core.config.buckets import Buckets
-from famulus.core.config.edit import BAD_EDIT, PROVEN_AS, SIGNED_AS, Edit, SignedEdit, public_key_in
+from famulus.core.config.edit import BAD_EDIT, PROVEN_AS, SIGNED_AS, Edit, SignedEdit, named_by, public_key_in
 from famulus.core.config.judgement import Evidence, Memory, judge
 from famulus.core.config.order import in_causal_order
 from famulus.core.config.orphans import Orphans
@@ -57,16 +56,12 @@ class EditSet:
         self.network = network
         self.buckets = Buckets()
         self._verify = verify
+        self._evidence = Evidence()
         #: In the order of their coming, which is a causal one.
-        self._edits: dict[str, SignedEdit] = {}
-        self._by_key: dict[str, list[SignedEdit]] = {}
-        self._about_admins: list[SignedEdit] = []
+        self._edits = self._evidence.edits
+        self._by_key = self._evidence.by_key
         self._heads: dict[str, dict[str, SignedEdit]] = {}
         self._orphans = Orphans()
-        #: By the ids of edits, the public keys that signed them.
-        self._signers: dict[str, str] = {}
-        #: Their clocks; not before those of the edits that they name.
-        self._times: dict[str, int] = {}
         self._anybody_revoked = False
         self._needs_proofs = False
         self._revocations = Revocations()
@@ -142,15 +137,10 @@ class EditSet:
 
     def _take(self, signed: SignedEdit, signer: str) -> None:
         key = signed.edit.key
-        self._signers[signed.id] = signer
-        self._times[signed.id] = _time(signed.edit, self._times)
+        self._evidence.add(signed, signer)
         self._anybody_revoked = self._anybody_revoked or key.startswith(REVOKED)
         self._needs_proofs = self._needs_proofs or signed.edit.proofs_needed
         self._void = None if self._anybody_revoked or self._needs_proofs else {}
-        self._edits[signed.id] = signed
-        self._by_key.setdefault(key, []).append(signed)
-        if key.startswith(ADMIN):
-            self._about_admins.append(signed)
         heads = self._heads.setdefault(key, {})
         for parent in signed.edit.parents:
             heads.pop(parent, None)
@@ -217,32 +207,19 @@ class EditSet:
         """Why one of these edits would not count if it were here; empty if all would."""
         if not self._needs_proofs:
             return ""
-        evidence = self._evidence_with(new)
+        evidence = self._evidence.with_more(new, [self._granted_key(signed.edit) for signed in new])
         _, void = _verdict(evidence, (self._memories[0].copy(), self._memories[1].copy()))
         return next((f"{signed.edit.key}: {void[signed.id]}" for signed in new if signed.id in void), "")
 
-    def _evidence_with(self, new: Sequence[SignedEdit]) -> Evidence:
-        """As if these edits were here."""
-        edits, signers, times = dict(self._edits), dict(self._signers), dict(self._times)
-        by_key = dict(self._by_key)
-        for signed in new:
-            key = signed.edit.key
-            edits[signed.id], signers[signed.id] = signed, self._granted_key(signed.edit)
-            times[signed.id] = _time(signed.edit, times)
-            by_key[key] = [*by_key.get(key, []), signed]
-        about_admins = [*self._about_admins, *(signed for signed in new if signed.edit.key.startswith(ADMIN))]
-        return Evidence(edits, by_key, about_admins, signers, times)
-
     def _judge(self) -> Mapping[str, str]:
         if self._void is None:
-            evidence = Evidence(self._edits, self._by_key, self._about_admins, self._signers, self._times)
-            self._revocations, self._void = _verdict(evidence, self._memories)
+            self._revocations, self._void = _verdict(self._evidence, self._memories)
         return self._void
 
     def signed_by(self, public_key: str) -> list[str]:
         """The ids of the edits under this key that count."""
         void = self.void
-        return [each for each, signer in self._signers.items() if signer == public_key and each not in void]
+        return [each for each, signer in self._evidence.signers.items() if signer == public_key and each not in void]
 
     def history(self, key: str) -> list[SignedEdit]:
         """All edits of this key: each after its parents, else by their clocks, so alike on every broker."""
@@ -262,11 +239,6 @@ class EditSet:
         return self._orphans.missing()
 
 
-def named_by(edit: Edit) -> list[str]:
-    """The edits that this one builds upon: with it, they have to be there."""
-    return [*edit.parents, *edit.author_grants, edit.grant] if edit.grant else [*edit.parents, *edit.author_grants]
-
-
 def network_of(public_key: str) -> str:
     """The id of the network whose root has this public key, in hex; empty if that is no key."""
     try:
@@ -282,11 +254,6 @@ def _root_key(edit: Edit) -> str:
     if edit.key != f"broker/{edit.broker}" or edit.parents or network_of(public_key) != edit.network:
         raise _not_valid("it has no grant, and is not the root's own")
     return public_key
-
-
-def _time(edit: Edit, times: Mapping[str, int]) -> int:
-    """Its clock, but not before those of the edits that it names."""
-    return max(edit.hlc, max((times[each] for each in named_by(edit)), default=0))
 
 
 def _verdict(evidence: Evidence, memories: tuple[Memory, Memory]) -> tuple[Revocations, dict[str, str]]:

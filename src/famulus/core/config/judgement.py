@@ -30,7 +30,7 @@ from typing import Final
 from famulus.core.config import schema
 from famulus.core.config.authority import PREFIX as ADMIN
 from famulus.core.config.authority import Authority, Root, authority
-from famulus.core.config.edit import Edit, SignedEdit, public_key_in
+from famulus.core.config.edit import Edit, SignedEdit, named_by, public_key_in
 from famulus.core.config.heads import Heads
 from famulus.core.config.order import Place, in_causal_order
 from famulus.core.config.revocation import broker_ranks, replaced_by, revoked_key
@@ -43,19 +43,38 @@ _NO_ADMIN: Final = "its author is not an admin"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that is known about the edits of a network."""
+    """All that is known about the edits of a network. It only grows, each edit after those that it names."""
 
     #: By their ids.
-    edits: Mapping[str, SignedEdit]
-    by_key: Mapping[str, Sequence[SignedEdit]]
-    #: Those about admins, each after those that it names.
-    about_admins: Sequence[SignedEdit]
+    edits: dict[str, SignedEdit] = field(default_factory=dict)
+    by_key: dict[str, list[SignedEdit]] = field(default_factory=dict)
+    about_admins: list[SignedEdit] = field(default_factory=list)
     #: The public keys of the brokers that signed them.
-    signers: Mapping[str, str]
+    signers: dict[str, str] = field(default_factory=dict)
     #: Their clocks; not before those of the edits that they name.
-    times: Mapping[str, int]
+    times: dict[str, int] = field(default_factory=dict)
     #: Those that do not count for another reason.
     void: Collection[str] = frozenset()
+
+    def add(self, signed: SignedEdit, signer: str) -> None:
+        edit = signed.edit
+        self.edits[signed.id] = signed
+        self.by_key.setdefault(edit.key, []).append(signed)
+        if edit.key.startswith(ADMIN):
+            self.about_admins.append(signed)
+        self.signers[signed.id] = signer
+        self.times[signed.id] = max(edit.hlc, max((self.times[each] for each in named_by(edit)), default=0))
+
+    def with_more(self, signed: Sequence[SignedEdit], signers: Sequence[str]) -> Evidence:
+        """As if these edits were here."""
+        more = Evidence(
+            dict(self.edits), dict(self.by_key), [*self.about_admins], dict(self.signers), dict(self.times), self.void
+        )
+        for each in signed:
+            more.by_key[each.edit.key] = [*more.by_key.get(each.edit.key, ())]
+        for each, signer in zip(signed, signers, strict=True):
+            more.add(each, signer)
+        return more
 
 
 @dataclass(slots=True)

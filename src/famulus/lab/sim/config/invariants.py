@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
-from famulus.core.config.edit import SignedEdit
-from famulus.core.config.edit_set import EditSet, named_by
+from famulus.core.config.edit import SignedEdit, named_by
+from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import Effective
 from famulus.lab.sim.config.ledger import Ledger, knows_owners
 from famulus.lab.sim.config.pen import CHIEF, EVE, KEPT
