@@ -169,7 +169,7 @@ def test_a_broker_is_drained_disabled_and_enabled(network: Network) -> None:
     assert refused["reason"] == "disabled: this broker is disabled; only broker_state/b2 can be changed here"
     assert b2.cli_json("broker-admin", "enable", "b2", *WAIT)["missing"] == []
     wait_until(b2.is_active, 20, "that it is active")
-    assert "there is no broker 'b9', but b1, b2, l1" in b1.cli("broker-admin", "drain", "b9", code=1).stderr
+    assert "there is no broker 'b9'; there is b1, b2, l1" in b1.cli("broker-admin", "drain", "b9", code=1).stderr
 
 
 def test_a_broker_joins_is_forgotten_and_joins_under_a_new_key(network: Network) -> None:

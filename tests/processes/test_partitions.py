@@ -166,7 +166,8 @@ def test_two_admins_edit_one_key_on_both_sides(quartet: Network) -> None:
         assert member.admin.value("service/echo") == {"timeout_ms": 3000}
     assert len(b2.cli_json("config", "history", "service/echo")["edits"]) == 4
     assert (
-        "service/echo is in no conflict" in b2.cli("config", "resolve", "service/echo", "--choose", ours, code=1).stderr
+        "service/echo is not in conflict"
+        in b2.cli("config", "resolve", "service/echo", "--choose", ours, code=1).stderr
     )
 
 

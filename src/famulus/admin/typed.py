@@ -33,7 +33,7 @@ def read_value(text: str) -> Any:
         raise SettingsError("nested too deep") from None
     except ValueError as error:
         if text.lstrip().startswith(_JSON_BEGINS):
-            raise SettingsError(f"this looks like JSON, but is none: {error}") from None
+            raise SettingsError(f"this looks like JSON, but is not: {error}") from None
         return text
 
 
@@ -72,4 +72,4 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")

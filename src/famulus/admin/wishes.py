@@ -58,4 +58,4 @@ def is_there(shown: Shown, key: str) -> bool:
 
 def unknown(shown: Shown, identity: str) -> FamulusError:
     known = [key.partition("/")[2] for key in shown.keys if key.startswith("broker/") and is_there(shown, key)]
-    return FamulusError(f"there is no broker {identity!r}, but {', '.join(sorted(known)) or 'none'}")
+    return FamulusError(f"there is no broker {identity!r}; there is {', '.join(sorted(known)) or 'none'}")

@@ -185,7 +185,7 @@ def _unknown(row: Row, why_lost: str) -> str:
     who = _who(row)
     why = {
         "expired": f"{who} did not answer within the time-out",
-        "worker_lost": f"{who} was lost in the middle{why_lost}",
+        "worker_lost": f"{who} was lost before it answered{why_lost}",
         "broker_lost": f"the broker stopped before {who} answered",
         "bad_header": f"the answer of {who} could not be read",
     }.get(row["reason"] or "", "nobody knows whether it ran")

@@ -48,7 +48,7 @@ def _settled(end: Row, ran: str, found: Sequence[Visit]) -> Verdict:
     outcome, reason = end["outcome"], end["reason"]
     if outcome == "OK":
         again = any(row["outcome"] == "RETRY" for visit in found for row in visit.ends)
-        twice = " An attempt before may have run as well, in part or whole." if again else ""
+        twice = " An earlier attempt may have run as well, partly or completely." if again else ""
         return Verdict(
             outcome, reason, None, YES, f"It ran, and its client got the answer.{twice}", "There is no need."
         )

@@ -182,7 +182,7 @@ class Resolve(_Edit, frozen=True, kw_only=True):
             _refuse_secrets(self.key)
             wanted = drafts.put(shown, self.key, self.value)
         if self.heads is None and len(wanted.parents) < 2:
-            raise FamulusError(f"{self.key} is in no conflict")
+            raise FamulusError(f"{self.key} is not in conflict")
         return self._send(administration, shown, [wanted])
 
 

@@ -133,7 +133,7 @@ class Admin:
             raise _Refusal(403, "the token of the session is missing")
         session = self._find(request, used=used)
         if session is None:
-            raise _Refusal(401, "you are not logged in, or not any more")
+            raise _Refusal(401, "you are not logged in, or no longer")
         return session
 
     def _find(self, request: Request, *, used: bool) -> Session | None:

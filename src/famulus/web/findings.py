@@ -113,7 +113,7 @@ def look(folder: str, command: str, before: Told | None) -> Told:
 
 
 def _open(path: str, flags: int) -> int:
-    """Should it be a pipe, nobody waits for who would write into it."""
+    """Should it be a pipe, nobody waits for whoever would write into it."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -130,7 +130,7 @@ def _look_at(file: BinaryIO, command: str, before: Told | None) -> Told:
 
 def _read(file: BinaryIO, about: os.stat_result, stamp: tuple[int, ...], command: str) -> Told:
     if not stat.S_ISREG(about.st_mode):
-        raise NotFindings("it is no file")
+        raise NotFindings("it is not a file")
     if about.st_size > FILE_BYTES_MAX:
         raise NotFindings(f"it has {about.st_size:,} bytes, and {FILE_BYTES_MAX:,} at most are read")
     found = apart.read(file, SHOWN_MAX)

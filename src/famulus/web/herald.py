@@ -142,7 +142,7 @@ def listen(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise SettingsError(f"http_port: port {port} of {host} is in use") from None
         if error.errno == errno.EACCES:
-            raise SettingsError(f"http_port: port {port} may not be used without more rights") from None
+            raise SettingsError(f"http_port: port {port} needs more rights than this user has") from None
         raise SettingsError(f"http_host: {host!r} is not an address of this machine") from None
     listener.setblocking(False)
     return listener

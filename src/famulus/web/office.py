@@ -125,5 +125,5 @@ def _knock(administration: Administration) -> None:
 
 def words_of(error: NoBroker) -> str:
     """Without the address of a socket inside the broker."""
-    done = "; what was asked for may have been done: look" if "may have been done" in str(error) else ""
+    done = "; what was asked for may have been done: check it" if "may have been done" in str(error) else ""
     return f"the steward of this broker does not answer{done}"

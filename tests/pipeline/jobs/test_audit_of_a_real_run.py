@@ -140,7 +140,7 @@ def test_every_task_of_a_clients_ledger_is_accounted_for(
     # So nobody says that every task is accounted for.
     headline = report.write(tables.folder, tmp_path / "report.html").read_text().split("<h2>")[1]
     assert headline.startswith("Every task that the journal knows of is accounted for</h2>")
-    assert f"what a crash took along before it was told, up to about {window['untold']:,} task" in headline
+    assert f"what a crash took with it before it was written down, up to about {window['untold']:,} task" in headline
     assert not [row for row in audit if row["kind"] in ("two_outcomes", "at_most_once") and row["severity"] == "error"]
 
     # However many rows Spark is set for, the tables are the same.

@@ -40,7 +40,7 @@ def test_a_state_replaces_another_and_ends_a_conflict(second: PlayedBroker, famu
 def test_an_unknown_broker_is_named_with_those_that_there_are(second: PlayedBroker, famulus: Command) -> None:
     for command in ("disable", "forget"):
         wrong = famulus("broker-admin", command, "b3")
-        assert (wrong.code, wrong.err) == (1, "famulus: there is no broker 'b3', but b1, b2\n")
+        assert (wrong.code, wrong.err) == (1, "famulus: there is no broker 'b3'; there is b1, b2\n")
     assert famulus("broker-admin", "disable", "b3", "--force").code == 0
     assert second.value("broker_state/b3") == {"state": "disabled"}
 

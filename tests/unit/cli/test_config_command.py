@@ -385,7 +385,7 @@ def test_resolve_of_an_old_edit_or_of_no_conflict(broker: PlayedBroker, famulus:
     old = broker.put(ECHO, {"timeout_ms": 1})
     for words in (("--choose", old), ("--value", "{}")):
         calm = famulus("config", "resolve", ECHO, *words)
-        assert (calm.code, calm.err) == (1, "famulus: service/echo is in no conflict\n")
+        assert (calm.code, calm.err) == (1, "famulus: service/echo is not in conflict\n")
     broker.put(ECHO, {"timeout_ms": 2}, parents=(old,))
     broker.put(ECHO, {"timeout_ms": 3}, parents=(old,))
     assert famulus("config", "resolve", ECHO, "--choose", old).code == 2

@@ -285,7 +285,7 @@ def test_a_session_ends_when_it_is_not_used(ann: Visitor, clock: Clock) -> None:
     assert ann.get("config").status_code == 200, "which a page asks by itself"
     clock.now_ns += 1
     answer = ann.post("enable", {"identity": "b2"})
-    assert (answer.status_code, answer.json()) == (401, {"error": "you are not logged in, or not any more"})
+    assert (answer.status_code, answer.json()) == (401, {"error": "you are not logged in, or no longer"})
     assert ann.get("session").json()["admin"] is None
 
 
@@ -365,7 +365,7 @@ def test_a_steward_that_is_gone_is_said_so(ann: Visitor, steward: StewardSocket,
     steward.deaf.set()
     answer = ann.post("drain", {"identity": "b2"})
     assert answer.status_code == 503
-    said = "the steward of this broker does not answer; what was asked for may have been done: look"
+    said = "the steward of this broker does not answer; what was asked for may have been done: check it"
     assert answer.json() == {"error": said}
     steward.close()
     answer = ann.post("drain", {"identity": "b2"})
@@ -442,7 +442,7 @@ def test_what_is_another_familys_is_refused_before_anybody_confirms(ann: Visitor
 
 def test_a_broker_that_nobody_knows(ann: Visitor) -> None:
     answer = ann.post("drain", {"identity": "b9"})
-    assert (answer.status_code, answer.json()) == (400, {"error": "there is no broker 'b9', but b1, b2, b3"})
+    assert (answer.status_code, answer.json()) == (400, {"error": "there is no broker 'b9'; there is b1, b2, b3"})
 
 
 def test_only_who_is_gone_is_forgotten(ann: Visitor, desk: Desk) -> None:

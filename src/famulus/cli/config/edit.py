@@ -117,13 +117,13 @@ def _resolving(desk: Desk, key: str, choose: str | None, value: str | None) -> D
     if choose is not None:
         told = history_of(desk, key)
         if len(told.heads) < 2:
-            raise FamulusError(f"{key} is in no conflict")
+            raise FamulusError(f"{key} is not in conflict")
         return drafts.resolve(told, choose)
     _refuse_secrets(key)
     shown = desk.administration.show(key)
     present = shown.keys.get(key)
     if present is None or not present.is_in_conflict:
-        raise FamulusError(f"{key} is in no conflict")
+        raise FamulusError(f"{key} is not in conflict")
     return drafts.put(shown, key, typed.read_value(value or ""))
 
 

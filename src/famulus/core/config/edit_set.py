@@ -118,7 +118,7 @@ class EditSet:
         """That its author made it. Whether it may is another question."""
         edit = signed.edit
         if len(signed.proofs) != len(edit.author_grants):
-            raise _not_valid("it has not one proof for each grant of its author")
+            raise _not_valid("it does not have one proof for each grant of its author")
         for grant_id, proof in zip(edit.author_grants, signed.proofs, strict=True):
             grant = self._edits[grant_id].edit
             about = subject(grant.key)

@@ -45,7 +45,7 @@ class Lockouts:
 
     @property
     def good(self) -> list[Place]:
-        """To be kept over a restart: who guesses from then on would else keep the admin out."""
+        """To be kept over a restart: otherwise whoever guesses from then on would keep the admin out."""
         return list(self._good)
 
     def failed(self, source: str, account: str, now_ns: int) -> int:
