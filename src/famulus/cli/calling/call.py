@@ -11,9 +11,8 @@ import typer
 if TYPE_CHECKING:
     from famulus.errors import OutcomeError
 
+#: When several tasks end differently, the highest one is given.
 _EXIT_CODES = {"OK": 0, "ERROR": 1, "REJECTED": 3, "UNKNOWN": 4}
-#: When several tasks end differently, the code of the worst one is given.
-_WORST_LAST = ("OK", "ERROR", "REJECTED", "UNKNOWN")
 
 
 def call(
@@ -68,7 +67,7 @@ def call(
                 )
             for answer in answers:
                 outcome = answer.outcome if isinstance(answer, OutcomeError) else "OK"
-                worst = max(worst, outcome, key=_WORST_LAST.index)
+                worst = max(worst, outcome, key=_EXIT_CODES.__getitem__)
                 _show(answer, outcome, time.monotonic() - started if count == 1 else None, as_json)
         if worst == "REJECTED" and not client.was_connected:
             typer.echo(f"is a broker running at {' or '.join(client.addresses)}?", err=True)
