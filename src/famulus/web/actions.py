@@ -91,7 +91,7 @@ class _Edit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         accepted = administration.edit(wanted, dry_run=self.dry_run)
         if not self.dry_run:
             return _done(accepted)
-        changes = tuple(_planned(each, shown.keys.get(each.key)) for each in wanted)
+        changes = tuple(_planned(each, shown.key(each.key)) for each in wanted)
         return Plan(True, changes, {each.key: each.parents for each in wanted}, accepted.warnings, ignored, note)
 
 
@@ -227,11 +227,10 @@ class ClearErrors(Struct, frozen=True, forbid_unknown_fields=True):
 # -- what they share ----------------------------------------------------------------------------------------------
 
 
-def _planned(draft: Draft, present: Key | None) -> PlannedChange:
-    seen = drafts.value_of(present)
+def _planned(draft: Draft, present: Key) -> PlannedChange:
     wished = draft.value if draft.op == "PUT" else UNSET
     heads = len(draft.parents)
-    return PlannedChange(draft.key, draft.op, difference(seen, wished), heads if heads > 1 else 0)
+    return PlannedChange(draft.key, draft.op, difference(present.said, wished), heads if heads > 1 else 0)
 
 
 def _done(accepted: Accepted) -> Done:

@@ -37,7 +37,7 @@ def list_admins(
     rows = []
     for key, view in sorted(shown.keys.items()):
         head = max(view.heads, key=lambda head: head.hlc, default=None)
-        if head is None or not (view.is_set or view.is_in_conflict):
+        if head is None or not view.is_there:
             continue
         owner, _, name = key.removeprefix("admin/").rpartition("/")
         facts = {"family": owner, "name": name, "author": head.author, "time_ms": time_ms(head.hlc)}
@@ -54,7 +54,7 @@ def add(
     Example: famulus admins add ben --family london
     """
     shown, key, owner = _look(desk, name, family)
-    if _may(shown, key):
+    if shown.key(key).is_set:
         raise FamulusError(f"{name} is an admin of {owner} already; famulus admins passwd changes the password")
     _set_password(desk, shown, owner, name, new_password_file, wait)
 
@@ -72,8 +72,7 @@ def passwd(
     """
     name = name or desk.user
     shown, key, owner = _look(desk, name, family)
-    view = shown.keys.get(key)
-    if view is None or not (view.is_set or view.is_in_conflict):
+    if not shown.key(key).is_there:
         raise FamulusError(f"{name} is not an admin of {owner}; famulus admins add makes one")
     _set_password(desk, shown, owner, name, new_password_file, wait)
 
@@ -92,7 +91,7 @@ def remove(
     from famulus.admin import drafts
 
     shown, key, owner = _look(desk, name, family)
-    if not _may(shown, key) and key not in shown.conflicts:
+    if not shown.key(key).is_there:
         raise FamulusError(f"{name} is not an admin of {owner}")
     myself = (name, owner) == (desk.user, shown.family)
     if myself and not force:
@@ -137,11 +136,6 @@ def _new_password(name: str, file: Path | None) -> Secret:
     if ask_password("once more: ", remedy).reveal() != password.reveal():
         raise SettingsError("these are two different passwords; nothing was changed")
     return password
-
-
-def _may(shown: Shown, key: str) -> bool:
-    view = shown.keys.get(key)
-    return view is not None and view.is_set
 
 
 def _flaw(view: Key) -> str:

@@ -47,7 +47,7 @@ def set_value(
 
     _refuse_secrets(key)
     shown = desk.administration.show(key)
-    draft = drafts.put(shown, key, typed.read(value, drafts.value_of(shown.keys.get(key))))
+    draft = drafts.put(shown, key, typed.read(value, shown.key(key).said))
     if parents:
         draft = drafts.with_parents(draft, desk.administration.history(key), parents)
     if draft.parents == drafts.parents_of(shown, key) and not wishes.put(shown, key, draft.value):
@@ -121,8 +121,7 @@ def _resolving(desk: Desk, key: str, choose: str | None, value: str | None) -> D
         return drafts.resolve(told, choose)
     _refuse_secrets(key)
     shown = desk.administration.show(key)
-    present = shown.keys.get(key)
-    if present is None or not present.is_in_conflict:
+    if not shown.key(key).is_in_conflict:
         raise FamulusError(f"{key} is not in conflict")
     return drafts.put(shown, key, typed.read_value(value or ""))
 

@@ -42,8 +42,8 @@ def get(desk: Desk, key: KeyArgument) -> None:
 
     Example: famulus config get service/echo
     """
-    view = desk.administration.show(key).keys.get(key)
-    if view is None or not view.is_set:
+    view = desk.administration.show(key).key(key)
+    if not view.is_set:
         raise FamulusError(f"{key} is not set")
     if view.is_in_conflict:
         desk.note(f"{key} is in conflict; this is the head that counts")

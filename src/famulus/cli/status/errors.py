@@ -61,12 +61,12 @@ def add(
 
     Example: famulus errors add w1
     """
-    from famulus.admin import drafts, wishes
+    from famulus.admin import wishes
     from famulus.errors import FamulusError
 
     shown = desk.administration.show("family/")
     key = f"family/{family or shown.family}"
-    value = drafts.value_of(shown.keys.get(key))
+    value = shown.key(key).said
     if not isinstance(value, dict):
         raise FamulusError(f"there is no {key} in the config")
     listed = value.get("error_workers", [])

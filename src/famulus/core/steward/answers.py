@@ -48,6 +48,19 @@ class Key(Struct, frozen=True):
     def is_in_conflict(self) -> bool:
         return len(self.heads) > 1
 
+    @property
+    def is_there(self) -> bool:
+        """It is set, or in conflict about that."""
+        return self.is_set or self.is_in_conflict
+
+    @property
+    def said(self) -> Any:
+        """The value, or UNSET if there is none."""
+        return self.value if self.is_set else UNSET
+
+
+NO_KEY: Final = Key("DEL", None, ())
+
 
 class BrokerFacts(Struct, frozen=True):
     """One broker of the network, as the one that answers knows it."""
@@ -72,6 +85,10 @@ class Shown(Struct, frozen=True):
     conflicts: tuple[str, ...] = ()
     warnings: tuple[Notice, ...] = ()
     brokers: dict[str, BrokerFacts] = {}
+
+    def key(self, name: str) -> Key:
+        """One without a value and without heads, if nobody ever set it."""
+        return self.keys.get(name, NO_KEY)
 
     @property
     def family(self) -> str:
