@@ -128,7 +128,7 @@ class Reading:
                 continue
             spans = [span for file in counted if (span := self._row_numbers(file)) is not None]
             if len(spans) < len(counted):
-                # Who knows what is in those that cannot be read, or were written before rows had numbers.
+                # Nobody knows what is in files that cannot be read, or that were written before rows had numbers.
                 continue
             broker, boot = life
             first = 1 if min(file.first for file in counted) == 1 else min(low for low, _, _ in spans)

@@ -14,7 +14,7 @@ from famulus.web.status import views
 from famulus.web.status.board import Board
 
 VIEWERS_MAX = 256
-#: Events that may wait for one viewer; who is further behind is let go, and comes back by itself.
+#: Events that may wait for one viewer; one that is further behind is let go, and comes back by itself.
 WAITING_MAX = 4
 #: Of one event; the whole lists are under /api/v1.
 EVENT_SERVICES_MAX = 200

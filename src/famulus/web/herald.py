@@ -34,7 +34,7 @@ BATCH_MAX = 16
 TICK_S = 1.0
 HEADER_BYTES_MAX = 16 * 1024
 KEEP_ALIVE_S = 15
-#: Who wants to connect while we have no time. As often, asyncio tries in vain when we have no descriptor left.
+#: Viewers that may wait to be connected; and how often asyncio tries when we have no descriptor left.
 BACKLOG = 128
 #: After this long without taking anything that it was sent, a viewer is cut off by the system.
 STUCK_MS = 20_000

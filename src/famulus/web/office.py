@@ -1,7 +1,7 @@
 """Where admins are heard over HTTP: who is logged in, and the steward who is asked. Never in the way of the event loop.
 
 The herald knows no hashes. Each request goes to the steward with the name and the password of the admin, as the command
-line's do, over a socket inside the broker; the steward checks them anew each time, and takes its time on purpose.
+line's do, over a socket inside the broker; the steward checks them each time, and takes its time on purpose.
 """
 
 from __future__ import annotations

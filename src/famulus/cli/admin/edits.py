@@ -80,7 +80,7 @@ def _waited(desk: Desk, accepted: Accepted, seconds: float) -> Spread:
     told = False
 
     def tell(spread: Spread) -> None:
-        # Who loses patience should know that it is done.
+        # Somebody who loses patience should know that it is done.
         nonlocal told
         if spread.behind and not told:
             desk.note(f"accepted; waiting up to {seconds:g} s for {', '.join(spread.behind)}")

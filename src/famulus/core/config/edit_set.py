@@ -65,7 +65,7 @@ class EditSet:
         self._anybody_revoked = False
         self._needs_proofs = False
         self._revocations = Revocations()
-        #: By the ids of those that do not count, why not; None if that has to be found out anew.
+        #: By the ids of those that do not count, why not; None if that has to be found out again.
         self._void: Mapping[str, str] | None = {}
         #: Of judging all edits, and of judging those that forgotten brokers did not make.
         self._memories = (Memory(), Memory())

@@ -1,7 +1,7 @@
 """Decides which edits do not count, because the broker that signed them was forgotten.
 
-Who forgets a broker writes `revoked/<its public key>/<part>`, with the edits of that key that were known by then: they
-are kept. Any other edit under that key is void, and so is one under a key that only such edits made known. It stays in
+To forget a broker is to write `revoked/<its public key>/<part>`, with the edits of that key that were known by then:
+they are kept. Any other edit under that key is void, and so is one under a key that only such edits made known. It stays in
 the set, since sets must be able to become equal, whoever heard what first; but it is nobody's head, and is listed.
 
 A revocation is an edit itself, and the forgotten broker could write some, too. So nobody can take back its own, and who

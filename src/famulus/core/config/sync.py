@@ -8,7 +8,7 @@
     |  <---  Edits(what A lacks)           |
     | Edits(what B wants)            --->  |
 
-Whatever is lost, the next heartbeat begins anew; whatever comes twice or late does no harm, since edits are only ever
+Whatever is lost, the next heartbeat starts again; whatever comes twice or late does no harm, since edits are only ever
 added. Both may begin at once. Edits travel in causal order, so those that do not fit into one exchange are the last
 ones: nothing that arrives has to wait for them, and the next exchange brings more.
 """

@@ -43,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 class Unlocked:
     """The password was right."""
 
-    #: Signs for the admin; None if its record is of before edits had proofs.
+    #: Signs for the admin; None if its record is older than proofs of edits.
     sign: Signer | None = field(default=None, repr=False)
 
 

@@ -1,6 +1,6 @@
 """Decides how long somebody who gave wrong passwords has to wait. Knows no passwords and no clock.
 
-By where the passwords came from and for whom they were: who guesses elsewhere keeps nobody out here. And a place from
+By where the passwords came from and whose they were: guesses from elsewhere keep nobody out here. And a place from
 which the right one has come is never made to wait, so that not even somebody who guesses at the same place keeps the
 admin out; there, guessing is as slow as checking a password is.
 """
@@ -32,7 +32,7 @@ class _Failures:
 class Lockouts:
     """Each failure doubles the wait until the next try, up to a bound; a success ends it.
 
-    The lists are bounded: when one is full, who was not there for longest makes room.
+    The lists are bounded: when one is full, the entry that was used longest ago makes room.
     """
 
     def __init__(self, good: Iterable[Place] = ()) -> None:
@@ -65,7 +65,7 @@ class Lockouts:
     def succeeded(self, source: str, account: str) -> None:
         place = (source, account)
         self._failures.pop(place, None)
-        # Not moved to the end: what is kept need not be written anew whenever an admin asks for something.
+        # Not moved to the end: what is kept need not be written again whenever an admin asks for something.
         self._good[place] = None
         if len(self._good) > ACCOUNTS_MAX:
             self._good.popitem(last=False)
