@@ -1,8 +1,9 @@
 """Decides which edits do not count, because the broker that signed them was forgotten.
 
 To forget a broker is to write `revoked/<its public key>/<part>`, with the edits of that key that were known by then:
-they are kept. Any other edit under that key is void, and so is one under a key that only such edits made known. It stays in
-the set, since sets must be able to become equal, whoever heard what first; but it is nobody's head, and is listed.
+they are kept. Any other edit under that key is void, and so is one under a key that only such edits made known. It
+stays in the set, since sets must be able to become equal, whoever heard what first; but it is nobody's head, and is
+listed.
 
 A revocation is an edit itself, and the forgotten broker could write some, too. So nobody can take back its own, and who
 was forgotten by a senior has no say: the root is the most senior, then those whom it made known, and so on. Brokers of
