@@ -152,7 +152,7 @@ def test_conflicts_when_there_are_none(network: Network) -> None:
     assert b1.cli("config", "conflicts").stdout == "no conflicts\n"
     assert b1.cli_json("config", "conflicts") == {"conflicts": {}}
     assert "--choose" in b1.cli("config", "resolve", "family/main", code=2).stderr
-    assert "in no conflict" in b1.cli("config", "resolve", "family/main", "--value", "{}", code=1).stderr
+    assert "not in conflict" in b1.cli("config", "resolve", "family/main", "--value", "{}", code=1).stderr
 
 
 # -- brokers --------------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def test_admins_are_added_given_another_password_and_removed(network: Network, t
     assert refused.stderr == "famulus: not_allowed: wrong name or password\n"
     wait_until(lambda: b1.admin.told("show"), 5, "that others are not delayed")
     assert "accepted" in b1.cli("admins", "passwd", "ben", "--new-password-file", first, *WAIT).stdout
-    assert "that is yourself" in b2.cli("admins", "remove", "ben", code=1, **ben).stderr
+    assert "that is you" in b2.cli("admins", "remove", "ben", code=1, **ben).stderr
     assert "accepted" in b2.cli("admins", "remove", "ben", *WAIT).stdout
     assert b1.cli("admins", "remove", "ben", code=1).stderr == "famulus: ben is not an admin of main\n"
     assert "not an admin of main" in b1.cli("admins", "passwd", "ben", "--new-password-file", first, code=1).stderr
