@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import zmq
+from tests.processes import warm
 from tests.stolen_time import own_time_s
 
 from famulus import Client
@@ -38,7 +39,7 @@ class Process:
     """A child whose lines can be waited for."""
 
     def __init__(self, *command: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
-        self._process = subprocess.Popen(
+        self._process = warm.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

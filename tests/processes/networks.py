@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import zmq
-from tests.processes.conftest import HERE, BrokerProcess, Process, Raw, alive, wait_until
+from tests.processes import warm
+from tests.processes.conftest import BrokerProcess, Process, Raw, alive, wait_until
 from tests.processes.lan import Context, Lan, Loopback
 
 PASSWORD = "a password of these tests"
@@ -80,7 +81,6 @@ class Member:
         self.frontend, self.backend = (f"tcp://{self.machine.host}:{port}" for port in self.ports[:2])
         self.admin = Admin(network.context_of(identity), self.frontend)
         self.process: BrokerProcess | None = None
-        self._shell: Shell | None = None
 
     @property
     def broker(self) -> BrokerProcess:
@@ -126,11 +126,7 @@ class Member:
     ) -> subprocess.CompletedProcess[str]:
         """A command of an admin on this broker's machine."""
         env = {"FAMULUS_FRONTEND": self.frontend, "FAMULUS_ADMIN": user, "FAMULUS_ADMIN_PASSWORD": password}
-        if self._shell is None:
-            self._shell = self._network.shell(self.identity)
-        done = self._shell.run(*arguments, env=env, typed=typed)
-        assert done.returncode == code, done
-        return done
+        return famulus(*arguments, env=env, code=code, enter=self.machine.enter, typed=typed)
 
     def cli_json(self, *arguments: str, code: int = 0, **options: Any) -> Any:
         return json.loads(self.cli(*arguments, "--json", code=code, **options).stdout)
@@ -139,29 +135,6 @@ class Member:
         """The beginning of its digest, as its log tells: nobody has to be asked, and no password checked."""
         found = [match[1] for line in list(self.broker.lines) if (match := re.search(r" digest (\w+),", line))]
         return found[-1] if found else ""
-
-
-class Shell:
-    """Runs commands of an admin one after the other: see `command_line.py`."""
-
-    def __init__(self, enter: tuple[str, ...]) -> None:
-        self._process = subprocess.Popen(
-            [*enter, sys.executable, str(HERE / "command_line.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *arguments: str, env: dict[str, str], typed: str) -> subprocess.CompletedProcess[str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps({"arguments": arguments, "env": env, "typed": typed}), file=self._process.stdin, flush=True)
-        done = json.loads(self._process.stdout.readline())
-        return subprocess.CompletedProcess(arguments, done["code"], done["stdout"], done["stderr"])
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
 
 
 class Network:
@@ -173,7 +146,6 @@ class Network:
         self.members: dict[str, Member] = {}
         self._contexts: dict[str, Context] = {}
         self._started: list[Process] = []
-        self._shells: list[Shell] = []
 
     def __getitem__(self, identity: str) -> Member:
         return self.members[identity]
@@ -211,11 +183,6 @@ class Network:
         self._started.append(Process(*self.lan.machine(machine).enter, sys.executable, *command, cwd=cwd))
         return self._started[-1]
 
-    def shell(self, machine: str) -> Shell:
-        """A command line on a machine; it ends with the network."""
-        self._shells.append(Shell(self.lan.machine(machine).enter))
-        return self._shells[-1]
-
     def in_step(self) -> bool:
         return len({member.admin.digest() for member in self.members.values()}) == 1
 
@@ -231,8 +198,6 @@ class Network:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)  # a stopped one could not see that we end
             process.close()
-        for shell in self._shells:
-            shell.close()
         for context in self._contexts.values():
             context.destroy(linger=0)
         self.lan.close()
@@ -247,14 +212,16 @@ def famulus(
     *arguments: str,
     env: dict[str, str] | None = None,
     code: int = 0,
+    enter: tuple[str, ...] = (),
+    typed: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "famulus", *arguments],
+    done = warm.run(
+        [*enter, sys.executable, "-m", "famulus", *arguments],
         env={**os.environ, **(env or {})},
+        input=typed,
         capture_output=True,
         text=True,
         timeout=60,
-        check=False,
     )
     assert done.returncode == code, done
     return done

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import warm
 from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, wait_until
 
 from famulus import Client
@@ -216,7 +217,7 @@ def test_the_commands_tell_of_it(
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "famulus", "journal", *words, "--folder", str(folder)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return warm.run(command, capture_output=True, text=True, timeout=60)
 
     assert json.loads(run("stat", "--json").stdout)["tables"]["tasks"]["rows"] == TASKS
     assert "it is whole" in run("verify").stdout
@@ -227,7 +228,7 @@ def test_the_commands_tell_of_it(
     path = next(folder.glob("tasks/*/*/*.parquet"))
     path.write_bytes(path.read_bytes()[:50])
     assert run("verify").returncode == 1
-    missing = subprocess.run(
+    missing = warm.run(
         [sys.executable, "-m", "famulus", "journal", "stat", "--folder", str(folder / "no")],
         capture_output=True,
         text=True,

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import warm
 from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, retry, wait_until
 from tests.processes.networks import Network
 
@@ -36,9 +36,9 @@ def broker(brokers: Callable[..., BrokerProcess], tmp_path: Path, journal: Path)
 
 
 def famulus(*words: str, code: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-m", "famulus", *words], capture_output=True, text=True, timeout=60)
+    done = warm.run([sys.executable, "-m", "famulus", *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done
-    return done.stdout if code == 0 else done.stderr
+    return str(done.stdout if code == 0 else done.stderr)
 
 
 def trace(message_id: str, *journals: Path) -> dict[str, Any]:
