@@ -9,14 +9,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import zmq
 from tests.processes import warm
 from tests.processes.conftest import BrokerProcess, Process, Raw, alive, wait_until
 from tests.processes.lan import Context, Lan, Loopback
+
+from famulus.broker import passwords
+from famulus.broker.founding import found
 
 PASSWORD = "a password of these tests"
 #: Within which an edit is everywhere, by beats alone.
@@ -155,11 +159,14 @@ class Network:
             self._contexts[machine] = self.lan.context(machine)
         return self._contexts[machine]
 
-    def found(self, identity: str = "b1", *flags: str) -> Member:
+    def found(self, identity: str = "b1", *flags: str, slow_password: bool = False) -> Member:
+        """What it takes to check a password stands beside its hash: next to nothing here, where hundreds of questions
+        are asked, unless the time that it takes is what is tested."""
         member = self.members[identity] = Member(self, identity)
-        place = ("--host", member.machine.host, *port_flags(member.ports))
-        env = {"FAMULUS_ADMIN_PASSWORD": PASSWORD}
-        famulus("init", str(member.path), "--identity", identity, *place, env=env)
+        names = ("frontend_port", "backend_port", "config_pub_port", "peer_port")
+        place = {"family": "main", "host": member.machine.host, **dict(zip(names, member.ports, strict=True))}
+        with nullcontext() if slow_password else patch.multiple(passwords, MEMORY_KIB=8, PASSES=1):
+            found(member.path, identity, place, "admin", PASSWORD)
         return member.start(*flags)
 
     def join(
