@@ -213,6 +213,7 @@ def test_the_commands_tell_of_it(
     broker = start()
     echo_workers(broker.backend)
     ask(broker.frontend)
+    wait_for_rows(folder, "tasks", lambda rows: len(rows) == TASKS, "all rows")
     broker.stop()
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:

@@ -56,10 +56,11 @@ class Popen(subprocess.Popen[Any]):
         line, _, self._buffer = self._buffer.partition(b"\n")
         return int(line)
 
-    def _internal_poll(self, *given: Any, **named: Any) -> int | None:
+    def _internal_poll(self, _deadstate: int | None = None, **named: Any) -> int | None:
         if self._told is None and self.returncode is None:
-            return super()._internal_poll(*given, **named)  # type: ignore[misc,no-any-return]
-        return self._ended(0)
+            return super()._internal_poll(_deadstate, **named)  # type: ignore[misc,no-any-return]
+        # With a state it is asked by the collector, perhaps when all is over.
+        return self._ended(0) if _deadstate is None else _deadstate
 
     def _wait(self, timeout: float | None) -> int:
         if self._told is None and self.returncode is None:
