@@ -22,8 +22,12 @@ def test_the_pipeline_is_first_and_the_short_ones_are_last() -> None:
 
 
 def test_those_that_take_longest_come_before_the_others() -> None:
-    longest = [name.removeprefix("tests/") for name in LONGEST[:2]]
-    assert order("browser/test_a.py", *reversed(longest)) == [*longest, "browser/test_a.py"]
+    longest = [name.removeprefix("tests/") for name in LONGEST]
+    assert longest[0].startswith("docs/")
+    assert longest[-1].startswith("unit/")
+    others = ["browser/test_a.py", "unit/test_a.py"]
+    of_units = longest.index("unit/test_plain.py")
+    assert order(*others, *reversed(longest)) == [*longest[:of_units], others[0], *longest[of_units:], others[1]]
 
 
 def test_none_of_them_is_gone() -> None:
