@@ -45,7 +45,7 @@ def told(starts: Starts, program: str, cwd: Path) -> tuple[str, str, int]:
     process = starts(
         [sys.executable, program, "tell", "it"],
         cwd=cwd,
-        env={"A": "b", **{name: os.environ[name] for name in os.environ if name.startswith("PYTHON")}},
+        env={"A": "b", **warm.read_at_start(os.environ)},
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -111,7 +111,7 @@ def run(
 
 class _WarmPython:
     def __init__(self) -> None:
-        self.environment = _read_at_start(os.environ)
+        self.environment = read_at_start(os.environ)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
             [sys.executable, "-u", str(Path(__file__).with_name("warm_python.py")), str(theirs.fileno())],
@@ -153,7 +153,7 @@ def _order(args: Any, cwd: Any, env: Any, new_session: bool) -> dict[str, Any] |
     if words[0] != sys.executable or not (words[1:3] == ["-m", "famulus"] or words[1:2][0].endswith(".py")):
         return None
     environment = dict(os.environ if env is None else env)
-    if _read_at_start(environment) != _warm_python().environment:
+    if read_at_start(environment) != _warm_python().environment:
         return None
     where = os.path.abspath(cwd or os.getcwd())
     return {
@@ -165,7 +165,7 @@ def _order(args: Any, cwd: Any, env: Any, new_session: bool) -> dict[str, Any] |
     }
 
 
-def _read_at_start(environment: Any) -> dict[str, str]:
+def read_at_start(environment: Any) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
