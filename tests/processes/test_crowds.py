@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.processes.conftest import BrokerProcess, Raw, WorkerProcess, memory_kib, retry, wait_until
 
 from famulus import Client
-from famulus.net.pump import new_stream
+from famulus.net.native import new_stream
 from famulus.wire import parcels, zmtp
 
 

@@ -16,8 +16,7 @@ from famulus.admin.secret import Secret
 from famulus.core.clock import NS_PER_S
 from famulus.errors import HeadsMoved, NoBroker, NotAllowed, ProtocolError, Refused, SettingsError
 from famulus.net.addresses import frontend
-from famulus.net.line import Line
-from famulus.net.link import Change
+from famulus.net.line import Change, Line
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, limits, reasons
 

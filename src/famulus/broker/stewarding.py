@@ -32,7 +32,8 @@ from famulus.core.steward.steward import Steward
 from famulus.errors import SettingsError
 from famulus.journal.records import Pen
 from famulus.net import sockets
-from famulus.net.link import Change, Link
+from famulus.net.line import Change
+from famulus.net.link import Link
 from famulus.net.listener import Listener, ListenerBounds
 from famulus.net.pump import recv_many, send_some
 from famulus.net.waiting import Waiting

@@ -19,8 +19,7 @@ from famulus.core.session.brokers import Brokers, read_told
 from famulus.core.session.client import KEPT_BYTES_MAX, ClientSession, Done
 from famulus.core.silence import SELDOM_NS, SOON_NS
 from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
-from famulus.net.line import Line
-from famulus.net.link import Change
+from famulus.net.line import Change, Line
 from famulus.wire import limits, reasons
 
 # Final, so that compiled code has it at hand instead of looking for it each time.

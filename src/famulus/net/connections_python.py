@@ -55,8 +55,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from famulus.net.pump_python import FRAMES_MAX, check_messages
-from famulus.net.stream_python import INBOX_BYTES, Stream, framed
+from famulus.net.stream_python import FRAMES_MAX, INBOX_BYTES, Stream, check_messages, framed
 from famulus.wire import parcels, zmtp
 
 #: Bytes since the last tick that are expected of one who keeps others waiting.

@@ -22,6 +22,7 @@ import sys
 import termios
 from collections.abc import Generator
 from contextlib import suppress
+from enum import Enum
 from time import monotonic_ns
 from typing import Final
 
@@ -29,9 +30,8 @@ from famulus.core.backoff import Backoff
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.silence import SELDOM_NS, Silence
 from famulus.net.addresses import split
-from famulus.net.link import Change
 from famulus.net.lookup import Lookup, Where, known
-from famulus.net.pump import Stream, new_stream
+from famulus.net.native import Stream, new_stream
 from famulus.wire import zmtp
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
@@ -48,6 +48,11 @@ OPEN_NS: Final = 10 * NS_PER_S
 NEXT_NS: Final = 250 * NS_PER_MS
 #: Bodies are bounded by brokers, whose limit we do not know; this bounds what a peer that is none can ask for.
 FRAME_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+
+class Change(Enum):
+    UP = "up"
+    DOWN = "down"
 
 
 class Line:

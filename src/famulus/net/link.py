@@ -7,13 +7,13 @@ back-off. What its user must know is when: what was on its way when a link went 
 from __future__ import annotations
 
 import struct
-from enum import Enum
 from typing import Final
 
 import zmq
 
 from famulus.errors import SettingsError
 from famulus.net import sockets
+from famulus.net.line import Change
 from famulus.net.pump import recv_many, recv_parcels, send_some_parcels
 
 # Final, so that compiled code has them at hand instead of looking for them each time.
@@ -23,11 +23,6 @@ _send_some_parcels: Final = send_some_parcels
 _EVENT: Final = struct.Struct("=HI")
 #: As in the dispatcher: while we work through a batch, whoever gets the results waits.
 BATCH_MAX: Final = 128
-
-
-class Change(Enum):
-    UP = "up"
-    DOWN = "down"
 
 
 class Link:

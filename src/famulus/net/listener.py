@@ -22,7 +22,7 @@ from typing import Any, Final
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.strangers import CHANCE_BYTES, name_of_connection
 from famulus.errors import SettingsError
-from famulus.net.pump import new_connections
+from famulus.net.native import new_connections
 from famulus.wire import zmtp
 
 #: A thousand workers that come back at once need more than the usual hundred.

@@ -17,16 +17,7 @@
         set `senders`, and only those in `receivers` are sent any; a DEALER (`senders` is None) always may. The
         limit may be exceeded by what is in the last parcel.
 
-    wait(epoll, until_ns, longest_ms, names, alone) -> those that have news by then
-        The wait of `famulus.net.waiting`; None where the Python twin serves.
-
-    new_stream(socket, message_bytes_max) -> Stream
-        The same over a connection that libzmq knows nothing of; see `famulus.net.stream_python`.
-
-    new_connections(bounds...) -> Connections
-        The same over many of them; see `famulus.net.connections_python`.
-
-None of the others ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
+None of them ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
 TypeError, and a message without frames ValueError, before anything leaves. Other errors of libzmq (a
 terminated context, a closed socket) raise zmq.ZMQError.
 
@@ -34,42 +25,32 @@ Reading or writing may swallow the readiness of the socket's file descriptor. Wh
 and not with zmq's own poller, must call recv_many until it gives fewer than `limit` before waiting again,
 also after sending.
 
-FAMULUS_PUMP=native or FAMULUS_PUMP=python in the environment forces the choice.
+Which of the twins serves is for `famulus.net.native` to say, which also has what needs no libzmq.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
-
 import zmq
 
-from famulus.errors import NoSuchPump
 from famulus.net import pump_python
-from famulus.net.pump_python import FRAMES_MAX
+from famulus.net.native import why_not_native
+from famulus.net.stream_python import FRAMES_MAX
 
 __all__ = [
     "FRAMES_MAX",
     "NATIVE",
     "WHY_NOT_NATIVE",
-    "Connections",
-    "Stream",
     "libzmq",
-    "new_connections",
-    "new_stream",
     "recv_many",
     "recv_parcels",
     "send_many",
     "send_parcels",
     "send_some",
     "send_some_parcels",
-    "wait",
 ]
 
 
-def _load_native() -> None:
+def _bind() -> None:
     """Import the native pump and bind it to pyzmq's libzmq; ImportError says why that cannot be."""
     from zmq.backend.cython import _zmq
 
@@ -78,87 +59,14 @@ def _load_native() -> None:
     native.bind(_zmq.__file__, zmq.Socket, pump_python.error_for)
 
 
-def _why_not_native() -> str:
-    """Empty where the native pump is ready to be used."""
-    wish = os.environ.get("FAMULUS_PUMP", "")
-    if wish not in ("", "native", "python"):
-        raise NoSuchPump(f"FAMULUS_PUMP: must be native or python, not {wish!r}")
-    if wish == "python":
-        return "FAMULUS_PUMP=python"
-    try:
-        _load_native()
-    except ImportError as error:
-        reason = "it is not built" if error.name == "famulus.net._pump" else str(error)
-        if wish == "native":
-            raise NoSuchPump(f"FAMULUS_PUMP=native, but there is no native pump: {reason}") from error
-        return reason
-    return ""
-
-
 #: Why the Python twin serves; empty where the native pump does.
-WHY_NOT_NATIVE = _why_not_native()
+WHY_NOT_NATIVE = why_not_native(_bind)
 NATIVE = not WHY_NOT_NATIVE
 
 if NATIVE:
-    from famulus.net._pump import Connections as _NativeConnections
-    from famulus.net._pump import Stream as _NativeStream
     from famulus.net._pump import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
-    from famulus.net._pump import wait as _wait
 else:
-    from famulus.net.connections_python import Connections as _PythonConnections
     from famulus.net.pump_python import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
-    from famulus.net.stream_python import Stream as _PythonStream
-
-
-class Stream(Protocol):
-    """What the twins of a stream have in common."""
-
-    commands: list[bytes]
-
-    @property
-    def unsent(self) -> bool: ...
-    @property
-    def ended(self) -> str: ...
-    @property
-    def received(self) -> int: ...
-    @property
-    def written(self) -> int: ...
-    def recv(self) -> list[list[bytes]]: ...
-    def send(self, messages: Sequence[Sequence[bytes]], /) -> int: ...
-    def write(self, content: bytes, /) -> None: ...
-    def flush(self) -> bool: ...
-
-
-class Connections(Protocol):
-    """What the twins of connections have in common."""
-
-    news: list[int]
-    gone: list[bytes]
-
-    @property
-    def fd(self) -> int: ...
-    @property
-    def more(self) -> bool: ...
-    @property
-    def unsent(self) -> int: ...
-    @property
-    def unfinished(self) -> int: ...
-    def __len__(self) -> int: ...
-    def add(self, fd: int, peer: bytes, /) -> None: ...
-    def cut(self, peer: bytes, /) -> bool: ...
-    def watch(self, fd: int, /) -> None: ...
-    def forget(self, fd: int, /) -> None: ...
-    def recv(self, limit: int, /) -> list[list[bytes]]: ...
-    def send(self, messages: Sequence[Sequence[bytes]], /) -> list[tuple[int, int]]: ...
-    def publish(self, frames: Sequence[bytes], /) -> None: ...
-    def tick(self, now_ns: int, /) -> None: ...
-    def leaving(self) -> int: ...
-    def close(self) -> None: ...
-
-
-new_connections: Callable[[int, int, int, int, int], Connections] = _NativeConnections if NATIVE else _PythonConnections
-new_stream: Callable[[socket.socket, int], Stream] = _NativeStream if NATIVE else _PythonStream
-wait: Callable[[int, int, int, dict[int, Any], bool], list[Any]] | None = _wait if NATIVE else None
 
 
 def libzmq() -> tuple[str, bool]:

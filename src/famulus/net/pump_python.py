@@ -11,10 +11,8 @@ from operator import index
 
 import zmq
 
+from famulus.net.stream_python import FRAMES_MAX, check_messages
 from famulus.wire import parcels
-
-#: No message of the protocol has more frames. One frame more is kept of a longer message, to show that it is.
-FRAMES_MAX = 16
 
 _REFUSALS = frozenset({errno.EAGAIN, errno.EHOSTUNREACH})
 _DONTWAIT = int(zmq.DONTWAIT)  # plain integers: pyzmq's enums cost more than the calls they are for
@@ -161,17 +159,3 @@ def _check_socket(socket: zmq.Socket[bytes]) -> None:
 def _check_peers(peers: set[bytes] | None, *, none: bool = False) -> None:
     if type(peers) is not set and not (none and peers is None):
         raise TypeError(f"a set of peers is needed, not {type(peers).__name__}")
-
-
-def check_messages(messages: Sequence[Sequence[bytes]]) -> None:
-    """Raise before anything leaves: half a batch is bad, half a message is worse."""
-    if not isinstance(messages, list | tuple):
-        raise TypeError(f"messages must be a list or tuple, not {type(messages).__name__}")
-    for number, frames in enumerate(messages):
-        if not isinstance(frames, list | tuple):
-            raise TypeError(f"message {number} must be a list or tuple, not {type(frames).__name__}")
-        if not frames:
-            raise ValueError(f"message {number} has no frames")
-        for position, frame in enumerate(frames):
-            if not isinstance(frame, bytes):
-                raise TypeError(f"message {number}, frame {position} must be bytes, not {type(frame).__name__}")

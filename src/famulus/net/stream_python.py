@@ -32,10 +32,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from famulus.net.pump_python import FRAMES_MAX, check_messages
 from famulus.wire import parcels
 from famulus.wire.zmtp import COMMAND, COMMAND_BYTES_MAX, LONG, MORE
 
+#: No message of the protocol has more frames. One frame more is kept of a longer message, to show that it is.
+FRAMES_MAX: Final = 16
 #: What is read at once; a frame that is larger gets a place of its own.
 INBOX_BYTES: Final = 64 * 1024
 #: That nobody has looked at.
@@ -236,3 +237,17 @@ def _behind(pieces: list[bytes], wrote: int) -> list[bytes]:
             rest.append(piece[wrote:])
         wrote = max(0, wrote - len(piece))
     return rest
+
+
+def check_messages(messages: Sequence[Sequence[bytes]]) -> None:
+    """Raise before anything leaves: half a batch is bad, half a message is worse."""
+    if not isinstance(messages, list | tuple):
+        raise TypeError(f"messages must be a list or tuple, not {type(messages).__name__}")
+    for number, frames in enumerate(messages):
+        if not isinstance(frames, list | tuple):
+            raise TypeError(f"message {number} must be a list or tuple, not {type(frames).__name__}")
+        if not frames:
+            raise ValueError(f"message {number} has no frames")
+        for position, frame in enumerate(frames):
+            if not isinstance(frame, bytes):
+                raise TypeError(f"message {number}, frame {position} must be bytes, not {type(frame).__name__}")

@@ -11,14 +11,19 @@ import os
 import select
 from contextlib import suppress
 from time import monotonic_ns
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
-from famulus.net.pump import wait as wait_natively
-from famulus.net.sockets import Socket, descriptor
+from famulus.net.native import wait as wait_natively
 
 #: A wait never lasts longer than this, so that a clock that jumped or a lost wake-up is mended by itself.
 LONGEST_MS: Final = 10_000
+
+
+class Pollable(Protocol):
+    """Such as a socket, libzmq's or the system's."""
+
+    def fileno(self) -> int: ...
 
 
 class Waiting:
@@ -34,13 +39,13 @@ class Waiting:
         self._descriptor = self._epoll.fileno()
         self._names: dict[int, Any] = {}
 
-    def watch(self, source: Socket | int, name: object = None) -> None:
+    def watch(self, source: Pollable | int, name: object = None) -> None:
         """`name` is what a wait calls it; the source itself, if there is none."""
         fd = _descriptor_of(source)
         self._names[fd] = source if name is None else name
         self._epoll.register(fd, self._events)
 
-    def forget(self, source: Socket | int) -> None:
+    def forget(self, source: Pollable | int) -> None:
         """To be called before the source is closed."""
         fd = _descriptor_of(source)
         del self._names[fd]
@@ -60,8 +65,8 @@ class Waiting:
         self._epoll.close()
 
 
-def _descriptor_of(source: Socket | int) -> int:
-    return source if isinstance(source, int) else descriptor(source)
+def _descriptor_of(source: Pollable | int) -> int:
+    return source if isinstance(source, int) else source.fileno()
 
 
 class Bell:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from famulus.core.clock import NS_PER_S
 from famulus.net import connections_python, pump
-from famulus.net.pump import Connections
+from famulus.net.native import Connections
 from famulus.wire import parcels, zmtp
 
 if pump.NATIVE:

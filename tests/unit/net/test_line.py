@@ -21,8 +21,7 @@ from famulus.core.silence import SELDOM_NS, SOON_NS
 from famulus.errors import SettingsError
 from famulus.net import line as line_module
 from famulus.net import lookup
-from famulus.net.line import NEXT_NS, SOON_BACK_EVERY_NS, Line, _on_its_way
-from famulus.net.link import Change
+from famulus.net.line import NEXT_NS, SOON_BACK_EVERY_NS, Change, Line, _on_its_way
 from famulus.net.lookup import Lookup
 from famulus.wire import zmtp
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from famulus.net import pump, pump_python, stream_python
-from famulus.net.pump import Stream
+from famulus.net import pump, stream_python
+from famulus.net.native import Stream
 from famulus.wire import parcels, zmtp
 
 if pump.NATIVE:
@@ -333,7 +333,7 @@ def test_writing_to_nobody_takes_nothing_and_reading_tells(new: New, pair: Pair)
         ([b"no row"], TypeError),
         ([["text"]], TypeError),
         ([[b"x"], []], ValueError),
-        ([[b"x"] * (pump_python.FRAMES_MAX + 1)], ValueError),
+        ([[b"x"] * (stream_python.FRAMES_MAX + 1)], ValueError),
     ],
 )
 def test_what_is_no_message_raises_before_anything_leaves(
