@@ -29,6 +29,7 @@ class Facts(msgspec.Struct, frozen=True):
 
     famulus: str
     python: str
+    #: "none" where they are not installed; only brokers need them.
     pyzmq: str
     libzmq: str
     curve: bool
@@ -75,20 +76,19 @@ def examine() -> Facts:
 
     from famulus import __version__
     from famulus._plain import is_compiled
-    from famulus.net import pump
 
-    libzmq, curve = pump.libzmq()
+    pyzmq, libzmq, curve, why_not_native = _zeromq()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return Facts(
         famulus=__version__,
         python=platform.python_version(),
-        pyzmq=version("pyzmq"),
+        pyzmq=pyzmq,
         libzmq=libzmq,
         curve=curve,
         msgspec=version("msgspec"),
         java=_java_version(),
-        pump="native" if pump.NATIVE else "python",
-        pump_why_not_native=pump.WHY_NOT_NATIVE,
+        pump="python" if why_not_native else "native",
+        pump_why_not_native=why_not_native,
         core="compiled" if is_compiled() else "python",
         # What this process may use, which taskset or a container may have made less than the machine has.
         python_optimised="--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")),
@@ -99,6 +99,20 @@ def examine() -> Facts:
         somaxconn=_read_int(Path("/proc/sys/net/core/somaxconn")),
         root_user=os.geteuid() == 0,
     )
+
+
+def _zeromq() -> tuple[str, str, bool, str]:
+    """The versions of pyzmq and libzmq, whether that can encrypt, and why the native pump is not in use."""
+    from importlib.metadata import version
+
+    from famulus.net import native
+
+    try:
+        from famulus.net import pump
+    except ModuleNotFoundError:
+        return "none", "none", False, native.WHY_NOT_NATIVE
+    libzmq, curve = pump.libzmq()
+    return version("pyzmq"), libzmq, curve, pump.WHY_NOT_NATIVE
 
 
 def judge(facts: Facts) -> list[Finding]:
@@ -113,12 +127,13 @@ def judge(facts: Facts) -> list[Finding]:
             f"only {facts.open_files_soft} open files are allowed, and every connection is one",
             f"ulimit -n {OPEN_FILES_MIN}, or LimitNOFILE={OPEN_FILES_MIN} in the systemd unit",
         )
-    if _numbers(facts.libzmq) < LIBZMQ_MIN:
+    has_libzmq = facts.libzmq != "none"
+    if has_libzmq and _numbers(facts.libzmq) < LIBZMQ_MIN:
         find(
             f"libzmq {facts.libzmq} has known faults that 4.3.5 has not",
             "install pyzmq from its wheel, which brings a current libzmq",
         )
-    if not facts.curve:
+    if has_libzmq and not facts.curve:
         find("this libzmq cannot encrypt (CURVE)", "install pyzmq from its wheel, which brings libsodium")
     if facts.pump != "native":
         find(
@@ -168,13 +183,14 @@ def _show(facts: Facts, findings: list[Finding]) -> None:
 
 def _lines(facts: Facts) -> list[tuple[str, str]]:
     why = f" (why not native: {facts.pump_why_not_native})" if facts.pump_why_not_native else ""
+    curve = "" if facts.libzmq == "none" else f", {'with' if facts.curve else 'without'} CURVE"
     return [
         ("famulus", facts.famulus),
         ("pump", facts.pump + why),
         ("hot modules", facts.core),
         ("Python", facts.python),
         ("pyzmq", facts.pyzmq),
-        ("libzmq", f"{facts.libzmq}, {'with' if facts.curve else 'without'} CURVE"),
+        ("libzmq", facts.libzmq + curve),
         ("msgspec", facts.msgspec),
         ("Java", facts.java),
         ("cores", str(facts.cores)),
