@@ -119,7 +119,7 @@ def test_each_command_has_its_help(command: str) -> None:
         (["broker", "--check"], "broker"),
         (["init", "folder"], "broker"),
         (["tasks", "--journal", "."], "broker"),
-        (["journal", "stat", "."], "broker"),
+        (["trace", "0123abcd", "--journal", "."], "broker"),
         (["findings", "list", "--tables", "."], "broker"),
         (["pipeline", "run", "--journal", ".", "--tables", "tables"], "pipeline"),
         (["demo"], "lab"),
