@@ -76,8 +76,9 @@ def examine() -> Facts:
 
     from famulus import __version__
     from famulus._plain import is_compiled
+    from famulus.net import native
 
-    pyzmq, libzmq, curve, why_not_native = _zeromq()
+    pyzmq, libzmq, curve = _zeromq()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return Facts(
         famulus=__version__,
@@ -87,8 +88,8 @@ def examine() -> Facts:
         curve=curve,
         msgspec=version("msgspec"),
         java=_java_version(),
-        pump="python" if why_not_native else "native",
-        pump_why_not_native=why_not_native,
+        pump="native" if native.NATIVE else "python",
+        pump_why_not_native=native.WHY_NOT_NATIVE,
         core="compiled" if is_compiled() else "python",
         # What this process may use, which taskset or a container may have made less than the machine has.
         python_optimised="--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")),
@@ -101,18 +102,15 @@ def examine() -> Facts:
     )
 
 
-def _zeromq() -> tuple[str, str, bool, str]:
-    """The versions of pyzmq and libzmq, whether that can encrypt, and why the native pump is not in use."""
+def _zeromq() -> tuple[str, str, bool]:
+    """The versions of pyzmq and libzmq, and whether that one can encrypt."""
     from importlib.metadata import version
-
-    from famulus.net import native
 
     try:
         from famulus.net import pump
     except ModuleNotFoundError:
-        return "none", "none", False, native.WHY_NOT_NATIVE
-    libzmq, curve = pump.libzmq()
-    return version("pyzmq"), libzmq, curve, pump.WHY_NOT_NATIVE
+        return "none", "none", False
+    return version("pyzmq"), *pump.libzmq()
 
 
 def judge(facts: Facts) -> list[Finding]:
