@@ -175,6 +175,17 @@ def test_the_extra_is_the_one_that_the_command_wants(name: str, command: str, pa
     assert said.endswith(f"'famulus[{extra}]'")
 
 
+@pytest.mark.parametrize(("command", "extra"), [("broker", "broker"), ("demo", "lab")])
+def test_no_broker_is_started_of_which_one_process_would_fail(command: str, extra: str) -> None:
+    script = "import sys\nsys.modules['uvicorn'] = None\nfrom famulus.cli.main import run\nrun()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, command], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("famulus: this needs uvicorn, which is not installed; do: ")
+    assert done.stderr.endswith(f"'famulus[{extra}]'\n")
+
+
 def test_what_is_there_is_not_missed() -> None:
     assert [missing_for(command) for command in ("broker", "demo", "call", "")] == [""] * 4
 
