@@ -14,7 +14,7 @@ from setuptools.command.build_ext import build_ext
 
 COMPILED = Path("compiled.txt").read_text().split()
 #: The parts of the native pump.
-PUMP = ("_pump", "_messages", "_wire", "_stream", "_connections", "_waiting")
+PUMP = ("_pump", "_messages", "_wire", "_stream", "_connections")
 
 
 class Building(build_ext):
@@ -37,7 +37,6 @@ def pump() -> Extension:
     return Extension(
         "famulus.net._pump",
         [f"src/famulus/net/{name}.c" for name in PUMP],
-        libraries=["dl"],  # dlopen lives there before glibc 2.34
         extra_compile_args=["-O2", "-std=c11", "-Wall", "-Wextra"],
     )
 

@@ -17,6 +17,35 @@ WAITING = ("browser", "deploy", "docs", "processes")
 COMPUTING = ("property", "simulation")
 #: All of its files share one Spark session, which takes seconds to start and a minute to become quick.
 TOGETHER = "tests/pipeline/"
+#: Those that take longest of their kind, the longest first: whoever began with them at the end would be waited for.
+LONGEST = tuple(
+    f"tests/{name}.py"
+    for name in (
+        "docs/test_commands",
+        "processes/test_chaos",
+        "processes/test_network",
+        "processes/test_bench_and_demo",
+        "processes/test_partitions",
+        "processes/test_herald",
+        "processes/test_recovery",
+        "processes/test_rolling_upgrade",
+        "processes/test_journal",
+        "processes/test_rules_of_a_network",
+        "processes/test_strangers",
+        "browser/test_login",
+        "browser/test_dashboard",
+        "browser/test_findings",
+        "processes/test_worker",
+        "processes/test_lost_logs_and_moves",
+        "unit/test_plain",
+        "unit/web/test_admin",
+        "unit/journal/test_records",
+        "unit/net/test_connections",
+        "unit/net/test_parcels",
+        "unit/admin/test_difference",
+        "unit/cli/test_admin_desk",
+    )
+)
 
 
 class Turns(LoadFileScheduling):  # type: ignore[misc]
@@ -31,11 +60,12 @@ def in_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    waiting, computing = ([name for name in files if PurePath(name).parts[1] in kind] for kind in (WAITING, COMPUTING))
-    # The pipeline, which computes as well, takes a third of the time; the short ones make all end at once.
-    places = dict.fromkeys(files, 2.0) | _spread(waiting, 0.0) | _spread(computing, 0.35)
+    names = sorted(files, key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST))
+    waiting, computing = ([name for name in names if PurePath(name).parts[1] in kind] for kind in (WAITING, COMPUTING))
+    # The pipeline computes as well, from the beginning; the short ones make all end at once.
+    places = dict.fromkeys(names, 2.0) | _spread(waiting, 0.0) | _spread(computing, 0.2)
     places |= {name: -1.0 for name in files if name.startswith(TOGETHER)}
-    return [item for name in sorted(files, key=places.__getitem__) for item in files[name]]
+    return [item for name in sorted(names, key=places.__getitem__) for item in files[name]]
 
 
 def _spread(names: list[str], first: float) -> dict[str, float]:

@@ -110,10 +110,10 @@ def test_everything_about_a_finding_is_shown_and_nothing_is_run(browser: Browser
 
 def test_the_journal_is_shown(browser: Browser, address: str, network: Network) -> None:
     opened(browser, address, "findings")
-    browser.wait_for(f"{MAIN}.includes('Rows in the making')")
+    browser.wait_for(f"{MAIN}.includes('Rows not in a file yet')")
     browser.wait_for(f"{MAIN}.includes('ready')")
     in_the_making = (
-        "[...document.querySelectorAll('dt')].find((each) => each.innerText === 'Rows in the making')"
+        "[...document.querySelectorAll('dt')].find((each) => each.innerText === 'Rows not in a file yet')"
         ".nextSibling.innerText"
     )
     browser.wait_for(f"Number({in_the_making}) > 0")
@@ -140,7 +140,7 @@ def test_a_finding_is_applied_by_keyboard(
     assert browser.run(FOCUS) == APPLY, "the focus is back"
     assert network["b1"].admin.value("service/echo") == {"timeout_ms": 1000, "backlog_tasks_max": 5000}
     browser.press("Enter")
-    browser.wait_for(f"{DIALOG}.includes('It is so already')")
+    browser.wait_for(f"{DIALOG}.includes('Nothing would change')")
     browser.press("Escape")
     assert browser.complaints == []
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import tomllib
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from tests.deploy.command_lines import parse
+
+from famulus.cli.packages import BROKER
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy/container/Containerfile").read_text("utf-8")
@@ -77,19 +79,26 @@ def test_its_health_is_asked_for_with_python_alone() -> None:
     assert "curl" not in TEXT
 
 
+def printed_by(beginning: str) -> list[str]:
+    """What one of its own commands says about the files as they are."""
+    (script,) = (rest.partition(" > ")[0] for rest in of("RUN") if rest.startswith(beginning))
+    script = script.replace("python ", f"{sys.executable} ", 1)
+    return subprocess.run(
+        ["sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+
 def test_it_installs_the_versions_of_the_lock() -> None:
-    """Its own command, on the lock as it is: for the image's Python, each package that we depend on has one version."""
-    (script,) = (rest.partition(" > ")[0] for rest in of("RUN") if rest.startswith("sed "))
-    done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    """Its own commands, on the lock as it is: for the image's Python, each package of a broker has one version."""
+    versions = printed_by("sed ")
     python = re.match(r"python:([\d.]+)-", of("FROM")[0])
     assert python
     image = {"python_version": python[1], "python_full_version": f"{python[1]}.0"}
-    every = map(Requirement, done.stdout.splitlines())
+    every = map(Requirement, versions)
     locked = Counter(each.name for each in every if each.marker is None or each.marker.evaluate(image))
     assert set(locked.values()) == {1}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    needed = {Requirement(each).name for each in project["dependencies"]}
-    assert needed <= set(locked)
+    needed = {Requirement(each).name for each in printed_by("python -c ")}
+    assert {"typer", *BROKER} <= needed <= set(locked)
 
 
 @pytest.mark.parametrize("word", ["ENTRYPOINT", "CMD"])

@@ -28,6 +28,7 @@ from pathlib import Path
 import pytest
 from tests.deploy.command_lines import parse
 from tests.longer import longer
+from tests.processes import warm
 from tests.processes.ports import free_ports
 
 from famulus.wire import inner
@@ -44,6 +45,7 @@ PROGRAMS = {
 #: Commands that are not run, each with the reason.
 EXEMPT = {
     "./famulus test": "it would run this very test again",
+    "./famulus test --quick": "whoever runs this one runs those, too",
     "./famulus demo": "it takes half a minute of its own; tests/processes/test_bench_and_demo.py plays it",
     "./famulus admins passwd": "it asks at the terminal",
     "./famulus admins passwd ben --family london": "it asks at the terminal",
@@ -97,7 +99,7 @@ SHORTENED = (
 #: What commands that begin like this get in addition.
 ADDED = {
     "./famulus broker": "--frontend-port 0 --backend-port 0 --http-port 0",  # the default ports may be somebody else's
-    "./famulus worker": "--broker $FAMULUS_BACKEND",  # a module may name an address of its own
+    "./famulus worker": "--broker 127.0.0.1:7101",  # a module may name an address of its own
 }
 
 #: Commands that serve until they are stopped: how they begin, the line that says that they are ready, the exit code.
@@ -111,6 +113,9 @@ NO_SERVERS = ("--check", "--help", "--show-key")
 
 #: Somebody stops brokers, named by their folders.
 CTRL_C = "# Ctrl-C in the terminals of "
+
+#: What only a shell understands.
+FOR_A_SHELL = set("|<>&;$*?~")
 
 READY_S = 20.0
 COMMAND_S = 60.0
@@ -169,8 +174,8 @@ class Running:
         self.command = command
         self._said = folder / f"said-{time.monotonic_ns()}.txt"
         with self._said.open("wb") as output:
-            self._process = subprocess.Popen(
-                ["sh", "-c", f"exec {command}"],
+            self._process = warm.Popen(
+                ["sh", "-c", f"exec {command}"] if FOR_A_SHELL & {*command} else shlex.split(command),
                 cwd=folder,
                 env=env,
                 stdin=subprocess.DEVNULL,
@@ -258,7 +263,7 @@ def with_true_ids(command: str, folder: Path, env: dict[str, str]) -> str:
         if re.search(rf"\b{made_up}\b", command):
             key = next(word for word in command.split() if "/" in word and not word.startswith("./"))
             asked = as_run(f"./famulus config history {key} --json", env)
-            told = subprocess.run(["sh", "-c", asked], cwd=folder, env=env, capture_output=True, text=True, check=True)
+            told = warm.run(shlex.split(asked), cwd=folder, env=env, capture_output=True, text=True, check=True)
             command = re.sub(rf"\b{made_up}\b", json.loads(told.stdout)["edits"][number]["id"], command)
     return command
 
@@ -280,7 +285,7 @@ WITH_COMMANDS = [
 ]
 
 
-@pytest.mark.timeout(400)  # a page may have thirty of them, each with an interpreter of its own
+@pytest.mark.timeout(400)  # a page may have thirty of them, each a process of its own
 @pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, env: dict[str, str]) -> None:
     write_files(page, tmp_path)

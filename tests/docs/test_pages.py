@@ -14,10 +14,7 @@ from famulus.broker.settings import Settings
 from famulus.cli.main import new_app
 from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
-from famulus.lab.sim.brokers.faults import FAULTS as FAULTS_OF_BROKERS
-from famulus.lab.sim.brokers.mutants import MUTANTS as OF_BROKERS
-from famulus.lab.sim.faults import FAULTS
-from famulus.lab.sim.mutants import MUTANTS
+from famulus.lab.sim.scenarios import ONE_BROKER, SEVERAL_BROKERS
 from famulus.wire import headers, inner, limits, reasons
 
 ROOT = Path(__file__).parents[2]
@@ -142,17 +139,19 @@ def test_every_decision_is_there_with_its_parts(verb: str) -> None:
     assert parts == inner.DECISION_PARTS[verb.encode()] - 2
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", ONE_BROKER.mutants)
 def test_every_mutant_is_explained(name: str) -> None:
     assert re.search(rf"^\| `{name}` \|", section("testing.md", "The mutants"), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", sorted(fault.__name__ for fault in FAULTS))
+@pytest.mark.parametrize("name", sorted(fault.__name__ for fault in ONE_BROKER.faults))
 def test_every_fault_is_explained(name: str) -> None:
     assert f"`{name}`" in section("testing.md", "The simulation")
 
 
-@pytest.mark.parametrize("name", [*OF_BROKERS, *sorted(fault.__name__ for fault in FAULTS_OF_BROKERS)])
+@pytest.mark.parametrize(
+    "name", [*SEVERAL_BROKERS.mutants, *sorted(fault.__name__ for fault in SEVERAL_BROKERS.faults)]
+)
 def test_every_mutant_and_fault_of_several_brokers_is_explained(name: str) -> None:
     assert f"`{name}`" in section("testing.md", "The simulation of a network's tasks")
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from famulus.pipeline.run.session import close_session, open_session
-from famulus.pipeline.tables.pace import GIVEN
+from famulus.pipeline.tables.scale import GIVEN
 
 HERE = Path(__file__).parent
 #: As the commands have it, save for what is quicker with few rows.
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     spark = open_session("local[2]", heap_mib=1024, more=QUICK, archive=False)
-    # Nobody's wish: at each pace the settings are those of the commands.
+    # Nobody's wish: at each scale the settings are those of the commands.
     spark.conf.set(GIVEN, "")
     yield spark
     close_session(spark)

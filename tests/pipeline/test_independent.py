@@ -19,7 +19,7 @@ from famulus.lab.synth import Plan
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
 from famulus.pipeline.tables import ALL
-from famulus.pipeline.tables.pace import Pace
+from famulus.pipeline.tables.scale import Scale
 
 
 def test_there_is_sql_for_every_table() -> None:
@@ -40,7 +40,7 @@ def test_the_tables_are_what_duckdb_makes_of_the_journal(
     journal = _journal(spark, tmp_path, plan_of(seed))
     # Some of them at the paces that are for more rows: then Spark itself reads and writes them.
     if seed % 5 > 2:
-        monkeypatch.setattr(jobs, "pace_for", lambda _: (Pace.SOME, Pace.MANY)[seed % 5 - 3])
+        monkeypatch.setattr(jobs, "scale_for", lambda _: (Scale.MEDIUM, Scale.LARGE)[seed % 5 - 3])
     jobs.run(spark, Place(journal), Place(tmp_path / "tables"))
     assert all_differences(journal, tmp_path / "tables") == {}
 

@@ -193,8 +193,8 @@ def test_what_a_journal_cannot_know_is_in_the_headline(tmp_path: Path, put: Put)
     assert "Every task is accounted for" not in text
     assert (
         "Every task that the journal knows of is accounted for What it cannot know: how 1 task ended, of which the "
-        "rows were lost; what a crash took along before it was told, up to about 165 tasks; what stood in 9 rows "
-        "that could not be written."
+        "rows were lost; what a crash took with it before it was written down, up to about 165 tasks; what stood in 9 "
+        "rows that could not be written."
     ) in text
 
 
@@ -204,7 +204,7 @@ def test_after_a_crash_nobody_says_that_every_task_is_accounted_for(tmp_path: Pa
     put("audit", {"kind": "crash_window", "explained": True, "rows": 0, "untold": 0})
     text = Page(made(tmp_path)).text
     assert "Every task is accounted for" not in text
-    assert "What it cannot know: what a crash took along before it was told, most likely nothing." in text
+    assert "What it cannot know: what a crash took with it before it was written down, most likely nothing." in text
 
 
 def test_what_is_not_explained_is_the_headline(tmp_path: Path, put: Put) -> None:

@@ -21,7 +21,7 @@ from famulus.pipeline.io.arrow_types import arrow_schema
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.store import Store
 from famulus.pipeline.tables import service_loads, task_facts
-from famulus.pipeline.tables.pace import Pace, session_for
+from famulus.pipeline.tables.scale import Scale, session_for
 from famulus.pipeline.tables.table import Table
 
 #: An hour of the first one may be cut; the other has no instant from which one could tell the hour of a row.
@@ -79,16 +79,16 @@ def test_rows_are_cut_into_their_own_hours(tmp_path: Path, table: Table, seed: i
     assert Counter(row for _, row in found) == rows.by_hour()
 
 
-@pytest.mark.parametrize("pace", [Pace.FEW, Pace.MANY], ids=["arrow", "spark"])
+@pytest.mark.parametrize("scale", [Scale.SMALL, Scale.LARGE], ids=["arrow", "spark"])
 @pytest.mark.parametrize("table", [BY_TASK, BY_SERVICE], ids=lambda table: table.name)
 @pytest.mark.parametrize("seed", range(3))
 def test_both_writers_file_rows_under_their_own_hours(
-    spark: SparkSession, tmp_path: Path, table: Table, pace: Pace, seed: int
+    spark: SparkSession, tmp_path: Path, table: Table, scale: Scale, seed: int
 ) -> None:
     rows, place = Rows(table, random.Random(seed), hours_max=6), Store(Place(tmp_path))
-    frame = session_for(spark, pace).createDataFrame(rows.arrow())
+    frame = session_for(spark, scale).createDataFrame(rows.arrow())
     parts = dict.fromkeys(rows.hours, 3) if table is BY_TASK else {}
-    made = place.stage_hours(table, frame, rows.hours, parts, few=pace is Pace.FEW)
+    made = place.stage_hours(table, frame, rows.hours, parts, few=scale is Scale.SMALL)
     place.publish_hours(made, rows.hours)
     found = list(filed(tmp_path / table.name))
     assert [(folder, row) for folder, row in found if folder != row] == []
@@ -96,18 +96,18 @@ def test_both_writers_file_rows_under_their_own_hours(
     assert set(place.parts(table.name)) == rows.hours
 
 
-@pytest.mark.parametrize("pace", [Pace.FEW, Pace.MANY], ids=["arrow", "spark"])
+@pytest.mark.parametrize("scale", [Scale.SMALL, Scale.LARGE], ids=["arrow", "spark"])
 def test_rows_of_another_hour_are_noticed_before_they_are_published(
-    spark: SparkSession, tmp_path: Path, pace: Pace
+    spark: SparkSession, tmp_path: Path, scale: Scale
 ) -> None:
     """Columns that say one hour, and an instant that says another."""
     rows = Rows(BY_TASK, random.Random(1))
     first = min(rows.listed, key=lambda row: row["ended"])
     hour = hours.number_of(str(first["date"]), str(first["hour"]))
     first["ended"] += timedelta(hours=1)
-    frame = session_for(spark, pace).createDataFrame(rows.arrow())
+    frame = session_for(spark, scale).createDataFrame(rows.arrow())
     with pytest.raises(Misfiled, match=rf"task_facts .* {hours.folder_of(hour)}"):
-        Store(Place(tmp_path)).stage_hours(BY_TASK, frame, rows.hours, {}, few=pace is Pace.FEW)
+        Store(Place(tmp_path)).stage_hours(BY_TASK, frame, rows.hours, {}, few=scale is Scale.SMALL)
     assert not (tmp_path / "task_facts").exists()
 
 

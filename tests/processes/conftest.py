@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import zmq
+from tests.processes import warm
 from tests.stolen_time import own_time_s
 
 from famulus import Client
@@ -29,16 +30,19 @@ HERE = Path(__file__).parent
 def wait_until(holds: Callable[[], object], within_s: float = 10.0, what: str = "it") -> None:
     """Wait for a condition, and fail in its own words when it does not come true."""
     deadline = own_time_s() + within_s
+    looked = time.monotonic()
     while not holds():
         assert own_time_s() < deadline, f"{what} did not come true within {within_s} s"
-        time.sleep(0.005)
+        # Twice as long as it took to look: others need the processor to make it come true.
+        time.sleep(min(max(0.005, 2 * (time.monotonic() - looked)), 0.2))
+        looked = time.monotonic()
 
 
 class Process:
     """A child whose lines can be waited for."""
 
     def __init__(self, *command: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
-        self._process = subprocess.Popen(
+        self._process = warm.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import Protocol
 
 import pytest
 import zmq
@@ -16,17 +15,12 @@ from famulus.lab.chaos import lan
 Context = zmq.Context[zmq.Socket[bytes]]
 
 
-class Lan(lan.Lan, Protocol):
-    def context(self, name: str) -> Context:
-        """Sockets of this context are on that machine. It belongs to the caller."""
-        ...
-
-
 class Loopback(lan.Loopback):
     def ports(self) -> list[int]:
         return free_ports(4)
 
     def context(self, name: str) -> Context:
+        """Sockets of this context are on that machine. It belongs to the caller."""
         return zmq.Context()
 
     def partition(self, *sides: Collection[str]) -> None:
@@ -43,6 +37,9 @@ class Namespaces(lan.Namespaces):
             # Only now its threads are started, and they are what connects.
             context.socket(zmq.DEALER).close(0)
         return context
+
+
+Lan = Loopback | Namespaces
 
 
 def make_lan() -> Lan:

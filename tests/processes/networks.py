@@ -9,13 +9,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import zmq
-from tests.processes.conftest import HERE, BrokerProcess, Process, Raw, alive, wait_until
+from tests.processes import warm
+from tests.processes.conftest import BrokerProcess, Process, Raw, alive, wait_until
 from tests.processes.lan import Context, Lan, Loopback
+
+from famulus.broker import passwords
+from famulus.broker.founding import found
 
 PASSWORD = "a password of these tests"
 #: Within which an edit is everywhere, by beats alone.
@@ -80,7 +85,6 @@ class Member:
         self.frontend, self.backend = (f"tcp://{self.machine.host}:{port}" for port in self.ports[:2])
         self.admin = Admin(network.context_of(identity), self.frontend)
         self.process: BrokerProcess | None = None
-        self._shell: Shell | None = None
 
     @property
     def broker(self) -> BrokerProcess:
@@ -126,11 +130,7 @@ class Member:
     ) -> subprocess.CompletedProcess[str]:
         """A command of an admin on this broker's machine."""
         env = {"FAMULUS_FRONTEND": self.frontend, "FAMULUS_ADMIN": user, "FAMULUS_ADMIN_PASSWORD": password}
-        if self._shell is None:
-            self._shell = self._network.shell(self.identity)
-        done = self._shell.run(*arguments, env=env, typed=typed)
-        assert done.returncode == code, done
-        return done
+        return famulus(*arguments, env=env, code=code, enter=self.machine.enter, typed=typed)
 
     def cli_json(self, *arguments: str, code: int = 0, **options: Any) -> Any:
         return json.loads(self.cli(*arguments, "--json", code=code, **options).stdout)
@@ -139,29 +139,6 @@ class Member:
         """The beginning of its digest, as its log tells: nobody has to be asked, and no password checked."""
         found = [match[1] for line in list(self.broker.lines) if (match := re.search(r" digest (\w+),", line))]
         return found[-1] if found else ""
-
-
-class Shell:
-    """Runs commands of an admin one after the other: see `command_line.py`."""
-
-    def __init__(self, enter: tuple[str, ...]) -> None:
-        self._process = subprocess.Popen(
-            [*enter, sys.executable, str(HERE / "command_line.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *arguments: str, env: dict[str, str], typed: str) -> subprocess.CompletedProcess[str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps({"arguments": arguments, "env": env, "typed": typed}), file=self._process.stdin, flush=True)
-        done = json.loads(self._process.stdout.readline())
-        return subprocess.CompletedProcess(arguments, done["code"], done["stdout"], done["stderr"])
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
 
 
 class Network:
@@ -173,7 +150,6 @@ class Network:
         self.members: dict[str, Member] = {}
         self._contexts: dict[str, Context] = {}
         self._started: list[Process] = []
-        self._shells: list[Shell] = []
 
     def __getitem__(self, identity: str) -> Member:
         return self.members[identity]
@@ -183,11 +159,14 @@ class Network:
             self._contexts[machine] = self.lan.context(machine)
         return self._contexts[machine]
 
-    def found(self, identity: str = "b1", *flags: str) -> Member:
+    def found(self, identity: str = "b1", *flags: str, slow_password: bool = False) -> Member:
+        """What it takes to check a password stands beside its hash: next to nothing here, where hundreds of questions
+        are asked, unless the time that it takes is what is tested."""
         member = self.members[identity] = Member(self, identity)
-        place = ("--host", member.machine.host, *port_flags(member.ports))
-        env = {"FAMULUS_ADMIN_PASSWORD": PASSWORD}
-        famulus("init", str(member.path), "--identity", identity, *place, env=env)
+        names = ("frontend_port", "backend_port", "config_pub_port", "peer_port")
+        place = {"family": "main", "host": member.machine.host, **dict(zip(names, member.ports, strict=True))}
+        with nullcontext() if slow_password else patch.multiple(passwords, MEMORY_KIB=8, PASSES=1):
+            found(member.path, identity, place, "admin", PASSWORD)
         return member.start(*flags)
 
     def join(
@@ -211,11 +190,6 @@ class Network:
         self._started.append(Process(*self.lan.machine(machine).enter, sys.executable, *command, cwd=cwd))
         return self._started[-1]
 
-    def shell(self, machine: str) -> Shell:
-        """A command line on a machine; it ends with the network."""
-        self._shells.append(Shell(self.lan.machine(machine).enter))
-        return self._shells[-1]
-
     def in_step(self) -> bool:
         return len({member.admin.digest() for member in self.members.values()}) == 1
 
@@ -231,8 +205,6 @@ class Network:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)  # a stopped one could not see that we end
             process.close()
-        for shell in self._shells:
-            shell.close()
         for context in self._contexts.values():
             context.destroy(linger=0)
         self.lan.close()
@@ -247,14 +219,16 @@ def famulus(
     *arguments: str,
     env: dict[str, str] | None = None,
     code: int = 0,
+    enter: tuple[str, ...] = (),
+    typed: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "famulus", *arguments],
+    done = warm.run(
+        [*enter, sys.executable, "-m", "famulus", *arguments],
         env={**os.environ, **(env or {})},
+        input=typed,
         capture_output=True,
         text=True,
         timeout=60,
-        check=False,
     )
     assert done.returncode == code, done
     return done

@@ -1,43 +1,48 @@
 """Ports of loopback that nobody uses.
 
 They are below those that systems give to whoever connects somewhere (32768 and up on most, 16000 and up on some), and
-each of the test processes that run side by side has a stretch of its own: a port that was found free stays free until
-the broker it is meant for takes it.
+each of the test processes on this machine, of whichever run, has a stretch of its own: a port that was found free stays
+free until the broker it is meant for takes it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import random
-import re
 import socket
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 
 FIRST, LAST = 10_000, 15_999
 #: As many test processes as may run side by side.
-STRETCHES = 12
+STRETCHES = 24
 
 
 def _stretch() -> range:
-    worker = re.search(r"\d+", os.environ.get("PYTEST_XDIST_WORKER", ""))
-    number = int(worker[0]) if worker else 0
+    """Ours as long as we live; where all are taken, one of them."""
     length = (LAST + 1 - FIRST) // STRETCHES
-    first = FIRST + number % STRETCHES * length
+    for number in random.sample(range(STRETCHES), STRETCHES):
+        lock = os.open(Path(tempfile.gettempdir()) / f"famulus-ports-{number}.lock", os.O_CREAT | os.O_RDWR, 0o666)
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        os.close(lock)
+    first = FIRST + number * length
     return range(first, first + length)
 
 
-def _round_and_round(ports: range) -> Iterator[int]:
-    # From somewhere in the middle: other runs of the suite on this machine have the same stretches.
-    begin = random.SystemRandom().randrange(len(ports))
-    return itertools.cycle([*ports[begin:], *ports[:begin]])
-
-
-_ports = _round_and_round(_stretch())
+@cache
+def _ports() -> Iterator[int]:
+    return itertools.cycle(_stretch())
 
 
 def free_ports(count: int) -> list[int]:
-    return list(itertools.islice(filter(_free, _ports), count))
+    return list(itertools.islice(filter(_free, _ports()), count))
 
 
 def free_port() -> int:

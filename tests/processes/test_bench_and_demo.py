@@ -9,14 +9,15 @@ import sys
 from typing import Any
 
 import pytest
+from tests.processes import warm
 from tests.processes.conftest import alive, wait_until
 
-from famulus.lab.bench.peers.recruit import family
+from famulus.lab.processes import family
 
 
 def famulus(*arguments: str, within_s: float = 100.0) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "famulus", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=within_s, check=False)
+    return warm.run(command, capture_output=True, text=True, timeout=within_s, check=False)
 
 
 def measured(*arguments: str) -> dict[str, Any]:

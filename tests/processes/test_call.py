@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from tests.processes import warm
 from tests.processes.conftest import ROOT, BrokerProcess, Process, wait_until
 from tests.processes.ports import free_port
 
@@ -21,7 +22,7 @@ NOT_TEXT = bytes(range(256)) * 100
 def call(*arguments: str, frontend: str = "", stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     environment = {**os.environ, "FAMULUS_FRONTEND": frontend}
     command = [sys.executable, "-m", "famulus", "call", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, env=environment, timeout=60, check=False)
+    return warm.run(command, input=stdin, capture_output=True, env=environment, timeout=60, check=False)
 
 
 def test_exit_codes(served: BrokerProcess) -> None:
@@ -136,7 +137,7 @@ def test_no_colours_in_a_pipe_and_a_line_end_on_a_terminal(served: BrokerProcess
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "famulus", "call", "once", "hello", "--broker", served.frontend]
     try:
-        subprocess.run(command, stdout=follower, timeout=60, check=True)
+        warm.run(command, stdout=follower, timeout=60, check=True)
         assert os.read(leader, 100) == b"hello\r\n"
     finally:
         os.close(follower)

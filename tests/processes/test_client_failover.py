@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 import pytest
+from tests.processes import warm
 from tests.processes.conftest import BrokerProcess, WorkerProcess, wait_until
 
 from famulus import Client
@@ -124,9 +125,7 @@ def _asks(client: Client) -> bool:
 
 def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "famulus", "call", *arguments]
-    return subprocess.run(
-        command, capture_output=True, env={**os.environ, **environment}, timeout=60, check=False, input=b""
-    )
+    return warm.run(command, capture_output=True, env={**os.environ, **environment}, timeout=60, check=False, input=b"")
 
 
 def test_call_takes_several_brokers(served: BrokerProcess) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 
@@ -13,12 +12,6 @@ from tests.processes.forking import PROGRAMS
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_after_a_fork(name: str, served: BrokerProcess, processes: Callable[..., Process]) -> None:
-    program = processes(
-        sys.executable, str(HERE / "forking.py"), name, served.frontend, served.backend, env={"PYTHONPATH": _root()}
-    )
+    program = processes(sys.executable, str(HERE / "forking.py"), name, served.frontend, served.backend)
     assert program.wait(60) == 0, program.output
     assert program.lines[-1] == "well", program.output
-
-
-def _root() -> str:
-    return os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])

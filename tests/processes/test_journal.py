@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import warm
 from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, wait_until
 
 from famulus import Client
+from famulus.journal.listing import last_rows
 from famulus.journal.reading import Reading
 
 TASKS = 300
@@ -45,7 +47,7 @@ def start(brokers: Callable[..., BrokerProcess], tmp_path: Path, folder: Path) -
 
 
 def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
-    return Reading(folder).last_rows(table, 1_000_000)
+    return last_rows(Reading(folder), table, 1_000_000)
 
 
 def events(folder: Path, table: str) -> Counter[str]:
@@ -212,11 +214,12 @@ def test_the_commands_tell_of_it(
     broker = start()
     echo_workers(broker.backend)
     ask(broker.frontend)
+    wait_for_rows(folder, "tasks", lambda rows: len(rows) == TASKS, "all rows")
     broker.stop()
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "famulus", "journal", *words, "--folder", str(folder)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return warm.run(command, capture_output=True, text=True, timeout=60)
 
     assert json.loads(run("stat", "--json").stdout)["tables"]["tasks"]["rows"] == TASKS
     assert "it is whole" in run("verify").stdout
@@ -227,7 +230,7 @@ def test_the_commands_tell_of_it(
     path = next(folder.glob("tasks/*/*/*.parquet"))
     path.write_bytes(path.read_bytes()[:50])
     assert run("verify").returncode == 1
-    missing = subprocess.run(
+    missing = warm.run(
         [sys.executable, "-m", "famulus", "journal", "stat", "--folder", str(folder / "no")],
         capture_output=True,
         text=True,

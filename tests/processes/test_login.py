@@ -110,7 +110,7 @@ def test_sessions_end_with_the_herald(page: Page, network: Network) -> None:
     os.kill(before, signal.SIGKILL)
     wait_until(lambda: herald_of(broker) not in (0, before), 20, "another herald")
     wait_until(lambda: ask(page.address, "/api/v1/admin/session")[1].get("offered"), 20, "a login")
-    assert page.post("disable", {"identity": "b2"}) == (401, {"error": "you are not logged in, or not any more"})
+    assert page.post("disable", {"identity": "b2"}) == (401, {"error": "you are not logged in, or no longer"})
     assert page.log_in()[0] == 200
 
 

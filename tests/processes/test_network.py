@@ -381,10 +381,11 @@ def test_a_broker_that_was_removed_takes_no_tasks_any_more(pair: Network, raw: C
 
 
 def test_a_flood_of_wrong_passwords_does_not_bring_the_steward_down(
-    pair: Network, echo_workers: Callable[..., WorkerProcess], raw: Callable[..., Raw]
+    network: Network, echo_workers: Callable[..., WorkerProcess], raw: Callable[..., Raw]
 ) -> None:
     """Checking one takes its time on purpose; a steward that says nothing for 5 s is killed."""
-    b1, b2 = pair["b1"], pair["b2"]
+    b1, b2 = network.found("b1", slow_password=True), network.join("b2")
+    network.wait_until_in_step(10)
     echo_workers(b2.broker.backend)
     steward, attackers = b2.steward, [raw(b2.broker.frontend) for _ in range(4)]
     begun = time.monotonic()

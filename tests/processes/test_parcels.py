@@ -1,6 +1,6 @@
-"""Parcels at a real broker: for those who send them, for nobody else, and no way to do harm.
+"""Parcels at a real broker: those who send them are served like all others, and there is no way to do harm.
 
-The clients and workers here are plain sockets that write and read parcels by themselves, from the protocol's words.
+The clients and workers here are plain sockets that write parcels by themselves, from the protocol's words.
 """
 
 from __future__ import annotations
@@ -106,21 +106,17 @@ def test_one_bad_message_does_not_spoil_its_parcel(served: BrokerProcess, raw: C
     assert len(bodies([message for message in messages if message[0] != b"bad"])) == 20
 
 
-def test_a_worker_may_answer_in_parcels_and_is_sent_some(served: BrokerProcess, raw: Callable[..., Raw]) -> None:
+def test_a_worker_may_answer_in_parcels(served: BrokerProcess, raw: Callable[..., Raw]) -> None:
     worker, client = raw(served.backend), raw(served.frontend)
     worker.become_worker("packer", "packed", slots=100, heartbeat_ms=10_000)
     header = TASK.replace(b"echo", b"packed")
-    in_parcels = 0
     for _ in range(3):
         client.send(parcel(requests(50, header)))
         tasks: list[Message] = []
         while len(tasks) < 50:
-            frames = worker.recv()
-            in_parcels += len(frames) == 1
-            tasks += opened(frames)
+            tasks += opened(worker.recv())
         worker.send(parcel([[ticket, DONE, body] for ticket, _, body in tasks]))
         assert bodies(heard(client, 50)) == {envelope: body for envelope, _, body in requests(50)}
-    assert in_parcels, "or else nobody noted that it takes them"
     worker.tell("DISCONNECT")
 
 

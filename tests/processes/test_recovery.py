@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 from tests.processes.conftest import HERE, BrokerProcess, Process, alive, wait_until
@@ -34,12 +35,17 @@ with Client(sys.argv[1:]) as client:
 """
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_who_does_nothing_is_soon_replaced(fault: str) -> None:
+def best_of_some_s(tried: Callable[[], float]) -> float:
+    """What it takes when the machine is not busy with something else all the time."""
     tries: list[float] = []
     while not tries or (tries[-1] > WITHIN_S and len(tries) < TRIES):
-        tries.append(without_answers_s(fault, 0.5))
-    assert min(tries) < WITHIN_S, tries
+        tries.append(tried())
+    return min(tries)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_who_does_nothing_is_soon_replaced(fault: str) -> None:
+    assert best_of_some_s(lambda: without_answers_s(fault, 0.5)) < WITHIN_S
 
 
 def test_a_busy_dispatcher_is_not_killed(broker: BrokerProcess) -> None:
@@ -57,6 +63,11 @@ def test_a_busy_dispatcher_is_not_killed(broker: BrokerProcess) -> None:
 
 @pytest.mark.skipif(not can_have_namespaces(), reason="dropping packets takes network namespaces: root, and ip")
 def test_packets_that_are_dropped_are_noticed() -> None:
+    assert best_of_some_s(without_a_success_s) < WITHIN_S
+
+
+def without_a_success_s() -> float:
+    """From the moment when the packets of its broker are dropped until a client has an answer of another one."""
     lan = Namespaces()
     started: list[Process] = []
     try:
@@ -76,8 +87,9 @@ def test_packets_that_are_dropped_are_noticed() -> None:
         cut_at = time.monotonic()
         lan.partition(["b", "client"], ["a"])
         wait_until(lambda: f"OK {frontends[1]}" in client.lines, 20, "a success at the other one")
-        assert time.monotonic() - cut_at < WITHIN_S
+        took_s = time.monotonic() - cut_at
         assert "lost broker_lost" in client.lines
+        return took_s
     finally:
         lan.heal()
         for process in reversed(started):

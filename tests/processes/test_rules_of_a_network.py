@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import zmq
+from tests.processes import warm
 from tests.processes.conftest import BrokerProcess, Process, retry, wait_until
 from tests.processes.ports import free_ports
 
@@ -57,7 +58,7 @@ def famulus(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "FAMULUS_ADMIN_PASSWORD": PASSWORD}
     env.pop("FAMULUS_JOIN_SECRET", None)
     command = [sys.executable, "-m", "famulus", *arguments]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = warm.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code, done
     return done
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.processes import warm
 from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, wait_until
 
 from famulus import Client
@@ -22,7 +23,7 @@ ANY_PORTS = ("--frontend-port", "0", "--backend-port", "0")
 
 def broker_says(*flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "famulus", "broker", *flags]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    return warm.run(command, capture_output=True, text=True, timeout=20, check=False)
 
 
 def complaint(*flags: str) -> str:

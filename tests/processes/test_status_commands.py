@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from tests.processes import warm
 from tests.processes.conftest import BrokerProcess, WorkerProcess, wait_until
 from tests.processes.test_herald import address_of, ask
 
@@ -18,7 +19,7 @@ from famulus import Client
 
 def famulus(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "famulus", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return warm.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_the_commands_show_what_the_port_tells(

@@ -33,7 +33,7 @@ def opening(identity: bytes, kind: bytes = b"DEALER") -> bytes:
         bytes([len(name)]) + name + len(value).to_bytes(4, "big") + value
         for name, value in ((b"Socket-Type", kind), (b"Identity", identity))
     )
-    return zmtp.OPENING[:64] + zmtp.command(b"READY", properties)
+    return zmtp.opening(b"DEALER")[:64] + zmtp.command(b"READY", properties)
 
 
 def connected(host: str, port: int, identity: bytes = b"", kind: bytes = b"DEALER") -> socket.socket:

@@ -6,17 +6,18 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import warm
 from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, retry, wait_until
 from tests.processes.networks import Network
 
 from famulus import Client
+from famulus.journal.listing import last_rows
 from famulus.journal.reading import Reading
 
 SETTINGS = 'journal_roll_s = 1\n[services.again]\ndelivery = "at_least_once"\nmax_attempts = 3\n'
@@ -36,9 +37,9 @@ def broker(brokers: Callable[..., BrokerProcess], tmp_path: Path, journal: Path)
 
 
 def famulus(*words: str, code: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-m", "famulus", *words], capture_output=True, text=True, timeout=60)
+    done = warm.run([sys.executable, "-m", "famulus", *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done
-    return done.stdout if code == 0 else done.stderr
+    return str(done.stdout if code == 0 else done.stderr)
 
 
 def trace(message_id: str, *journals: Path) -> dict[str, Any]:
@@ -107,7 +108,9 @@ def test_a_task_that_a_crash_swallowed_is_told_of_by_its_checkpoint(
     with Client(broker.frontend) as client:
         book = Book(client)
         task = book.ask("once", b"sleep 30")
-        wait_until(lambda: journal.exists() and Reading(journal).last_rows("open_tasks", 1), 20, "a checkpoint with it")
+        wait_until(
+            lambda: journal.exists() and last_rows(Reading(journal), "open_tasks", 1), 20, "a checkpoint with it"
+        )
         story = trace(task, journal)
         assert (story["outcome"], story["fate"]) == (None, "open")
         dispatcher = broker.dispatcher

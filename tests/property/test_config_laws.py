@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from famulus.core.config import edit, schema, sync
 from famulus.core.config.draft import Draft, check
-from famulus.core.config.edit import Edit, SignedEdit
-from famulus.core.config.edit_set import EditSet, named_by
+from famulus.core.config.edit import Edit, SignedEdit, named_by
+from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import effective
 from famulus.core.config.sync import Edits, Ids, Summary, Want
 from famulus.core.steward.books import book_of

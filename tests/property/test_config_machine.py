@@ -14,7 +14,6 @@ from famulus.lab.sim.config.disk import Crash
 from famulus.lab.sim.config.invariants import check_agreement, check_closure, check_growth, check_reading
 from famulus.lab.sim.config.ledger import Ledger
 from famulus.lab.sim.config.pen import Pen, root_pen
-from famulus.lab.sim.config.rules import RIGHT
 from famulus.lab.sim.config.steward import Outgoing, Steward
 
 PLACES = st.integers(0, 2)
@@ -33,7 +32,7 @@ class StewardsMachine(RuleBasedStateMachine):
         super().__init__()
         root = root_pen("b0")
         pens = [root, Pen("b1", root.network), Pen("b2", root.network)]
-        self.stewards = [Steward(pen, RIGHT, Random(pen.broker)) for pen in pens]
+        self.stewards = [Steward(pen, Random(pen.broker)) for pen in pens]
         self.ledger = Ledger()
         #: Under way: sender, receiver, message.
         self.pile: list[tuple[int, int, bytes]] = []

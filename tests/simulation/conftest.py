@@ -8,13 +8,19 @@ import subprocess
 import sys
 from typing import Any
 
+from famulus.lab.sim.invariants import Invariant
+
 
 def broken_runs(mutant: str, *args: str) -> list[dict[str, Any]]:
     """The failures of a core that is broken on purpose, in processes of their own: this one's may be compiled."""
     command = [sys.executable, "-m", "famulus", "simulate", "--mutant", mutant, "--json", *args]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
     assert done.returncode == 0, f"nobody noticed {mutant}: {done.stdout}{done.stderr}"
-    failures: list[dict[str, Any]] = json.loads(done.stdout)["failures"]
+    report = json.loads(done.stdout)
+    failures: list[dict[str, Any]] = report["failures"]
+    assert {failure["invariant"] for failure in failures} <= set(report["caught_by"])
+    own = [what for what in report["failed_otherwise"] if not any(f": {each}: " in what for each in Invariant)]
+    assert not own, f"{mutant} fails by its own mistakes: {own[0]}"
     return failures
 
 

@@ -14,9 +14,12 @@ import pytest
 from tests.simulation.conftest import broken_runs, printed
 
 from famulus.core.delivery import OUTCOMES
-from famulus.lab.sim.brokers.faults import FAULTS
-from famulus.lab.sim.brokers.mutants import MUTANTS
-from famulus.lab.sim.brokers.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
+from famulus.lab.sim.scenarios import SEVERAL_BROKERS
+from famulus.lab.sim.tasks.setting import SEVERAL
+from famulus.lab.sim.workload import Result
+
+BROKERS_MIN, BROKERS_MAX = min(SEVERAL.brokers), max(SEVERAL.brokers)
+run_seed = SEVERAL_BROKERS.run
 
 #: About a quarter of a minute on one core; the mutants take as long once more.
 SEEDS = 60
@@ -67,14 +70,14 @@ def test_every_law_holds_whatever_fails(first: int) -> None:
 
 def test_every_kind_of_fault_struck() -> None:
     struck = Counter(kind for result in results() for kind in kinds(result))
-    assert set(struck) == {fault.__name__ for fault in FAULTS}
+    assert set(struck) == {fault.__name__ for fault in SEVERAL_BROKERS.faults}
     assert min(struck.values()) >= 5
 
 
 def test_every_outcome_occurred() -> None:
     ended: Counter[str] = Counter()
     for result in results():
-        ended.update(dict(result.outcomes))
+        ended.update(result.outcomes)
     assert set(ended) == set(OUTCOMES)
     assert min(ended.values()) >= 200
 
@@ -83,7 +86,7 @@ def test_everything_interesting_happened() -> None:
     """A simulation in which nothing happens proves nothing."""
     happened: Counter[str] = Counter()
     for result in results():
-        happened.update(dict(result.events))
+        happened.update(result.events)
     rare = {event: happened[event] for event, least in EVENTS.items() if happened[event] < least}
     assert not rare
 
@@ -101,7 +104,7 @@ def test_some_worlds_are_quiet_and_most_tasks_in_them_end_well() -> None:
     assert len(quiet) >= 5
     ended: Counter[str] = Counter()
     for result in quiet:
-        ended.update(dict(result.outcomes))
+        ended.update(result.outcomes)
     # A seventh is asked of nobody, and slots are few.
     assert ended["OK"] + ended["ERROR"] > ended.total() / 3
 
@@ -122,8 +125,8 @@ def wildest(count: int) -> list[Result]:
 
 def test_a_seed_gives_the_same_world_with_other_hashes() -> None:
     script = (
-        "import sys; from famulus.lab.sim.brokers.world import run_seed; "
-        "[print(run_seed(int(s))) for s in sys.argv[1:]]"
+        "import sys; from famulus.lab.sim.scenarios import SEVERAL_BROKERS; "
+        "[print(SEVERAL_BROKERS.run(int(s))) for s in sys.argv[1:]]"
     )
     chosen = wildest(3)
     for hash_seed in ("1", "2"):
@@ -139,7 +142,7 @@ def test_two_seeds_give_two_worlds() -> None:
 NETWORK = ("--brokers", "0", "--what", "tasks")
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", SEVERAL_BROKERS.mutants)
 def test_a_broken_rule_is_caught(name: str) -> None:
     # A run ends with the first seed that shows it; few worlds have tasks that pass more than three brokers.
     (caught,) = broken_runs(name, *NETWORK, "--seeds", str(5 * SEEDS))

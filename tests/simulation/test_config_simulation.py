@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from functools import cache
 from multiprocessing import get_context
 
 import pytest
 from tests.simulation.conftest import printed
 
-from famulus.lab.sim.config.faults import FAULTS
-from famulus.lab.sim.config.rules import MUTANTS
-from famulus.lab.sim.config.world import BROKERS_MAX, BROKERS_MIN, Result, run_seed
+from famulus.lab.sim.config.workload import SIZES
+from famulus.lab.sim.scenarios import CONFIG
+from famulus.lab.sim.workload import Result
 
+BROKERS_MIN, BROKERS_MAX = min(SIZES), max(SIZES)
 SEEDS = 240
+
+
+def run_seed(seed: int, brokers: int = 0, mutant: str = "") -> Result:
+    with CONFIG.mutants[mutant].in_place() if mutant else nullcontext():
+        return CONFIG.run(seed, brokers)
 
 
 @cache
@@ -33,19 +40,20 @@ def test_every_invariant_holds_whatever_fails() -> None:
 
 def test_every_kind_of_fault_struck() -> None:
     struck = Counter(fault.partition(": ")[2] for result in results() for fault in result.faults)
-    assert set(struck) == {fault.__name__ for fault in FAULTS}
+    assert set(struck) == {fault.__name__ for fault in CONFIG.faults}
     assert min(struck.values()) >= 50
 
 
 def test_admins_got_into_each_others_way() -> None:
-    assert sum(result.acknowledged for result in results()) >= 10 * SEEDS
-    assert sum(result.moved for result in results()) >= SEEDS
-    assert sum(result.conflicts for result in results()) >= SEEDS
-    assert sum(result.conflicts > 0 for result in results()) >= SEEDS // 3
+    assert sum(result.edits for result in results()) >= 10 * SEEDS
+    assert sum(result.figures["moved"] for result in results()) >= SEEDS
+    assert sum(result.figures["conflicts"] for result in results()) >= SEEDS
+    assert sum(result.figures["conflicts"] > 0 for result in results()) >= SEEDS // 3
 
 
 def test_small_and_large_wide_and_narrow_networks_were_there() -> None:
-    sizes, widths = ({getattr(result, name) for result in results()} for name in ("brokers", "diameter"))
+    sizes = {result.brokers for result in results()}
+    widths = {result.figures["diameter"] for result in results()}
     assert min(sizes) == BROKERS_MIN
     assert max(sizes) == BROKERS_MAX
     assert min(widths) == 1
@@ -53,8 +61,8 @@ def test_small_and_large_wide_and_narrow_networks_were_there() -> None:
 
 
 def test_some_had_a_long_way_to_agree_and_some_agreed_already() -> None:
-    assert sum(result.agreed_ms == 0 for result in results()) >= 20
-    assert sum(result.agreed_ms >= 500 for result in results()) >= 20
+    assert sum(result.figures["agreed_ms"] == 0 for result in results()) >= 20
+    assert sum(result.figures["agreed_ms"] >= 500 for result in results()) >= 20
 
 
 def test_one_can_say_how_many_brokers_there_are() -> None:
@@ -85,7 +93,7 @@ def test_a_seed_gives_the_same_world_with_other_hashes() -> None:
     """Sets are ordered by hashes that differ between processes, if one lets them."""
     chosen = wildest(4)
     script = (
-        "import sys; from famulus.lab.sim.config.world import run_seed; [print(run_seed(int(s))) for s in sys.argv[1:]]"
+        "import sys; from famulus.lab.sim.scenarios import CONFIG; [print(CONFIG.run(int(s))) for s in sys.argv[1:]]"
     )
     for hash_seed in ("1", "2"):
         assert printed(script, hash_seed, *(result.seed for result in chosen)) == [str(result) for result in chosen]
@@ -94,11 +102,11 @@ def test_a_seed_gives_the_same_world_with_other_hashes() -> None:
 # -- the simulation can fail --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", CONFIG.mutants)
 def test_wrong_rules_are_caught_and_their_seed_fails_at_the_same_step_again(name: str) -> None:
-    catchers = MUTANTS[name].caught_by
+    catchers = CONFIG.mutants[name].caught_by
     caught = next((result for seed in range(20) if (result := run_seed(seed, mutant=name)).invariant in catchers), None)
-    assert caught is not None, f"nobody noticed that {MUTANTS[name].what}"
+    assert caught is not None, f"nobody noticed that {CONFIG.mutants[name].what}"
     assert caught.what.startswith(f"seed {caught.seed}, step {caught.steps}: {caught.invariant}: ")
     assert run_seed(caught.seed, mutant=name) == caught
     assert run_seed(caught.seed).what == "", "and with the right rules it is a clean seed"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from famulus.core.dispatch.dispatcher import Dispatcher
-from famulus.lab.sim import actors
-from famulus.lab.sim.world import World
+from famulus.lab.sim.scenarios import ONE_BROKER
+from famulus.lab.sim.tasks import broker
 from famulus.wire.rows import LAYOUTS, TABLES, Row
 
 FINAL = {"OK", "ERROR", "REJECTED", "UNKNOWN"}
@@ -37,24 +37,17 @@ def outcome_of(row: dict[str, Any]) -> str:
     return str(json.loads(b"{" + row["tail"][1:])["outcome"])
 
 
-class Watched(actors.BrokerActor):
+class Watched(broker.Broker):
     """The broker of a world, with a journal for each of its lives, and an ear at the clients' door."""
 
-    rows: Rows
     lives_rows: list[Rows]
     told: list[tuple[int, bytes, str]]
 
-    def start(self) -> None:
+    def new_dispatcher(self, settled_at_ns: int, **parts: Any) -> Dispatcher:
         if not hasattr(self, "lives_rows"):
             self.lives_rows, self.told = [], []
-        super().start()
-        self.rows = Rows()
-        self.lives_rows.append(self.rows)
-        settled_at_ns = self.core.services.settled_at_ns
-        world = self.world
-        self.core = Dispatcher(
-            world.bounds, self.random.getrandbits(64), world.declared, settled_at_ns, journal=self.rows
-        )
+        self.lives_rows.append(Rows())
+        return super().new_dispatcher(settled_at_ns, journal=self.lives_rows[-1], **parts)
 
     def run(self, now_ns: int) -> None:
         super().run(now_ns)
@@ -74,11 +67,12 @@ class Watched(actors.BrokerActor):
 def test_each_task_has_one_row_that_ends_it_and_it_is_what_the_client_heard(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("famulus.lab.sim.world.BrokerActor", Watched)
-    world = World(seed)
-    broker = world.broker
+    monkeypatch.setattr("famulus.lab.sim.tasks.workload.Broker", Watched)
+    workload = ONE_BROKER.start(seed)
+    (broker,) = workload.brokers.values()
     assert isinstance(broker, Watched)
-    result = world.run()
+    result = workload.run()
+    assert not result.what
     ended: dict[tuple[int, bytes], str] = {}
     for life, rows in enumerate(broker.lives_rows, 1):
         for row in rows.tables["tasks"]:
@@ -100,11 +94,11 @@ def test_each_task_has_one_row_that_ends_it_and_it_is_what_the_client_heard(
 def test_tickets_are_unique_and_open_tasks_are_noted_once_in_each_state(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("famulus.lab.sim.world.BrokerActor", Watched)
-    world = World(seed)
-    broker = world.broker
+    monkeypatch.setattr("famulus.lab.sim.tasks.workload.Broker", Watched)
+    workload = ONE_BROKER.start(seed)
+    (broker,) = workload.brokers.values()
     assert isinstance(broker, Watched)
-    world.run()
+    assert not workload.run().what
     for rows in broker.lives_rows:
         tasks = [row for row in rows.tables["tasks"] if outcome_of(row) != "LATE"]
         assert max(Counter(row["ticket"] for row in tasks).values(), default=1) == 1
@@ -119,12 +113,12 @@ def test_tickets_are_unique_and_open_tasks_are_noted_once_in_each_state(
 
 
 def test_workers_come_and_go_in_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("famulus.lab.sim.world.BrokerActor", Watched)
+    monkeypatch.setattr("famulus.lab.sim.tasks.workload.Broker", Watched)
     events: Counter[bytes] = Counter()
     for seed in range(8):
-        world = World(seed)
-        world.run()
-        broker = world.broker
+        workload = ONE_BROKER.start(seed)
+        assert not workload.run().what
+        (broker,) = workload.brokers.values()
         assert isinstance(broker, Watched)
         for rows in broker.lives_rows:
             connected: Counter[bytes] = Counter()

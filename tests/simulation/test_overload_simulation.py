@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.simulation.conftest import broken_runs
 
-from famulus.lab.sim.mutants import OF_OVERLOAD
-from famulus.lab.sim.overload import draw, simulate
+from famulus.lab.sim.overload import draw
+from famulus.lab.sim.scenarios import OVERLOAD
 
 SEEDS = 12
 CHUNK = 6
@@ -15,7 +15,9 @@ CHUNK = 6
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_the_capacity_is_used_whatever_the_time_outs(first: int) -> None:
     for seed in range(first, first + CHUNK):
-        assert simulate(seed).outcomes["OK"] > 0
+        result = OVERLOAD.run(seed)
+        assert not result.what
+        assert result.outcomes["OK"] > 0
 
 
 def test_fast_and_slow_services_short_and_long_time_outs_occur() -> None:
@@ -27,11 +29,11 @@ def test_fast_and_slow_services_short_and_long_time_outs_occur() -> None:
 
 
 def test_a_seed_that_is_run_twice_gives_the_same_world() -> None:
-    assert simulate(24) == simulate(24)
+    assert OVERLOAD.run(24) == OVERLOAD.run(24)
 
 
-@pytest.mark.parametrize("name", OF_OVERLOAD)
+@pytest.mark.parametrize("name", OVERLOAD.mutants)
 def test_a_core_that_wastes_work_is_caught(name: str) -> None:
     (caught,) = broken_runs(name, "--what", "overload", "--seeds", "10", "--jobs", "1")
-    assert caught["invariant"] in OF_OVERLOAD[name].caught_by
+    assert caught["invariant"] in OVERLOAD.mutants[name].caught_by
     assert caught["replay"] == f"famulus simulate --seed {caught['seed']} --what overload --mutant {name}"

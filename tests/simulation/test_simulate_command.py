@@ -14,12 +14,14 @@ from typer.testing import CliRunner, Result
 
 from famulus.cli import main
 from famulus.lab.commands import simulate
-from famulus.lab.sim.brokers.mutants import MUTANTS as OF_BROKERS
-from famulus.lab.sim.brokers.world import run_seed as run_network
-from famulus.lab.sim.mutants import MUTANTS, Mutant
-from famulus.lab.sim.world import simulate as run_world
+from famulus.lab.sim.mutants import Mutant
+from famulus.lab.sim.scenarios import ONE_BROKER, OVERLOAD, SEVERAL_BROKERS
+from famulus.lab.sim.trace import STEPS_SHOWN
+from famulus.lab.sim.workload import Result as Run
 
 MUTANT = "late-answer-keeps-slot"
+#: Those that take the place of a method.
+PLANTED = [each for scenario in (ONE_BROKER, SEVERAL_BROKERS, OVERLOAD) for each in scenario.mutants.values()]
 
 
 def run(*args: str) -> Result:
@@ -53,7 +55,7 @@ def test_json_has_the_same_figures_whatever_the_number_of_jobs() -> None:
     for report in reports:
         assert report.pop("seconds") >= 0
     assert reports[0] == reports[1] == reports[2]
-    worlds = [run_world(seed) for seed in range(7)]
+    worlds = [ONE_BROKER.run(seed) for seed in range(7)]
     assert reports[0]["seeds"] == 7
     assert reports[0]["steps"] == sum(world.steps for world in worlds)
     assert reports[0]["tasks"] == sum(world.tasks for world in worlds)
@@ -66,9 +68,8 @@ def test_a_failing_seed_is_named_with_its_step_and_how_to_replay_it(
 ) -> None:
     start = simulate._start_job
     # The jobs get a broken core, and nobody told the command.
-    monkeypatch.setattr(
-        simulate, "_start_job", lambda first, stop, stride, *_: start(first, stop, stride, MUTANT, None)
-    )
+    broken = simulate.Experiment("one", 0, MUTANT)
+    monkeypatch.setattr(simulate, "_start_job", lambda _, *seeds: start(broken, *seeds))
     result = run("--seeds", "2", "--first", str(caught.seed), "--jobs", "2")
     assert result.exit_code == 1
     assert caught.what in result.stdout
@@ -80,7 +81,7 @@ def test_the_replay_shows_faults_and_steps_up_to_the_broken_one(caught: Caught) 
     assert result.exit_code == 0, result.output
     assert "faults:\n" in result.stdout
     steps = re.findall(r"^ +(\d+) +[\d.]+ ms  \S", result.stdout, re.MULTILINE)
-    assert len(steps) == simulate.STEPS_SHOWN
+    assert len(steps) == STEPS_SHOWN
     assert int(steps[-1]) == caught.step
     assert caught.what in result.stdout
 
@@ -89,8 +90,8 @@ def test_an_error_that_is_no_invariant_is_a_failure_of_its_seed_too(monkeypatch:
     def trip(self: object, now_ns: int) -> None:
         raise IndexError("tripped")
 
-    monkeypatch.setattr("famulus.lab.sim.actors.ClientActor.run", trip)
-    ran = simulate.run_seed(0)
+    monkeypatch.setattr("famulus.lab.sim.tasks.client.Client.run", trip)
+    ran = ONE_BROKER.run(0)
     assert ran.what == f"seed 0, step {ran.steps}: IndexError: tripped"
 
 
@@ -116,7 +117,7 @@ def test_a_mutant_that_fails_in_another_way_than_it_was_planted_for_is_not_caugh
     monkeypatch: pytest.MonkeyPatch, invariant: str
 ) -> None:
     """An error of the mutant's own, or another invariant: neither says that the one that was meant would notice."""
-    failed = [simulate.Run(seed, 9, what=f"seed {seed}, step 9: no", invariant=invariant) for seed in range(2)]
+    failed = [Run(seed, 9, what=f"seed {seed}, step 9: no", invariant=invariant) for seed in range(2)]
     monkeypatch.setattr(simulate, "_jobs", lambda *_: iter(failed))
     result = run("--mutant", MUTANT, "--seeds", "2")
     assert result.exit_code == 1
@@ -124,10 +125,12 @@ def test_a_mutant_that_fails_in_another_way_than_it_was_planted_for_is_not_caugh
     assert "2 seeds failed in another way, which does not count: seed 0, step 9: no" in result.stdout
 
 
-@pytest.mark.parametrize("mutant", [*MUTANTS.values(), *OF_BROKERS.values()], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_called_like_what_it_replaces(mutant: Mutant) -> None:
     """Or else it would fail by its own mistake instead of the one that it is about."""
-    right, wrong = (list(signature(each).parameters) for each in (getattr(mutant.owner, mutant.method), mutant.wrong))
+    right, wrong = (
+        list(signature(each).parameters) for each in (getattr(mutant.owner, mutant.attribute), mutant.wrong)
+    )
     assert right == wrong
 
 
@@ -155,14 +158,14 @@ def test_the_tasks_of_a_network_are_simulated_too() -> None:
     assert " handed over within the family" in result.stdout
     assert "every invariant held" in result.stdout
     report = json.loads(run("--brokers", "3", "--what", "tasks", "--seed", "2", "--json").stdout)
-    world = run_network(2, 3)
+    world = SEVERAL_BROKERS.run(2, 3)
     assert (report["what"], report["steps"], report["events"]) == ("tasks", world.steps, dict(world.events))
 
 
 def test_mutants_can_be_listed() -> None:
     result = run("--mutant", "list")
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.stdout.splitlines()] == list(MUTANTS)
+    assert [line.split()[0] for line in result.stdout.splitlines()] == list(ONE_BROKER.mutants)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +201,7 @@ def test_ctrl_c_stops_every_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
         started.append(start(*args))  # type: ignore[arg-type]
         return started[-1]
 
-    def interrupt(pipes: list[object]) -> Iterator[simulate.Run]:
+    def interrupt(pipes: list[object]) -> Iterator[Run]:
         yield next(read(pipes))  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
@@ -215,9 +218,8 @@ def test_ctrl_c_stops_every_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 def test_a_job_that_dies_is_not_taken_for_a_clean_one(monkeypatch: pytest.MonkeyPatch) -> None:
     start = simulate._start_job
-    monkeypatch.setattr(
-        simulate, "_start_job", lambda first, stop, stride, *_: start(first, stop, stride, "nope", None)
-    )
+    wrong = simulate.Experiment("one", 0, "nope")
+    monkeypatch.setattr(simulate, "_start_job", lambda _, *seeds: start(wrong, *seeds))
     result = run("--seeds", "2", "--jobs", "1")
     assert result.exit_code != 0
     assert "died" in str(result.exception)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
 from tests.simulation.conftest import broken_runs, printed
 
 from famulus.core.delivery import OUTCOMES
-from famulus.lab.sim.faults import FAULTS
-from famulus.lab.sim.mutants import MUTANTS
-from famulus.lab.sim.world import Result, World, simulate
+from famulus.lab.sim.scenarios import ONE_BROKER, one_broker
+from famulus.lab.sim.tasks.setting import ONE
+from famulus.lab.sim.workload import Result
 
 SEEDS = 300
 CHUNK = 10
@@ -24,22 +24,21 @@ class Observation:
     """One run, and what an outside observer wrote down about it."""
 
     result: Result
-    faults: list[str]
     #: Per task: its body, how often it ran, and when and how it ended.
     entries: list[tuple[str, int, list[tuple[int, str, str]]]]
     ran_again: int
 
     @property
     def fault_kinds(self) -> list[str]:
-        return [fault.partition(": ")[2] for fault in self.faults]
+        return [fault.partition(": ")[2] for fault in self.result.faults]
 
 
 def observe_anew(seed: int) -> Observation:
-    world = World(seed)
-    result = world.run()
-    entries = [(body.decode(), entry.runs, entry.outcomes) for body, entry in world.ledger.entries.items()]
-    ran_again = sum(entry.runs > 1 for entry in world.ledger.entries.values() if entry.at_least_once)
-    return Observation(result, list(world.faults), entries, ran_again)
+    tasks = ONE_BROKER.start(seed)
+    result = tasks.run()
+    entries = [(body.decode(), entry.runs, entry.outcomes) for body, entry in tasks.ledger.entries.items()]
+    ran_again = sum(entry.runs > 1 for entry in tasks.ledger.entries.values() if entry.at_least_once)
+    return Observation(result, entries, ran_again)
 
 
 #: The tests below look at the same runs from different sides.
@@ -48,14 +47,16 @@ observe = cache(observe_anew)
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_every_invariant_holds_whatever_fails(first: int) -> None:
-    for seed in range(first, first + CHUNK):
-        assert observe(seed).result.steps > 0
+    broken = [what for seed in range(first, first + CHUNK) if (what := observe(seed).result.what)]
+    assert not broken, "\n".join(broken)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 3 * CHUNK))
 def test_every_invariant_holds_without_flows_too(first: int) -> None:
+    scenario = one_broker(replace(ONE, flows_max=0))
     for seed in range(first, first + CHUNK):
-        assert World(seed, flows=False).run().by_flow == 0
+        result = scenario.run(seed)
+        assert (result.what, result.figures["by_flow"]) == ("", 0)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 2 * CHUNK))
@@ -64,29 +65,31 @@ def test_the_flow_table_makes_no_difference_to_any_task(first: int) -> None:
 
     Only what is told in one moment may be told in another order: a slot is free before a router has read the answer.
     """
-    by_flow = 0
+    by_flow = 0.0
+    instant = replace(ONE, instant=True)
     for seed in range(first, first + CHUNK):
-        with_flows, without = World(seed, instant=True), World(seed, flows=False, instant=True)
-        by_flow += with_flows.run().by_flow
-        without.run()
+        both = [one_broker(setting).start(seed) for setting in (instant, replace(instant, flows_max=0))]
+        results = [tasks.run() for tasks in both]
+        assert [result.what for result in results] == ["", ""]
+        by_flow += results[0].figures["by_flow"]
         ends = [
             {
                 body: (entry.runs, [(outcome, reason) for _, outcome, reason in entry.outcomes])
-                for body, entry in world.ledger.entries.items()
+                for body, entry in tasks.ledger.entries.items()
             }
-            for world in (with_flows, without)
+            for tasks in both
         ]
         assert ends[0] == ends[1], f"seed {seed}"
     assert by_flow > 20, "else this compares nothing"
 
 
 def test_flows_are_met_in_most_worlds() -> None:
-    assert sum(observe(seed).result.by_flow > 0 for seed in range(SEEDS)) > SEEDS // 2
+    assert sum(observe(seed).result.figures["by_flow"] > 0 for seed in range(SEEDS)) > SEEDS // 2
 
 
 def test_every_kind_of_fault_struck() -> None:
     struck = Counter(kind for seed in range(SEEDS) for kind in observe(seed).fault_kinds)
-    assert set(struck) == {fault.__name__ for fault in FAULTS}
+    assert set(struck) == {fault.__name__ for fault in ONE_BROKER.faults}
     assert min(struck.values()) >= 20
 
 
@@ -101,7 +104,7 @@ def test_every_outcome_occurred_and_some_tasks_ran_again() -> None:
 
 def test_some_worlds_are_quiet_and_most_tasks_in_them_end_well() -> None:
     """A world where nothing works would break no invariant either."""
-    quiet = [observe(seed) for seed in range(SEEDS) if not observe(seed).faults]
+    quiet = [observe(seed) for seed in range(SEEDS) if not observe(seed).result.faults]
     assert len(quiet) >= 20
     ran = sum(seen.result.outcomes.get("OK", 0) + seen.result.outcomes.get("ERROR", 0) for seen in quiet)
     asked = sum(seen.result.tasks for seen in quiet)
@@ -130,15 +133,16 @@ def test_a_seed_gives_the_same_world_in_another_process_with_other_hashes() -> N
     """Sets and dicts of bytes are ordered by hashes that differ between processes, if one lets them."""
     script = (
         "import json, sys\n"
-        "from famulus.lab.sim.world import World\n"
+        "from famulus.lab.sim.scenarios import ONE_BROKER\n"
         "for seed in map(int, sys.argv[1:]):\n"
-        "    world = World(seed)\n"
-        "    result = world.run()\n"
-        "    entries = [(b.decode(), e.runs, e.outcomes) for b, e in world.ledger.entries.items()]\n"
-        "    print(json.dumps([result.steps, world.faults, entries]))\n"
+        "    tasks = ONE_BROKER.start(seed)\n"
+        "    result = tasks.run()\n"
+        "    entries = [(b.decode(), e.runs, e.outcomes) for b, e in tasks.ledger.entries.items()]\n"
+        "    print(json.dumps([result.steps, result.faults, entries]))\n"
     )
     seeds = wildest(4)
-    expected = [json.loads(json.dumps([observe(s).result.steps, observe(s).faults, observe(s).entries])) for s in seeds]
+    seen = [observe(seed) for seed in seeds]
+    expected = [json.loads(json.dumps([each.result.steps, each.result.faults, each.entries])) for each in seen]
     for hash_seed in ("1", "2"):
         told = printed(script, hash_seed, *seeds)
         assert [json.loads(line) for line in told] == expected
@@ -147,9 +151,9 @@ def test_a_seed_gives_the_same_world_in_another_process_with_other_hashes() -> N
 # -- the simulation can fail --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", ONE_BROKER.mutants)
 def test_a_broken_core_is_caught_and_its_seed_fails_at_the_same_step_again(name: str) -> None:
     (caught,) = broken_runs(name, "--seeds", str(SEEDS))
     assert broken_runs(name, "--seed", str(caught["seed"])) == [caught]
     assert caught["what"].startswith(f"seed {caught['seed']}, step {caught['step']}: ")
-    assert simulate(caught["seed"]) == observe(caught["seed"]).result, "and with the right core it is a clean seed"
+    assert observe(caught["seed"]).result.what == "", "and with the right core it is a clean seed"

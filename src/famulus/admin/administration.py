@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
-from famulus.admin import answers
-from famulus.admin.answers import Accepted, Cleared, ErrorWorkers, History, Seen, Shown
 from famulus.admin.secret import Secret
 from famulus.core.config.draft import Draft
+from famulus.core.steward import answers
+from famulus.core.steward.answers import Accepted, Cleared, ErrorWorkers, History, Seen, Shown
+
+__all__ = ["Administration", "Shown"]
 
 #: A command and its arguments: the body of the answer.
 Ask = Callable[[str, dict[str, Any]], bytes]

@@ -11,13 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from famulus.admin.answers import read_moved
 from famulus.admin.secret import Secret
 from famulus.core.clock import NS_PER_S
+from famulus.core.steward.answers import read_moved
 from famulus.errors import HeadsMoved, NoBroker, NotAllowed, ProtocolError, Refused, SettingsError
 from famulus.net.addresses import frontend
-from famulus.net.line import Line
-from famulus.net.link import Change
+from famulus.net.line import Change, Line
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, limits, reasons
 
@@ -72,7 +71,7 @@ class AdminConnection:
             return body
         if isinstance(answer, headers.ManageResponse | headers.ErrorResponse):
             raise self._refusal(answer.reason, body)
-        raise Refused("the broker answered something else than it was asked")
+        raise Refused("the broker's answer does not fit the question")
 
     def _send(self, envelope: bytes, username: str, password: Secret, command: str, arguments: dict[str, Any]) -> None:
         try:
@@ -84,7 +83,7 @@ class AdminConnection:
         if message.size > limits.BODY_BYTES_MAX:
             raise Refused(reasons.reason(reasons.TOO_LARGE, f"a request has at most {limits.BODY_BYTES_MAX} bytes"))
         if not self._line.send([message.frames()]):
-            raise NoBroker(f"the broker at {self.address} takes nothing")
+            raise NoBroker(f"the broker at {self.address} accepts nothing")
 
     def _answer(self, envelope: bytes) -> tuple[bytes, bytes]:
         due_ns = monotonic_ns() + self._answer_ns
@@ -95,7 +94,7 @@ class AdminConnection:
             lost = Change.DOWN in self._line.follow(monotonic_ns())
             if lost or monotonic_ns() >= due_ns:
                 what = "was lost" if lost else f"did not answer within {self._answer_ns / NS_PER_S:g} s"
-                raise NoBroker(f"the broker at {self.address} {what}; what was asked for may have been done: look")
+                raise NoBroker(f"the broker at {self.address} {what}; what was asked for may have been done: check it")
             self._waiting.wait(min(due_ns, self._line.due_ns))
 
     def _refusal(self, reason: str, body: bytes) -> Exception:
@@ -109,7 +108,7 @@ class AdminConnection:
         if code == reasons.BROKER_LOST:
             return NoBroker(reason)
         if code == reasons.UNKNOWN_REQUEST:
-            return Refused(f"{reason}; the broker at {self.address} is older than this command, or no broker")
+            return Refused(f"{reason}; the broker at {self.address} is older than this command, or not a broker")
         return Refused(reason or "refused without a reason")
 
     def close(self) -> None:

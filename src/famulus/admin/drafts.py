@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import UNSET
-
 from famulus.admin import ids
-from famulus.admin.answers import History, Key, PastEdit, Shown, is_secret
 from famulus.core.config import edit as edits
 from famulus.core.config import schema
 from famulus.core.config.draft import Draft, make
 from famulus.core.config.edit import PARENTS_MAX
+from famulus.core.steward.answers import History, PastEdit, Shown, is_secret
 from famulus.errors import FamulusError, ProtocolError, SettingsError
 
 
@@ -33,20 +31,19 @@ def put(shown: Shown, key: str, value: Any) -> Draft:
 
 
 def delete(shown: Shown, key: str) -> Draft:
-    present = shown.keys.get(key)
-    if present is None or (not present.is_set and not present.is_in_conflict):
+    if not shown.key(key).is_there:
         raise FamulusError(f"{key} is not set")
     return Draft(key, "DEL", None, parents_of(shown, key))
 
 
 def rollback(history: History, abbreviated: str) -> Draft:
-    """What an edit said shall hold again."""
+    """Brings back what an edit said."""
     old = history.get(ids.find(abbreviated, history.ids, history.key))
     return _again(history, old)
 
 
 def resolve(history: History, abbreviated: str) -> Draft:
-    """What one of the heads says shall hold, and the conflict end."""
+    """Keeps what one of the heads says, and ends the conflict."""
     heads = history.heads
     chosen = ids.find(abbreviated, [head.id for head in heads], history.key)
     return _again(history, history.get(chosen))
@@ -71,13 +68,7 @@ def with_parents(draft: Draft, history: History, abbreviated: Iterable[str]) -> 
 
 
 def parents_of(shown: Shown, key: str) -> tuple[str, ...]:
-    present = shown.keys.get(key)
-    return _sorted(head.id for head in present.heads) if present is not None else ()
-
-
-def value_of(key: Key | None) -> Any:
-    """What holds, or UNSET."""
-    return key.value if key is not None and key.is_set else UNSET
+    return _sorted(head.id for head in shown.key(key).heads)
 
 
 def doubts(draft: Draft) -> Doubts:

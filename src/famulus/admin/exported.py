@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from famulus.admin import drafts
-from famulus.admin.answers import Shown, is_secret
-from famulus.admin.difference import difference
-from famulus.core.config.draft import Change, Draft
+from famulus.core.config.draft import Change, Draft, difference
+from famulus.core.steward.answers import Shown, is_secret
 from famulus.errors import SettingsError
 
 FORMAT: Final = 1
@@ -83,12 +82,11 @@ def plan(exported: Exported, shown: Shown) -> Plan:
     same = 0
     wanted = {key: value for key, value in sorted(exported.keys.items()) if not is_secret(key)}
     for key, value in wanted.items():
-        present = shown.keys.get(key)
-        changed = difference(drafts.value_of(present), value)
-        in_conflict = present is not None and present.is_in_conflict
+        present = shown.key(key)
+        changed = difference(present.said, value)
         if changed:
-            changes.append(Planned(drafts.put(shown, key, value), changed, in_conflict))
-        elif in_conflict:
+            changes.append(Planned(drafts.put(shown, key, value), changed, present.is_in_conflict))
+        elif present.is_in_conflict:
             disputed.append(key)
         else:
             same += 1

@@ -45,7 +45,7 @@ def wait(
     seconds: float,
     tell: Callable[[Spread], None] = lambda spread: None,
 ) -> Spread:
-    """How far it is when every broker that is alive has it, or after so many seconds; `tell` hears of each look."""
+    """How far it is when every broker that is alive has it, or when the time is over; `tell` hears of each look."""
     until = time.monotonic() + seconds
     pause = PAUSE_FIRST_S
     while True:

@@ -1,4 +1,4 @@
-"""Values as people type them: JSON, a plain text, or single fields that shall be others."""
+"""Values as people type them: JSON, a plain text, or single fields to be changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_value(text: str) -> Any:
         raise SettingsError("nested too deep") from None
     except ValueError as error:
         if text.lstrip().startswith(_JSON_BEGINS):
-            raise SettingsError(f"this looks like JSON, but is none: {error}") from None
+            raise SettingsError(f"this looks like JSON, but is not: {error}") from None
         return text
 
 
@@ -67,9 +67,9 @@ def _changed(value: dict[str, Any], path: list[str], text: str, name: str) -> di
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key appears twice")
     return fields
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")

@@ -7,43 +7,43 @@ from typing import Any
 from msgspec import UNSET
 
 from famulus.admin import drafts
-from famulus.admin.answers import Shown
-from famulus.core.config.draft import Draft
+from famulus.core.config.draft import Draft, difference
+from famulus.core.steward.answers import Shown
 from famulus.errors import FamulusError
 
 
+def put(shown: Shown, key: str, value: Any) -> list[Draft]:
+    """Gives the key this value; nothing if it has it already, and undisputed."""
+    present = shown.key(key)
+    if not present.is_in_conflict and not difference(present.said, value):
+        return []
+    return [drafts.put(shown, key, value)]
+
+
 def state(shown: Shown, identity: str, wished: str, *, force: bool = False) -> list[Draft]:
-    """The broker shall be in this state; nothing if it is already. `force`: also if there is no such broker."""
-    if not force and not is_there(shown, f"broker/{identity}"):
+    """Puts the broker into this state. `force`: also if there is no such broker."""
+    if not force and not shown.key(f"broker/{identity}").is_there:
         raise unknown(shown, identity)
     key = f"broker_state/{identity}"
-    present = shown.keys.get(key)
-    value = drafts.value_of(present)
+    value = shown.key(key).said
     # Other fields may come from a newer version.
-    wanted = {**value, "state": wished} if isinstance(value, dict) else {"state": wished}
-    if value == wanted and present is not None and not present.is_in_conflict:
-        return []
-    return [drafts.put(shown, key, wanted)]
+    return put(shown, key, {**value, "state": wished} if isinstance(value, dict) else {"state": wished})
 
 
 def forget(shown: Shown, identity: str) -> list[Draft]:
-    """Neither the broker nor its state shall be in the config any more."""
-    keys = [key for key in (f"broker/{identity}", f"broker_state/{identity}") if is_there(shown, key)]
+    """Takes the broker and its state out of the config."""
+    keys = [key for key in (f"broker/{identity}", f"broker_state/{identity}") if shown.key(key).is_there]
     if not keys:
         raise unknown(shown, identity)
     return [drafts.delete(shown, key) for key in keys]
 
 
 def fields(shown: Shown, key: str, wished: dict[str, Any]) -> list[Draft]:
-    """These fields of a key shall be so, and all others stay as they are; nothing if it is so already."""
-    present = shown.keys.get(key)
-    value = drafts.value_of(present)
+    """Gives fields of a key these values; all others stay as they are."""
+    value = shown.key(key).said
     if value is not UNSET and not isinstance(value, dict):
         raise FamulusError(f"{key} has a value without fields; set it by hand: famulus config set {key} ...")
-    wanted = {**(value if value is not UNSET else {}), **wished}
-    if value == wanted and present is not None and not present.is_in_conflict:
-        return []
-    return [drafts.put(shown, key, wanted)]
+    return put(shown, key, {**(value if value is not UNSET else {}), **wished})
 
 
 def is_alive(shown: Shown, identity: str) -> bool:
@@ -51,11 +51,6 @@ def is_alive(shown: Shown, identity: str) -> bool:
     return facts is not None and facts.alive
 
 
-def is_there(shown: Shown, key: str) -> bool:
-    view = shown.keys.get(key)
-    return view is not None and (view.is_set or view.is_in_conflict)
-
-
 def unknown(shown: Shown, identity: str) -> FamulusError:
-    known = [key.partition("/")[2] for key in shown.keys if key.startswith("broker/") and is_there(shown, key)]
-    return FamulusError(f"there is no broker {identity!r}, but {', '.join(sorted(known)) or 'none'}")
+    known = [key.partition("/")[2] for key, view in shown.keys.items() if key.startswith("broker/") and view.is_there]
+    return FamulusError(f"there is no broker {identity!r}; there is {', '.join(sorted(known)) or 'none'}")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from famulus.core.config.schema import Broker
 from famulus.errors import SettingsError
 from famulus.net import sockets
-from famulus.net.link import Change, Link
+from famulus.net.line import Change
+from famulus.net.link import Link
 from famulus.net.pump import recv_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import peers

@@ -17,7 +17,8 @@ from famulus.core.dispatch.questions import ROUTER_HEARTBEAT_NS
 from famulus.core.routing.book import Book
 from famulus.core.routing.router import Router
 from famulus.net import sockets
-from famulus.net.link import Change, Link
+from famulus.net.line import Change
+from famulus.net.link import Link
 from famulus.net.pump import recv_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import inner

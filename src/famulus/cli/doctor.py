@@ -29,6 +29,7 @@ class Facts(msgspec.Struct, frozen=True):
 
     famulus: str
     python: str
+    #: "none" where they are not installed; only brokers need them.
     pyzmq: str
     libzmq: str
     curve: bool
@@ -60,7 +61,7 @@ class Finding(msgspec.Struct, frozen=True):
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:
-    """Show versions and limits of this machine, and what to mend before production."""
+    """Show versions and limits of this machine, and what to fix before production."""
     facts = examine()
     findings = judge(facts)
     if json:
@@ -75,20 +76,20 @@ def examine() -> Facts:
 
     from famulus import __version__
     from famulus._plain import is_compiled
-    from famulus.net import pump
+    from famulus.net import native
 
-    libzmq, curve = pump.libzmq()
+    pyzmq, libzmq, curve = _zeromq()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return Facts(
         famulus=__version__,
         python=platform.python_version(),
-        pyzmq=version("pyzmq"),
+        pyzmq=pyzmq,
         libzmq=libzmq,
         curve=curve,
         msgspec=version("msgspec"),
         java=_java_version(),
-        pump="native" if pump.NATIVE else "python",
-        pump_why_not_native=pump.WHY_NOT_NATIVE,
+        pump="native" if native.NATIVE else "python",
+        pump_why_not_native=native.WHY_NOT_NATIVE,
         core="compiled" if is_compiled() else "python",
         # What this process may use, which taskset or a container may have made less than the machine has.
         python_optimised="--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")),
@@ -99,6 +100,17 @@ def examine() -> Facts:
         somaxconn=_read_int(Path("/proc/sys/net/core/somaxconn")),
         root_user=os.geteuid() == 0,
     )
+
+
+def _zeromq() -> tuple[str, str, bool]:
+    """The versions of pyzmq and libzmq, and whether that one can encrypt."""
+    from importlib.metadata import version
+
+    try:
+        from famulus.net import pump
+    except ModuleNotFoundError:
+        return "none", "none", False
+    return version("pyzmq"), *pump.libzmq()
 
 
 def judge(facts: Facts) -> list[Finding]:
@@ -113,12 +125,13 @@ def judge(facts: Facts) -> list[Finding]:
             f"only {facts.open_files_soft} open files are allowed, and every connection is one",
             f"ulimit -n {OPEN_FILES_MIN}, or LimitNOFILE={OPEN_FILES_MIN} in the systemd unit",
         )
-    if _numbers(facts.libzmq) < LIBZMQ_MIN:
+    has_libzmq = facts.libzmq != "none"
+    if has_libzmq and _numbers(facts.libzmq) < LIBZMQ_MIN:
         find(
-            f"libzmq {facts.libzmq} has known faults that 4.3.5 has not",
+            f"libzmq {facts.libzmq} has known faults that were fixed in 4.3.5",
             "install pyzmq from its wheel, which brings a current libzmq",
         )
-    if not facts.curve:
+    if has_libzmq and not facts.curve:
         find("this libzmq cannot encrypt (CURVE)", "install pyzmq from its wheel, which brings libsodium")
     if facts.pump != "native":
         find(
@@ -159,7 +172,7 @@ def _show(facts: Facts, findings: list[Finding]) -> None:
         console.print(Text.assemble((f"{name:<12}", "dim"), value), soft_wrap=True)
     console.print()
     if not findings:
-        console.print("Nothing to mend.", style="green")
+        console.print("Nothing to fix.", style="green")
     for finding in findings:
         # Text, not markup: what the system says may hold brackets. Soft wrap: a remedy is there to be copied.
         console.print(Text.assemble(("warning: ", "bold yellow"), finding.problem), soft_wrap=True)
@@ -168,13 +181,14 @@ def _show(facts: Facts, findings: list[Finding]) -> None:
 
 def _lines(facts: Facts) -> list[tuple[str, str]]:
     why = f" (why not native: {facts.pump_why_not_native})" if facts.pump_why_not_native else ""
+    curve = "" if facts.libzmq == "none" else f", {'with' if facts.curve else 'without'} CURVE"
     return [
         ("famulus", facts.famulus),
         ("pump", facts.pump + why),
         ("hot modules", facts.core),
         ("Python", facts.python),
         ("pyzmq", facts.pyzmq),
-        ("libzmq", f"{facts.libzmq}, {'with' if facts.curve else 'without'} CURVE"),
+        ("libzmq", facts.libzmq + curve),
         ("msgspec", facts.msgspec),
         ("Java", facts.java),
         ("cores", str(facts.cores)),

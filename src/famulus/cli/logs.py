@@ -44,7 +44,7 @@ def set_up_all_logs(level: str) -> None:
 
 def _to_stderr(level: str) -> logging.StreamHandler[TextIO]:
     if level.lower() not in LEVELS:
-        raise SettingsError(f"log-level: {level!r} is none of {', '.join(LEVELS)}")
+        raise SettingsError(f"log-level: {level!r} is not one of {', '.join(LEVELS)}")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(sys.stderr.isatty()))
     return handler

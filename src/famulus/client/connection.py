@@ -14,28 +14,22 @@ from typing import Final
 from uuid import uuid4
 
 from famulus.client.addresses import frontends
+from famulus.client.rules import checked_token
 from famulus.core.clock import NS_PER_MS
 from famulus.core.session.brokers import Brokers, read_told
-from famulus.core.session.client import KEPT_BYTES_MAX, ClientSession, Done
+from famulus.core.session.client import ClientSession, Done
 from famulus.core.silence import SELDOM_NS, SOON_NS
-from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
-from famulus.net.line import Line
-from famulus.net.link import Change
-from famulus.wire import limits, reasons
+from famulus.net.line import Change, Line
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
 clock_ns: Final = monotonic_ns
 
-DEFAULT_TIMEOUT_S: Final = 30.0
-IN_FLIGHT_MAX: Final = 100_000
 #: What leaves in one go: while we write, nobody reads what has come.
 BATCH_MAX: Final = 128
 #: Later than planned by more than this: our thread or loop had no time, and the broker is not to blame.
 PAUSE_NS: Final = 100 * NS_PER_MS
 #: Brokers that we left and that still owe us answers.
 FORMER_MAX: Final = 4
-
-_ERRORS: dict[str, type[OutcomeError]] = {"ERROR": TaskError, "REJECTED": Rejected, "UNKNOWN": Unknown}
 
 
 class Former:
@@ -63,9 +57,9 @@ class Connection:
         self.brokers.on_told(told)
         self._token = token
         self.session = ClientSession(0, _new_id, checked_token(token) if token is not None else token_hex(16))
-        #: Called with each line that is made after the first one, and with each one that is about to be closed.
-        self.watch: Callable[[Line], None] = _nobody_minds
-        self.forget: Callable[[Line], None] = _nobody_minds
+        #: Called with the descriptor of each line that is made after the first one, and that is about to be closed.
+        self.watch: Callable[[int], None] = _nobody_minds
+        self.forget: Callable[[int], None] = _nobody_minds
         self._former: list[Former] = []
         #: No task was open when we last looked.
         self._idle = True
@@ -208,7 +202,7 @@ class Connection:
             self._leave()
             line.ask_every_ns = SELDOM_NS if self._idle else SOON_NS
             self.line = line
-            self.watch(line)
+            self.watch(line.fd)
             self.brokers.on_moved(now_ns, address)
             return True
         return False
@@ -235,77 +229,13 @@ class Connection:
         return done
 
     def _close(self, line: Line) -> None:
-        self.forget(line)
+        self.forget(line.fd)
         line.close()
 
 
-def _nobody_minds(line: Line) -> None:
+def _nobody_minds(fd: int) -> None:
     pass
 
 
 def _new_id() -> str:
     return str(uuid4())
-
-
-def checked_token(token: str) -> str:
-    if not isinstance(token, str):
-        raise TypeError(f"token must be str, not {type(token).__name__}")
-    if not 16 <= len(token) <= limits.TOKEN_CHARS_MAX:
-        raise ValueError(f"token must have 16 to {limits.TOKEN_CHARS_MAX} characters, so that nobody guesses it")
-    return token
-
-
-def error_of(done: Done) -> OutcomeError:
-    return _ERRORS[done.outcome](done.reason, message_id=done.message_id, body=done.body)
-
-
-def orphan_error() -> Unknown:
-    sentence = "this process was forked while the task was open; its outcome goes to the parent alone"
-    return Unknown(reasons.reason(reasons.BROKER_LOST, sentence))
-
-
-def overload() -> Rejected:
-    return Rejected(reasons.reason(reasons.OVERLOAD, f"{IN_FLIGHT_MAX} tasks of this client are open already"))
-
-
-def kept_overload() -> Rejected:
-    sentence = f"{KEPT_BYTES_MAX >> 20} MiB of this client's tasks are kept already, to be sent again if need be"
-    return Rejected(reasons.reason(reasons.OVERLOAD, sentence))
-
-
-def timeout_ms(timeout_s: float) -> int:
-    """Checked here, so that a mistake is raised where it was made and not as somebody's outcome."""
-    if not 0 < timeout_s <= limits.TIMEOUT_MS_MAX / 1000:
-        raise ValueError(f"a timeout is more than 0 s and at most a day, not {timeout_s!r}")
-    return max(1, round(timeout_s * 1000))
-
-
-def checked_body(body: bytes | bytearray | memoryview | str) -> bytes:
-    if isinstance(body, bytes):
-        content = body
-    elif isinstance(body, str):
-        content = body.encode()
-    elif isinstance(body, bytearray | memoryview):
-        content = bytes(body)
-    else:
-        raise TypeError(f"a body is bytes or text, not {type(body).__name__}")
-    if len(content) > limits.BODY_BYTES_MAX:
-        # A broker would say the same, or, if it is far too large, cut the connection with all that is open on it.
-        sentence = f"a body has at most {limits.BODY_BYTES_MAX} bytes, and this one has {len(content)}"
-        raise Rejected(reasons.reason(reasons.TOO_LARGE, sentence))
-    return content
-
-
-def checked_service(service: str, priority: int, message_id: str | None) -> None:
-    if not 0 < len(service) <= limits.NAME_CHARS_MAX:
-        raise ValueError(f"a service is a text of 1 to {limits.NAME_CHARS_MAX} characters, not {service!r}")
-    if not 0 <= priority <= limits.PRIORITY_MAX:
-        raise ValueError(f"a priority is 0 to {limits.PRIORITY_MAX}, not {priority!r}")
-    if message_id is not None and not 0 < len(message_id) <= limits.MESSAGE_ID_CHARS_MAX:
-        raise ValueError(f"a message_id has 1 to {limits.MESSAGE_ID_CHARS_MAX} characters")
-    try:
-        service.encode()
-        (message_id or "").encode()
-    except UnicodeEncodeError:
-        # Half of a surrogate pair: no text that could be sent.
-        raise ValueError("a service and a message_id are valid Unicode") from None

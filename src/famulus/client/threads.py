@@ -12,14 +12,14 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Literal, overload
 
-from famulus.client import connection as rules
-from famulus.client.connection import DEFAULT_TIMEOUT_S, Connection, error_of
+from famulus.client import rules
+from famulus.client.connection import Connection
+from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
 from famulus.client.waiters import Caller, Promise, Waiter
 from famulus.client.window import Window
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
 from famulus.net import forks
-from famulus.net.line import Line
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire.limits import PRIORITY_DEFAULT
 
@@ -290,8 +290,8 @@ class Client:
         connection, session, wishes = self._connection, self._connection.session, self._wishes
         waiting, bell = self._waiting, self._bell
         waiting.watch(bell.fd)
-        connection.watch, connection.forget = partial(_watch, waiting), partial(_forget, waiting)
-        _watch(waiting, connection.line)
+        connection.watch, connection.forget = waiting.watch, waiting.forget
+        waiting.watch(connection.line.fd)
         while not self._closing:
             if bell.fd in waiting.wait(connection.next_due_ns):
                 bell.answer()
@@ -330,14 +330,6 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _watch(waiting: Waiting, line: Line) -> None:
-    waiting.watch(line.fd)
-
-
-def _forget(waiting: Waiting, line: Line) -> None:
-    waiting.forget(line.fd)
 
 
 def _let_go(lock: threading.Lock) -> None:

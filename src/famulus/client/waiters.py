@@ -10,7 +10,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
-from famulus.client.connection import error_of
+from famulus.client.rules import error_of
 from famulus.core.session.client import Done
 from famulus.errors import OutcomeError
 

@@ -222,7 +222,7 @@ class Stack:
         return _dictionary(np.zeros(self.rows, np.int32), [text])
 
     def _hashed(self, client: bytes) -> bytes:
-        """A client's connection without telling which: nobody can find it by trying, unless he knows this boot."""
+        """A client's connection without telling which: nobody can find it by trying without knowing this boot."""
         return hashlib.blake2b(client, digest_size=8, key=self._salt[:64]).hexdigest().encode()
 
     def _message_ids(self, numbers: Array) -> pa.Array:

@@ -42,9 +42,11 @@ def crashes(rows: Iterable[dict[str, Any]]) -> list[Crash]:
                 ended.add(life)
             case "process_died" if of_dispatcher:
                 ended.add(life)
-                found.append(Crash(row["at"], *life, f"its dispatcher died ({row['detail'] or 'nobody said how'})"))
+                found.append(
+                    Crash(row["at"], *life, f"its dispatcher died ({row['detail'] or 'for an unknown reason'})")
+                )
     for (broker, boot), at in began.items():
         later = [other for (name, _), other in began.items() if name == broker and other > at]
         if later and (broker, boot) not in ended:
-            found.append(Crash(min(later), broker, boot, "it was gone without a word, and began anew"))
+            found.append(Crash(min(later), broker, boot, "it disappeared without a word, and was started again"))
     return sorted(found)

@@ -21,10 +21,10 @@ MEANINGS: Final = {
     "died": "the dispatcher of its broker died; it was open then, or its row was lost, and its outcome is not known",
     "restarted": "its broker was gone and came back: its row was lost, and its outcome is not known",
     "lost": "its broker was lost to the others, and its outcome is not known",
-    "stopped": "its broker stopped in good order, and should have ended it",
+    "stopped": "its broker was shut down properly, and should have ended it",
     "overdue": "its broker went on for longer than tasks of this service take, and has not ended it: it was forgotten, "
     "unless its time-out is that long",
-    "open": "it may yet end, or has ended a moment ago: rows can be read up to a minute after they were told",
+    "open": "it may still end, or has just ended: rows can be read up to a minute after they were written",
 }
 
 

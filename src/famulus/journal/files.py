@@ -5,7 +5,7 @@
 
 The second is a compacted one: it has all rows of the files <first> to <last> of that broker and boot in that hour. It
 is there before those are removed, so for a moment, or after a crash, both may be seen. What it covers does not count.
-Names that begin with a dot or an underscore are nobody's business but the writer's.
+Names that begin with a dot or an underscore belong to the writer alone.
 """
 
 from __future__ import annotations

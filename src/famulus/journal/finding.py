@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from famulus.journal import schema
 from famulus.journal.fates import Evidence, Signs
-from famulus.journal.groups import Group, Span, newest_first
+from famulus.journal.groups import Group, Span, read_newest_first
 from famulus.journal.ids import Wanted
 from famulus.journal.reading import Reading
 from famulus.journal.trace import Losses
@@ -71,13 +71,11 @@ def find(readings: Sequence[Reading], wanted: Wanted, span: Span) -> Found:
 def _spots(readings: Sequence[Reading], table: str, wanted: Wanted, span: Span) -> Spots:
     """Only the ids are unpacked here, of one row group at a time."""
     spots = Spots()
-    for group in newest_first(readings, table, span):
-        rows = group.read(["message_id"])
-        if rows is not None:
-            fitting = rows["message_id"].filter(_fits(rows["message_id"], wanted))
-            if len(fitting):
-                for message_id in pc.unique(fitting).to_pylist():
-                    spots.add(message_id, group, wanted)
+    for group, rows in read_newest_first(readings, table, span, ["message_id"]):
+        fitting = rows["message_id"].filter(_fits(rows["message_id"], wanted))
+        if len(fitting):
+            for message_id in pc.unique(fitting).to_pylist():
+                spots.add(message_id, group, wanted)
     return spots
 
 
@@ -118,11 +116,11 @@ def evidence(readings: Sequence[Reading], seen: Row) -> Evidence:
         signs.of_a_peer(row)
     own &= pc.field("boot") == seen["boot"]
     for table in ("brokers", "tasks"):
-        for rows in _columns(readings, table, since, ["broker", "boot", schema.TIME_COLUMN[table]]):
+        for _, rows in read_newest_first(readings, table, since, ["broker", "boot", schema.TIME_COLUMN[table]]):
             last = pc.max(rows.filter(own)[schema.TIME_COLUMN[table]]).as_py()
             if last is not None:
                 signs.alive(seen["boot"], last)
-    for rows in _columns(readings, "tasks", Span(seen["at"] - BEFORE), ["service", "total_ns"]):
+    for _, rows in read_newest_first(readings, "tasks", Span(seen["at"] - BEFORE), ["service", "total_ns"]):
         longest = pc.max(rows.filter(pc.field("service") == seen["service"])["total_ns"]).as_py()
         signs.longest_ns = max(signs.longest_ns, longest or 0)
     return signs.evidence(seen)
@@ -146,14 +144,5 @@ def _where(readings: Sequence[Reading], table: str, span: Span, holds: pc.Expres
     for bound, wanted in ((span.since, operator.ge), (span.until, operator.le)):
         if bound is not None:
             holds &= wanted(pc.field("at"), bound)
-    for group in newest_first(readings, table, span):
-        rows = group.read()
-        if rows is not None:
-            yield from rows.filter(holds).to_pylist()
-
-
-def _columns(readings: Sequence[Reading], table: str, span: Span, names: list[str]) -> Iterable[pa.Table]:
-    for group in newest_first(readings, table, span):
-        rows = group.read(names)
-        if rows is not None:
-            yield rows
+    for _, rows in read_newest_first(readings, table, span):
+        yield from rows.filter(holds).to_pylist()

@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from famulus.journal import files, schema
 from famulus.journal.arrow import with_all_columns
 from famulus.journal.files import JournalFile
-from famulus.journal.parquet import TMP, TOLD_KEY, OpenFile, hidden, is_being_written, shown, sync_folder
+from famulus.journal.footers import TOLD_KEY, UNREADABLE, Footer
+from famulus.journal.parquet import TMP, OpenFile, is_being_written, shown, sync_folder
 
 US_PER_HOUR: Final = 3_600_000_000
 US_PER_DAY: Final = 24 * US_PER_HOUR
@@ -55,7 +56,7 @@ class JournalFolder:
         return files.visible(self.files())
 
     def foreign(self) -> list[str]:
-        """Paths of files that are none of the journal's; hidden ones are nobody's business."""
+        """Paths of files that are none of the journal's; hidden ones belong to whoever writes them."""
         return [
             str(path.relative_to(self.path))
             for file, path in self._walk()
@@ -108,11 +109,9 @@ class JournalFolder:
 
     def _told_in(self, file: JournalFile) -> dict[str, dict[str, int]]:
         try:
-            metadata = pq.read_metadata(self.path / file.path).metadata or {}
-            found: dict[str, dict[str, int]] = json.loads(metadata.get(TOLD_KEY.encode(), b"{}"))
-        except (OSError, pa.ArrowException, ValueError):
+            return Footer(pq.read_metadata(self.path / file.path)).told
+        except UNREADABLE:
             return {}
-        return found
 
     # -- after a crash ------------------------------------------------------------------------------------------
 
@@ -227,11 +226,8 @@ class JournalFolder:
 
 def _is_whole(path: Path) -> bool:
     try:
-        metadata = pq.read_metadata(path)
+        footer = Footer(pq.read_metadata(path))
         # Arrow ends a file that its program leaves behind in an exception; but only we say what it is.
-        return metadata.num_rows > 0 and schema.VERSION_KEY.encode() in (metadata.metadata or {})
-    except (OSError, pa.ArrowException):
+        return footer.metadata.num_rows > 0 and footer.version > 0
+    except UNREADABLE:
         return False
-
-
-__all__ = ["JournalFolder", "Recovered", "hidden"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from famulus.journal import schema
 from famulus.journal.files import JournalFile
+from famulus.journal.footers import UNREADABLE, footer_of
 from famulus.journal.reading import Reading
 
 #: Of whatever has no end.
@@ -48,7 +47,7 @@ class Group:
         try:
             with pq.ParquetFile(self.path) as opened:
                 return opened.read_row_group(self.index, columns=list(columns) if columns is not None else None)
-        except (OSError, pa.ArrowException):
+        except UNREADABLE:
             return None
 
 
@@ -66,27 +65,22 @@ def newest_first(readings: Sequence[Reading], table: str, span: Span) -> Iterato
             yield from (group for group in found if span.meets(group.first, group.last))
 
 
+def read_newest_first(
+    readings: Sequence[Reading], table: str, span: Span, columns: Sequence[str] | None = None
+) -> Iterator[tuple[Group, pa.Table]]:
+    """The same with their rows, as far as they can be read."""
+    for group in newest_first(readings, table, span):
+        rows = group.read(columns)
+        if rows is not None:
+            yield group, rows
+
+
 def _groups_of(reading: Reading, file: JournalFile) -> list[Group]:
     path = reading.folder.path / file.path
-    with ExitStack() as closing:
-        try:
-            opened = closing.enter_context(pq.ParquetFile(path))
-            metadata = opened.metadata
-            version = int((metadata.metadata or {}).get(schema.VERSION_KEY.encode(), b"0"))
-        except (OSError, pa.ArrowException, ValueError):
-            return []
-        if version > schema.VERSION:
-            return []
-        return [Group(path, index, *_instants(metadata, index, file.table)) for index in range(metadata.num_row_groups)]
-
-
-def _instants(metadata: pq.FileMetaData, index: int, table: str) -> tuple[datetime, datetime]:
-    """As the statistics say; a group without them may have rows of any time."""
-    place = metadata.schema.names.index(schema.TIME_COLUMN[table])
-    statistics = metadata.row_group(index).column(place).statistics
-    if statistics is None or not statistics.has_min_max:
-        return _NEVER, _EVER
-    return statistics.min, statistics.max
+    footer = footer_of(path)
+    spans = footer.spans(file.table) if footer is not None else []
+    # A group without statistics may have rows of any time.
+    return [Group(path, index, *(span or (_NEVER, _EVER))) for index, span in enumerate(spans)]
 
 
 def _hour_of(file: JournalFile) -> datetime:

@@ -1,4 +1,4 @@
-"""Instants as people write them: so long ago, or a date and time. Knows no clock: now comes in."""
+"""Instants as people write them: a time ago, or a date and time. Knows no clock: now comes in."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def instant(text: str, now: datetime) -> datetime:
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(
-            f"{text!r} is neither a time such as 2026-11-15T08:30 nor so long ago as 30s, 10m, 2h or 3d"
+            f"{text!r} is neither a time such as 2026-11-15T08:30 nor a time ago such as 30s, 10m, 2h or 3d"
         ) from None

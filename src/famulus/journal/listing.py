@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from famulus.journal.groups import Span, newest_first
+from famulus.journal import schema
+from famulus.journal.groups import Group, Span, newest_first
 from famulus.journal.reading import Reading
+from famulus.journal.visits import FINAL, Row
 
-#: Outcomes with which a task ends. The others, RETRY and LATE, are about attempts.
-FINAL: Final = ("OK", "ERROR", "REJECTED", "UNKNOWN")
 NS_PER_MS: Final = 1_000_000
 
 
@@ -22,7 +22,7 @@ NS_PER_MS: Final = 1_000_000
 class Query:
     """Which tasks; what is not given does not matter."""
 
-    outcomes: tuple[str, ...] = FINAL
+    outcomes: Collection[str] = FINAL
     #: Values that columns must have, by column.
     equal: dict[str, str] = field(default_factory=dict)
     span: Span = field(default_factory=Span)
@@ -48,25 +48,41 @@ class Query:
         return holds
 
 
-def last_tasks(readings: Sequence[Reading], query: Query, limit: int) -> list[dict[str, Any]]:
-    """At most so many rows, in the order of their ends. Instants are as Python has them."""
+def last_tasks(readings: Sequence[Reading], query: Query, limit: int) -> list[Row]:
+    """At most `limit` rows, in the order of their ends. Instants are as Python has them."""
+    return _latest(newest_first(readings, "tasks", query.span), "ended", limit, query)
+
+
+def last_rows(reading: Reading, table: str, limit: int) -> list[Row]:
+    """The last ones of any table, in the order of their time."""
+    return _latest(newest_first([reading], table, Span()), schema.TIME_COLUMN[table], limit, None)
+
+
+def _latest(groups: Iterable[Group], time: str, limit: int, query: Query | None) -> list[Row]:
     kept: pa.Table | None = None
     oldest: datetime | None = None
-    for group in newest_first(readings, "tasks", query.span):
+    for group in groups:
         if kept is not None and oldest is not None and kept.num_rows >= limit and group.last < oldest:
             # Groups of an hour come by their newest row, and hours one after the other: no later one can have better.
             break
-        deciding = group.read(query.columns)
-        if deciding is None or deciding.filter(query.expression).num_rows == 0:
-            # Most groups end here when somebody looks for few: ids and the rest are not even unpacked.
+        rows = _wanted(group, query)
+        if rows is None or not rows.num_rows:
             continue
-        rows = group.read()
-        if rows is None:
-            continue
-        rows = rows.filter(query.expression)
-        together = rows if kept is None else pa.concat_tables([kept, rows])
+        # Files of an older version lack some columns.
+        together = rows if kept is None else pa.concat_tables([kept, rows], promote_options="default")
         # Taken and not sliced: a slice would keep alive what it was cut from.
-        order = pc.sort_indices(together, sort_keys=[("ended", "ascending")])
+        order = pc.sort_indices(together, sort_keys=[(time, "ascending")])
         kept = together.take(order.slice(max(0, len(order) - limit)))
-        oldest = kept["ended"][0].as_py()
+        oldest = kept[time][0].as_py()
     return kept.to_pylist() if kept is not None else []
+
+
+def _wanted(group: Group, query: Query | None) -> pa.Table | None:
+    if query is None:
+        return group.read()
+    deciding = group.read(query.columns)
+    if deciding is None or deciding.filter(query.expression).num_rows == 0:
+        # Most groups end here when somebody looks for few: ids and the rest are not even unpacked.
+        return None
+    rows = group.read()
+    return rows.filter(query.expression) if rows is not None else None

@@ -15,7 +15,7 @@ A row has a value for each letter, which is little-endian in its column:
         and is the number in its last twelve digits. Any other is put into `ids`, and is minus its place, from 1
 
 Tickets and ids differ, and always come as bytes. `codes` and `ids` are the caller's, who may share them between
-packers, and empties them when he has taken the columns.
+packers, and empties them after taking the columns.
 """
 
 from __future__ import annotations

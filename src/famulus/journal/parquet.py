@@ -9,7 +9,7 @@ import fcntl
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +23,6 @@ from famulus.journal.schema import Kind
 TMP: Final = ".tmp"
 #: So many values of a column are encoded at once: there are fewer steps than with Arrow's thousand.
 BATCH_ROWS: Final = 8192
-#: Key of the metadata: how many of the rows that each process told are in files, or in gaps that are, with this file.
-TOLD_KEY: Final = "famulus.journal.told"
 
 
 class OpenFile:
@@ -76,14 +74,9 @@ class OpenFile:
 
     def abandon(self) -> None:
         """It cannot be finished: nothing of it stays."""
-        with suppress(OSError):
-            self._writer.close()
-        with suppress(OSError):
-            self._sink.close()
-        with suppress(OSError):
-            self._tmp.unlink()
-        with suppress(OSError):
-            os.close(self._fd)
+        for step in (self._writer.close, self._sink.close, self._tmp.unlink, partial(os.close, self._fd)):
+            with suppress(OSError):
+                step()
 
 
 def hidden(path: Path) -> Path:

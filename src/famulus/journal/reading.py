@@ -19,12 +19,8 @@ from famulus.journal.arrow import schema_of
 from famulus.journal.crashes import COLUMNS, EVENTS, crashes
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import JournalFolder
+from famulus.journal.footers import UNREADABLE, Footer, footer_of
 from famulus.journal.parquet import is_being_written
-
-#: What may be wrong with one file.
-BROKEN = "broken"
-NEWER = "newer"
-FOREIGN = "foreign"
 
 
 @dataclass(slots=True)
@@ -58,7 +54,7 @@ class Findings:
     gaps: dict[str, int] = field(default_factory=dict)
     #: Rows of tasks that were told and are neither there nor in a gap, by broker and boot.
     missing_rows: dict[str, int] = field(default_factory=dict)
-    #: Moments in which a dispatcher took along what it had not told yet: nobody can say how much that was.
+    #: Moments in which a dispatcher died with what it had not told yet: nobody can say how much that was.
     crashes: list[str] = field(default_factory=list)
 
     @property
@@ -78,18 +74,16 @@ class Reading:
         """Of each table; files that cannot be read are passed over."""
         figures = {table: TableFigures() for table in schema.TABLES}
         for file in self.folder.visible():
-            metadata = self._metadata(file)
-            if metadata is None:
+            footer = footer_of(self.folder.path / file.path)
+            if footer is None:
                 continue
             of_table = figures[file.table]
             of_table.files += 1
-            of_table.rows += metadata.num_rows
+            of_table.rows += footer.metadata.num_rows
             of_table.bytes += self.folder.size_of(file)
-            first, last = _span(metadata, schema.TIME_COLUMN[file.table])
-            if first is not None:
-                of_table.first = min(filter(None, (of_table.first, first)))
-            if last is not None:
-                of_table.last = max(filter(None, (of_table.last, last)))
+            for first, last in filter(None, footer.spans(file.table)):
+                of_table.first = min(filter(None, (of_table.first, first.isoformat())))
+                of_table.last = max(filter(None, (of_table.last, last.isoformat())))
         for table, rows in self.gaps().items():
             if table in figures:
                 figures[table].gaps = rows
@@ -134,7 +128,7 @@ class Reading:
                 continue
             spans = [span for file in counted if (span := self._row_numbers(file)) is not None]
             if len(spans) < len(counted):
-                # Who knows what is in those that cannot be read, or were written before rows had numbers.
+                # Nobody knows what is in files that cannot be read, or that were written before rows had numbers.
                 continue
             broker, boot = life
             first = 1 if min(file.first for file in counted) == 1 else min(low for low, _, _ in spans)
@@ -163,12 +157,11 @@ class Reading:
     def _check(self, file: JournalFile, found: Findings) -> None:
         try:
             with pq.ParquetFile(self.folder.path / file.path) as opened:
-                metadata = opened.metadata.metadata or {}
-                version = int(metadata.get(schema.VERSION_KEY.encode(), b"0"))
+                footer = Footer(opened.metadata)
+                version, table = footer.version, footer.table
                 if version > schema.VERSION:
                     found.newer.append(file.path)
                     return
-                table = metadata.get(schema.TABLE_KEY.encode(), b"").decode()
                 if version < 1 or table != file.table:
                     found.broken[file.path] = f"it says that it is of table {table!r}, version {version}"
                     return
@@ -177,41 +170,18 @@ class Reading:
                     return
                 for batch in opened.iter_batches():
                     found.rows += batch.num_rows
-        except (OSError, pa.ArrowException, ValueError) as error:
+        except UNREADABLE as error:
             found.broken[file.path] = " ".join(str(error).split())[:300]
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
     def rows_of(self, file: JournalFile, columns: list[str] | None = None) -> pa.Table | None:
         """All rows of a file; None if it cannot be read, or is of a later version."""
-        metadata = self._metadata(file)
-        if metadata is None:
-            return None
         try:
             with pq.ParquetFile(self.folder.path / file.path) as opened:
-                return opened.read(columns)
-        except (OSError, pa.ArrowException):
+                return opened.read(columns) if Footer(opened.metadata).version <= schema.VERSION else None
+        except UNREADABLE:
             return None
-
-    def last_rows(self, table: str, count: int) -> list[dict[str, Any]]:
-        """The last ones, in the order of their time."""
-        newest_first = sorted(
-            (file for file in self.folder.visible() if file.table == table),
-            key=lambda file: (file.date, file.hour),
-            reverse=True,
-        )
-        found: list[pa.Table] = []
-        hour: tuple[str, str] | None = None
-        for file in newest_first:
-            # Files of one hour are in no order of time: several brokers may have written them.
-            if (file.date, file.hour) != hour and sum(rows.num_rows for rows in found) >= count:
-                break
-            hour = (file.date, file.hour)
-            rows = self.rows_of(file)
-            if rows is not None:
-                time = schema.TIME_COLUMN[table]
-                found = [_latest(pa.concat_tables([*found, rows], promote_options="default"), time, count)]
-        return _plain(found[0]) if found else []
 
     def follow(self, table: str, known: set[JournalFile]) -> Iterator[dict[str, Any]]:
         """Rows of files that are not among `known`, which become so."""
@@ -221,20 +191,7 @@ class Reading:
                 known.add(file)
                 rows = self.rows_of(file)
                 if rows is not None:
-                    yield from _plain(rows.sort_by(schema.TIME_COLUMN[table]))
-
-    def _metadata(self, file: JournalFile) -> pq.FileMetaData | None:
-        try:
-            metadata = pq.read_metadata(self.folder.path / file.path)
-            version = int((metadata.metadata or {}).get(schema.VERSION_KEY.encode(), b"0"))
-        except (OSError, pa.ArrowException, ValueError):
-            return None
-        return metadata if version <= schema.VERSION else None
-
-
-def _latest(rows: pa.Table, time: str, count: int) -> pa.Table:
-    rows = rows.sort_by(time)
-    return rows.slice(max(0, rows.num_rows - count))
+                    yield from map(plain, rows.sort_by(schema.TIME_COLUMN[table]).to_pylist())
 
 
 def _fits(has: pa.Schema, wanted: pa.Schema, *, older: bool) -> bool:
@@ -249,21 +206,6 @@ def _missing(counted: list[JournalFile]) -> list[int]:
     return [number for one, next_one in pairwise(in_order) for number in range(one.last + 1, next_one.first)]
 
 
-def _span(metadata: pq.FileMetaData, column: str) -> tuple[str | None, str | None]:
-    """The first and the last instant of a file, as its row groups say."""
-    firsts, lasts = [], []
-    place = metadata.schema.names.index(column) if column in metadata.schema.names else -1
-    for index in range(metadata.num_row_groups if place >= 0 else 0):
-        statistics = metadata.row_group(index).column(place).statistics
-        if statistics is not None and statistics.has_min_max:
-            firsts.append(statistics.min)
-            lasts.append(statistics.max)
-    return (min(firsts).isoformat() if firsts else None, max(lasts).isoformat() if lasts else None)
-
-
-def _plain(rows: pa.Table) -> list[dict[str, Any]]:
+def plain(row: dict[str, Any]) -> dict[str, Any]:
     """As JSON would have it."""
-    return [
-        {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
-        for row in rows.to_pylist()
-    ]
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -57,27 +57,11 @@ class Story:
         return _ms(self.began, step.at)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "message_id": self.message_id,
-            "service": self.service,
-            "at_most_once": self.at_most_once,
-            "priority": self.priority,
-            **self.verdict.as_dict(),
-            "notes": self.notes,
-            "steps": [
-                {
-                    "at": step.at.isoformat(),
-                    "after_ms": round(self.after_ms(step), 3),
-                    "event": step.event,
-                    "broker": step.broker,
-                    "worker": step.worker,
-                    "peer": step.peer,
-                    "attempt": step.attempt,
-                    "sentence": step.sentence,
-                }
-                for step in self.steps
-            ],
-        }
+        facts = asdict(self)
+        steps, verdict, notes = (facts.pop(name) for name in ("steps", "verdict", "notes"))
+        for step, told in zip(self.steps, steps, strict=True):
+            told |= {"at": step.at.isoformat(), "after_ms": round(self.after_ms(step), 3)}
+        return {**facts, **verdict, "notes": notes, "steps": steps}
 
 
 def unsettled(tasks: Sequence[Row], open_tasks: Sequence[Row]) -> Row | None:
@@ -201,7 +185,7 @@ def _unknown(row: Row, why_lost: str) -> str:
     who = _who(row)
     why = {
         "expired": f"{who} did not answer within the time-out",
-        "worker_lost": f"{who} was lost in the middle{why_lost}",
+        "worker_lost": f"{who} was lost before it answered{why_lost}",
         "broker_lost": f"the broker stopped before {who} answered",
         "bad_header": f"the answer of {who} could not be read",
     }.get(row["reason"] or "", "nobody knows whether it ran")

@@ -24,7 +24,7 @@ def what_is_not_known(audit: Iterable[Mapping[str, Any]]) -> str:
     if crashes:
         times = "a crash" if crashes == 1 else f"{crashes:,} crashes"
         about = f"up to about {untold:,} {'task' if untold == 1 else 'tasks'}" if untold else "most likely nothing"
-        parts.append(f"what {times} took along before it was told, {about}")
+        parts.append(f"what {times} took with it before it was written down, {about}")
     if missing:
         parts.append(f"what stood in {missing:,} {'row' if missing == 1 else 'rows'} that could not be written")
     return "; ".join(parts)

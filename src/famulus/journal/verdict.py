@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from famulus.journal.fates import Evidence
 from famulus.journal.visits import Row, Visit
@@ -28,22 +28,12 @@ class Verdict:
     #: None if no journal says what the client was told.
     outcome: str | None
     reason: str | None
+    #: Of a task without an outcome: what became of its broker.
+    fate: str | None
     #: Whether it ran: yes, probably, maybe or no.
     ran: str
     meaning: str
     try_again: str
-    #: Of a task without an outcome: what became of its broker.
-    fate: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "outcome": self.outcome,
-            "reason": self.reason,
-            "fate": self.fate,
-            "ran": self.ran,
-            "meaning": self.meaning,
-            "try_again": self.try_again,
-        }
 
 
 def verdict(found: Sequence[Visit], evidence: Evidence | None) -> Verdict:
@@ -58,15 +48,17 @@ def _settled(end: Row, ran: str, found: Sequence[Visit]) -> Verdict:
     outcome, reason = end["outcome"], end["reason"]
     if outcome == "OK":
         again = any(row["outcome"] == "RETRY" for visit in found for row in visit.ends)
-        twice = " An attempt before may have run as well, in part or whole." if again else ""
-        return Verdict(outcome, reason, YES, f"It ran, and its client got the answer.{twice}", "There is no need.")
+        twice = " An earlier attempt may have run as well, partly or completely." if again else ""
+        return Verdict(
+            outcome, reason, None, YES, f"It ran, and its client got the answer.{twice}", "There is no need."
+        )
     if ran == NO:
         meaning = "It provably did not run." if outcome == "REJECTED" else "Its worker did not call the function."
-        return Verdict(outcome, reason, NO, meaning, "Yes, it is safe.")
+        return Verdict(outcome, reason, None, NO, meaning, "Yes, it is safe.")
     if outcome == "ERROR":
         meaning = "A worker had it and answered that it failed; Famulus does not try such a task again."
-        return Verdict(outcome, reason, ran, meaning, "That is for you to decide: some of its work may be done.")
-    return Verdict(outcome, reason, ran, _RAN_MEANINGS[ran], _AGAIN)
+        return Verdict(outcome, reason, None, ran, meaning, "That is for you to decide: some of its work may be done.")
+    return Verdict(outcome, reason, None, ran, _RAN_MEANINGS[ran], _AGAIN)
 
 
 _RAN_MEANINGS: Final = {
@@ -90,11 +82,11 @@ def _unsettled(found: Sequence[Visit], evidence: Evidence | None) -> Verdict:
         brokers = ", ".join(sorted({visit.broker for visit in found}))
         elsewhere = f"These journals say only what became of it at {brokers}, not what its client was told."
         try_again = _AGAIN if ran != NO else "Ask the journal of the broker that it came from: others may have run it."
-        return Verdict(None, None, ran, elsewhere, try_again)
+        return Verdict(None, None, None, ran, elsewhere, try_again)
     ran = min(ran, MAYBE, key=_RAN.index)
     meaning = f"No outcome is in the journal: {evidence.sentence}."
     again = _AGAIN_BY_FATE.get(evidence.fate, _LOOK if ran == MAYBE else _AGAIN)
-    return Verdict(None, None, ran, meaning, again, evidence.fate)
+    return Verdict(None, None, evidence.fate, ran, meaning, again)
 
 
 def _ran(found: Sequence[Visit]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+#: Outcomes with which a task ends. The others, RETRY and LATE, are about attempts.
 FINAL: Final = frozenset({"OK", "ERROR", "REJECTED", "UNKNOWN"})
 
 Row = dict[str, Any]

@@ -8,7 +8,7 @@ table of brokers as soon as one can be written. Memory is bounded: a row group f
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +22,9 @@ from famulus.journal import files, schema
 from famulus.journal.columns import Columns, Stack, picked, span_us, unpacked, wall_us
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
-from famulus.journal.parquet import TOLD_KEY, OpenFile
+from famulus.journal.footers import TOLD_KEY
+from famulus.journal.ledger import LAST_WORDS_US, NOT_WRITTEN, Counts, Gap, RowLedger
+from famulus.journal.parquet import OpenFile
 from famulus.journal.records import Batch, Pen, read
 from famulus.wire.rows import BrokerRow
 
@@ -31,11 +33,6 @@ GROUP_ROWS: Final = 65_536
 PAUSE_US: Final = 2_000_000
 #: Files of an hour are finished this long after it: batches take a moment.
 HOUR_GRACE_US: Final = 3_000_000
-#: What a life that is over had told may still be on its way for so long.
-LAST_WORDS_US: Final = 5_000_000
-
-NOT_TOLD: Final = "they never reached the scribe: it was not there, or too slow"
-NOT_WRITTEN: Final = "they could not be written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +66,11 @@ class _Place:
     hour: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    table: str
-    boot: str
-    why: str
-    #: Who told the rows, or would have.
-    source: str
-
-
-@dataclass(slots=True)
-class Counts:
-    """What was done, for reports."""
-
-    rows: int = 0
-    files: int = 0
-    bytes: int = 0
-    lost: int = 0
-    faults: int = field(default=0)
-
-
 class Writing:
     def __init__(self, folder: Path, broker: str, family: str, roll: Roll, warn: Callable[[str], None]) -> None:
         self.folder = JournalFolder(folder, broker)
         self.counts = Counts()
+        self._ledger = RowLedger(self.folder, self.counts)
         #: The present life of the dispatcher, and the present config, as the supervisor says.
         self.boot = ""
         self.config_version = 0
@@ -102,14 +80,8 @@ class Writing:
         self._warn = warn
         self._sheets: dict[_Place, _Sheet] = {}
         self._numbers: dict[tuple[str, str], int] = {}
-        #: By life, then by source and table: the rows told so far.
-        self._told: dict[str, dict[tuple[str, str], int]] = {}
         #: Of tasks: the highest number of a row in each hour whose end was not told yet.
         self._highest: dict[_Place, int] = {}
-        #: Rows that are missing, and no file says so yet.
-        self._gaps: dict[_Gap, int] = {}
-        #: Lives that are over, with what they had told, and when to see what of it came.
-        self._ended: list[tuple[int, str, str, dict[str, int]]] = []
         self._blocked_until_us = 0
         self._blocked = False
 
@@ -124,21 +96,13 @@ class Writing:
         boot = batch.boot or self.boot
         if not boot:
             return
-        told = self._told_by(batch.boot)
-        for table, count in batch.told.items():
-            # Who has no life of his own told others before us; only what goes missing from now on can be seen.
-            known = count if not batch.boot else 0
-            missed = count - told.get((batch.source, table), known)
-            if missed > 0 and table in schema.TABLES:
-                self._miss(_Gap(table, boot, NOT_TOLD, batch.source), missed)
-            told[batch.source, table] = count
+        self._ledger.hear(batch, boot)
         for table, (rows, _) in batch.tables.items():
             columns = unpacked(batch, table) if table in schema.TABLES else None
             if columns is None:
                 self._blame(f"its records of {table} make no sense")
                 continue
-            before = told.get((batch.source, table), 0)
-            told[batch.source, table] = before + rows
+            before = self._ledger.add(batch, table, rows)
             if table == "tasks":
                 # Whoever reads the journal sees by the numbers whether a row is missing.
                 columns["row"] = np.arange(before + 1, before + rows + 1)
@@ -163,16 +127,9 @@ class Writing:
             self._warn(f"what came for the journal cannot be read ({why}); after an upgrade, restart the whole broker")
         self.counts.faults += 1
 
-    def _told_by(self, boot: str) -> dict[tuple[str, str], int]:
-        told = self._told.get(boot)
-        if told is None:
-            # A scribe that takes over in the middle of a life sees from the files how far the former one came.
-            told = self._told[boot] = self.folder.told(boot) if boot else {}
-        return told
-
     def _put(self, batch: Batch, table: str, boot: str, columns: Columns, rows: int, now_us: int) -> None:
         if self._blocked:
-            self._miss(_Gap(table, boot, NOT_WRITTEN, batch.source), rows)
+            self._ledger.miss(Gap(table, boot, NOT_WRITTEN, batch.source), rows)
             return
         instants = columns[schema.TIME_COLUMN[table]]
         first, last = (us // US_PER_HOUR for us in span_us(instants, batch))
@@ -203,7 +160,7 @@ class Writing:
         self._miss_the_last(now_us, monotonic_ns)
         if self._blocked:
             self._try_again(now_us)
-        if self._gaps and not self._blocked:
+        if self._ledger.gaps and not self._blocked:
             self._note_gaps(now_us, monotonic_ns)
         for place, sheet in list(self._sheets.items()):
             hour_over = now_us > (place.hour + 1) * US_PER_HOUR + HOUR_GRACE_US
@@ -260,19 +217,12 @@ class Writing:
         self.counts.bytes += size
 
     def _settled(self, boot: str, *, with_gaps: bool) -> dict[str, dict[str, int]]:
-        """By source and table: how many of the rows told are in a file, or in a gap that is in a file."""
-        pending: dict[tuple[str, str], int] = defaultdict(int)
+        pending: Counter[tuple[str, str]] = Counter()
         for place, sheet in self._sheets.items():
             if place.boot == boot:
                 for source, rows in sheet.came.items():
                     pending[source, place.table] += rows
-        for gap, rows in self._gaps.items():
-            if gap.boot == boot and not with_gaps:
-                pending[gap.source, gap.table] += rows
-        settled: dict[str, dict[str, int]] = defaultdict(dict)
-        for (source, table), count in self._told_by(boot).items():
-            settled[source][table] = count - pending[source, table]
-        return settled
+        return self._ledger.settled(boot, pending, with_gaps=with_gaps)
 
     def _next_number(self, table: str, boot: str) -> int:
         key = (table, boot)
@@ -284,30 +234,18 @@ class Writing:
     # -- what is missing ----------------------------------------------------------------------------------------
 
     def ended(self, source: str, boot: str, told: dict[str, int], now_us: int) -> None:
-        """A life is over, and so many rows were told in it. What is still on its way has a moment."""
-        self._ended.append((now_us + LAST_WORDS_US, source, boot, told))
+        """A life is over, and `told` says how many rows of each table it had. Those on their way have a moment."""
+        self._ledger.end(source, boot, told, now_us)
 
     @property
     def awaits_rows(self) -> bool:
         """Whether a life is over, and not all that it told has come yet."""
-        return any(
-            count > self._told_by(boot).get((source, table), 0)
-            for _, source, boot, told in self._ended
-            for table, count in told.items()
-        )
+        return self._ledger.awaits_rows
 
     def _miss_the_last(self, now_us: int, monotonic_ns: int) -> None:
-        for entry in [entry for entry in self._ended if entry[0] <= now_us]:
-            self._ended.remove(entry)
-            _, source, boot, told = entry
-            known = self._told_by(boot)
-            for table, count in told.items():
-                missed = count - known.get((source, table), 0)
-                if missed > 0:
-                    self._miss(_Gap(table, boot, NOT_TOLD, source), missed)
-                    known[source, table] = count
+        for due_us, boot, tasks in self._ledger.close_lives(now_us):
             # So that the last rows are missed, too, if somebody takes their file away.
-            self._note_told(boot, known.get((source, "tasks"), 0), min(now_us, entry[0]), monotonic_ns)
+            self._note_told(boot, tasks, min(now_us, due_us), monotonic_ns)
 
     def _note_hours(self, now_us: int, monotonic_ns: int) -> None:
         """At the end of an hour with tasks, how many there were so far: so all rows of an hour are missed, too.
@@ -324,19 +262,11 @@ class Writing:
             row = BrokerRow(monotonic_ns, b"told", table=b"tasks", rows=rows)
             self.note([row], now_us, monotonic_ns, boot)
 
-    def _miss(self, gap: _Gap, rows: int) -> None:
-        self._gaps[gap] = self._gaps.get(gap, 0) + rows
-        self.counts.lost += rows
-
     def _note_gaps(self, now_us: int, monotonic_ns: int) -> None:
         """At once on the disk, life by life; where that fails, they stay to be told."""
-        for boot in sorted({gap.boot for gap in self._gaps}):
-            totals: dict[tuple[str, str], int] = defaultdict(int)
-            for gap, count in self._gaps.items():
-                if gap.boot == boot:
-                    totals[gap.table, gap.why] += count
+        for boot in sorted({gap.boot for gap in self._ledger.gaps}):
             rows: list[BrokerRow] = []
-            for (table, why), count in totals.items():
+            for (table, why), count in self._ledger.missing_in(boot).items():
                 self._warn(f"the journal lacks {count} {'row' if count == 1 else 'rows'} of {table}: {why}")
                 rows.append(BrokerRow(monotonic_ns, b"gap", table=table.encode(), rows=count, detail=why.encode()))
             self.note(rows, now_us, monotonic_ns, boot)
@@ -344,7 +274,7 @@ class Writing:
             self._finish(place, now_us, with_gaps=True)
             if self._blocked:
                 return
-            self._gaps = {gap: count for gap, count in self._gaps.items() if gap.boot != boot}
+            self._ledger.forget_gaps(boot)
 
     def _block(self, place: _Place, error: OSError, now_us: int) -> None:
         """The disk takes no more. What can be finished is; the rest is counted."""
@@ -369,7 +299,7 @@ class Writing:
             if self._numbers[place.table, place.boot] == sheet.file.file.first:
                 self._numbers[place.table, place.boot] -= 1
         for source, rows in sheet.came.items():
-            self._miss(_Gap(place.table, place.boot, NOT_WRITTEN, source), rows)
+            self._ledger.miss(Gap(place.table, place.boot, NOT_WRITTEN, source), rows)
 
     def _try_again(self, now_us: int) -> None:
         """Write where the next file would be written, to see whether that goes."""

@@ -7,7 +7,7 @@
  * Making objects may run Python code (a garbage collection may), and that code may call any method of ours. So a
  * connection that is over is only put aside at once (`doom`), and is let go of when nobody is in the midst of it (`bury`).
  */
-#include "_connections.h"
+#include "_pump.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -281,9 +281,7 @@ static int look(Connections *self, int reads) {
     }
     for (int i = 0; i < count && !failed; i++) {
         if (events[i].data.u64 & 1) {
-            PyObject *descriptor = PyLong_FromUnsignedLongLong(events[i].data.u64 >> 1);
-            failed = descriptor == NULL ? -1 : PyList_Append(self->news, descriptor);
-            Py_XDECREF(descriptor);
+            failed = messages_append(self->news, PyLong_FromUnsignedLongLong(events[i].data.u64 >> 1));
         }
     }
     return failed;
@@ -402,42 +400,20 @@ static PyObject *connections_recv(PyObject *object, PyObject *limit_object) {
 
 /* ---- writing ---- */
 
+/* Of each message: the next one for the same peer, or -1; and why it was refused, or 0. */
 typedef struct {
-    Py_ssize_t index;
-    int code;
-} Refusal;
+    Py_ssize_t next;
+    int refusal;
+} Place;
 
 typedef struct {
     Connections *connections;
     PyObject *messages;
-    Py_ssize_t *next;
-    Refusal *refusals; /* room for the worst case, but only once something is refused */
-    Py_ssize_t refused;
+    Place *places;
 } Sending;
-
-static int note_refusal(Sending *sending, Py_ssize_t index, int code) {
-    if (sending->refusals == NULL) {
-        sending->refusals = calloc((size_t)PySequence_Fast_GET_SIZE(sending->messages), sizeof(Refusal));
-        if (sending->refusals == NULL) {
-            return -1;
-        }
-    }
-    sending->refusals[sending->refused++] = (Refusal){index, code};
-    return 0;
-}
 
 static PyObject *message_at(const Sending *sending, Py_ssize_t index) {
     return PySequence_Fast_GET_ITEM(sending->messages, index);
-}
-
-/* What a message takes in a parcel; 0 if it does not fit into any. */
-static size_t size_in_parcel(PyObject *frames) {
-    Part parts[PARCEL_PARTS];
-    if (PySequence_Fast_GET_SIZE(frames) != 1 + PARCEL_PARTS) {
-        return 0;
-    }
-    messages_parts(frames, parts);
-    return parcel_fits(parts) ? parcel_size(parts) : 0;
 }
 
 static size_t size_of(PyObject *frames) {
@@ -446,33 +422,6 @@ static size_t size_of(PyObject *frames) {
         size += WIRE_HEAD + (size_t)PyBytes_GET_SIZE(PySequence_Fast_GET_ITEM(frames, i));
     }
     return size;
-}
-
-/* The messages from `from` on that travel in one parcel: how many, what it has, and the one behind them. */
-static Py_ssize_t run_from(const Sending *sending, const Wire *wire, Py_ssize_t from, size_t *size, Py_ssize_t *behind) {
-    Py_ssize_t count = 0, index = from;
-    *size = 1;
-    while (wire->parcels && index >= 0 && count < PARCEL_MESSAGES_MAX) {
-        size_t more = size_in_parcel(message_at(sending, index));
-        if (more == 0 || *size + more > PARCEL_BYTES_MAX) {
-            break;
-        }
-        *size += more;
-        count++;
-        index = sending->next[index];
-    }
-    *behind = index;
-    return count;
-}
-
-static void put_parcel(const Sending *sending, Pieces *pieces, Py_ssize_t from, Py_ssize_t behind, size_t size) {
-    unsigned char *at = pieces_add_frame(pieces, size);
-    *at++ = PARCEL_VERSION;
-    for (Py_ssize_t index = from; index != behind; index = sending->next[index]) {
-        Part parts[PARCEL_PARTS];
-        messages_parts(message_at(sending, index), parts);
-        at = parcel_put(at, parts);
-    }
 }
 
 static int has_room(const Connections *self, const Connection *connection, size_t pending, size_t size) {
@@ -488,8 +437,8 @@ static void write_out(Wire *wire, Pieces *pieces) {
     pieces->bytes = pieces->used = 0;
 }
 
-/* All that is for one connection, in one write if it can be. 0, or -1 when out of memory. */
-static int send_chain(Sending *sending, Connection *connection) {
+/* All that is for one connection, in one write if it can be. */
+static void send_chain(Sending *sending, Connection *connection) {
     Connections *self = sending->connections;
     Wire *wire = &connection->wire;
     Pieces pieces = {.scratch = self->scratch};
@@ -497,12 +446,8 @@ static int send_chain(Sending *sending, Connection *connection) {
     int code = 0;
     wire_flush(wire);
     while (index >= 0) {
-        size_t size;
-        Py_ssize_t behind, together = run_from(sending, wire, index, &size, &behind);
-        if (together == 0) {
-            size = size_of(message_at(sending, index));
-            behind = sending->next[index];
-        }
+        PyObject *frames = message_at(sending, index);
+        size_t size = size_of(frames);
         if (!pieces_have_place(&pieces) || !has_room(self, connection, pieces.bytes, size)) {
             write_out(wire, &pieces);
             if (wire->cut_off) {
@@ -514,12 +459,8 @@ static int send_chain(Sending *sending, Connection *connection) {
                 break;
             }
         }
-        if (together > 0) {
-            put_parcel(sending, &pieces, index, behind, size);
-        } else {
-            pieces_add_message(&pieces, message_at(sending, index), 1);
-        }
-        index = behind;
+        pieces_add_message(&pieces, frames, 1);
+        index = sending->places[index].next;
     }
     write_out(wire, &pieces);
     if (wire->cut_off) {
@@ -527,12 +468,9 @@ static int send_chain(Sending *sending, Connection *connection) {
         code = EHOSTUNREACH;
         index = began;
     }
-    for (; code != 0 && index >= 0; index = sending->next[index]) {
-        if (note_refusal(sending, index, code) < 0) {
-            return -1;
-        }
+    for (; code != 0 && index >= 0; index = sending->places[index].next) {
+        sending->places[index].refusal = code;
     }
-    return 0;
 }
 
 /* Together they hold too much: whoever holds the most does not read, and is cut off, so that the others are not harmed. */
@@ -548,27 +486,28 @@ static void make_way(Connections *self) {
     }
 }
 
-static int send_all(Sending *sending) {
+static void send_all(Sending *sending) {
     Connections *self = sending->connections;
     Connection *touched = NULL, **last = &touched;
-    int failed = 0;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sending->messages); i++) {
         Connection *connection = find(self, PySequence_Fast_GET_ITEM(message_at(sending, i), 0));
-        sending->next[i] = -1;
-        if (connection == NULL || connection->wire.cut_off) {
-            failed |= note_refusal(sending, i, EHOSTUNREACH);
-        } else if (connection->first < 0) {
+        int refused = connection == NULL || connection->wire.cut_off;
+        sending->places[i] = (Place){.next = -1, .refusal = refused ? EHOSTUNREACH : 0};
+        if (refused) {
+            continue;
+        }
+        if (connection->first < 0) {
             connection->first = connection->last = i;
             connection->next_touched = NULL;
             *last = connection;
             last = &connection->next_touched;
         } else {
-            sending->next[connection->last] = i;
+            sending->places[connection->last].next = i;
             connection->last = i;
         }
     }
     for (Connection *connection = touched; connection != NULL; connection = connection->next_touched) {
-        failed |= send_chain(sending, connection);
+        send_chain(sending, connection);
         account(self, connection, connection->unfinished);
         connection->first = -1;
         if (wire_is_over(&connection->wire)) {
@@ -576,18 +515,14 @@ static int send_all(Sending *sending) {
         }
     }
     make_way(self);
-    return failed;
 }
 
-static PyObject *list_of_refusals(const Refusal *refusals, Py_ssize_t count) {
-    PyObject *list = PyList_New(count);
+static PyObject *list_of_refusals(const Place *places, Py_ssize_t count) {
+    PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
-        PyObject *pair = Py_BuildValue("(ni)", refusals[i].index, refusals[i].code);
-        if (pair == NULL) {
+        if (places[i].refusal && messages_append(list, Py_BuildValue("(ni)", i, places[i].refusal)) < 0) {
             Py_CLEAR(list);
-            break;
         }
-        PyList_SET_ITEM(list, i, pair);
     }
     return list;
 }
@@ -602,16 +537,19 @@ static PyObject *connections_send(PyObject *object, PyObject *messages) {
             return PyErr_Format(PyExc_ValueError, "message %zd has no frames behind its peer", i);
         }
     }
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(messages), few[FEW];
-    Sending sending = {self, messages, count <= FEW ? few : malloc((size_t)count * sizeof(Py_ssize_t)), NULL, 0};
-    self->busy++;
-    int failed = sending.next == NULL ? -1 : send_all(&sending);
-    self->busy--;
-    PyObject *list = failed ? PyErr_NoMemory() : list_of_refusals(sending.refusals, sending.refused);
-    if (sending.next != few) {
-        free(sending.next);
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(messages);
+    Place few[FEW], *places = count <= FEW ? few : malloc((size_t)count * sizeof(Place));
+    if (places == NULL) {
+        return PyErr_NoMemory();
     }
-    free(sending.refusals);
+    Sending sending = {self, messages, places};
+    self->busy++;
+    send_all(&sending);
+    self->busy--;
+    PyObject *list = list_of_refusals(places, count);
+    if (places != few) {
+        free(places);
+    }
     bury(self);
     return list;
 }
@@ -773,16 +711,6 @@ static PyObject *connections_more(PyObject *object, void *unused) {
     return PyBool_FromLong(self->ready.first != NULL || self->unpolled);
 }
 
-static PyObject *connections_unsent(PyObject *object, void *unused) {
-    (void)unused;
-    return PyLong_FromSize_t(((Connections *)object)->unsent);
-}
-
-static PyObject *connections_unfinished(PyObject *object, void *unused) {
-    (void)unused;
-    return PyLong_FromSize_t(((Connections *)object)->unfinished);
-}
-
 static PyMethodDef connections_methods[] = {
     {"add", connections_add, METH_VARARGS, "Take over a connected descriptor, under this name."},
     {"cut", connections_cut, METH_O, "End the connection of this name; whether there was one."},
@@ -799,6 +727,8 @@ static PyMethodDef connections_methods[] = {
 
 static PyMemberDef connections_members[] = {
     {"fd", T_INT, offsetof(Connections, epoll), READONLY, "What has news when somebody has."},
+    {"unsent", T_PYSSIZET, offsetof(Connections, unsent), READONLY, "Bytes that were taken and have not left."},
+    {"unfinished", T_PYSSIZET, offsetof(Connections, unfinished), READONLY, "Bytes of messages that are not whole yet."},
     {"news", T_OBJECT_EX, offsetof(Connections, news), READONLY, "Watched descriptors with news; the caller empties it."},
     {"gone", T_OBJECT_EX, offsetof(Connections, gone), READONLY, "Peers whose connection ended; the caller empties it."},
     {NULL, 0, 0, 0, NULL},
@@ -806,8 +736,6 @@ static PyMemberDef connections_members[] = {
 
 static PyGetSetDef connections_getset[] = {
     {"more", connections_more, NULL, "Whether there may be more to read without further news.", NULL},
-    {"unsent", connections_unsent, NULL, "Bytes that were taken and have not left.", NULL},
-    {"unfinished", connections_unfinished, NULL, "Bytes of messages that are not whole yet.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

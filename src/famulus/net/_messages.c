@@ -27,6 +27,12 @@ PyObject *messages_frame(const void *data, size_t size) {
     return PyBytes_FromStringAndSize(data, (Py_ssize_t)size);
 }
 
+int messages_append(PyObject *list, PyObject *item) {
+    int failed = item == NULL ? -1 : PyList_Append(list, item);
+    Py_XDECREF(item);
+    return failed;
+}
+
 static int is_row(PyObject *object) { return PyList_Check(object) || PyTuple_Check(object); }
 
 static int check_message(PyObject *frames, Py_ssize_t number) {
@@ -73,34 +79,6 @@ int messages_check_counts(PyObject *messages, Py_ssize_t most) {
     return 0;
 }
 
-void messages_parts(PyObject *frames, Part parts[PARCEL_PARTS]) {
-    Py_ssize_t before = PySequence_Fast_GET_SIZE(frames) - PARCEL_PARTS;
-    for (int i = 0; i < PARCEL_PARTS; i++) {
-        PyObject *frame = PySequence_Fast_GET_ITEM(frames, before + i);
-        parts[i].data = (const unsigned char *)PyBytes_AS_STRING(frame);
-        parts[i].size = (size_t)PyBytes_GET_SIZE(frame);
-    }
-}
-
-Py_ssize_t messages_run(PyObject *messages, Py_ssize_t from, size_t *size) {
-    Py_ssize_t count = 0;
-    *size = 1;
-    for (Py_ssize_t i = from; i < PySequence_Fast_GET_SIZE(messages) && count < PARCEL_MESSAGES_MAX; i++) {
-        PyObject *frames = PySequence_Fast_GET_ITEM(messages, i);
-        Part parts[PARCEL_PARTS];
-        if (PySequence_Fast_GET_SIZE(frames) != PARCEL_PARTS) {
-            break;
-        }
-        messages_parts(frames, parts);
-        if (!parcel_fits(parts) || *size + parcel_size(parts) > PARCEL_BYTES_MAX) {
-            break;
-        }
-        *size += parcel_size(parts);
-        count++;
-    }
-    return count;
-}
-
 int messages_append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size) {
     const unsigned char *at = data + 1, *end = data + size;
     Py_ssize_t before = peer != NULL;
@@ -121,9 +99,7 @@ int messages_append_parcel(PyObject *messages, PyObject *peer, const unsigned ch
             }
             PyList_SET_ITEM(frames, before + i, frame);
         }
-        int failed = PyList_Append(messages, frames);
-        Py_DECREF(frames);
-        if (failed) {
+        if (messages_append(messages, frames) < 0) {
             return -1;
         }
     }

@@ -20,11 +20,8 @@ int messages_check_counts(PyObject *messages, Py_ssize_t most);
 /* A frame of so many bytes, copied from `data`; left as it is if `data` is NULL. NULL with an exception set. */
 PyObject *messages_frame(const void *data, size_t size);
 
-/* The last three frames of a message. */
-void messages_parts(PyObject *frames, Part parts[PARCEL_PARTS]);
-
-/* How many messages from `from` on can travel in one parcel, none if not even the first; `size` is what it will have. */
-Py_ssize_t messages_run(PyObject *messages, Py_ssize_t from, size_t *size);
+/* Appends and lets go of `item`, which may be NULL: 0, or -1 with an exception set. */
+int messages_append(PyObject *list, PyObject *item);
 
 /* Appends the messages of a parcel, each with `peer` (which may be NULL) before it. 0, or -1 with an exception set. */
 int messages_append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size);

@@ -9,15 +9,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 enum {
     PARCEL_VERSION = 1,
     PARCEL_PARTS = 3,
     PARCEL_HEAD = 1 + 2 + 4,
-    PARCEL_MESSAGES_MAX = 1024,    /* bounds what a small frame can make us allocate */
-    PARCEL_BYTES_MAX = 32 * 1024,  /* of a parcel that we send: pipes count frames, and must stay bounded in bytes */
-    PARCEL_MESSAGE_MAX = 8 * 1024, /* a larger message gains nothing from company */
+    PARCEL_MESSAGES_MAX = 1024, /* bounds what a small frame can make us allocate */
 };
 
 typedef struct {
@@ -62,33 +59,6 @@ static inline int parcel_count(const unsigned char *data, size_t size) {
         count++;
     }
     return count;
-}
-
-/* Whether a message of such parts can travel in a parcel. */
-static inline int parcel_fits(const Part parts[PARCEL_PARTS]) {
-    return parts[0].size <= 0xFF && parts[1].size <= 0xFFFF &&
-           parts[0].size + parts[1].size + parts[2].size <= PARCEL_MESSAGE_MAX;
-}
-
-static inline size_t parcel_size(const Part parts[PARCEL_PARTS]) {
-    return PARCEL_HEAD + parts[0].size + parts[1].size + parts[2].size;
-}
-
-/* Writes one message; gives where the next one goes. */
-static inline unsigned char *parcel_put(unsigned char *at, const Part parts[PARCEL_PARTS]) {
-    size_t header = parts[1].size, body = parts[2].size;
-    *at++ = (unsigned char)parts[0].size;
-    *at++ = (unsigned char)(header >> 8);
-    *at++ = (unsigned char)header;
-    *at++ = (unsigned char)(body >> 24);
-    *at++ = (unsigned char)(body >> 16);
-    *at++ = (unsigned char)(body >> 8);
-    *at++ = (unsigned char)body;
-    for (int i = 0; i < PARCEL_PARTS; i++) {
-        memcpy(at, parts[i].data, parts[i].size);
-        at += parts[i].size;
-    }
-    return at;
 }
 
 #endif

@@ -3,11 +3,13 @@
  * The bytes are the business of _wire.c. stream_python.py is the same in Python, says what is promised, and is the better
  * one to read first. tests/unit/net/test_stream.py runs on both.
  */
-#include "_stream.h"
+#include "_pump.h"
 
 #include <structmember.h>
 
 #include "_wire.h"
+
+enum { TOGETHER = 32 * 1024 }; /* bytes in one write, as in stream_python.py */
 
 typedef struct {
     PyObject_HEAD
@@ -34,24 +36,6 @@ static PyObject *stream_recv(PyObject *object, PyObject *unused) {
 
 /* ---- writing ---- */
 
-static int write_message(Stream *self, PyObject *frames) {
-    Pieces pieces = {.scratch = self->scratch};
-    pieces_add_message(&pieces, frames, 0);
-    return wire_write(&self->wire, &pieces, 0);
-}
-
-static int write_parcel(Stream *self, PyObject *messages, Py_ssize_t from, Py_ssize_t count, size_t size) {
-    Pieces pieces = {.scratch = self->scratch};
-    unsigned char *at = pieces_add_frame(&pieces, size);
-    *at++ = PARCEL_VERSION;
-    for (Py_ssize_t i = from; i < from + count; i++) {
-        Part parts[PARCEL_PARTS];
-        messages_parts(PySequence_Fast_GET_ITEM(messages, i), parts);
-        at = parcel_put(at, parts);
-    }
-    return wire_write(&self->wire, &pieces, 0);
-}
-
 static PyObject *stream_send(PyObject *object, PyObject *messages) {
     Stream *self = (Stream *)object;
     if (messages_check(messages) < 0 || messages_check_counts(messages, FRAMES_MAX) < 0) {
@@ -59,19 +43,21 @@ static PyObject *stream_send(PyObject *object, PyObject *messages) {
     }
     wire_flush(&self->wire);
     Py_ssize_t taken = 0, count = PySequence_Fast_GET_SIZE(messages);
-    /* What is left of one message has to leave before the next. */
+    /* What is left of some messages has to leave before the next. */
     while (taken < count && self->wire.unsent == NULL) {
-        size_t size;
-        Py_ssize_t together = messages_run(messages, taken, &size);
-        int wrote = together > 0 ? write_parcel(self, messages, taken, together, size)
-                                 : write_message(self, PySequence_Fast_GET_ITEM(messages, taken));
+        Pieces pieces = {.scratch = self->scratch};
+        Py_ssize_t next = taken;
+        do {
+            pieces_add_message(&pieces, PySequence_Fast_GET_ITEM(messages, next++), 0);
+        } while (next < count && pieces.bytes < TOGETHER && pieces_have_place(&pieces));
+        int wrote = wire_write(&self->wire, &pieces, 0);
         if (wrote < 0) {
             return PyErr_NoMemory();
         }
         if (wrote == 0) {
             break;
         }
-        taken += together > 0 ? together : 1;
+        taken = next;
     }
     return PyLong_FromSsize_t(taken);
 }

@@ -21,13 +21,6 @@ void wire_end(Wire *wire, const char *why) {
 
 /* ---- reading ---- */
 
-/* Appends and lets go of `item`, which may be NULL. */
-static int append_new(PyObject *list, PyObject *item) {
-    int failed = item == NULL ? -1 : PyList_Append(list, item);
-    Py_XDECREF(item);
-    return failed;
-}
-
 static void pong(Wire *wire, const unsigned char *body, size_t size) {
     static const unsigned char ping[] = "\4PING";
     enum { NAME = sizeof(ping) - 1 };
@@ -57,7 +50,7 @@ static int take_command(Wire *wire, const unsigned char *data, size_t size) {
         wire_end(wire, "it sends too many commands");
         return 0;
     }
-    return append_new(wire->commands, messages_frame(data, size));
+    return messages_append(wire->commands, messages_frame(data, size));
 }
 
 /* One frame of a message, which this lets go of; it may be NULL. */
@@ -77,7 +70,7 @@ static int take_frame(Wire *wire, PyObject *frame, int flags, PyObject *messages
         PyObject *message = wire->frames;
         wire->frames = NULL;
         wire->message_bytes = 0;
-        failed = append_new(messages, message);
+        failed = messages_append(messages, message);
     }
     return failed ? -1 : 0;
 }
@@ -87,7 +80,6 @@ static int take_parcel(Wire *wire, const unsigned char *data, size_t size, int f
     if ((flags & (COMMAND | MORE)) || wire->frames != NULL || !parcel_count(data, size)) {
         return 0;
     }
-    wire->parcels = 1;
     wire->message_bytes = 0;
     return messages_append_parcel(messages, wire->peer, data, size) < 0 ? -1 : 1;
 }
@@ -184,6 +176,18 @@ int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit) {
         if (PyList_GET_SIZE(messages) >= limit) {
             return wire->to > wire->from;
         }
+        const unsigned char *at = wire->inbox + wire->from;
+        size_t there = wire->to - wire->from, whole = there >= 2 ? 2 + (size_t)at[1] : SIZE_MAX;
+        /* Most frames are short, belong to a message of several, and are there: they need no further look. */
+        if (there >= whole && (at[0] == MORE || (at[0] == 0 && wire->frames != NULL)) &&
+            wire->message_max - wire->message_bytes > whole) {
+            wire->from += whole;
+            wire->message_bytes += whole;
+            if (take_frame(wire, messages_frame(at + 2, at[1]), at[0], messages) < 0) {
+                return -1;
+            }
+            continue;
+        }
         if (!read_head(wire, &head)) {
             return 0;
         }
@@ -245,17 +249,16 @@ size_t wire_read(Wire *wire) {
 
 /* ---- writing ---- */
 
-static size_t put_head(unsigned char *head, int flags, size_t size) {
+static void put_head(unsigned char *head, int flags, size_t size) {
     if (size < 256) {
         head[0] = (unsigned char)flags;
         head[1] = (unsigned char)size;
-        return 2;
+        return;
     }
     head[0] = (unsigned char)(flags | LONG);
     for (int i = 0; i < 8; i++) {
         head[1 + i] = (unsigned char)((unsigned long long)size >> (8 * (7 - i)));
     }
-    return WIRE_HEAD;
 }
 
 /* So many bytes of the scratch, as part of the last piece if that is there, too. */
@@ -273,24 +276,16 @@ static unsigned char *add_small(Pieces *pieces, size_t size) {
     return at;
 }
 
-unsigned char *pieces_add_frame(Pieces *pieces, size_t size) {
-    unsigned char head[WIRE_HEAD];
-    size_t head_size = put_head(head, 0, size);
-    unsigned char *at = add_small(pieces, head_size + size);
-    memcpy(at, head, head_size);
-    return at + head_size;
-}
-
 void pieces_add_message(Pieces *pieces, PyObject *frames, Py_ssize_t before) {
     Py_ssize_t end = PySequence_Fast_GET_SIZE(frames);
     for (Py_ssize_t i = before; i < end; i++) {
         PyObject *frame = PySequence_Fast_GET_ITEM(frames, i);
         size_t size = (size_t)PyBytes_GET_SIZE(frame);
-        unsigned char head[WIRE_HEAD];
-        size_t head_size = put_head(head, i + 1 < end ? MORE : 0, size);
-        memcpy(add_small(pieces, head_size), head, head_size);
+        size_t head_size = size < 256 ? 2 : WIRE_HEAD;
+        unsigned char *at = add_small(pieces, head_size + (size <= COPY_MAX ? size : 0));
+        put_head(at, i + 1 < end ? MORE : 0, size);
         if (size <= COPY_MAX) {
-            memcpy(add_small(pieces, size), PyBytes_AS_STRING(frame), size);
+            memcpy(at + head_size, PyBytes_AS_STRING(frame), size);
             continue;
         }
         pieces->piece[pieces->count] = (struct iovec){PyBytes_AS_STRING(frame), size};

@@ -45,7 +45,6 @@ typedef struct {
     size_t unsent_bytes;
     char ended[64]; /* why it is over, for people; empty while it is not */
     unsigned long long received, written;
-    char parcels; /* it has sent one */
     char waits;   /* for room for a large frame */
     char full;    /* the last read brought all that there was place for */
     char ends;    /* the other side has closed: it is read to its end */
@@ -74,10 +73,9 @@ size_t wire_read(Wire *wire);
  * set. Making objects may run Python code, which must not come here for the same wire. */
 int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit);
 
-/* Adds a whole message (without its first `before` frames) or a head to the pieces, for which there must be place. */
+/* Adds a whole message, without its first `before` frames, to the pieces; there must be place for it. */
 void pieces_add_message(Pieces *pieces, PyObject *frames, Py_ssize_t before);
-unsigned char *pieces_add_frame(Pieces *pieces, size_t size); /* a small one; gives where its content goes */
-int pieces_have_place(const Pieces *pieces);                  /* for one more message, or a parcel */
+int pieces_have_place(const Pieces *pieces); /* for one more message */
 
 /* Writes once, if nothing else has to leave before; the rest is kept. 1: taken. 0: nothing has left, and nothing is kept.
  * -1: the rest could not be kept, and the wire is over. With `keep` what finds no room at all is kept as well, also if the

@@ -22,8 +22,8 @@
     send(messages) -> list of (index, errno)
         Tries every message [peer, frame, ...] and names those refused: EAGAIN where the peer has not taken enough of
         what it was sent before, EHOSTUNREACH where there is no such peer. Nothing of a refused message leaves. What
-        goes to one peer in one call is one write; in parcels, if that one has sent any. When there is too much that
-        all together have not taken, the one with the most is cut off.
+        goes to one peer in one call is one write. When there is too much that all together have not taken, the one
+        with the most is cut off.
 
     publish(frames)
         Sends one message to all who have room for it.
@@ -45,19 +45,17 @@ Nothing blocks, and nothing that a peer does raises anything.
 from __future__ import annotations
 
 import errno
-import fcntl
 import select
 import socket
 import sys
-import termios
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from famulus.net.pump_python import FRAMES_MAX, check_messages
-from famulus.net.stream_python import INBOX_BYTES, Stream, framed
-from famulus.wire import parcels, zmtp
+from famulus.net.opening import unconfirmed_bytes
+from famulus.net.stream_python import FRAMES_MAX, INBOX_BYTES, Stream, check_messages, framed
+from famulus.wire import zmtp
 
 #: Bytes since the last tick that are expected of one who keeps others waiting.
 ENOUGH_BYTES: Final = 64 * 1024
@@ -86,10 +84,6 @@ class _Connection(Stream):
     @property
     def cut_off(self) -> bool:
         return self._cut_off
-
-    @property
-    def sends_parcels(self) -> bool:
-        return self._parcels
 
     def close(self) -> None:
         self._socket.close()
@@ -147,7 +141,7 @@ class _Connection(Stream):
     def on_their_way(self) -> int:
         if self._cut_off:
             return 0
-        return self.unsent_bytes + int.from_bytes(fcntl.ioctl(self.fd, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+        return self.unsent_bytes + unconfirmed_bytes(self.fd)
 
 
 class Connections:
@@ -318,24 +312,20 @@ class Connections:
             refused += self._send_chain(connection, messages, numbers)
             self._count(connection, connection.unfinished)
         self._make_way()
-        return refused
+        return sorted(refused)
 
     def _send_chain(
         self, connection: _Connection, messages: Sequence[Sequence[bytes]], numbers: list[int]
     ) -> list[tuple[int, int]]:
         connection.flush()
-        at = 0
-        while at < len(numbers):
-            rest = [messages[number][1:] for number in numbers[at:]]
-            count = parcels.run_of(rest) if connection.sends_parcels else 0
-            frames = [parcels.write(rest[:count])] if count else rest[0]
+        for at, number in enumerate(numbers):
+            frames = messages[number][1:]
             held = connection.unsent_bytes
             if held and held + sum(_HEAD_BYTES + len(frame) for frame in frames) > self._unsent_bytes_max:
-                return [(number, errno.EAGAIN) for number in numbers[at:]]
+                return [(each, errno.EAGAIN) for each in numbers[at:]]
             connection.keep(framed(frames))
             if connection.cut_off:
-                return [(number, errno.EHOSTUNREACH) for number in numbers[at:]]
-            at += max(1, count)
+                return [(each, errno.EHOSTUNREACH) for each in numbers[at:]]
         return []
 
     def _make_way(self) -> None:

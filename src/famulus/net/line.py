@@ -14,14 +14,11 @@ What a connection brought before it was lost is given by `recv` before `follow` 
 from __future__ import annotations
 
 import errno
-import fcntl
 import random
 import select
 import socket
-import sys
-import termios
-from collections.abc import Generator
 from contextlib import suppress
+from enum import Enum
 from time import monotonic_ns
 from typing import Final
 
@@ -29,9 +26,9 @@ from famulus.core.backoff import Backoff
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.silence import SELDOM_NS, Silence
 from famulus.net.addresses import split
-from famulus.net.link import Change
 from famulus.net.lookup import Lookup, Where, known
-from famulus.net.pump import Stream, new_stream
+from famulus.net.native import Stream
+from famulus.net.opening import Opening, set_options, unconfirmed_bytes
 from famulus.wire import zmtp
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
@@ -48,6 +45,11 @@ OPEN_NS: Final = 10 * NS_PER_S
 NEXT_NS: Final = 250 * NS_PER_MS
 #: Bodies are bounded by brokers, whose limit we do not know; this bounds what a peer that is none can ask for.
 FRAME_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+
+class Change(Enum):
+    UP = "up"
+    DOWN = "down"
 
 
 class Line:
@@ -72,9 +74,7 @@ class Line:
         self._places: list[Where] = []
         self._lookup: Lookup | None = None
         self._socket: socket.socket | None = None
-        self._opening: Generator[int, bytes, None] | None = None
-        self._wanted = 0
-        self._heard = b""
+        self._opening: Opening | None = None
         self._stream: Stream | None = None
         self._received = self._arrived = 0
         self._silence = Silence(0, 0)
@@ -163,8 +163,7 @@ class Line:
         self.due_ns = now_ns + (min(NEXT_NS << self._backoff.tries, OPEN_NS) if self._places else OPEN_NS)
         try:
             self._socket = new = socket.socket(family, socket.SOCK_STREAM)
-            new.setblocking(False)
-            _set_options(new)
+            set_options(new)
             code = new.connect_ex(where)
         except OSError:
             # No descriptor left, or a family that this machine does not have.
@@ -193,35 +192,19 @@ class Line:
             code = connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise OSError(code, "not connected")
-            # It fits: nothing was sent before.
-            connected.send(zmtp.OPENING, socket.MSG_NOSIGNAL)
+            self._opening = Opening(connected, b"DEALER")
             self._epoll.modify(connected.fileno(), select.EPOLLIN)
-            self._opening = zmtp.opening_of_other()
-            self._wanted = next(self._opening)
-        with suppress(BlockingIOError):
-            while self._opening is not None:
-                self._hear(connected, self._opening)
+        if self._opening is not None:
+            with suppress(BlockingIOError):
+                self._opening.hear()
+                self._begin(connected)
         # Last of all: if it was we who had no time, the answer is there.
         if not self.up and now_ns >= self.due_ns:
             self._lose(now_ns)
 
-    def _hear(self, connected: socket.socket, opening: Generator[int, bytes, None]) -> None:
-        """Some bytes of the opening; raises BlockingIOError when there are no more."""
-        chunk = connected.recv(self._wanted - len(self._heard))
-        if not chunk:
-            raise OSError(errno.ECONNRESET, "closed by the other side")
-        self._heard += chunk
-        if len(self._heard) < self._wanted:
-            return
-        heard, self._heard = self._heard, b""
-        try:
-            self._wanted = opening.send(heard)
-        except StopIteration:
-            self._begin(connected)
-
     def _begin(self, connected: socket.socket) -> None:
         self._opening = None
-        self._stream = new_stream(connected, FRAME_BYTES_MAX)
+        self._stream = Stream(connected, FRAME_BYTES_MAX)
         self._received = self._arrived = 0
         self._places = []
         self._backoff.reset()
@@ -253,7 +236,7 @@ class Line:
         """Whether the other side has said anything since the last time, and a PING so that it has something to say."""
         unread = bool(self._news() & select.EPOLLIN)
         # A PING waits behind a body on a slow way; while that arrives bit by bit, the other side is there.
-        on_its_way = _on_its_way(self._descriptor())
+        on_its_way = unconfirmed_bytes(self._descriptor())
         arrived = stream.written - on_its_way
         takes = on_its_way > 0 and arrived > self._arrived
         heard = unread or takes or stream.received != self._received
@@ -304,7 +287,6 @@ class Line:
 
     def _let_go(self) -> None:
         self._stream = self._opening = None
-        self._heard = b""
         if self._lookup is not None:
             self._unwatch(self._lookup.fd)
             self._lookup.close()
@@ -320,21 +302,5 @@ class Line:
             self._epoll.unregister(fd)
 
 
-def _on_its_way(fd: int) -> int:
-    """Bytes that were written and that the other side's machine has not confirmed."""
-    return int.from_bytes(fcntl.ioctl(fd, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
-
-
 def _events(calm: bool) -> int:
     return select.EPOLLIN if calm else select.EPOLLIN | select.EPOLLOUT
-
-
-def _set_options(new: socket.socket) -> None:
-    """Nothing waits for company, and a peer whose machine is gone is found, where the system takes two hours."""
-    if new.family == socket.AF_UNIX:
-        return
-    new.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    new.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    new.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
-    new.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
-    new.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

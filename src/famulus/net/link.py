@@ -7,27 +7,18 @@ back-off. What its user must know is when: what was on its way when a link went 
 from __future__ import annotations
 
 import struct
-from enum import Enum
 from typing import Final
 
 import zmq
 
 from famulus.errors import SettingsError
 from famulus.net import sockets
-from famulus.net.pump import recv_many, recv_parcels, send_some_parcels
-
-# Final, so that compiled code has them at hand instead of looking for them each time.
-_recv_parcels: Final = recv_parcels
-_send_some_parcels: Final = send_some_parcels
+from famulus.net.line import Change
+from famulus.net.pump import recv_many, send_some
 
 _EVENT: Final = struct.Struct("=HI")
 #: As in the dispatcher: while we work through a batch, whoever gets the results waits.
 BATCH_MAX: Final = 128
-
-
-class Change(Enum):
-    UP = "up"
-    DOWN = "down"
 
 
 class Link:
@@ -56,12 +47,12 @@ class Link:
         return changes
 
     def recv(self, limit: int = BATCH_MAX) -> list[list[bytes]]:
-        """What came: up to `limit` messages, or a few more where the last ones came in a parcel."""
-        return _recv_parcels(self.socket, limit, None)
+        """What came: up to `limit` messages."""
+        return recv_many(self.socket, limit)
 
     def send(self, messages: list[list[bytes]]) -> int:
         """How many were taken, from the first on."""
-        return _send_some_parcels(self.socket, messages)
+        return send_some(self.socket, messages)
 
     def close(self) -> None:
         if not self.socket.closed:

@@ -13,16 +13,16 @@ import errno
 import os
 import secrets
 import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic_ns
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.strangers import CHANCE_BYTES, name_of_connection
 from famulus.errors import SettingsError
-from famulus.net.pump import new_connections
+from famulus.net.native import Connections
+from famulus.net.opening import Opening, set_options
 from famulus.wire import zmtp
 
 #: A thousand workers that come back at once need more than the usual hundred.
@@ -39,8 +39,9 @@ ACCEPTS_MAX: Final = 32
 _NO_PLACE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-@dataclass(frozen=True)
-class ListenerBounds:
+class ListenerBounds(NamedTuple):
+    """As `Connections` takes them."""
+
     #: All frames of a message; who sends more is cut off.
     message_bytes_max: int
     #: What has come of messages that are not whole, of all peers together; large ones wait for room.
@@ -53,54 +54,29 @@ class ListenerBounds:
     patience_ns: int
 
 
-class Opening:
+class Newcomer(Opening):
     """One who is connected and has not said yet who it is."""
 
     def __init__(self, connected: socket.socket, kind: bytes, name: bytes, until_ns: int) -> None:
-        self.socket = connected
+        super().__init__(connected, kind)
         self.name = name
         self.until_ns = until_ns
-        self._hearing: Generator[int, bytes, None] = zmtp.opening_of_other(kind)
-        self._wanted = next(self._hearing)
-        self._heard = b""
-
-    def hear(self) -> bool:
-        """Whether it is ready now; raises `Foreign` or OSError if it never will be, and BlockingIOError if not yet."""
-        while True:
-            chunk = self.socket.recv(self._wanted - len(self._heard))
-            if not chunk:
-                raise OSError(errno.ECONNRESET, "closed by the other side")
-            self._heard += chunk
-            if len(self._heard) < self._wanted:
-                continue
-            heard, self._heard = self._heard, b""
-            try:
-                self._wanted = self._hearing.send(heard)
-            except StopIteration:
-                return True
 
 
 class Listener:
-    def __init__(self, kind: bytes, bounds: ListenerBounds, connections: Any = None) -> None:
-        """`kind`: ROUTER or PUB. `connections`: one of the twins, if not the usual one."""
+    def __init__(self, kind: bytes, bounds: ListenerBounds, connections: type[Connections] = Connections) -> None:
+        """`kind`: ROUTER or PUB. `connections`: one of the twins."""
         self._kind = kind
-        self._says = zmtp.opening(kind)
-        self._connections: Any = (connections or new_connections)(
-            bounds.message_bytes_max,
-            bounds.unfinished_bytes_max,
-            bounds.unsent_bytes_max,
-            bounds.unsent_all_bytes_max,
-            bounds.patience_ns,
-        )
-        self.fd: int = self._connections.fd
+        self._connections = connections(*bounds)
+        self.fd = self._connections.fd
         #: Those whose connection is over. What they brought was given before. The owner empties it.
-        self.gone: list[bytes] = self._connections.gone
+        self.gone = self._connections.gone
         #: Whether `recv` is to be called again without news.
         self.more = True
         #: By their descriptors. Those who listen and are not asked now are the ones that `_resting` names.
         self._listening: dict[int, socket.socket] = {}
         self._resting: list[int] = []
-        self._openings: dict[int, Opening] = {}
+        self._openings: dict[int, Newcomer] = {}
         self._accepted = 0
 
     # -- where we are -------------------------------------------------------------------------------------------
@@ -144,16 +120,15 @@ class Listener:
     def recv(self, limit: int) -> list[list[bytes]]:
         """[peer, frame, ...]: about so many at most."""
         connections = self._connections
-        messages: list[list[bytes]] = connections.recv(limit)
-        self.more = bool(connections.more)
+        messages = connections.recv(limit)
+        self.more = connections.more
         if connections.news:
             self._attend()
         return messages
 
     def send(self, messages: list[list[bytes]]) -> list[tuple[int, int]]:
         """Try all; which of them were refused: EAGAIN where the peer has to read first, EHOSTUNREACH if it is gone."""
-        refused: list[tuple[int, int]] = self._connections.send(messages)
-        return refused
+        return self._connections.send(messages)
 
     def publish(self, frames: list[bytes]) -> None:
         """To all who have read what they were sent before, more or less."""
@@ -161,7 +136,7 @@ class Listener:
 
     def cut(self, peer: bytes) -> bool:
         """End its connection; whether it had one."""
-        return bool(self._connections.cut(peer))
+        return self._connections.cut(peer)
 
     def __len__(self) -> int:
         """Those who may send messages."""
@@ -175,7 +150,7 @@ class Listener:
     @property
     def unsent(self) -> int:
         """Bytes that wait for peers that do not read."""
-        return int(self._connections.unsent)
+        return self._connections.unsent
 
     # -- who comes ----------------------------------------------------------------------------------------------
 
@@ -221,18 +196,16 @@ class Listener:
             self._send_away(next(iter(self._openings)))
         fd = connected.fileno()
         try:
-            connected.setblocking(False)
-            _set_options(connected)
-            # It fits: nothing was sent before.
-            connected.send(self._says, socket.MSG_NOSIGNAL)
+            set_options(connected)
+            opening = Newcomer(connected, self._kind, name, until_ns)
             self._connections.watch(fd)
         except OSError:
             connected.close()
             return
-        opening = self._openings[fd] = Opening(connected, self._kind, name, until_ns)
+        self._openings[fd] = opening
         self._hear(fd, opening)
 
-    def _hear(self, fd: int, opening: Opening) -> None:
+    def _hear(self, fd: int, opening: Newcomer) -> None:
         try:
             opening.hear()
         except BlockingIOError:
@@ -271,7 +244,7 @@ class Listener:
 
     def leaving(self) -> int:
         """Bytes that have not arrived at the machines of those who are to read them; tries to send them."""
-        return int(self._connections.leaving())
+        return self._connections.leaving()
 
     def close_doors(self) -> None:
         """From now on nobody comes in; those who are in stay."""
@@ -293,17 +266,6 @@ def _place(address: Any) -> str:
         return "this machine"
     host, port = str(address[0]).removeprefix("::ffff:"), address[1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _set_options(connected: socket.socket) -> None:
-    """Nothing waits for company, and a peer whose machine is gone is found, where the system takes two hours."""
-    if connected.family == socket.AF_UNIX:
-        return
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""Moves batches of multipart messages through sockets: the native pump or its Python twin. Knows no protocol.
+"""Moves batches of multipart messages through libzmq's sockets. Knows no protocol.
+
+For what is inside a broker, and between brokers: a task of a client at its own broker does not come by here.
 
     recv_many(socket, limit) -> list of messages, each a list of frames
         Up to `limit` whole messages; [] when nothing is there. Of a message with more than FRAMES_MAX frames
@@ -11,156 +13,104 @@
     send_some(socket, messages) -> how many were taken
         In order, up to the first that does not fit now. For DEALER and PUSH.
 
-    recv_parcels(socket, limit, senders), send_parcels(socket, messages, receivers), send_some_parcels(socket, messages)
-        The same for messages of three frames (on a ROUTER, behind the peer), several of which may travel in one:
-        a parcel (see `famulus.wire.parcels`). Who sends parcels understands them. So what a ROUTER reads adds to the
-        set `senders`, and only those in `receivers` are sent any; a DEALER (`senders` is None) always may. The
-        limit may be exceeded by what is in the last parcel.
-
-    wait(epoll, until_ns, longest_ms, names, alone) -> those that have news by then
-        The wait of `famulus.net.waiting`; None where the Python twin serves.
-
-    new_stream(socket, message_bytes_max) -> Stream
-        The same over a connection that libzmq knows nothing of; see `famulus.net.stream_python`.
-
-    new_connections(bounds...) -> Connections
-        The same over many of them; see `famulus.net.connections_python`.
-
-None of the others ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
+None of them ever blocks or raises for EAGAIN. Anything but a list or tuple of lists or tuples of bytes raises
 TypeError, and a message without frames ValueError, before anything leaves. Other errors of libzmq (a
 terminated context, a closed socket) raise zmq.ZMQError.
 
 Reading or writing may swallow the readiness of the socket's file descriptor. Who waits on that descriptor,
 and not with zmq's own poller, must call recv_many until it gives fewer than `limit` before waiting again,
 also after sending.
-
-FAMULUS_PUMP=native or FAMULUS_PUMP=python in the environment forces the choice.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+import errno
+from collections.abc import Sequence
+from operator import index
 
 import zmq
 
-from famulus.errors import NoSuchPump
-from famulus.net import pump_python
-from famulus.net.pump_python import FRAMES_MAX
+from famulus.net.stream_python import FRAMES_MAX, check_messages
 
-__all__ = [
-    "FRAMES_MAX",
-    "NATIVE",
-    "WHY_NOT_NATIVE",
-    "Connections",
-    "Stream",
-    "libzmq",
-    "new_connections",
-    "new_stream",
-    "recv_many",
-    "recv_parcels",
-    "send_many",
-    "send_parcels",
-    "send_some",
-    "send_some_parcels",
-    "wait",
-]
+_REFUSALS = frozenset({errno.EAGAIN, errno.EHOSTUNREACH})
+_DONTWAIT = int(zmq.DONTWAIT)  # plain integers: pyzmq's enums cost more than the calls they are for
+_MORE = int(zmq.DONTWAIT | zmq.SNDMORE)
+_RCVMORE = int(zmq.RCVMORE)
 
 
-def _load_native() -> None:
-    """Import the native pump and bind it to pyzmq's libzmq; ImportError says why that cannot be."""
-    from zmq.backend.cython import _zmq
-
-    import famulus.net._pump as native
-
-    native.bind(_zmq.__file__, zmq.Socket, pump_python.error_for)
-
-
-def _why_not_native() -> str:
-    """Empty where the native pump is ready to be used."""
-    wish = os.environ.get("FAMULUS_PUMP", "")
-    if wish not in ("", "native", "python"):
-        raise NoSuchPump(f"FAMULUS_PUMP: must be native or python, not {wish!r}")
-    if wish == "python":
-        return "FAMULUS_PUMP=python"
-    try:
-        _load_native()
-    except ImportError as error:
-        reason = "it is not built" if error.name == "famulus.net._pump" else str(error)
-        if wish == "native":
-            raise NoSuchPump(f"FAMULUS_PUMP=native, but there is no native pump: {reason}") from error
-        return reason
-    return ""
+def recv_many(socket: zmq.Socket[bytes], limit: int) -> list[list[bytes]]:
+    _check_socket(socket)
+    limit = index(limit)
+    messages: list[list[bytes]] = []
+    while len(messages) < limit:
+        try:
+            messages.append(_recv_message(socket))
+        except zmq.Again:
+            break
+        except zmq.ZMQError:
+            # What has been read must reach the caller; a lasting error meets him at the next call.
+            if messages:
+                break
+            raise
+    return messages
 
 
-#: Why the Python twin serves; empty where the native pump does.
-WHY_NOT_NATIVE = _why_not_native()
-NATIVE = not WHY_NOT_NATIVE
-
-if NATIVE:
-    from famulus.net._pump import Connections as _NativeConnections
-    from famulus.net._pump import Stream as _NativeStream
-    from famulus.net._pump import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
-    from famulus.net._pump import wait as _wait
-else:
-    from famulus.net.connections_python import Connections as _PythonConnections
-    from famulus.net.pump_python import recv_many, recv_parcels, send_many, send_parcels, send_some, send_some_parcels
-    from famulus.net.stream_python import Stream as _PythonStream
+def send_many(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) -> list[tuple[int, int]]:
+    _check_socket(socket)
+    check_messages(messages)
+    refused = []
+    for number, frames in enumerate(messages):
+        if code := _send_message(socket, frames):
+            refused.append((number, code))
+    return refused
 
 
-class Stream(Protocol):
-    """What the twins of a stream have in common."""
-
-    commands: list[bytes]
-
-    @property
-    def unsent(self) -> bool: ...
-    @property
-    def ended(self) -> str: ...
-    @property
-    def received(self) -> int: ...
-    @property
-    def written(self) -> int: ...
-    def recv(self) -> list[list[bytes]]: ...
-    def send(self, messages: Sequence[Sequence[bytes]], /) -> int: ...
-    def write(self, content: bytes, /) -> None: ...
-    def flush(self) -> bool: ...
-
-
-class Connections(Protocol):
-    """What the twins of connections have in common."""
-
-    news: list[int]
-    gone: list[bytes]
-
-    @property
-    def fd(self) -> int: ...
-    @property
-    def more(self) -> bool: ...
-    @property
-    def unsent(self) -> int: ...
-    @property
-    def unfinished(self) -> int: ...
-    def __len__(self) -> int: ...
-    def add(self, fd: int, peer: bytes, /) -> None: ...
-    def cut(self, peer: bytes, /) -> bool: ...
-    def watch(self, fd: int, /) -> None: ...
-    def forget(self, fd: int, /) -> None: ...
-    def recv(self, limit: int, /) -> list[list[bytes]]: ...
-    def send(self, messages: Sequence[Sequence[bytes]], /) -> list[tuple[int, int]]: ...
-    def publish(self, frames: Sequence[bytes], /) -> None: ...
-    def tick(self, now_ns: int, /) -> None: ...
-    def leaving(self) -> int: ...
-    def close(self) -> None: ...
-
-
-new_connections: Callable[[int, int, int, int, int], Connections] = _NativeConnections if NATIVE else _PythonConnections
-new_stream: Callable[[socket.socket, int], Stream] = _NativeStream if NATIVE else _PythonStream
-wait: Callable[[int, int, int, dict[int, Any], bool], list[Any]] | None = _wait if NATIVE else None
+def send_some(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) -> int:
+    _check_socket(socket)
+    check_messages(messages)
+    for taken, frames in enumerate(messages):
+        if _send_message(socket, frames):
+            return taken
+    return len(messages)
 
 
 def libzmq() -> tuple[str, bool]:
-    """The version of the libzmq under the pump, and whether it can do CURVE."""
+    """The version of libzmq, and whether it can do CURVE."""
     return zmq.zmq_version(), zmq.has("curve")
+
+
+def _recv_message(socket: zmq.Socket[bytes]) -> list[bytes]:
+    frames = [socket.recv(_DONTWAIT)]
+    while socket.getsockopt(_RCVMORE):
+        frame = socket.recv(_DONTWAIT)
+        if len(frames) <= FRAMES_MAX:
+            frames.append(frame)
+    return frames
+
+
+def _send_message(socket: zmq.Socket[bytes], frames: Sequence[bytes]) -> int:
+    """0, or the errno of the refusal."""
+    last = len(frames) - 1
+    refused = 0
+    for position, frame in enumerate(frames):
+        try:
+            socket.send(frame, _MORE if position < last else _DONTWAIT)
+        except zmq.ZMQError as error:
+            if refused:
+                return refused
+            if error.errno not in _REFUSALS:
+                raise
+            refused = int(error.errno)
+            if position == 0:
+                return refused
+            # Past the first frame this means that the peer vanished in the middle. libzmq takes back what it
+            # has of the message and then swallows frames up to the message's end, so that end has to come:
+            # without it the next message would be swallowed in its place.
+    return refused
+
+
+def _check_socket(socket: zmq.Socket[bytes]) -> None:
+    if not isinstance(socket, zmq.Socket):
+        raise TypeError(f"a zmq.Socket is needed, not {type(socket).__name__}")
+    if socket.closed:
+        raise zmq.ZMQError(errno.ENOTSOCK)

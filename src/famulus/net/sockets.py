@@ -33,8 +33,15 @@ SNAPSHOTS_MAX = 4
 #: Batches of the journal on their way to the scribe, at either end: some seconds at full rate, some ten megabytes.
 JOURNAL_PIPE_MAX = 200
 
-CLIENT_RECONNECT_MS = 50
-CLIENT_RECONNECT_MAX_MS = 2000
+#: Of all that connect to another broker.
+_OUTSIDE: dict[int, int] = {
+    zmq.RECONNECT_IVL: 50,
+    zmq.RECONNECT_IVL_MAX: 2000,
+    zmq.TCP_KEEPALIVE: 1,
+    zmq.TCP_KEEPALIVE_IDLE: 30,
+    zmq.TCP_KEEPALIVE_INTVL: 10,
+    zmq.TCP_KEEPALIVE_CNT: 3,
+}
 
 
 def new_context(io_threads: int = 1) -> Context:
@@ -46,106 +53,82 @@ def new_context(io_threads: int = 1) -> Context:
 def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
     """What connects to a broker by libzmq: another broker, one that joins, or the crowds of a measurement."""
     socket = context.socket(zmq.DEALER)
-    _set(
-        socket,
-        {
-            zmq.LINGER: 0,
-            zmq.RECONNECT_IVL: CLIENT_RECONNECT_MS,
-            zmq.RECONNECT_IVL_MAX: CLIENT_RECONNECT_MAX_MS,
-            zmq.HANDSHAKE_IVL: 5000,
-            zmq.SNDHWM: 1000,
-            # What comes in was asked for: our own open tasks bound it.
-            zmq.RCVHWM: 0,
-        },
-    )
+    # What comes in was asked for: our own open tasks bound it.
+    _set(socket, {zmq.LINGER: 0, zmq.HANDSHAKE_IVL: 5000, zmq.SNDHWM: 1000, zmq.RCVHWM: 0, **_OUTSIDE})
     if heartbeats:
         _set(socket, {zmq.HEARTBEAT_IVL: 500, zmq.HEARTBEAT_TIMEOUT: 2000})
-    _keep_alive(socket)
     return socket
 
 
 def outside_sub(context: Context, message_bytes_max: int) -> Socket:
     """Where a steward hears of others' edits."""
     socket = context.socket(zmq.SUB)
-    options: dict[int, int] = {
-        zmq.LINGER: 0,
-        zmq.RCVHWM: PEER_PIPE_MAX,
-        zmq.MAXMSGSIZE: message_bytes_max,
-        zmq.RECONNECT_IVL: CLIENT_RECONNECT_MS,
-        zmq.RECONNECT_IVL_MAX: CLIENT_RECONNECT_MAX_MS,
-    }
-    _set(socket, options)
-    socket.setsockopt(zmq.SUBSCRIBE, b"")
-    _keep_alive(socket)
-    return socket
+    _set(socket, {zmq.LINGER: 0, zmq.RCVHWM: PEER_PIPE_MAX, zmq.MAXMSGSIZE: message_bytes_max, **_OUTSIDE})
+    return _hearing_all(socket)
 
 
 def inside_router(context: Context, address: str) -> Socket:
     """What the routers of this broker connect to."""
-    socket = _inside(context, zmq.ROUTER)
-    socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-    socket.bind(address)
-    return socket
+    return _bound(_inside(context, zmq.ROUTER, {zmq.ROUTER_MANDATORY: 1}), address)
 
 
 def inside_dealer(context: Context, identity: bytes) -> Socket:
     """What a router connects with, once it is part of a `Link`."""
-    socket = _inside(context, zmq.DEALER)
-    _set(socket, {zmq.IMMEDIATE: 1})
+    socket = _inside(context, zmq.DEALER, {zmq.IMMEDIATE: 1})
     socket.setsockopt(zmq.IDENTITY, identity)
     return socket
 
 
 def inside_sub(context: Context, address: str) -> Socket:
     """Where announcements are heard."""
-    socket = _inside(context, zmq.SUB)
-    socket.setsockopt(zmq.SUBSCRIBE, b"")
-    socket.bind(address)
-    return socket
+    return _bound(_hearing_all(_inside(context, zmq.SUB)), address)
 
 
 def inside_pub_bound(context: Context, address: str) -> Socket:
     """Where the one who knows tells many."""
-    socket = _inside(context, zmq.PUB)
-    socket.bind(address)
-    return socket
+    return _bound(_inside(context, zmq.PUB), address)
 
 
 def inside_sub_connected(context: Context, address: str) -> Socket:
     """Where many hear the one who knows."""
-    socket = _inside(context, zmq.SUB)
-    socket.setsockopt(zmq.SUBSCRIBE, b"")
-    socket.connect(address)
-    return socket
+    return _connected(_hearing_all(_inside(context, zmq.SUB)), address)
 
 
 def inside_pub(context: Context, address: str) -> Socket:
     """Where announcements are made."""
-    socket = _inside(context, zmq.PUB)
-    socket.connect(address)
-    return socket
+    return _connected(_inside(context, zmq.PUB), address)
 
 
 def inside_push(context: Context, address: str, pipe_max: int) -> Socket:
     """Where a process tells the scribe or the herald what happened; so much may wait for it, and more is refused."""
-    socket = _inside(context, zmq.PUSH)
-    _set(socket, {zmq.SNDHWM: pipe_max})
-    socket.connect(address)
-    return socket
+    return _connected(_inside(context, zmq.PUSH, {zmq.SNDHWM: pipe_max}), address)
 
 
 def inside_pull(context: Context, address: str, pipe_max: int) -> Socket:
     """Where they hear it."""
-    socket = _inside(context, zmq.PULL)
-    _set(socket, {zmq.RCVHWM: pipe_max})
+    return _bound(_inside(context, zmq.PULL, {zmq.RCVHWM: pipe_max}), address)
+
+
+def _inside(context: Context, kind: int, options: dict[int, int] | None = None) -> Socket:
+    """A socket between the processes of one broker; the dispatcher's own bounds limit what is in it."""
+    socket = context.socket(kind)
+    _set(socket, {zmq.LINGER: 0, zmq.SNDHWM: 0, zmq.RCVHWM: 0, zmq.RECONNECT_IVL: 10, zmq.RECONNECT_IVL_MAX: 500})
+    _set(socket, options or {})
+    return socket
+
+
+def _bound(socket: Socket, address: str) -> Socket:
     socket.bind(address)
     return socket
 
 
-def _inside(context: Context, kind: int) -> Socket:
-    """A socket between the processes of one broker; the dispatcher's own bounds limit what is in it."""
-    socket = context.socket(kind)
-    _set(socket, {zmq.LINGER: 0, zmq.SNDHWM: 0, zmq.RCVHWM: 0, zmq.RECONNECT_IVL: 10, zmq.RECONNECT_IVL_MAX: 500})
+def _connected(socket: Socket, address: str) -> Socket:
+    socket.connect(address)
+    return socket
+
+
+def _hearing_all(socket: Socket) -> Socket:
+    socket.setsockopt(zmq.SUBSCRIBE, b"")
     return socket
 
 
@@ -168,15 +151,3 @@ def address(host: str, port: int | str) -> str:
 def _set(socket: Socket, options: dict[int, int]) -> None:
     for option, value in options.items():
         socket.setsockopt(option, value)
-
-
-def _keep_alive(socket: Socket) -> None:
-    _set(
-        socket,
-        {
-            zmq.TCP_KEEPALIVE: 1,
-            zmq.TCP_KEEPALIVE_IDLE: 30,
-            zmq.TCP_KEEPALIVE_INTVL: 10,
-            zmq.TCP_KEEPALIVE_CNT: 3,
-        },
-    )

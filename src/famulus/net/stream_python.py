@@ -10,7 +10,8 @@
         with more than FRAMES_MAX frames the first FRAMES_MAX + 1 are kept, as the pump does.
 
     send(messages) -> how many were taken
-        In order and in parcels, up to the first that does not fit now. Of what was taken, part may be left: `unsent`.
+        In order, several in one write, up to the first that does not fit now. Of what was taken, part may be left:
+        `unsent`.
 
     write(bytes), flush() -> whether all has left
         Bytes as they are, behind what is unsent; and another try to write that.
@@ -32,14 +33,17 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from famulus.net.pump_python import FRAMES_MAX, check_messages
 from famulus.wire import parcels
 from famulus.wire.zmtp import COMMAND, COMMAND_BYTES_MAX, LONG, MORE
 
+#: No message of the protocol has more frames. One frame more is kept of a longer message, to show that it is.
+FRAMES_MAX: Final = 16
 #: What is read at once; a frame that is larger gets a place of its own.
 INBOX_BYTES: Final = 64 * 1024
 #: That nobody has looked at.
 COMMANDS_MAX: Final = 64
+#: What leaves in one write, or one message that is larger.
+TOGETHER_BYTES: Final = 32 * 1024
 _WRITE_MAX: Final = 64
 _LENGTH: Final = struct.Struct("!Q")
 
@@ -58,9 +62,8 @@ class Stream:
         self._unsent: list[bytes] = []
         self.ended = ""
         self.received = self.written = 0
-        #: Whether it has sent a parcel; whether the last read brought all that there was place for; whether a write has
-        #: failed for good.
-        self._parcels = self._full = self._cut_off = False
+        #: Whether the last read brought all that there was place for; whether a write has failed for good.
+        self._full = self._cut_off = False
 
     @property
     def unsent(self) -> bool:
@@ -155,7 +158,6 @@ class Stream:
         before = self._before
         if not flags & MORE and not self._frames and (inside := parcels.read(frame)):
             self._message_bytes = 0
-            self._parcels = True
             return [before + message for message in inside]
         if len(self._frames) <= FRAMES_MAX:
             self._frames.append(frame)
@@ -174,13 +176,17 @@ class Stream:
             if len(frames) > FRAMES_MAX:
                 raise ValueError(f"message {number} has more than {FRAMES_MAX} frames")
         taken = 0
-        # What is left of one message has to leave before the next.
+        # What is left of some messages has to leave before the next.
         while taken < len(messages) and not self.unsent:
-            together = parcels.run_of(messages[number] for number in range(taken, len(messages)))
-            frames = [parcels.write(messages[taken : taken + together])] if together else messages[taken]
-            if not self._write_whole(framed(frames)):
-                break
-            taken += max(1, together)
+            pieces: list[bytes] = []
+            first, size = taken, 0
+            while taken < len(messages) and size < TOGETHER_BYTES:
+                pieces += framed(messages[taken])
+                size += sum(map(len, messages[taken]))
+                taken += 1
+            # The system takes few pieces at once; what is large is not copied.
+            if not self._write_whole(pieces if taken - first == 1 else [b"".join(pieces)]):
+                return first
         return taken
 
     def write(self, content: bytes, /) -> None:
@@ -236,3 +242,17 @@ def _behind(pieces: list[bytes], wrote: int) -> list[bytes]:
             rest.append(piece[wrote:])
         wrote = max(0, wrote - len(piece))
     return rest
+
+
+def check_messages(messages: Sequence[Sequence[bytes]]) -> None:
+    """Raise before anything leaves: half a batch is bad, half a message is worse."""
+    if not isinstance(messages, list | tuple):
+        raise TypeError(f"messages must be a list or tuple, not {type(messages).__name__}")
+    for number, frames in enumerate(messages):
+        if not isinstance(frames, list | tuple):
+            raise TypeError(f"message {number} must be a list or tuple, not {type(frames).__name__}")
+        if not frames:
+            raise ValueError(f"message {number} has no frames")
+        for position, frame in enumerate(frames):
+            if not isinstance(frame, bytes):
+                raise TypeError(f"message {number}, frame {position} must be bytes, not {type(frame).__name__}")

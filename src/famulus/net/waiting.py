@@ -11,36 +11,34 @@ import os
 import select
 from contextlib import suppress
 from time import monotonic_ns
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
-from famulus.net.pump import wait as wait_natively
-from famulus.net.sockets import Socket, descriptor
 
 #: A wait never lasts longer than this, so that a clock that jumped or a lost wake-up is mended by itself.
 LONGEST_MS: Final = 10_000
 
 
-class Waiting:
-    def __init__(self, *, once: bool = False, alone: bool = False) -> None:
-        """With `once` news is told once, and not again and again until it is looked at.
+class Pollable(Protocol):
+    """Such as a socket, libzmq's or the system's."""
 
-        `alone`: this process has no other thread that runs Python; if it had, that one would wait as well.
-        """
-        self._alone = alone
-        self._wait = wait_natively
+    def fileno(self) -> int: ...
+
+
+class Waiting:
+    def __init__(self, *, once: bool = False) -> None:
+        """With `once` news is told once, and not again and again until it is looked at."""
         self._events = select.EPOLLIN | select.EPOLLET if once else select.EPOLLIN
         self._epoll = select.epoll()
-        self._descriptor = self._epoll.fileno()
         self._names: dict[int, Any] = {}
 
-    def watch(self, source: Socket | int, name: object = None) -> None:
+    def watch(self, source: Pollable | int, name: object = None) -> None:
         """`name` is what a wait calls it; the source itself, if there is none."""
         fd = _descriptor_of(source)
         self._names[fd] = source if name is None else name
         self._epoll.register(fd, self._events)
 
-    def forget(self, source: Socket | int) -> None:
+    def forget(self, source: Pollable | int) -> None:
         """To be called before the source is closed."""
         fd = _descriptor_of(source)
         del self._names[fd]
@@ -48,8 +46,6 @@ class Waiting:
 
     def wait(self, until_ns: int) -> list[Any]:
         """What has news by `until_ns`; nothing if nothing has."""
-        if self._wait is not None:
-            return self._wait(self._descriptor, until_ns, LONGEST_MS, self._names, self._alone)
         timeout_ms = float(LONGEST_MS)
         if until_ns < NEVER_NS:
             timeout_ms = min(max(0, until_ns - monotonic_ns()) / NS_PER_MS, LONGEST_MS)
@@ -60,8 +56,8 @@ class Waiting:
         self._epoll.close()
 
 
-def _descriptor_of(source: Socket | int) -> int:
-    return source if isinstance(source, int) else descriptor(source)
+def _descriptor_of(source: Pollable | int) -> int:
+    return source if isinstance(source, int) else source.fileno()
 
 
 class Bell:

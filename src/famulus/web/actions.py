@@ -7,19 +7,19 @@ would replace. Asked for again with these heads, it is refused if somebody else 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from famulus.admin import drafts, wishes
 from famulus.admin.administration import Administration
-from famulus.admin.answers import Accepted, Key, Shown, is_secret
-from famulus.admin.difference import difference
 from famulus.admin.secret import Secret
-from famulus.core.config.draft import Change, Draft
+from famulus.core.config.draft import Change, Draft, difference
 from famulus.core.config.edit import KEY_CHARS_MAX
 from famulus.core.config.effective import Notice
+from famulus.core.steward.answers import Accepted, Key, Shown, is_secret
 from famulus.errors import FamulusError, SettingsError
 from famulus.tables.finding import Finding
 from famulus.wire import limits
@@ -46,7 +46,7 @@ class PlannedChange(Struct, frozen=True, omit_defaults=True):
 class Plan(Struct, frozen=True):
     """What would be done."""
 
-    #: False if it is so already.
+    #: False if nothing would change.
     needed: bool
     changes: tuple[PlannedChange, ...]
     heads: _Heads
@@ -68,103 +68,111 @@ class Done(Struct, frozen=True):
     warnings: tuple[Notice, ...] = ()
 
 
-class Action(Protocol):
-    """Read from a body, and done by whoever the admin is."""
+Result = Plan | Done
 
-    def run(self, administration: Administration) -> Plan | Done: ...
+
+class _Edit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Read from a body, and made by whoever the admin is."""
+
+    heads: _Heads | None = None
+    dry_run: bool = False
+
+    def _send(self, administration: Administration, shown: Shown, wanted: Sequence[Draft], note: str = "") -> Result:
+        """The plan, or the broker's word that it is done. Both times the broker says whether it may be."""
+        if not wanted and self.dry_run:
+            return Plan(False, (), {}, note="Nothing would change.")
+        if not wanted:
+            return Done("everything is like that already; nothing was sent")
+        if self.heads is not None:
+            wanted = [replace(each, parents=self.heads.get(each.key, ())) for each in wanted]
+        ignored = tuple(each.key for each in wanted if drafts.doubts(each).ignored)
+        if ignored and not self.dry_run:
+            raise SettingsError(f"nothing was sent, since brokers would ignore {', '.join(ignored)}")
+        accepted = administration.edit(wanted, dry_run=self.dry_run)
+        if not self.dry_run:
+            return _done(accepted)
+        changes = tuple(_planned(each, shown.key(each.key)) for each in wanted)
+        return Plan(True, changes, {each.key: each.parents for each in wanted}, accepted.warnings, ignored, note)
 
 
 # -- brokers ------------------------------------------------------------------------------------------------------
 
 
-class _BrokerState(Struct, frozen=True, forbid_unknown_fields=True):
+class _BrokerState(_Edit, frozen=True):
     identity: _Name
-    heads: _Heads | None = None
-    dry_run: bool = False
+    state: ClassVar[str]
+    note: ClassVar[str]
 
-    def _run(self, administration: Administration, state: str, note: str) -> Plan | Done:
+    def run(self, administration: Administration) -> Result:
         shown = administration.show("broker")
-        wanted = wishes.state(shown, self.identity, state)
-        return _sent(administration, shown, wanted, self.heads, self.dry_run, note.format(self.identity))
+        wanted = wishes.state(shown, self.identity, self.state)
+        return self._send(administration, shown, wanted, self.note.format(self.identity))
 
 
 class Enable(_BrokerState, frozen=True):
-    def run(self, administration: Administration) -> Plan | Done:
-        return self._run(administration, "active", "{} will serve: it takes tasks and workers.")
+    state = "active"
+    note = "{} will serve: it takes tasks and workers."
 
 
 class Disable(_BrokerState, frozen=True):
-    def run(self, administration: Administration) -> Plan | Done:
-        note = "{} will take no tasks and no workers. It still hears admins, so that it can be enabled."
-        return self._run(administration, "disabled", note)
+    state = "disabled"
+    note = "{} will take no tasks and no workers. It still hears admins, so that it can be enabled."
 
 
 class Drain(_BrokerState, frozen=True):
-    def run(self, administration: Administration) -> Plan | Done:
-        return self._run(administration, "draining", "{} will take no new tasks, and finish those that it has.")
+    state = "draining"
+    note = "{} will take no new tasks, and finish those that it has."
 
 
-class Forget(Struct, frozen=True, forbid_unknown_fields=True):
+class Forget(_Edit, frozen=True, kw_only=True):
     identity: _Name
-    heads: _Heads | None = None
-    dry_run: bool = False
 
-    def run(self, administration: Administration) -> Plan | Done:
+    def run(self, administration: Administration) -> Result:
         shown = administration.show("broker")
         if wishes.is_alive(shown, self.identity):
             raise FamulusError(f"{self.identity} is alive: stop it first")
         note = (
             f"The others will not know {self.identity} any more, and its key is revoked: it cannot come back with it."
         )
-        wanted = wishes.forget(shown, self.identity)
-        return _sent(administration, shown, wanted, self.heads, self.dry_run, note)
+        return self._send(administration, shown, wishes.forget(shown, self.identity), note)
 
 
 # -- the config ---------------------------------------------------------------------------------------------------
 
 
-class SetKey(Struct, frozen=True, forbid_unknown_fields=True):
+class SetKey(_Edit, frozen=True, kw_only=True):
     key: _Key
     value: Any
-    heads: _Heads | None = None
-    dry_run: bool = False
 
-    def run(self, administration: Administration) -> Plan | Done:
+    def run(self, administration: Administration) -> Result:
         _refuse_secrets(self.key)
         shown = administration.show(self.key)
-        present = shown.keys.get(self.key)
-        wanted = [drafts.put(shown, self.key, self.value)]
-        moved = self.heads is not None and sorted(self.heads.get(self.key, ())) != list(wanted[0].parents)
-        in_conflict = present is not None and present.is_in_conflict
-        if not moved and not in_conflict and not difference(drafts.value_of(present), self.value):
-            wanted = []
-        return _sent(administration, shown, wanted, self.heads, self.dry_run)
+        draft = drafts.put(shown, self.key, self.value)
+        moved = self.heads is not None and sorted(self.heads.get(self.key, ())) != list(draft.parents)
+        wanted = [draft] if moved else wishes.put(shown, self.key, self.value)
+        return self._send(administration, shown, wanted)
 
 
-class UnsetKey(Struct, frozen=True, forbid_unknown_fields=True):
+class UnsetKey(_Edit, frozen=True, kw_only=True):
     key: _Key
-    heads: _Heads | None = None
-    dry_run: bool = False
 
-    def run(self, administration: Administration) -> Plan | Done:
+    def run(self, administration: Administration) -> Result:
         _refuse_secrets(self.key)
         shown = administration.show(self.key)
         note = "Its history stays: famulus config rollback brings it back."
-        return _sent(administration, shown, [drafts.delete(shown, self.key)], self.heads, self.dry_run, note)
+        return self._send(administration, shown, [drafts.delete(shown, self.key)], note)
 
 
-class Resolve(Struct, frozen=True, forbid_unknown_fields=True):
-    """One of the heads shall hold, or another value."""
+class Resolve(_Edit, frozen=True, kw_only=True):
+    """One of the heads is kept, or another value is set."""
 
     key: _Key
     choose: str = ""
     value: Any | UnsetType = UNSET
-    heads: _Heads | None = None
-    dry_run: bool = False
 
-    def run(self, administration: Administration) -> Plan | Done:
+    def run(self, administration: Administration) -> Result:
         if bool(self.choose) == (self.value is not UNSET):
-            raise SettingsError("say which head shall hold (choose), or which value")
+            raise SettingsError("say which head to keep (choose), or which value to set")
         shown = administration.show(self.key)
         if self.choose:
             history = administration.history(self.key)
@@ -174,28 +182,26 @@ class Resolve(Struct, frozen=True, forbid_unknown_fields=True):
             _refuse_secrets(self.key)
             wanted = drafts.put(shown, self.key, self.value)
         if self.heads is None and len(wanted.parents) < 2:
-            raise FamulusError(f"{self.key} is in no conflict")
-        return _sent(administration, shown, [wanted], self.heads, self.dry_run)
+            raise FamulusError(f"{self.key} is not in conflict")
+        return self._send(administration, shown, [wanted])
 
 
 # -- what the pipeline found -------------------------------------------------------------------------------------
 
 
-class ApplyFinding(Struct, frozen=True, forbid_unknown_fields=True):
+class ApplyFinding(_Edit, frozen=True, kw_only=True):
     """The edit that a finding proposes. A page only says which one; what it is, the herald reads itself."""
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
     #: That of the edit which was seen, so that none is made that nobody saw.
     digest: str = ""
-    heads: _Heads | None = None
-    dry_run: bool = False
 
-    def run(self, finding: Finding, administration: Administration) -> Plan | Done:
+    def run(self, finding: Finding, administration: Administration) -> Result:
         key, fields = finding.edit()
         _refuse_secrets(key)
         shown = administration.show(key)
         wanted = wishes.fields(shown, key, fields)
-        return _sent(administration, shown, wanted, self.heads, self.dry_run, finding.evidence)
+        return self._send(administration, shown, wanted, finding.evidence)
 
 
 # -- workers that are ignored -------------------------------------------------------------------------------------
@@ -205,7 +211,7 @@ class ClearErrors(Struct, frozen=True, forbid_unknown_fields=True):
     identity: _Name
     dry_run: bool = False
 
-    def run(self, administration: Administration) -> Plan | Done:
+    def run(self, administration: Administration) -> Result:
         found = [each for each in administration.errors().workers if each.identity == self.identity]
         if not found:
             raise FamulusError(f"{self.identity} is not ignored here")
@@ -221,34 +227,10 @@ class ClearErrors(Struct, frozen=True, forbid_unknown_fields=True):
 # -- what they share ----------------------------------------------------------------------------------------------
 
 
-def _sent(
-    administration: Administration,
-    shown: Shown,
-    wanted: Sequence[Draft],
-    heads: _Heads | None,
-    dry_run: bool,
-    note: str = "",
-) -> Plan | Done:
-    """The plan, or the broker's word that it is done. Both times the broker says whether it may be."""
-    if not wanted:
-        return Plan(False, (), {}, note="It is so already.") if dry_run else Done("it is so already; nothing was sent")
-    if heads is not None:
-        wanted = [Draft(each.key, each.op, each.value, heads.get(each.key, ())) for each in wanted]
-    ignored = tuple(each.key for each in wanted if drafts.doubts(each).ignored)
-    if ignored and not dry_run:
-        raise SettingsError(f"nothing was sent, since brokers would ignore {', '.join(ignored)}")
-    accepted = administration.edit(wanted, dry_run=dry_run)
-    if not dry_run:
-        return _done(accepted)
-    changes = tuple(_planned(each, shown.keys.get(each.key)) for each in wanted)
-    return Plan(True, changes, {each.key: each.parents for each in wanted}, accepted.warnings, ignored, note)
-
-
-def _planned(draft: Draft, present: Key | None) -> PlannedChange:
-    seen = drafts.value_of(present)
+def _planned(draft: Draft, present: Key) -> PlannedChange:
     wished = draft.value if draft.op == "PUT" else UNSET
     heads = len(draft.parents)
-    return PlannedChange(draft.key, draft.op, difference(seen, wished), heads if heads > 1 else 0)
+    return PlannedChange(draft.key, draft.op, difference(present.said, wished), heads if heads > 1 else 0)
 
 
 def _done(accepted: Accepted) -> Done:

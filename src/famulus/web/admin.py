@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -18,13 +17,13 @@ from famulus.errors import FamulusError, HeadsMoved, NoAnswer, NoBroker, NotAllo
 from famulus.web import actions, admission
 from famulus.web.findings import Findings
 from famulus.web.office import Busy, Office, SessionOver, words_of
+from famulus.web.replies import Answer, json_reply
 from famulus.web.sessions import IDLE_NS, LIFETIME_NS, Session
 
 TOKEN_HEADER = "x-famulus-token"
 #: A value of the config has at most 64 KiB, and may be escaped.
 BODY_BYTES_MAX = 512 * 1024
 BODY_S = 10.0
-NO_STORE = {"cache-control": "no-store"}
 
 ACTIONS: dict[str, type[Any]] = {
     "enable": actions.Enable,
@@ -37,13 +36,15 @@ ACTIONS: dict[str, type[Any]] = {
     "errors/clear": actions.ClearErrors,
 }
 
-_Answer = Callable[[Request], Awaitable[Response]]
+
+#: Of errors whose own words are the answer; any other one is a mistake of who asked.
+CODES: dict[type[Exception], int] = {SessionOver: 401, NotAllowed: 403, NoAnswer: 503}
 
 
 class _Refusal(Exception):
-    def __init__(self, code: int, sentence: str, **more: object) -> None:
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
         self.code = code
-        self.content = {"error": sentence, **more}
 
 
 class Admin:
@@ -70,11 +71,11 @@ class Admin:
         complaint = admission.complaint(_asked(request))
         why = complaint[1] if complaint is not None else self._office.closed_because()
         if why:
-            return _json({"offered": False, "why": why, "admin": None})
+            return json_reply({"offered": False, "why": why, "admin": None})
         session = self._find(request, used=False)
         if session is None:
-            return _json({"offered": True, "why": "", "admin": None})
-        return _json({"offered": True, "why": "", "admin": session.admin, "left_s": self._office.left_s(session)})
+            return json_reply({"offered": True, "why": "", "admin": None})
+        return json_reply({"offered": True, "why": "", "admin": session.admin, "left_s": self._office.left_s(session)})
 
     async def login(self, request: Request) -> Response:
         _admit(request)
@@ -83,14 +84,14 @@ class Admin:
         wish = actions.read(actions.LoginBody, await _body(request))
         session = await self._office.log_in(wish.name, wish.password, _cookie(request))
         left_s = self._office.left_s(session)
-        answer = _json({"admin": session.admin, "token": session.token, "left_s": left_s, **TIMES})
+        answer = json_reply({"admin": session.admin, "token": session.token, "left_s": left_s, **TIMES})
         answer.set_cookie(_cookie_name(request), session.id, httponly=True, samesite="strict", path="/")
         return answer
 
     async def logout(self, request: Request) -> Response:
         _admit(request)
         self._office.log_out(self._known(request))
-        answer = _json({"admin": None})
+        answer = json_reply({"admin": None})
         answer.delete_cookie(_cookie_name(request), httponly=True, samesite="strict", path="/")
         return answer
 
@@ -101,9 +102,9 @@ class Admin:
         _admit(request)
         session = self._known(request, used=False)
         prefix = request.query_params.get("prefix", "")
-        return _json(await self._office.do(session, lambda administration: administration.show(prefix)))
+        return json_reply(await self._office.do(session, lambda administration: administration.show(prefix)))
 
-    def _doing(self, kind: type[Struct]) -> _Answer:
+    def _doing(self, kind: type[Struct]) -> Answer:
         async def do(request: Request) -> Response:
             _admit(request)
             session = self._known(request)
@@ -121,9 +122,10 @@ class Admin:
             raise _Refusal(409, "the pipeline found something else since you looked: look at it again")
         return await self._do(session, partial(wish.run, finding))
 
-    async def _do(self, session: Session, run: Callable[[Administration], actions.Plan | actions.Done]) -> Response:
+    async def _do(self, session: Session, run: Callable[[Administration], actions.Result]) -> Response:
         done = await self._office.do(session, run)
-        return _json({"left_s": self._office.left_s(session), **_facts(done)})
+        name = "plan" if isinstance(done, actions.Plan) else "done"
+        return json_reply({"left_s": self._office.left_s(session), name: done})
 
     def _known(self, request: Request, *, used: bool = True) -> Session:
         """The session, by both of its secrets."""
@@ -131,7 +133,7 @@ class Admin:
             raise _Refusal(403, "the token of the session is missing")
         session = self._find(request, used=used)
         if session is None:
-            raise _Refusal(401, "you are not logged in, or not any more")
+            raise _Refusal(401, "you are not logged in, or no longer")
         return session
 
     def _find(self, request: Request, *, used: bool) -> Session | None:
@@ -141,28 +143,23 @@ class Admin:
 TIMES = {"idle_s": IDLE_NS // 10**9, "lifetime_s": LIFETIME_NS // 10**9}
 
 
-def _told(answer: _Answer) -> _Answer:
+def _told(answer: Answer) -> Answer:
     """Refusals become answers, each with its status and one sentence."""
 
     async def tell(request: Request) -> Response:
         try:
             return await answer(request)
         except _Refusal as refusal:
-            return _json(refusal.content, refusal.code)
+            return json_reply({"error": str(refusal)}, refusal.code)
         except HeadsMoved as error:
-            return _json({"error": error.reason, "moved": error.moved}, 409)
-        except SessionOver as error:
-            return _json({"error": str(error)}, 401)
-        except NotAllowed as error:
-            return _json({"error": error.reason}, 403)
-        except NoBroker as error:
-            return _json({"error": words_of(error)}, 503)
-        except NoAnswer as error:
-            return _json({"error": str(error)}, 503)
+            return json_reply({"error": error.reason, "moved": error.moved}, 409)
         except Busy:
-            return _json({"error": "too many at once; try again in a moment"}, 503, {"retry-after": "1"})
-        except FamulusError as error:
-            return _json({"error": str(error)}, 400)
+            return json_reply({"error": "too many at once; try again in a moment"}, 503, {"retry-after": "1"})
+        except NoBroker as error:
+            return json_reply({"error": words_of(error)}, 503)
+        except (FamulusError, SessionOver) as error:
+            code = next((code for kind, code in CODES.items() if isinstance(error, kind)), 400)
+            return json_reply({"error": str(error)}, code)
 
     return tell
 
@@ -209,13 +206,3 @@ async def _body(request: Request) -> bytes:
     except ClientDisconnect:
         raise _Refusal(400, "the body did not come") from None
     return bytes(body)
-
-
-def _facts(done: actions.Plan | actions.Done) -> dict[str, Any]:
-    name = "plan" if isinstance(done, actions.Plan) else "done"
-    return {name: done}
-
-
-def _json(content: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
-    data = msgspec.json.encode(content)
-    return Response(data, code, headers={**NO_STORE, **(headers or {})}, media_type="application/json")

@@ -22,14 +22,15 @@ from famulus.web.findings import Findings
 from famulus.web.guard import Guard
 from famulus.web.metrics import Metrics
 from famulus.web.office import Office
+from famulus.web.replies import NO_STORE, Answer, json_reply
 from famulus.web.statics import Statics
 from famulus.web.status.board import Board
+from famulus.web.status.views import Status
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds of each service, and how many services, that /api/v1/history tells.
 SPARK_POINTS = 120
 SPARKS_MAX = 200
-NO_STORE = {"cache-control": "no-store"}
 
 
 def make_app(
@@ -47,16 +48,9 @@ def make_app(
         Route("/healthz", api.healthz),
         Route("/readyz", api.readyz),
         Route("/metrics", show_metrics),
-        Route("/api/v1/status", api.status),
-        Route("/api/v1/services", api.services),
+        *(Route(f"/api/v1/{name}", api.kept(name, make)) for name, make in api.answers.items()),
         Route("/api/v1/services/{name:path}", api.service),
-        Route("/api/v1/workers", api.workers),
         Route("/api/v1/workers/{identity:path}", api.worker),
-        Route("/api/v1/brokers", api.brokers),
-        Route("/api/v1/config", api.config),
-        Route("/api/v1/conflicts", api.conflicts),
-        Route("/api/v1/errors", api.errors),
-        Route("/api/v1/history", api.history),
         Route("/api/v1/findings", api.findings),
         Route("/api/v1/events", Events(desk)),
         *Admin(Office(desk.board, admins_at, clock), findings).routes(),
@@ -69,34 +63,35 @@ class _Api:
         self._desk = desk
         self._findings = findings
         self._board: Board = desk.board
+        #: By their names below /api/v1: what is made for all who ask, once a second at most.
+        self.answers: dict[str, Callable[[], object]] = {
+            "status": desk.status,
+            "services": lambda: _part(desk.status(), "services"),
+            "workers": lambda: _part(desk.status(), "workers"),
+            "brokers": lambda: _part(desk.status(), "brokers", "families"),
+            "errors": lambda: {"errors": desk.status().errors},
+            "config": self._config,
+            "conflicts": self._conflicts,
+            "history": self._history,
+        }
 
     # Coroutines, though hardly one of them waits: Starlette would run plain functions in threads.
 
     async def healthz(self, _: Request) -> Response:
-        return _json({"up": True})
+        return json_reply({"up": True})
 
     async def readyz(self, _: Request) -> Response:
         reasons = self._board.reasons(monotonic_ns())
-        return _json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
-
-    async def status(self, _: Request) -> Response:
-        return self._kept("status", self._desk.status)
-
-    async def services(self, _: Request) -> Response:
-        def make() -> object:
-            status = self._desk.status()
-            return {"total": status.services_total, "services": status.services}
-
-        return self._kept("services", make)
+        return json_reply({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
     async def service(self, request: Request) -> Response:
         name = request.path_params["name"]
         status = self._desk.status()
         found = next((service for service in status.services if service.name == name), None)
         if found is None:
-            return _json({"error": "there is no such service here"}, 404)
+            return json_reply({"error": "there is no such service here"}, 404)
         track = self._board.tracks.get(name)
-        return _json(
+        return json_reply(
             {
                 "service": found,
                 "workers": [worker for worker in status.workers if name in worker.services],
@@ -106,70 +101,50 @@ class _Api:
             }
         )
 
-    async def workers(self, _: Request) -> Response:
-        def make() -> object:
-            status = self._desk.status()
-            return {"total": status.workers_total, "workers": status.workers}
-
-        return self._kept("workers", make)
-
     async def worker(self, request: Request) -> Response:
         identity = request.path_params["identity"]
         status = self._desk.status()
         found = next((worker for worker in status.workers if worker.identity == identity), None)
         past = self._board.workers.of(identity, status.at_ms)
         if found is None and not past:
-            return _json({"error": "there is no such worker here"}, 404)
-        return _json({"worker": found, "seconds": past})
-
-    async def brokers(self, _: Request) -> Response:
-        def make() -> object:
-            status = self._desk.status()
-            return {"total": status.brokers_total, "families": status.families, "brokers": status.brokers}
-
-        return self._kept("brokers", make)
-
-    async def config(self, _: Request) -> Response:
-        def make() -> object:
-            told = self._board.config
-            if told is None:
-                return {"network": False, "config": None, "history": []}
-            return {"network": True, "config": Raw(told.view), "history": Raw(told.history)}
-
-        return self._kept("config", make)
-
-    async def conflicts(self, _: Request) -> Response:
-        def make() -> object:
-            told = self._board.config
-            if told is None:
-                return {"total": 0, "conflicts": [], "warnings": []}
-            view = self._view()
-            return {"total": told.conflicts, "conflicts": view["conflicts"], "warnings": view["warnings"]}
-
-        return self._kept("conflicts", make)
-
-    async def errors(self, _: Request) -> Response:
-        return self._kept("errors", lambda: {"errors": self._desk.status().errors})
-
-    async def history(self, _: Request) -> Response:
-        def make() -> object:
-            history, tracks = self._board.total.history, self._board.tracks
-            services = {name: list(track.history.seconds)[-SPARK_POINTS:] for name, track in tracks.items()}
-            busiest = sorted(services, key=lambda name: -sum(point.rate_s for point in services[name]))
-            return {
-                "seconds": list(history.seconds),
-                "minutes": list(history.minutes),
-                "services": {name: services[name] for name in busiest[:SPARKS_MAX]},
-            }
-
-        return self._kept("history", make)
+            return json_reply({"error": "there is no such worker here"}, 404)
+        return json_reply({"worker": found, "seconds": past})
 
     async def findings(self, _: Request) -> Response:
         try:
             told = await self._findings.answer()
         except NoAnswer as error:
-            return _json({"error": str(error)}, 503)
-        return Response(told, headers=NO_STORE, media_type="application/json")
+            return json_reply({"error": str(error)}, 503)
+        return json_reply(told)
+
+    def kept(self, name: str, make: Callable[[], object]) -> Answer:
+        async def tell(_: Request) -> Response:
+            return json_reply(self._desk.answer(name, make))
+
+        return tell
+
+    def _config(self) -> object:
+        told = self._board.config
+        if told is None:
+            return {"network": False, "config": None, "history": []}
+        return {"network": True, "config": Raw(told.view), "history": Raw(told.history)}
+
+    def _conflicts(self) -> object:
+        told = self._board.config
+        if told is None:
+            return {"total": 0, "conflicts": [], "warnings": []}
+        view = self._view()
+        return {"total": told.conflicts, "conflicts": view["conflicts"], "warnings": view["warnings"]}
+
+    def _history(self) -> object:
+        history, tracks = self._board.total.history, self._board.tracks
+        services = {name: list(track.history.seconds)[-SPARK_POINTS:] for name, track in tracks.items()}
+        busiest = sorted(services, key=lambda name: -sum(point.rate_s for point in services[name]))
+        return {
+            "seconds": list(history.seconds),
+            "minutes": list(history.minutes),
+            "services": {name: services[name] for name in busiest[:SPARKS_MAX]},
+        }
 
     def _policy(self, name: str) -> object:
         """What the network's config says about a service; nothing if it does not name it."""
@@ -180,17 +155,15 @@ class _Api:
         view: dict[str, Any] = msgspec.json.decode(self._board.config.view)
         return view
 
-    def _kept(self, name: str, make: Callable[[], object]) -> Response:
-        return Response(self._desk.answer(name, make), headers=NO_STORE, media_type="application/json")
 
-
-def _json(content: object, code: int = 200) -> Response:
-    return Response(msgspec.json.encode(content), code, headers=NO_STORE, media_type="application/json")
+def _part(status: Status, name: str, *others: str) -> dict[str, object]:
+    """One list of the status, how many there are in all, and what belongs to it."""
+    return {"total": getattr(status, f"{name}_total"), **{each: getattr(status, each) for each in (name, *others)}}
 
 
 async def _nothing_there(_: Request, __: Exception) -> Response:
-    return _json({"error": "there is nothing at this address"}, 404)
+    return json_reply({"error": "there is nothing at this address"}, 404)
 
 
 async def _failed(_: Request, __: Exception) -> Response:
-    return _json({"error": "the herald failed; its log says why"}, 500)
+    return json_reply({"error": "the herald failed; its log says why"}, 500)

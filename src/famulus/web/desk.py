@@ -14,13 +14,13 @@ from famulus.web.status import views
 from famulus.web.status.board import Board
 
 VIEWERS_MAX = 256
-#: Events that may wait for one viewer; who is further behind is let go, and comes back by itself.
+#: Events that may wait for one viewer; one that is further behind is let go, and comes back by itself.
 WAITING_MAX = 4
 #: Of one event; the whole lists are under /api/v1.
 EVENT_SERVICES_MAX = 200
 EVENT_WORKERS_MAX = 200
 
-#: An answer is kept for so long.
+#: How long an answer is kept.
 KEPT_NS = 500 * NS_PER_MS
 KEPT_MAX = 64
 

@@ -10,7 +10,7 @@ from famulus.web.desk import Desk
 
 #: How soon a browser comes back after a loss.
 RETRY_MS = 1000
-#: A viewer that takes nothing for so long is let go.
+#: A viewer that takes nothing for this long is let go.
 SEND_S = 10.0
 
 HEADERS = [

@@ -10,7 +10,7 @@ import asyncio
 import os
 import shlex
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from time import monotonic_ns
 from typing import Any, BinaryIO
 
 import msgspec
+from msgspec import Struct
 
 from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_S
@@ -29,10 +30,20 @@ from famulus.web import threads
 #: Of one answer; the rest is counted.
 SHOWN_MAX = 500
 ANSWER_BYTES_MAX = 1024 * 1024
-#: The file is looked at so often at most, however many ask.
+#: The time between two looks at the file, however many ask.
 LOOK_NS = 1 * NS_PER_S
 #: A disk that takes longer hangs, as far as a viewer is concerned. The process that reads needs a second, or some.
 WAIT_S = 15.0
+
+
+class FindingsAnswer(Struct, frozen=True):
+    there: bool
+    problem: str
+    command: str
+    made_ms: int | None = None
+    accounted: bool | None = None
+    total: int = 0
+    findings: Sequence[msgspec.Raw] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +124,7 @@ def look(folder: str, command: str, before: Told | None) -> Told:
 
 
 def _open(path: str, flags: int) -> int:
-    """Should it be a pipe, nobody waits for who would write into it."""
+    """Should it be a pipe, nobody waits for whoever would write into it."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -130,7 +141,7 @@ def _look_at(file: BinaryIO, command: str, before: Told | None) -> Told:
 
 def _read(file: BinaryIO, about: os.stat_result, stamp: tuple[int, ...], command: str) -> Told:
     if not stat.S_ISREG(about.st_mode):
-        raise NotFindings("it is no file")
+        raise NotFindings("it is not a file")
     if about.st_size > FILE_BYTES_MAX:
         raise NotFindings(f"it has {about.st_size:,} bytes, and {FILE_BYTES_MAX:,} at most are read")
     found = apart.read(file, SHOWN_MAX)
@@ -142,15 +153,8 @@ def _read(file: BinaryIO, about: os.stat_result, stamp: tuple[int, ...], command
         if room < 0:
             break
         shown.append(msgspec.Raw(facts))
-    told = {
-        "there": True,
-        "problem": "",
-        "command": command,
-        "made_ms": about.st_mtime_ns // 1_000_000,
-        "accounted": found.accounted,
-        "total": found.total,
-        "findings": shown,
-    }
+    made_ms = about.st_mtime_ns // 1_000_000
+    told = FindingsAnswer(True, "", command, made_ms, found.accounted, found.total, shown)
     return Told(stamp, msgspec.json.encode(told), tuple(found.rows[: len(shown)]))
 
 
@@ -161,5 +165,4 @@ def _facts(finding: Finding) -> dict[str, Any]:
 
 
 def _none(stamp: tuple[int, ...] | None, command: str, problem: str = "") -> Told:
-    told = {"there": False, "problem": problem, "command": command, "made_ms": None, "accounted": None}
-    return Told(stamp, msgspec.json.encode({**told, "total": 0, "findings": []}))
+    return Told(stamp, msgspec.json.encode(FindingsAnswer(False, problem, command)))

@@ -31,9 +31,9 @@ BATCH_MAX = 16
 TICK_S = 1.0
 HEADER_BYTES_MAX = 16 * 1024
 KEEP_ALIVE_S = 15
-#: Who wants to connect while we have no time. As often, asyncio tries in vain when we have no descriptor left.
+#: Viewers that may wait to be connected; and how often asyncio tries when we have no descriptor left.
 BACKLOG = 128
-#: A viewer that takes nothing of what it was sent for so long is cut off by the system.
+#: After this long without taking anything that it was sent, a viewer is cut off by the system.
 STUCK_MS = 20_000
 
 
@@ -139,7 +139,7 @@ def listen(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise SettingsError(f"http_port: port {port} of {host} is in use") from None
         if error.errno == errno.EACCES:
-            raise SettingsError(f"http_port: port {port} may not be used without more rights") from None
+            raise SettingsError(f"http_port: port {port} needs more rights than this user has") from None
         raise SettingsError(f"http_host: {host!r} is not an address of this machine") from None
     listener.setblocking(False)
     return listener

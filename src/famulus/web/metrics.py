@@ -42,6 +42,12 @@ COUNTERS = {
     "stale_decisions": ("famulus_decisions_stale", "Decisions about questions that were decided already."),
     "workers_lost": ("famulus_workers_lost", "Workers that were lost."),
 }
+#: Likewise of each service.
+BY_SERVICE = {
+    "workers": ("famulus_service_workers", "Workers that offer a service."),
+    "backlog": ("famulus_backlog_tasks", "Tasks that wait for a slot."),
+    "backlog_bytes": ("famulus_backlog_bytes", "Bytes of the bodies that wait."),
+}
 
 
 class Metrics(Collector):
@@ -79,18 +85,17 @@ class Metrics(Collector):
         named = [service for service in told.services if service.name in self._named]
         others = [service for service in told.services if service.name not in self._named]
         yield self._tasks(told, named)
-        workers = GaugeMetricFamily("famulus_service_workers", "Workers that offer a service.", labels=["service"])
-        backlog = GaugeMetricFamily("famulus_backlog_tasks", "Tasks that wait for a slot.", labels=["service"])
-        held = GaugeMetricFamily("famulus_backlog_bytes", "Bytes of the bodies that wait.", labels=["service"])
+        groups = [*((service.name, [service]) for service in named), *([(OTHER, others)] if others else [])]
+        for field, (metric, meaning) in BY_SERVICE.items():
+            gauge = GaugeMetricFamily(metric, meaning, labels=["service"])
+            for label, services in groups:
+                gauge.add_metric([label], sum(getattr(service, field) for service in services))
+            yield gauge
         slots = GaugeMetricFamily("famulus_slots", "Slots of ready workers.", labels=["service", "state"])
-        for label, each in (*((service.name, [service]) for service in named), (OTHER, others)):
-            if each:
-                workers.add_metric([label], sum(service.workers for service in each))
-                backlog.add_metric([label], sum(service.backlog for service in each))
-                held.add_metric([label], sum(service.backlog_bytes for service in each))
-                slots.add_metric([label, "free"], sum(service.free for service in each))
-                slots.add_metric([label, "busy"], sum(service.busy for service in each))
-        yield from (workers, backlog, held, slots)
+        for label, services in groups:
+            slots.add_metric([label, "free"], sum(service.free for service in services))
+            slots.add_metric([label, "busy"], sum(service.busy for service in services))
+        yield slots
         yield self._durations()
 
     def _tasks(self, told: status.Dispatcher, named: Sequence[status.Service]) -> Metric:
@@ -155,7 +160,7 @@ def _of_dispatcher(told: status.Dispatcher) -> Iterator[Metric]:
     yield _gauge("famulus_services", "Services that are known.", told.services_total)
     yield _gauge("famulus_routers", "Routers at work.", told.routers)
     yield _gauge("famulus_flows", "Headers whose meaning is remembered.", told.flows)
-    yield _gauge("famulus_error_workers", "Workers that broke the protocol of late; at most 100.", len(told.errors))
+    yield _gauge("famulus_error_workers", "Workers that recently broke the protocol; at most 100.", len(told.errors))
 
 
 def _of_steward(told: status.Steward, fresh: bool) -> Iterator[Metric]:

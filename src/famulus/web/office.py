@@ -1,7 +1,7 @@
 """Where admins are heard over HTTP: who is logged in, and the steward who is asked. Never in the way of the event loop.
 
 The herald knows no hashes. Each request goes to the steward with the name and the password of the admin, as the command
-line's do, over a socket inside the broker; the steward checks them anew each time, and takes its time on purpose.
+line's do, over a socket inside the broker; the steward checks them each time, and takes its time on purpose.
 """
 
 from __future__ import annotations
@@ -124,6 +124,6 @@ def _knock(administration: Administration) -> None:
 
 
 def words_of(error: NoBroker) -> str:
-    """Without the address of a socket that is nobody's business."""
-    done = "; what was asked for may have been done: look" if "may have been done" in str(error) else ""
+    """Without the address of a socket inside the broker."""
+    done = "; what was asked for may have been done: check it" if "may have been done" in str(error) else ""
     return f"the steward of this broker does not answer{done}"

@@ -1,4 +1,4 @@
-"""Lets so many through at once and, if told so, so many in a row before they have to keep a distance. No clock."""
+"""Lets a few through at once and, if told so, a few in a row before they have to keep a distance. No clock."""
 
 from __future__ import annotations
 

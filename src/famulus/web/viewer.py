@@ -23,7 +23,7 @@ CONNECTIONS_MAX: Final = 256
 SILENT_MAX: Final = 128
 #: For a whole request, from the connection or from its first byte on.
 REQUEST_S: Final = 5.0
-#: The same complaint is made so often at most.
+#: The time between two complaints of the same kind.
 COMPLAIN_S: Final = 30.0
 
 

@@ -75,12 +75,10 @@ def opening(kind: bytes) -> bytes:
 
 #: Who may talk to whom, of the kinds that we are.
 PARTNERS: Final = {b"DEALER": (b"ROUTER",), b"ROUTER": (b"DEALER", b"REQ"), b"PUB": (b"SUB", b"XSUB")}
-#: What a client or worker says first.
-OPENING: Final = opening(b"DEALER")
 PING: Final = command(b"PING", _NO_TTL)
 
 
-def opening_of_other(kind: bytes = b"DEALER") -> Generator[int, bytes, None]:
+def opening_of_other(kind: bytes) -> Generator[int, bytes, None]:
     """Yields how many bytes of the other side it wants next, and is sent them; returns when that one is ready.
 
     `kind`: what we are ourselves. Never asks for more than belongs to the opening: what follows is not its business.

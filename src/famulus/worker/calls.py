@@ -11,7 +11,7 @@ import traceback
 from time import monotonic_ns
 from typing import Final
 
-from famulus.core.session.kinds import Given
+from famulus.core.session.header_cache import Given
 from famulus.wire import limits, reasons
 from famulus.worker.service import Service
 from famulus.worker.task import read_task

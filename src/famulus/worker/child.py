@@ -10,7 +10,7 @@ import struct
 from contextlib import suppress
 from socket import SOCK_STREAM, socket
 
-from famulus.core.session.kinds import Given, Kind
+from famulus.core.session.header_cache import Given, ParsedHeader
 from famulus.worker import lifelines
 from famulus.worker.calls import Answer, Call, attempt, log_failure
 from famulus.worker.nursery import Nursery
@@ -70,7 +70,7 @@ def serve(line: socket, services: Services) -> None:
             service = services.get(name.decode())
             assert service is not None
             # Who it is from and what it is called is the parent's to know.
-            given = Given(b"", Kind(service.name, None), b"", header, body)
+            given = Given(b"", ParsedHeader(service.name, None), b"", header, body)
             answer, trace = attempt(Call(given, service, deadline_ns))
             parts = answer.reason.encode(), trace.encode("utf-8", "replace"), answer.body
             line.sendall(_ANSWER.pack(*map(len, parts)) + parts[0] + parts[1])

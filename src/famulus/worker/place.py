@@ -1,6 +1,6 @@
 """A worker's place at one broker: a session with a number of slots, the line that it runs over, and where it goes next.
 
-Belongs, like all of a shift, to the thread that holds the baton.
+Belongs, like all of a shift, to the thread that does the I/O.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from famulus.core.session.worker import State, WorkerSession
 from famulus.core.silence import SOON_NS
 from famulus.errors import SettingsError
 from famulus.net.addresses import BACKEND
-from famulus.net.line import Line
-from famulus.net.link import Change
+from famulus.net.line import Change, Line
 from famulus.net.waiting import Waiting
 from famulus.worker.news import News
 from famulus.worker.probe import Probe

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from famulus.core.session.homes import PROBE, proves_life
-from famulus.net.line import Line
-from famulus.net.link import Change
+from famulus.net.line import Change, Line
 from famulus.net.waiting import Waiting
 
 

@@ -4,25 +4,46 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+from famulus.core.clock import NS_PER_MS
 from famulus.errors import SettingsError
-from famulus.worker.pace import Pace
 
 #: Takes `(body)` or `(body, task)`; gives what `calls.to_bytes` takes, or a coroutine of that.
 Function = Callable[..., Any]
 
+#: A call that lasts less is quick.
+QUICK_NS: Final = NS_PER_MS // 10
+#: So many quick calls in a row make a service quick.
+ENOUGH: Final = 32
+#: More are not remembered: a service that turns slow must not live on its good name for long.
+MOST: Final = 64
+
 
 class Service:
-    __slots__ = ("asynchronous", "function", "name", "pace", "wants_task")
+    __slots__ = ("asynchronous", "function", "name", "quick_calls", "wants_task")
 
     def __init__(self, name: str, function: Function) -> None:
         self.name = name
         self.function = function
-        self.pace = Pace()
+        #: One for each quick call; a slow one costs as many as quick calls would have fitted into it.
+        self.quick_calls = 0
         self.wants_task = _wants_task(name, function)
         call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
         self.asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+    def note(self, lasted_ns: int) -> None:
+        """How long a call lasted."""
+        if lasted_ns < QUICK_NS:
+            if self.quick_calls < MOST:
+                self.quick_calls += 1
+        else:
+            self.quick_calls = max(0, self.quick_calls - lasted_ns // QUICK_NS)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether handing its calls to another thread would cost more than the calls do."""
+        return self.quick_calls >= ENOUGH
 
 
 def _wants_task(name: str, function: Function) -> bool:

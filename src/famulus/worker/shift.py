@@ -1,6 +1,6 @@
 """One run of a worker: the I/O between its places at brokers and the runners, and the quick functions.
 
-The places, with their lines and sessions, and all else here belong to the thread that holds the baton; calls and
+The places, with their lines and sessions, and all else here belong to the thread that does the I/O; calls and
 answers pass between it and the runners in batches, and a bell wakes it. Functions that were quick so far it calls
 itself. If one of them is not, another thread goes on with the I/O: a function, however long it takes, never keeps a
 heartbeat waiting.
@@ -17,13 +17,13 @@ from time import monotonic_ns
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.core.session.kinds import Given
+from famulus.core.session.header_cache import Given
 from famulus.core.session.worker import State
 from famulus.errors import BrokerUnreachable, FamulusError
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import reasons
-from famulus.worker.baton import Baton
 from famulus.worker.calls import Answer, Call, perform
+from famulus.worker.handoff import Handoff
 from famulus.worker.news import REMEDY
 from famulus.worker.place import Place, places_of
 from famulus.worker.runner import Runner
@@ -65,8 +65,8 @@ class Shift:
         self._runners = runners
         #: Quick functions need no thread of its own, but processes are there for a reason.
         self._threads = runners[0] if isinstance(runners[0], Threads) else None
-        self._baton = Baton(self._lead)
-        #: Quick calls that the holder of the baton is about to run.
+        self._handoff = Handoff(self._lead)
+        #: Quick calls that the I/O thread is about to run itself.
         self._here: deque[Call] = deque()
         self._finished = Event()
         self._error: BaseException | None = None
@@ -87,7 +87,7 @@ class Shift:
 
     def run(self) -> bool:
         """Until drained or told to stop. True if no task was given up."""
-        self._baton.start()
+        self._handoff.start()
         self._finished.wait()
         if self._error is not None:
             raise self._error
@@ -95,7 +95,7 @@ class Shift:
 
     def close(self) -> bool:
         """False if a function did not come back, and may still do so later."""
-        ended = self._baton.close()
+        ended = self._handoff.close()
         for place in self._places:
             place.close()
         self._waiting.close()
@@ -109,7 +109,7 @@ class Shift:
         self._bell.close()
 
     def _lead(self, turn: int) -> None:
-        """What the holder of the baton does, from the first turn on or from where another one got stuck."""
+        """What the I/O thread does, from the first turn on or from where another one got stuck."""
         try:
             if turn > 1:
                 self._take_over()
@@ -137,7 +137,7 @@ class Shift:
     # -- one pass -----------------------------------------------------------------------------------------------
 
     def _pass(self, now_ns: int, turn: int) -> bool:
-        """False if another one has the baton now, and nothing here is ours any more."""
+        """False if another thread does the I/O now, and nothing here is ours any more."""
         for place in self._places:
             if not self._take_in(place, now_ns, turn):
                 return False
@@ -180,17 +180,17 @@ class Shift:
         sync_calls: list[Call] = []
         async_calls: list[Call] = []
         for each in given:
-            kind = each.kind
-            service = find(kind.service)
+            parsed = each.parsed
+            service = find(parsed.service)
             if service is None:
-                reason = reasons.reason(reasons.NO_SERVICE, f"this worker does not do {kind.service!r}"[:200])
+                reason = reasons.reason(reasons.NO_SERVICE, f"this worker does not do {parsed.service!r}"[:200])
                 self._refusals.append(Answer(each, reason, b""))
                 continue
-            left_ms = kind.timeout_ms
+            left_ms = parsed.timeout_ms
             call = Call(each, service, NEVER_NS if left_ms is None else now_ns + left_ms * NS_PER_MS)
             if service.asynchronous:
                 async_calls.append(call)
-            elif self._threads is not None and service.pace.quick:
+            elif self._threads is not None and service.is_quick:
                 self._here.append(call)
             else:
                 sync_calls.append(call)
@@ -204,16 +204,16 @@ class Shift:
         runner.start(calls)
 
     def _run_here(self, turn: int) -> bool:
-        """Call quick functions. False if one was not, and another thread has the baton now."""
-        baton, here = self._baton, self._here
+        """Call quick functions. False if one was not, and another thread does the I/O now."""
+        handoff, here = self._handoff, self._here
         sent_ns = began_ns = clock_ns()
         while here:
             call = here.popleft()
-            baton.out(began_ns)
+            handoff.enter(began_ns)
             answer = perform(call)
             ended_ns = clock_ns()
-            call.service.pace.note(ended_ns - began_ns)
-            if not baton.back(turn):
+            call.service.note(ended_ns - began_ns)
+            if not handoff.leave(turn):
                 assert self._threads is not None
                 self._threads.bring(answer)
                 return False

@@ -96,6 +96,6 @@ class Threads:
             result = run(call)
             lasted_ns = monotonic_ns() - began_ns
             lasted(lasted_ns)
-            call.service.pace.note(lasted_ns)
+            call.service.note(lasted_ns)
             answer(result)
             ring()

@@ -22,7 +22,7 @@ from famulus.pipeline import report
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
 from famulus.pipeline.tables import ALL
-from famulus.pipeline.tables.pace import Pace
+from famulus.pipeline.tables.scale import Scale
 
 #: A dispatcher tells the scribe what happened every 50 ms; what it had not told yet dies with it.
 UNTOLD_S = 1.0
@@ -140,13 +140,13 @@ def test_every_task_of_a_clients_ledger_is_accounted_for(
     # So nobody says that every task is accounted for.
     headline = report.write(tables.folder, tmp_path / "report.html").read_text().split("<h2>")[1]
     assert headline.startswith("Every task that the journal knows of is accounted for</h2>")
-    assert f"what a crash took along before it was told, up to about {window['untold']:,} task" in headline
+    assert f"what a crash took with it before it was written down, up to about {window['untold']:,} task" in headline
     assert not [row for row in audit if row["kind"] in ("two_outcomes", "at_most_once") and row["severity"] == "error"]
 
     # However many rows Spark is set for, the tables are the same.
-    for pace in (Pace.SOME, Pace.MANY):
-        monkeypatch.setattr(jobs, "pace_for", lambda _, pace=pace: pace)
-        others = Tables(tmp_path / f"tables-{pace.value}")
+    for scale in (Scale.MEDIUM, Scale.LARGE):
+        monkeypatch.setattr(jobs, "scale_for", lambda _, scale=scale: scale)
+        others = Tables(tmp_path / f"tables-{scale.value}")
         jobs.run(spark, Place(run.journal), others.place, registry=registry)
         for table in registry:
             assert sorted(map(str, others.rows(table.name))) == sorted(map(str, tables.rows(table.name)))

@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.pipeline.jobs.conftest import EIGHT, Journal
 
+from famulus.lab.bench.memory import MemoryWatch, children_kib
 from famulus.lab.bench.pipeline import duckdb_query
-from famulus.lab.bench.pipeline_memory import MemoryWatch, children_kib
 from famulus.pipeline.io import source
 from famulus.pipeline.io.source import Sound
-from famulus.pipeline.tables import service_minutes
+from famulus.pipeline.tables import service_figures
 from famulus.pipeline.tables.spark_types import journal_schema
 
 
@@ -35,7 +35,7 @@ def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> N
     sound = [each for each in found if isinstance(each, Sound)]
     rows = source.read(spark, journal.place, "tasks", journal_schema, sound)
     names = list(theirs[0])
-    ours = service_minutes.TABLE.make(rows).withColumn("minute_us", F.unix_micros("minute")).select(*names)
+    ours = service_figures.MINUTES.make(rows).withColumn("minute_us", F.unix_micros("minute")).select(*names)
     assert sorted(map(repr, ours.toArrow().to_pylist())) == sorted(repr(_filled(row)) for row in theirs)
 
 

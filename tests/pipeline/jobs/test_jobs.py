@@ -17,22 +17,22 @@ from famulus.pipeline.run import jobs, state
 from famulus.pipeline.run.lock import locked
 from famulus.pipeline.run.progress import Step, Summary
 from famulus.pipeline.tables import lost_attempts, schemas
-from famulus.pipeline.tables.pace import Pace
+from famulus.pipeline.tables.scale import Scale
 from famulus.pipeline.tables.table import Grain, Table
 
 Run = Callable[..., Summary]
 
 
-@pytest.fixture(params=[None, Pace.MANY], ids=["few", "many"])
-def pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=[None, Scale.LARGE], ids=["few", "many"])
+def scale(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows go through Arrow, many through files of Spark's: what comes out is the same."""
     if request.param is not None:
-        monkeypatch.setattr(jobs, "pace_for", lambda _: request.param)
-        monkeypatch.setattr(jobs, "FEW_BYTES", 0)
+        monkeypatch.setattr(jobs, "scale_for", lambda _: request.param)
+        monkeypatch.setattr(jobs, "SMALL_BYTES", 0)
 
 
 @pytest.fixture
-def run(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table], pace: None) -> Run:
+def run(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table], scale: None) -> Run:
     def once(**more: object) -> Summary:
         return jobs.run(spark, journal.place, tables.place, **{"registry": toys, **more})  # type: ignore[arg-type]
 
@@ -80,7 +80,7 @@ def two(toys: list[Table], monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
     return registry
 
 
-@pytest.mark.parametrize("pace", [None], ids=["few"], indirect=True)
+@pytest.mark.parametrize("scale", [None], ids=["few"], indirect=True)
 def test_few_rows_go_side_by_side(run: Run, journal: Journal, two: Callable[..., list[Table]]) -> None:
     journal.write(journal.tasks(0, 0), 1)
     both = threading.Barrier(2, timeout=30)
@@ -88,7 +88,7 @@ def test_few_rows_go_side_by_side(run: Run, journal: Journal, two: Callable[...,
     assert [each.table for each in made.tables] == ["toy_tasks", "toy_again"]
 
 
-@pytest.mark.parametrize("pace", [Pace.MANY], ids=["many"], indirect=True)
+@pytest.mark.parametrize("scale", [Scale.LARGE], ids=["many"], indirect=True)
 def test_many_rows_have_everything_for_themselves(
     run: Run, journal: Journal, tables: Tables, two: Callable[..., list[Table]]
 ) -> None:
@@ -99,7 +99,7 @@ def test_many_rows_have_everything_for_themselves(
     assert {path.split("/")[0] for path in published["toy_again"]} == {"toy_tasks"}
 
 
-@pytest.mark.parametrize("pace", [Pace.SOME], ids=["some"], indirect=True)
+@pytest.mark.parametrize("scale", [Scale.MEDIUM], ids=["some"], indirect=True)
 @pytest.mark.parametrize(("rows_max", "writer"), [(30, "arrow"), (29, "parquet-mr")])
 def test_what_is_counted_of_few_rows_is_written_without_spark(
     run: Run, journal: Journal, tables: Tables, monkeypatch: pytest.MonkeyPatch, rows_max: int, writer: str

@@ -219,5 +219,5 @@ def test_what_was_open_in_the_hour_before_is_explained_by_its_neighbours() -> No
     assert plan.to_read(plain, {5}, ()) == {5}
     assert plan.to_read(WIDE, {5}, ()) == {4, 5, 6}
     assert plan.to_read(by_task, {5, 6, 9}, ()) == {3, 4, 5, 6, 7, 8, 9, 10}
-    # In a calm hour nothing was left open.
+    # In an unaffected hour nothing was left open.
     assert plan.to_read(by_task, {5, 6, 9}, {4}) == {4, 5, 6, 7, 8, 9, 10}

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from tests.pipeline.conftest import QUICK
 
 from famulus.pipeline.run.session import cores_of, is_here, settings
-from famulus.pipeline.tables.pace import GIVEN
+from famulus.pipeline.tables.scale import GIVEN
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_what_must_not_be_forgotten() -> None:
 
 
 def test_what_the_user_gave_is_noted(spark: SparkSession) -> None:
-    """So that it wins at every pace."""
+    """So that it wins at every scale."""
     assert set(spark.sparkContext.getConf().get(GIVEN, "").split()) == set(QUICK)
 
 

@@ -21,7 +21,7 @@ from famulus.pipeline.io.source import Bad, Sound
 from famulus.pipeline.run import jobs
 from famulus.pipeline.tables import lost_attempts, worker_hours
 from famulus.pipeline.tables.losses import TABLE as LOSSES
-from famulus.pipeline.tables.pace import Pace, session_for
+from famulus.pipeline.tables.scale import Scale, session_for
 from famulus.pipeline.tables.spark_types import journal_schema
 from famulus.pipeline.tables.table import Table
 
@@ -37,16 +37,16 @@ def test_a_sound_file_says_how_many_rows_it_has(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "rows_max", "by_arrow"),
-    [(Pace.FEW, 7, True), (Pace.SOME, 7, True), (Pace.SOME, 6, False), (Pace.MANY, 7, False)],
+    ("scale", "rows_max", "by_arrow"),
+    [(Scale.SMALL, 7, True), (Scale.MEDIUM, 7, True), (Scale.MEDIUM, 6, False), (Scale.LARGE, 7, False)],
 )
 def test_a_handful_of_rows_is_not_left_to_spark(
-    spark: SparkSession, journal: Journal, monkeypatch: pytest.MonkeyPatch, pace: Pace, rows_max: int, by_arrow: bool
+    spark: SparkSession, journal: Journal, monkeypatch: pytest.MonkeyPatch, scale: Scale, rows_max: int, by_arrow: bool
 ) -> None:
-    monkeypatch.setattr(source, "HANDFUL_ROWS", rows_max)
+    monkeypatch.setattr(source, "BATCH_ROWS", rows_max)
     checked = verdict(journal, journal.write(journal.tasks(0, 0, 7), 1))
     assert isinstance(checked, Sound)
-    rows = source.read(session_for(spark, pace), journal.place, "tasks", journal_schema, [checked])
+    rows = source.read(session_for(spark, scale), journal.place, "tasks", journal_schema, [checked])
     assert len(rows.inputFiles()) == (0 if by_arrow else 1)
     assert rows.count() == 7
 
@@ -142,7 +142,7 @@ def test_bad_files_stop_nothing_and_are_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("pace", "handful"), [(Pace.FEW, 100), (Pace.SOME, 100), (Pace.SOME, 0), (Pace.MANY, 0)], ids=str
+    ("scale", "rows_max"), [(Scale.SMALL, 100), (Scale.MEDIUM, 100), (Scale.MEDIUM, 0), (Scale.LARGE, 0)], ids=str
 )
 def test_a_file_that_is_damaged_inside_stops_nothing_either(
     spark: SparkSession,
@@ -150,12 +150,12 @@ def test_a_file_that_is_damaged_inside_stops_nothing_either(
     tables: Tables,
     toys: list[Table],
     monkeypatch: pytest.MonkeyPatch,
-    pace: Pace,
-    handful: int,
+    scale: Scale,
+    rows_max: int,
 ) -> None:
     """Whoever stumbles over it, Arrow or Spark."""
-    monkeypatch.setattr(jobs, "pace_for", lambda _: pace)
-    monkeypatch.setattr(source, "HANDFUL_ROWS", handful)
+    monkeypatch.setattr(jobs, "scale_for", lambda _: scale)
+    monkeypatch.setattr(source, "BATCH_ROWS", rows_max)
     journal.write(journal.tasks(0, 0), 1)
     path = journal.write(journal.tasks(0, 100), 2)
     whole = path.read_bytes()
@@ -174,7 +174,7 @@ def test_no_table_has_rows_of_a_file_that_another_table_stumbled_over(
     spark: SparkSession, journal: Journal, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark reads no more columns than it needs: the first table is made with it, before the second one fails."""
-    monkeypatch.setattr(jobs, "pace_for", lambda _: Pace.MANY)
+    monkeypatch.setattr(jobs, "scale_for", lambda _: Scale.LARGE)
     lost = {"outcome": "RETRY", "reason": "worker_lost"}
     journal.write([row | lost for row in journal.tasks(0, 0)], 1)
     path = journal.write([row | lost for row in journal.tasks(3, 100)], 2)
@@ -237,7 +237,7 @@ def test_another_error_is_told_as_it_is(
         raise ValueError("no such thing")
 
     with pytest.raises(ValueError, match="no such thing"):
-        jobs.run(spark, journal.place, tables.place, registry=[replace(toys[0], make=broken), *toys[1:]])
+        jobs.run(spark, journal.place, tables.place, registry=[replace(toys[0], rows=broken), *toys[1:]])
 
 
 def test_a_journal_that_is_not_there(tmp_path: Path) -> None:

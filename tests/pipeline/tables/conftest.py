@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from famulus.journal import schema
 from famulus.pipeline.tables import ALL, Table, schemas
+from famulus.pipeline.tables.memo import release_cached
 from famulus.pipeline.tables.spark_types import journal_schema, output_schema
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -60,14 +61,18 @@ class Rows:
 
     def of(self, table: str, *rows: Mapping[str, Any]) -> DataFrame:
         if table in schema.TABLES:
-            where = {"broker": "b1", "boot": "boot1", "family": "main"}
-            # No two attempts have the same ticket, unless they say so.
-            tickets = [{"ticket": 10_000 + number} if table == "tasks" else {} for number in range(len(rows))]
-            whole = [{**where, **DEFAULTS[table], **ticket, **row} for ticket, row in zip(tickets, rows, strict=True)]
             columns = [(each.name, None) for each in schema.TABLES[table]]
-            return self.made(whole, columns, journal_schema(table))
+            return self.made(self.whole(table, *rows), columns, journal_schema(table))
         zeros = [(each.name, None if each.nullable else zero(each.kind)) for each in schemas.TABLES[table]]
         return self.made(rows, zeros, output_schema(table))
+
+    @staticmethod
+    def whole(table: str, *rows: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Rows of the journal, with what they do not say themselves."""
+        where = {"broker": "b1", "boot": "boot1", "family": "main"}
+        # No two attempts have the same ticket, unless they say so.
+        tickets = [{"ticket": 10_000 + number} if table == "tasks" else {} for number in range(len(rows))]
+        return [{**where, **DEFAULTS[table], **ticket, **row} for ticket, row in zip(tickets, rows, strict=True)]
 
     def made(self, rows: Any, columns: list[tuple[str, Any]], struct: Any) -> DataFrame:
         names = {name for name, _ in columns}
@@ -76,6 +81,13 @@ class Rows:
         listed = [{name: row.get(name, zero) for name, zero in columns} for row in rows]
         # By way of Arrow: so Spark has the rows themselves, and not a job in Python that would make them.
         return self.spark.createDataFrame(pa.Table.from_pylist(listed, to_arrow_schema(struct, timezone="UTC")), struct)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_cached() -> Iterator[None]:
+    """With whatever is cached Spark compares each part of each later plan."""
+    yield
+    release_cached()
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,67 @@
-"""What must be explained."""
+"""What must be explained.
+
+Spark plans an audit for seconds, however few rows there are. So all tests of this file share one: each has a day of its
+own, which no rule looks beyond.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
+import pytest
 from tests.pipeline.tables.conftest import MS, Makes, Rows, at
 
 Row = dict[str, Any]
+Audit = Callable[..., list[Row]]
+
+
+class Asked(Exception):
+    """What a test would have audited."""
+
+    def __init__(self, inputs: dict[str, list[Row]]) -> None:
+        self.inputs = inputs
+
+
+class Recorded(Rows):
+    def of(self, table: str, *rows: Row) -> list[Row]:  # type: ignore[override]
+        return Rows.whole(table, *rows)
+
+
+def recorded(table: str, **inputs: list[Row]) -> list[Row]:
+    assert table == "audit"
+    raise Asked(inputs)
+
+
+def moved(row: Row, days: int) -> Row:
+    return {name: value + timedelta(days) if hasattr(value, "year") else value for name, value in row.items()}
+
+
+@pytest.fixture(scope="module")
+def audited(rows: Rows) -> dict[str, list[Row]]:
+    """What the audit says to each test, by its name."""
+    names = [name for name in vars(sys.modules[__name__]) if name.startswith("test_")]
+    inputs: dict[str, list[Row]] = {}
+    for day, name in enumerate(names):
+        with pytest.raises(Asked) as asked:
+            vars(sys.modules[__name__])[name](Recorded(rows.spark), recorded)
+        for table, its in asked.value.inputs.items():
+            inputs.setdefault(table, []).extend(moved(row, day) for row in its)
+    made = Makes(rows)("audit", **{table: rows.of(table, *its) for table, its in inputs.items()})
+    first = at().date()
+    days = {name: [moved(row, -day) for row in made if (row["date"] - first).days == day]
+            for day, name in enumerate(names)}  # fmt: skip
+    assert sum(map(len, days.values())) == len(made)
+    return days
+
+
+@pytest.fixture(name="make")
+def shared(request: pytest.FixtureRequest, audited: dict[str, list[Row]]) -> Audit:
+    return lambda *_, **__: audited[request.node.name]
+
+
 DIED: Row = {"event": "process_died", "process": "dispatcher", "at": at(1), "detail": "signal 9"}
 
 
@@ -343,7 +398,7 @@ def test_a_crash_says_how_many_tasks_it_may_have_taken_along(rows: Rows, make: M
     windows = {row["broker"]: row for row in made if row["kind"] == "crash_window"}
     assert (windows["b1"]["rows"], windows["b1"]["untold"], windows["b1"]["severity"]) == (1, 12, "warning")
     assert windows["b1"]["explanation"] == (
-        "the dispatcher died (signal 9); 1 tasks that were open at its last checkpoint have no outcome, and up to "
+        "the dispatcher died (signal 9); 1 task that was open at its last checkpoint has no outcome, and up to "
         "about 12 that came after it have no row: 20.0 a second, for 0.600 s"
     )
     assert windows["quick"]["untold"] == 11

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from tests.pipeline.tables.conftest import MS, Makes, Rows, at
 
-from famulus.pipeline.tables.pace import Pace, session_for
+from famulus.pipeline.tables.scale import Scale, session_for
 
 HOUR = 3600
 
@@ -101,7 +101,7 @@ def test_a_task_with_one_row_is_told_as_one_with_several(spark: SparkSession, ro
         {"message_id": "again", "outcome": "RETRY", "reason": "worker_lost"},
         {"message_id": "again", "ticket": 2, "attempt": 2, "ended": at(1)},
     )
-    few = session_for(spark, Pace.FEW).createDataFrame(tasks.collect(), tasks.schema)
+    few = session_for(spark, Scale.SMALL).createDataFrame(tasks.collect(), tasks.schema)
     together = make("task_facts", tasks=few)
     assert make("task_facts", tasks=tasks) == together
     assert [fact["message_id"] for fact in together if fact["attempts"] == 2] == ["again"]

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from famulus.admin import answers
-from famulus.admin.answers import Accepted, Cleared, Seen
 from famulus.admin.secret import Secret
+from famulus.core.steward import answers
+from famulus.core.steward.answers import Accepted, Cleared, Seen
 from famulus.errors import Refused
 
 ID = "a" * 64

@@ -14,7 +14,6 @@ import zmq
 from famulus.admin.connection import AdminConnection
 from famulus.admin.secret import Secret
 from famulus.errors import HeadsMoved, NoBroker, NotAllowed, Refused, SettingsError
-from famulus.net.pump import recv_parcels
 from famulus.wire import headers, limits
 
 OK = headers.write("MANAGE", "RESPONSE", outcome="OK")
@@ -41,10 +40,10 @@ class OddBroker:
         with self._socket:
             while not self._stop.is_set():
                 if self._socket.poll(10):
-                    for peer, *message in recv_parcels(self._socket, 1, set()):
-                        self.messages.append(message)
-                        for answer in self.play(message):
-                            self._socket.send_multipart([peer, *answer])
+                    peer, *message = self._socket.recv_multipart()
+                    self.messages.append(message)
+                    for answer in self.play(message):
+                        self._socket.send_multipart([peer, *answer])
 
     def vanish(self) -> None:
         self._stop.set()

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from famulus.admin import drafts
-from famulus.admin.answers import Head, History, Key, PastEdit, Shown
 from famulus.core.config.draft import Draft
 from famulus.core.config.edit import PARENTS_MAX
+from famulus.core.steward.answers import Head, History, Key, PastEdit, Shown
 from famulus.errors import FamulusError, SettingsError
 
 ECHO = "service/echo"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from famulus.admin import exported
-from famulus.admin.answers import Head, Key, Shown
 from famulus.core.config.draft import Change
+from famulus.core.steward.answers import Head, Key, Shown
 
 A, B = "a" * 64, "b" * 64
 

@@ -22,7 +22,6 @@ from famulus.core.config.draft import Draft, Moved, check, make, parents_for
 from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.edit_set import EditSet, network_of
 from famulus.core.config.effective import effective
-from famulus.net.pump import recv_parcels
 from famulus.wire import headers
 
 NAME = "b1"
@@ -138,9 +137,9 @@ class PlayedBroker:
             self._bound.set()
             while not self._stop.is_set():
                 if socket.poll(10):
-                    for peer, envelope, header, body in recv_parcels(socket, 1, set()):
-                        for frames in self._answers(header, body):
-                            socket.send_multipart([peer, envelope, *frames])
+                    peer, envelope, header, body = socket.recv_multipart()
+                    for frames in self._answers(header, body):
+                        socket.send_multipart([peer, envelope, *frames])
 
     def _answers(self, header: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
         request = headers.read(header)

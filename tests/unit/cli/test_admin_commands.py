@@ -40,7 +40,7 @@ def test_a_state_replaces_another_and_ends_a_conflict(second: PlayedBroker, famu
 def test_an_unknown_broker_is_named_with_those_that_there_are(second: PlayedBroker, famulus: Command) -> None:
     for command in ("disable", "forget"):
         wrong = famulus("broker-admin", command, "b3")
-        assert (wrong.code, wrong.err) == (1, "famulus: there is no broker 'b3', but b1, b2\n")
+        assert (wrong.code, wrong.err) == (1, "famulus: there is no broker 'b3'; there is b1, b2\n")
     assert famulus("broker-admin", "disable", "b3", "--force").code == 0
     assert second.value("broker_state/b3") == {"state": "disabled"}
 
@@ -158,7 +158,7 @@ def test_adding_twice_and_changing_nobody(broker: PlayedBroker, famulus: Command
     assert (twice.code, "already" in twice.err) == (1, True)
     for words in (("passwd", "ben"), ("remove", "ben")):
         nobody = famulus("admins", *words)
-        assert (nobody.code, "ben is no admin of main" in nobody.err) == (1, True)
+        assert (nobody.code, "ben is not an admin of main" in nobody.err) == (1, True)
     for name in ("a/b", "", "x" * 300):
         odd = famulus("admins", "add", name)
         assert (odd.code, "cannot be the name of an admin" in odd.err) == (2, True)
@@ -174,7 +174,7 @@ def test_an_admin_is_removed(broker: PlayedBroker, famulus: Command) -> None:
 
 def test_oneself_is_removed_by_force_only_and_not_waited_for(broker: PlayedBroker, famulus: Command) -> None:
     refused = famulus("admins", "remove", "ann")
-    assert (refused.code, "yourself" in refused.err) == (1, True)
+    assert (refused.code, "that is you" in refused.err) == (1, True)
     assert famulus("admins", "remove", "ann", "--force", "--wait", "5").code == 0
     assert broker.value("admin/main/ann") is None
     assert famulus("admins", "list").code == 4

@@ -198,7 +198,7 @@ def test_a_file_without_a_password_is_one_line(
     file.write_bytes(content)
     file.chmod(0o600)
     wrong = famulus("config", "show", "--password-file", str(file))
-    assert (wrong.code, wrong.err) == (2, f"famulus: {file}: its first line is no password\n")
+    assert (wrong.code, wrong.err) == (2, f"famulus: {file}: its first line is not a password\n")
     assert famulus("config", "show", "--password-file", str(tmp_path / "none")).code == 2
     assert broker.requests == []
 

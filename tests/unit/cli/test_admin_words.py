@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from famulus.admin.answers import History, Key, PastEdit, Shown
 from famulus.cli.admin import words
 from famulus.core.config.draft import Change, Moved
 from famulus.core.config.effective import Notice
+from famulus.core.steward.answers import History, Key, PastEdit, Shown
 
 EVIL = "\x1b[2J\x07\u202e\x9b"
 

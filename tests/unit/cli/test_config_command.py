@@ -385,7 +385,7 @@ def test_resolve_of_an_old_edit_or_of_no_conflict(broker: PlayedBroker, famulus:
     old = broker.put(ECHO, {"timeout_ms": 1})
     for words in (("--choose", old), ("--value", "{}")):
         calm = famulus("config", "resolve", ECHO, *words)
-        assert (calm.code, calm.err) == (1, "famulus: service/echo is in no conflict\n")
+        assert (calm.code, calm.err) == (1, "famulus: service/echo is not in conflict\n")
     broker.put(ECHO, {"timeout_ms": 2}, parents=(old,))
     broker.put(ECHO, {"timeout_ms": 3}, parents=(old,))
     assert famulus("config", "resolve", ECHO, "--choose", old).code == 2
@@ -432,7 +432,7 @@ def test_an_edit_is_waited_for_until_all_that_are_alive_have_it(broker: PlayedBr
     done = famulus("config", "set", ECHO, "timeout_ms=2", "--wait", "20")
     assert done.code == 0
     assert done.out.splitlines()[0].startswith("accepted, seen by 2 of 3 brokers (edit ")
-    assert done.out.splitlines()[1] == "not alive, and so not waited for: b3"
+    assert done.out.splitlines()[1] == "not alive, so not waited for: b3"
     assert done.err == "famulus: accepted; waiting up to 20 s for b2\n"
     assert broker.commands().count("seen") == 3
 

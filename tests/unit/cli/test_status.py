@@ -42,19 +42,28 @@ def test_a_screen_says_who_how_and_how_much() -> None:
             )
         )
     )
-    for phrase in ("broker b1", "active", "ok 1,234", "b3", "gone", "2 to be decided by an admin", "router-1", "echo"):
+    for phrase in (
+        "broker b1",
+        "active",
+        "ok 1,234",
+        "b3",
+        "gone",
+        "2 in conflict: an admin has to choose",
+        "router-1",
+        "echo",
+    ):
         assert phrase in text
 
 
 def test_the_journal_is_on_the_screen() -> None:
     journal = snapshots.Journal(rows=12345, files=3, bytes=5_000_000, lost=7, open_rows=20)
     text = shown(words.screen(told(supervisor(journal=journal))))
-    assert "journal  12,345 rows in 3 files, 4.8 MiB; 20 in the making; 7 rows lost" in text
+    assert "journal  12,345 rows in 3 files, 4.8 MiB; 20 in none yet; 7 rows lost" in text
     assert "journal  off" in shown(words.screen(told(supervisor())))
 
 
 def test_a_broker_that_is_not_ready_says_why() -> None:
-    assert "not ready: the dispatcher says nothing" in shown(words.screen(told(supervisor())))
+    assert "not ready: the dispatcher is silent" in shown(words.screen(told(supervisor())))
 
 
 def test_names_cannot_steer_a_terminal() -> None:
@@ -106,7 +115,7 @@ def test_watching_goes_on_when_the_broker_is_away(monkeypatch: pytest.MonkeyPatc
             raise KeyboardInterrupt
         return told(supervisor())
 
-    monkeypatch.setattr(status, "ask", ask)
+    monkeypatch.setattr(status, "ask_status", ask)
     monkeypatch.setattr("time.sleep", lambda _: None)
     with pytest.raises(KeyboardInterrupt):
         status.status(watch=True)

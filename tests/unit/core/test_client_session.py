@@ -10,14 +10,9 @@ from typing import Any
 import pytest
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.core.session.client import (
-    GRACE_NS,
-    KEPT_BYTES_MAX,
-    SERVICES_NAMED_MAX,
-    SPARE_BYTES_MAX,
-    ClientSession,
-    Done,
-)
+from famulus.core.session.client import GRACE_NS, ClientSession, Done
+from famulus.core.session.kept_bodies import KEPT_BYTES_MAX, SPARE_BYTES_MAX
+from famulus.core.session.task_headers import SERVICES_NAMED_MAX
 from famulus.core.timers import TICK_NS
 from famulus.wire import headers, reasons
 
@@ -399,7 +394,7 @@ def test_bodies_that_were_sent_are_kept_within_bounds(rich: ClientSession) -> No
         (done,) = rich.send_again(START_NS)
         assert verdict(done) == ("c", "REJECTED", "disabled"), "there was no room to keep the third"
         assert len(rich.on_messages([answer(envelope, outcome="OK") for envelope in send_all(rich)])) == 2
-    assert rich._spare_bytes == SPARE_BYTES_MAX
+    assert rich._bodies.spare_bytes == SPARE_BYTES_MAX
 
 
 def test_a_task_that_found_no_broker_in_time_says_where_it_looked(rich: ClientSession) -> None:
@@ -654,8 +649,8 @@ def test_whatever_brokers_do_every_task_ends_once_and_rejected_means_that_no_bro
     note(session.close())
     assert len(ended) == asked
     assert all(given.get(body, 0) <= 1 for body in once_only), "a plain task is sent again only if it was refused"
-    assert session._kept_bytes == session._let_go_bytes
-    assert session._spare_bytes == SPARE_BYTES_MAX
+    assert session._bodies.kept_bytes == 0
+    assert session._bodies.spare_bytes == SPARE_BYTES_MAX
 
 
 def test_who_asks_for_brokers_says_for_which_services() -> None:

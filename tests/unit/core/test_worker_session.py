@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.session.header_cache import Given
 from famulus.core.session.homes import LINK_NS, Homes
-from famulus.core.session.kinds import Given
 from famulus.core.session.worker import State, WorkerSession
 from famulus.wire import headers
 
@@ -232,7 +232,7 @@ def test_a_broker_that_fell_silent_is_tried_last_and_one_whose_link_was_cut_firs
 def test_a_task_is_given_and_answered_with_its_ticket(talk: Talk) -> None:
     (given,) = gives_task(talk.becomes(State.READY))
     assert (given.ticket, given.body) == (b"t-1", b"body")
-    assert (given.kind.service, given.message_id, given.kind.timeout_ms) == ("echo", "m-1", 500)
+    assert (given.parsed.service, given.message_id, given.parsed.timeout_ms) == ("echo", "m-1", 500)
     assert json.loads(given.header)["message_id"] == "m-1"
     assert talk.session.answer(given, "OK", "", b"done")
     ((envelope, header, body),) = talk.session.outbox

@@ -14,6 +14,7 @@ from famulus.journal import folder as folder_module
 from famulus.journal import schema
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_DAY, US_PER_HOUR, JournalFolder
+from famulus.journal.listing import last_rows
 from famulus.journal.parquet import OpenFile, hidden
 from famulus.journal.reading import Reading
 from famulus.journal.upkeep import EVERY_US, Upkeep
@@ -163,7 +164,7 @@ def test_the_last_rows_come_in_the_order_of_their_time(desks: Callable[..., Desk
     desk = desks()
     desk.tell(*(task(number, ended_ns=77_000_000_000_000 + 1000 * (7 - number)) for number in range(5)))
     desk.close()
-    assert [row["ticket"] for row in Reading(desk.path).last_rows("tasks", 3)] == [2, 1, 0]
+    assert [row["ticket"] for row in last_rows(Reading(desk.path), "tasks", 3)] == [2, 1, 0]
 
 
 def test_new_rows_are_shown_once(three: Desk) -> None:
@@ -197,6 +198,6 @@ def test_a_newer_file_is_left_alone(three: Desk, tmp_path: Path) -> None:
     newer = three.path / three.names()[0]
     rows = pq.read_table(newer)
     pq.write_table(rows.replace_schema_metadata({schema.VERSION_KEY: "3", schema.TABLE_KEY: "tasks"}), newer)
-    assert len(Reading(three.path).last_rows("tasks", 100)) == 4
+    assert len(last_rows(Reading(three.path), "tasks", 100)) == 4
     found = Reading(three.path).verify()
     assert found.whole

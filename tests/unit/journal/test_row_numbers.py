@@ -14,6 +14,7 @@ from tests.unit.journal.conftest import NOW_US, task
 from famulus.journal import schema
 from famulus.journal.crashes import crashes
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
+from famulus.journal.listing import last_rows
 from famulus.journal.reading import Reading
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def test_files_from_before_rows_had_numbers_are_as_good_as_ever(three: Desk) -> 
     three.close()
     found = Reading(three.path).verify()
     assert (found.whole, found.rows) == (True, 7)
-    assert [row["row"] for row in Reading(three.path).last_rows("tasks", 2)] == [None, 7]
+    assert [row["row"] for row in last_rows(Reading(three.path), "tasks", 2)] == [None, 7]
     ours = JournalFolder(three.path, "ann")
     (whole,) = [file for file in ours.compaction(NOW_US + 2 * US_PER_HOUR) if file is not None]
     assert (whole.first, whole.last) == (1, 4)
@@ -155,7 +156,7 @@ def test_a_dispatcher_that_dies_has_crashed_and_one_that_stops_has_not() -> None
     ]
     (crash,) = crashes(rows)
     assert (crash.boot, crash.at) == ("one", NOON + timedelta(seconds=9))
-    assert str(crash) == "2026-11-15 12:00:09 at ann: its dispatcher died (nobody said how)"
+    assert str(crash) == "2026-11-15 12:00:09 at ann: its dispatcher died (for an unknown reason)"
 
 
 def test_a_broker_that_begins_anew_and_never_ended_has_crashed() -> None:

@@ -87,7 +87,7 @@ def test_a_task_that_waited_and_was_given_to_another_worker() -> None:
     waits = [step.sentence for step in story.steps if step.event == "queued"]
     assert waits == ["no slot is free: it waits in the backlog for 400 ms", "waits for 500 ms"]
     assert "worker w1 was lost: another attempt follows" in [step.sentence for step in story.steps]
-    assert "An attempt before may have run as well" in story.verdict.meaning
+    assert "An earlier attempt may have run as well" in story.verdict.meaning
 
 
 def test_two_rows_that_differ_about_an_instant_are_still_in_order() -> None:
@@ -127,7 +127,7 @@ def test_it_is_told_why_a_worker_went() -> None:
     lost = ended("UNKNOWN", 5, "worker_lost")
     story = tell([lost], [], losses={("ann", "b1", lost["ticket"]): "expired"})
     assert story.steps[-1].sentence == (
-        "ended as UNKNOWN (worker_lost): worker w1 was lost in the middle, silent for three heartbeats"
+        "ended as UNKNOWN (worker_lost): worker w1 was lost before it answered, silent for three heartbeats"
     )
 
 

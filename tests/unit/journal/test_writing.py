@@ -10,7 +10,8 @@ from tests.unit.journal.conftest import NOW_NS, task
 
 from famulus.journal import writing
 from famulus.journal.folder import US_PER_HOUR
-from famulus.journal.writing import NOT_TOLD, NOT_WRITTEN, Roll
+from famulus.journal.ledger import NOT_TOLD, NOT_WRITTEN
+from famulus.journal.writing import Roll
 
 if TYPE_CHECKING:
     from tests.unit.journal.conftest import Desk

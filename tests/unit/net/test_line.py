@@ -21,14 +21,14 @@ from famulus.core.silence import SELDOM_NS, SOON_NS
 from famulus.errors import SettingsError
 from famulus.net import line as line_module
 from famulus.net import lookup
-from famulus.net.line import NEXT_NS, SOON_BACK_EVERY_NS, Line, _on_its_way
-from famulus.net.link import Change
+from famulus.net.line import NEXT_NS, SOON_BACK_EVERY_NS, Change, Line
 from famulus.net.lookup import Lookup
+from famulus.net.opening import unconfirmed_bytes
 from famulus.wire import zmtp
 
 SOON_S = 10.0
 TASK = [b"envelope", b"header", b"body"]
-READY = zmtp.OPENING[:64] + zmtp.command(b"READY", b"\x0bSocket-Type\0\0\0\x06ROUTER")
+READY = zmtp.opening(b"DEALER")[:64] + zmtp.command(b"READY", b"\x0bSocket-Type\0\0\0\x06ROUTER")
 
 
 class Owner:
@@ -236,7 +236,9 @@ def test_an_opening_byte_by_byte(owners: Owners, server: socket.socket) -> None:
         owner.up()
 
 
-@pytest.mark.parametrize("says", [b"HTTP/1.1 400 Bad Request\r\n" * 10, zmtp.OPENING[:64] + b"\x04\x06\x05ERROR"])
+@pytest.mark.parametrize(
+    "says", [b"HTTP/1.1 400 Bad Request\r\n" * 10, zmtp.opening(b"DEALER")[:64] + b"\x04\x06\x05ERROR"]
+)
 def test_who_speaks_something_else_is_left_and_tried_again(owners: Owners, server: socket.socket, says: bytes) -> None:
     owner = owners(address_of(server))
     with accepted(server, says):
@@ -250,7 +252,7 @@ def test_who_speaks_something_else_is_left_and_tried_again(owners: Owners, serve
 
 def test_who_says_nothing_is_left(owners: Owners, server: socket.socket) -> None:
     owner = owners(address_of(server))
-    with accepted(server, zmtp.OPENING[:70]):
+    with accepted(server, zmtp.opening(b"DEALER")[:70]):
         owner.turn()
         assert owner.line.due_ns > time.monotonic_ns() + 5 * NS_PER_S
         owner.line.follow(owner.line.due_ns)
@@ -272,7 +274,7 @@ def test_a_ping_is_answered(owners: Owners, server: socket.socket) -> None:
     owner = owners(address_of(server))
     with accepted(server) as connection:
         owner.up()
-        assert connection.recv(len(zmtp.OPENING), socket.MSG_WAITALL) == zmtp.OPENING
+        assert connection.recv(len(zmtp.opening(b"DEALER")), socket.MSG_WAITALL) == zmtp.opening(b"DEALER")
         connection.sendall(zmtp.command(b"PING", b"\0\0context"))
         pong = zmtp.command(b"PONG", b"context")
         owner.until(lambda: select.select([connection], [], [], 0)[0], "an answer")
@@ -301,7 +303,7 @@ def test_without_room_its_descriptor_tells_when_there_is_some(owners: Owners, se
         received = 0
         while not select.select([owner.line.fd], [], [], 0)[0]:
             received += len(connection.recv(1 << 20))
-        while received < len(zmtp.OPENING) + sent * 1_000_000:
+        while received < len(zmtp.opening(b"DEALER")) + sent * 1_000_000:
             owner.turn(0)
             received += len(connection.recv(1 << 20))
         owner.until(lambda: owner.line.calm, "all has left")
@@ -318,7 +320,7 @@ def test_silence_is_a_loss(owners: Owners, server: socket.socket, every_ns: int)
     owner.line.ask_every_ns = every_ns
     with accepted(server) as connection:
         owner.up()
-        assert connection.recv(len(zmtp.OPENING), socket.MSG_WAITALL) == zmtp.OPENING
+        assert connection.recv(len(zmtp.opening(b"DEALER")), socket.MSG_WAITALL) == zmtp.opening(b"DEALER")
         now_ns = owner.line.due_ns
         assert now_ns <= time.monotonic_ns() + every_ns
         for _ in range(2):
@@ -370,7 +372,7 @@ def test_what_a_broker_said_before_it_closed_is_read_whole_whenever_a_ping_is_du
     owner = owners(address_of(server), asks=True)
     with accepted(server) as connection:
         owner.up()
-        assert connection.recv(len(zmtp.OPENING), socket.MSG_WAITALL) == zmtp.OPENING
+        assert connection.recv(len(zmtp.opening(b"DEALER")), socket.MSG_WAITALL) == zmtp.opening(b"DEALER")
         connection.setblocking(False)
         said = 0
         # As much as both machines have room for: some of it leaves only when we have read the rest.
@@ -397,8 +399,8 @@ def test_a_body_on_a_slow_way_is_no_silence(owners: Owners, server: socket.socke
         owner.up()
         assert owner.line.send([[b"e", b"h", bytes(30_000_000)]]) == 1
         for _ in range(6):
-            before = _on_its_way(owner.line._descriptor())
-            while _on_its_way(owner.line._descriptor()) == before:
+            before = unconfirmed_bytes(owner.line._descriptor())
+            while unconfirmed_bytes(owner.line._descriptor()) == before:
                 connection.recv(65536)
             assert owner.line.follow(owner.line.due_ns) == []
         assert [owner.line.follow(owner.line.due_ns) for _ in range(3)][-1] == [Change.DOWN], "it takes no more"

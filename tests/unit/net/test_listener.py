@@ -19,17 +19,17 @@ from hypothesis import strategies as st
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.strangers import readable
 from famulus.errors import SettingsError
-from famulus.net import connections_python, listener, pump
+from famulus.net import connections_python, listener, native
 from famulus.net.listener import Listener, ListenerBounds
 from famulus.wire import zmtp
 
-if pump.NATIVE:
+if native.NATIVE:
     from famulus.net import _pump as pump_native
 
 MIB = 1024 * 1024
 BOUNDS = ListenerBounds(4 * MIB, 64 * MIB, 64 * MIB, 256 * MIB, 5 * NS_PER_S)
 
-without_native = pytest.mark.skipif(not pump.NATIVE, reason=f"no native pump: {pump.WHY_NOT_NATIVE}")
+without_native = pytest.mark.skipif(not native.NATIVE, reason=f"no native pump: {native.WHY_NOT_NATIVE}")
 
 
 @pytest.fixture(params=[pytest.param("native", marks=without_native), "python"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import cycle
@@ -12,19 +14,20 @@ from itertools import cycle
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests import parcels
 
-from famulus.net import pump, pump_python, stream_python
-from famulus.net.pump import Stream
-from famulus.wire import parcels, zmtp
+from famulus.net import native, stream_python
+from famulus.net.native import Stream
+from famulus.wire import zmtp
 
-if pump.NATIVE:
+if native.NATIVE:
     from famulus.net import _pump as pump_native
 
 FRAME_MAX = 4 * 1024 * 1024
 New = Callable[[socket.socket, int], Stream]
 Pair = tuple[socket.socket, socket.socket]
 
-without_native = pytest.mark.skipif(not pump.NATIVE, reason=f"no native pump: {pump.WHY_NOT_NATIVE}")
+without_native = pytest.mark.skipif(not native.NATIVE, reason=f"no native pump: {native.WHY_NOT_NATIVE}")
 
 
 @pytest.fixture(params=[pytest.param("native", marks=without_native), "python"])
@@ -79,7 +82,7 @@ SHAPES: dict[str, Sequence[bytes]] = {
     "empty between": [b"a", b"", b"b", b""],
     "around the short length": [b"x" * size for size in (254, 255, 256, 257)],
     "around the inbox": [b"x" * (64 * 1024 - size) for size in (0, 1, 8, 9, 10)],
-    "too large for a parcel": [b"e", b"h", b"x" * parcels.MESSAGE_BYTES_MAX],
+    "large": [b"e", b"h", b"x" * 8192],
     "1 MiB": [b"e", b"h", os.urandom(2**20)],
     "16 frames": [b"%d" % number for number in range(16)],
     "what looks like a parcel, and is not alone": [b"a", parcels.write([[b"e", b"h", b"b"]])],
@@ -104,10 +107,10 @@ def test_what_is_left_of_a_message_leaves_before_the_next() -> None:
     stream = stream_python.Stream(narrow, FRAME_MAX)  # type: ignore[arg-type]
     messages = [[b"e", b"h", b"%d" % number, b""] for number in range(3)]
     for message in messages:
-        assert stream.send([message, [b"another"]]) == 1
+        assert stream.send([message, [b"another"]]) == 2
         assert stream.unsent
     stream.flush()
-    assert narrow.taken == b"".join(map(framed, messages))
+    assert narrow.taken == b"".join(framed(message) + framed([b"another"]) for message in messages)
 
 
 @pytest.mark.parametrize("message", SHAPES.values(), ids=SHAPES.keys())
@@ -122,15 +125,14 @@ def test_small_messages_travel_together(new: New, pair: Pair) -> None:
     messages = [[b"e", b"h", b"%d" % number] for number in range(100)]
     assert stream.send(messages) == 100
     sent = pair[1].recv(1 << 20)
-    assert sent == frame(parcels.write(messages))
+    assert sent == b"".join(map(framed, messages))
 
 
-def test_others_travel_alone(new: New, pair: Pair) -> None:
+def test_all_shapes_travel_together_and_in_order(new: New, pair: Pair) -> None:
     stream = new(pair[0], FRAME_MAX)
     messages = [[b"alone"], [b"e", b"h", b"b"], [b"four", b"", b"", b""], [b"e", b"h", b"x" * 9000]]
     assert stream.send(messages) == 4
-    sent = pair[1].recv(1 << 20)
-    assert sent == framed(messages[0]) + frame(parcels.write(messages[1:2])) + framed(messages[2]) + framed(messages[3])
+    assert pair[1].recv(1 << 20) == b"".join(map(framed, messages))
 
 
 #: By their sizes, with those that matter; none of them could be taken for a parcel.
@@ -187,7 +189,7 @@ def test_both_write_the_same(messages: list[list[bytes]]) -> None:
 @given(chunks=st.lists(st.binary(max_size=100), max_size=20))
 def test_whatever_comes_both_take_it_alike(chunks: list[bytes]) -> None:
     seen = []
-    for each in (stream_python.Stream, pump_native.Stream if pump.NATIVE else stream_python.Stream):
+    for each in (stream_python.Stream, pump_native.Stream if native.NATIVE else stream_python.Stream):
         left, right = socket.socketpair()
         with left, right:
             right.setblocking(False)
@@ -240,7 +242,7 @@ def test_a_message_too_long_is_cut_and_the_next_is_whole(new: New, pair: Pair) -
     stream = new(pair[1], FRAME_MAX)
     frames = [b"%d" % number for number in range(40)]
     pair[0].sendall(framed(frames) + framed([b"next"]))
-    assert stream.recv() == [frames[: pump.FRAMES_MAX + 1], [b"next"]]
+    assert stream.recv() == [frames[: stream_python.FRAMES_MAX + 1], [b"next"]]
 
 
 def test_what_came_before_the_end_is_given(new: New, pair: Pair) -> None:
@@ -333,7 +335,7 @@ def test_writing_to_nobody_takes_nothing_and_reading_tells(new: New, pair: Pair)
         ([b"no row"], TypeError),
         ([["text"]], TypeError),
         ([[b"x"], []], ValueError),
-        ([[b"x"] * (pump_python.FRAMES_MAX + 1)], ValueError),
+        ([[b"x"] * (stream_python.FRAMES_MAX + 1)], ValueError),
     ],
 )
 def test_what_is_no_message_raises_before_anything_leaves(
@@ -354,3 +356,59 @@ def test_a_socket_that_is_closed_ends_it(new: New, pair: Pair) -> None:
     assert stream.recv() == []
     assert "Bad file descriptor" in stream.ended
     assert stream.send([[b"x"]]) == 0
+
+
+def small(count: int) -> list[list[bytes]]:
+    return [[b"e", b"header", b"%d" % number] for number in range(count)]
+
+
+MALFORMED = {
+    "empty": b"",
+    "only a version": b"\x01",
+    "another version": b"\x02" + parcels.write(small(2))[1:],
+    "cut": parcels.write(small(2))[:-1],
+    "trailing byte": parcels.write(small(2)) + b"\x00",
+    "too many messages": parcels.write([[b"", b"", b""]] * 1025),
+    "longer than any frame": b"\x01" + b"\xff" * 7,
+    "sum of lengths overflows": b"\x01" + b"\x01\x00\x00\xff\xff\xff\xff" + b"x" * 50,
+}
+
+
+@pytest.mark.parametrize("malformed", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_parcel_arrives_as_it_is_and_the_next_is_opened(new: New, pair: Pair, malformed: bytes) -> None:
+    """The caller sees a message of a wrong shape, and answers it like any other."""
+    for each in (malformed, parcels.write(small(2)), malformed):
+        pair[1].sendall(frame(each))
+    assert read_all(new(pair[0], FRAME_MAX)) == [[malformed], *small(2), [malformed]]
+
+
+FAULTS = """
+import resource, socket
+from famulus.net.native import Stream
+ends = socket.socketpair()
+for end in ends:
+    end.setblocking(False)
+left, right = (Stream(end, 1 << 24) for end in ends)
+body, kept = b"x" * (1 << 20), []
+def pass_on(count):
+    for _ in range(count):
+        came = []
+        for _ in range(8):
+            left.send([[b"e", b"h", body]])
+            while len(came) < 8 and (left.unsent or not came):
+                left.flush()
+                came += right.recv()
+        kept[:] = came  # those before them are freed only now
+pass_on(3)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+pass_on(20)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@without_native
+@pytest.mark.skipif("glibc" not in (os.confstr("CS_GNU_LIBC_VERSION") or ""), reason="of glibc's malloc")
+def test_large_bodies_use_memory_again_instead_of_asking_for_it_anew() -> None:
+    """160 MiB pass by, in pages of 4 KiB: 40,960 of them, each of which would be a page fault and a page to clear."""
+    ran = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 4000

@@ -14,7 +14,7 @@ from famulus.pipeline.tables import schemas
 from famulus.tables.finding import FILE
 
 ECHO = "service/echo"
-SCHEMA = arrow_schema(schemas.FINDINGS)
+SCHEMA = arrow_schema(schemas.TABLES["findings"])
 
 
 def finding(rank: int, **more: Any) -> dict[str, Any]:

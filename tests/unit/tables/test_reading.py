@@ -35,7 +35,7 @@ def test_the_most_urgent_come_first_and_the_rest_is_counted(tmp_path: Path) -> N
 
 
 def test_it_knows_every_column_of_the_pipelines_table() -> None:
-    assert sorted(Finding.__struct_fields__) == sorted(column.name for column in schemas.FINDINGS)
+    assert sorted(Finding.__struct_fields__) == sorted(column.name for column in schemas.TABLES["findings"])
 
 
 def test_without_an_edit_there_is_nothing_to_apply(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from tests.unit.web.conftest import HERE, Clock, Port
 from tests.unit.web.status.conftest import supervisor
 
 from famulus.core.clock import NS_PER_S
-from famulus.net.pump import recv_parcels
 from famulus.web import admission, office
 from famulus.web.admin import ACTIONS, BODY_BYTES_MAX
 from famulus.web.sessions import IDLE_NS
@@ -54,12 +53,12 @@ class StewardSocket:
                 if not self._socket.poll(10) or self.deaf.is_set():
                     self._stop.wait(0.01)
                     continue
-                for route, envelope, header, body in recv_parcels(self._socket, 1, set()):
-                    self.asked.append(header)
-                    answer = self.desk.says(header, body)
-                    if answer.edits:
-                        self.desk.member.core.add(answer.edits, logged=True)
-                    self._socket.send_multipart([route, envelope, answer.header, answer.body])
+                route, envelope, header, body = self._socket.recv_multipart()
+                self.asked.append(header)
+                answer = self.desk.says(header, body)
+                if answer.edits:
+                    self.desk.member.core.add(answer.edits, logged=True)
+                self._socket.send_multipart([route, envelope, answer.header, answer.body])
 
     def close(self) -> None:
         self._stop.set()
@@ -285,7 +284,7 @@ def test_a_session_ends_when_it_is_not_used(ann: Visitor, clock: Clock) -> None:
     assert ann.get("config").status_code == 200, "which a page asks by itself"
     clock.now_ns += 1
     answer = ann.post("enable", {"identity": "b2"})
-    assert (answer.status_code, answer.json()) == (401, {"error": "you are not logged in, or not any more"})
+    assert (answer.status_code, answer.json()) == (401, {"error": "you are not logged in, or no longer"})
     assert ann.get("session").json()["admin"] is None
 
 
@@ -365,7 +364,7 @@ def test_a_steward_that_is_gone_is_said_so(ann: Visitor, steward: StewardSocket,
     steward.deaf.set()
     answer = ann.post("drain", {"identity": "b2"})
     assert answer.status_code == 503
-    said = "the steward of this broker does not answer; what was asked for may have been done: look"
+    said = "the steward of this broker does not answer; what was asked for may have been done: check it"
     assert answer.json() == {"error": said}
     steward.close()
     answer = ann.post("drain", {"identity": "b2"})
@@ -436,13 +435,13 @@ def test_who_was_slower_sees_what_has_changed(ann: Visitor, desk: Desk) -> None:
 
 def test_what_is_another_familys_is_refused_before_anybody_confirms(ann: Visitor) -> None:
     answer = ann.post("drain", {"identity": "b3", "dry_run": True})
-    assert (answer.status_code, "of which you are no admin" in answer.json()["error"]) == (403, True)
+    assert (answer.status_code, "of which you are not an admin" in answer.json()["error"]) == (403, True)
     assert ann.get("session").json()["admin"] == "ann"
 
 
 def test_a_broker_that_nobody_knows(ann: Visitor) -> None:
     answer = ann.post("drain", {"identity": "b9"})
-    assert (answer.status_code, answer.json()) == (400, {"error": "there is no broker 'b9', but b1, b2, b3"})
+    assert (answer.status_code, answer.json()) == (400, {"error": "there is no broker 'b9'; there is b1, b2, b3"})
 
 
 def test_only_who_is_gone_is_forgotten(ann: Visitor, desk: Desk) -> None:
@@ -614,7 +613,7 @@ def test_a_page_says_only_which_finding_it_means(ann: Visitor, desk: Desk, table
 def test_what_is_another_familys_cannot_be_applied(ann: Visitor, tables: Path) -> None:
     write(tables, finding(1, key="broker_state/b3", value='{"state":"draining"}'))
     answer = ann.post("findings/apply", {"id": "id1", "dry_run": True})
-    assert (answer.status_code, "of which you are no admin" in answer.json()["error"]) == (403, True)
+    assert (answer.status_code, "of which you are not an admin" in answer.json()["error"]) == (403, True)
 
 
 def test_who_is_not_logged_in_applies_nothing(stranger: Visitor, tables: Path) -> None:

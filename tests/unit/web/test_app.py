@@ -95,7 +95,7 @@ def test_long_addresses_are_refused(port: Port) -> None:
 
 def test_readiness_gives_reasons(port: Port) -> None:
     answer = port.get("/readyz")
-    assert (answer.status_code, answer.json()) == (503, {"ready": False, "reasons": ["the dispatcher says nothing"]})
+    assert (answer.status_code, answer.json()) == (503, {"ready": False, "reasons": ["the dispatcher is silent"]})
     assert filled(port).get("/readyz").json() == {"ready": True, "reasons": []}
 
 

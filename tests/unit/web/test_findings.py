@@ -111,7 +111,7 @@ def huge(path: Path) -> None:
     [
         (rubbish, "the findings cannot be read: "),
         (huge, "the findings cannot be read: it has 16,777,217 bytes, and 16,777,216 at most are read"),
-        (os.mkfifo, "the findings cannot be read: it is no file"),
+        (os.mkfifo, "the findings cannot be read: it is not a file"),
         (Path.mkdir, "the findings cannot be read: "),
     ],
 )

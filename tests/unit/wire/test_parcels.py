@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.parcels import write
 
 from famulus.wire import parcels
-from famulus.wire.parcels import BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGES_MAX
+from famulus.wire.parcels import MESSAGES_MAX
 
 HEAD = 7  # bytes before each message: the three lengths
 
@@ -20,7 +21,7 @@ def nearly_parcels(draw: st.DrawFn) -> bytes:
     """A parcel that was fine until somebody hit a byte, cut a piece out of it or put one in. Heads come every few
     bytes here, so that most of the hits change a length."""
     tiny = st.lists(st.binary(max_size=3), min_size=3, max_size=3)
-    frame = bytearray(parcels.write(draw(st.lists(tiny, min_size=1, max_size=5))))
+    frame = bytearray(write(draw(st.lists(tiny, min_size=1, max_size=5))))
     at = draw(st.integers(0, len(frame) - 1))
     frame[at : at + draw(st.integers(0, 9))] = draw(st.binary(max_size=9))
     return bytes(frame)
@@ -28,7 +29,7 @@ def nearly_parcels(draw: st.DrawFn) -> bytes:
 
 @given(some_messages)
 def test_what_was_written_is_read(messages: list[list[bytes]]) -> None:
-    assert parcels.read(parcels.write(messages)) == messages
+    assert parcels.read(write(messages)) == messages
 
 
 def test_the_layout_is_that_of_the_protocol() -> None:
@@ -36,21 +37,21 @@ def test_the_layout_is_that_of_the_protocol() -> None:
     messages = [[b"e", b"head", b"body"], [b"", b"h" * 258, b"b" * 65537]]
     first = b"\x01" + b"\x00\x04" + b"\x00\x00\x00\x04" + b"e" + b"head" + b"body"
     second = b"\x00" + b"\x01\x02" + b"\x00\x01\x00\x01" + b"h" * 258 + b"b" * 65537
-    assert parcels.write(messages) == b"\x01" + first + second
+    assert write(messages) == b"\x01" + first + second
     assert parcels.read(b"\x01" + first + second) == messages
 
 
 @given(st.binary() | st.binary().map(lambda rest: b"\x01" + rest) | nearly_parcels())
 def test_anything_is_nothing_or_exactly_what_would_be_written_so(frame: bytes) -> None:
     messages = parcels.read(frame)
-    assert messages == [] or parcels.write(messages) == frame
+    assert messages == [] or write(messages) == frame
 
 
 def test_a_parcel_cut_anywhere_is_nothing() -> None:
     """But between two messages nobody can see that there should be more."""
     messages = [[b"one", b"header", b"body"], [b"", b"", b""], [b"three", b"", b"x" * 40]]
-    frame = parcels.write(messages)
-    borders = {len(parcels.write(messages[:count])): messages[:count] for count in range(4)}
+    frame = write(messages)
+    borders = {len(write(messages[:count])): messages[:count] for count in range(4)}
     for cut in range(len(frame) + 1):
         assert parcels.read(frame[:cut]) == borders.get(cut, []), cut
 
@@ -66,10 +67,10 @@ def test_a_parcel_cut_anywhere_is_nothing() -> None:
         pytest.param(b"\x01" + b"\xff" * HEAD, id="longer than any frame"),
         # These three lengths add up to 2 ** 32: they must not be added in 32 bits.
         pytest.param(b"\x01" + b"\x01\x00\x00\xff\xff\xff\xff" + b"x" * 50, id="sum of lengths overflows"),
-        pytest.param(parcels.write([[b"e", b"h", b"b"]]) + b"\x00", id="one byte too many"),
-        pytest.param(parcels.write([[b"e", b"h", b"b"]]) + bytes(HEAD - 1), id="most of a head too many"),
-        pytest.param(parcels.write([[b"e", b"h", b"b"]]) + bytes(HEAD - 1) + b"\x01", id="a head and no message"),
-        pytest.param(parcels.write([[b"", b"", b""]] * (MESSAGES_MAX + 1)), id="too many messages"),
+        pytest.param(write([[b"e", b"h", b"b"]]) + b"\x00", id="one byte too many"),
+        pytest.param(write([[b"e", b"h", b"b"]]) + bytes(HEAD - 1), id="most of a head too many"),
+        pytest.param(write([[b"e", b"h", b"b"]]) + bytes(HEAD - 1) + b"\x01", id="a head and no message"),
+        pytest.param(write([[b"", b"", b""]] * (MESSAGES_MAX + 1)), id="too many messages"),
     ],
 )
 def test_what_is_no_parcel_is_nothing(frame: bytes) -> None:
@@ -78,66 +79,4 @@ def test_what_is_no_parcel_is_nothing(frame: bytes) -> None:
 
 def test_as_many_messages_as_may_be_are_read() -> None:
     messages = [[b"", b"", b"%d" % number] for number in range(MESSAGES_MAX)]
-    assert parcels.read(parcels.write(messages)) == messages
-
-
-@pytest.mark.parametrize(
-    ("lengths", "fits"),
-    [
-        ((0, 0, 0), True),
-        ((255, 0, 0), True),
-        ((256, 0, 0), False),
-        ((0, MESSAGE_BYTES_MAX, 0), True),
-        ((0, MESSAGE_BYTES_MAX + 1, 0), False),
-        ((255, 1000, MESSAGE_BYTES_MAX - 1255), True),
-        ((255, 1000, MESSAGE_BYTES_MAX - 1254), False),
-        ((), False),
-        ((1, 1), False),
-        ((1, 1, 1, 1), False),
-    ],
-)
-def test_small_messages_of_three_frames_fit(lengths: tuple[int, ...], fits: bool) -> None:
-    assert parcels.fits([b"x" * length for length in lengths]) is fits
-
-
-def filler(size: int) -> list[bytes]:
-    """A message that takes up so many bytes of a parcel."""
-    return [b"", b"", b"x" * (size - HEAD)]
-
-
-FULL = [filler(8000)] * 4 + [filler(BYTES_MAX - 1 - 4 * 8000)]
-
-
-@pytest.mark.parametrize(
-    ("messages", "count"),
-    [
-        pytest.param([], 0, id="none"),
-        pytest.param([[b"a", b"b", b"c"]], 1, id="one"),
-        pytest.param([[b"", b"", b""]] * (MESSAGES_MAX + 76), MESSAGES_MAX, id="as many as may be"),
-        pytest.param([*FULL], 5, id="exactly full"),
-        pytest.param([*FULL, [b"", b"", b""]], 5, id="no room for an empty one"),
-        pytest.param([*FULL[:4], filler(BYTES_MAX - 4 * 8000)], 4, id="one byte too many"),
-        pytest.param([filler(100), filler(HEAD + MESSAGE_BYTES_MAX + 1), filler(100)], 1, id="up to a large one"),
-        pytest.param([filler(HEAD + MESSAGE_BYTES_MAX + 1), filler(100)], 0, id="a large one first"),
-        pytest.param([filler(100), filler(100), [b"a", b"b"], filler(100)], 2, id="up to another shape"),
-    ],
-)
-def test_a_run_ends_where_the_parcel_is_full(messages: list[list[bytes]], count: int) -> None:
-    assert parcels.run_of(messages) == count
-
-
-def test_a_run_is_found_without_a_look_at_all_that_follows() -> None:
-    """Or else a long batch of large messages, each alone in its run, would take the square of its length."""
-    messages = iter([*FULL, *FULL])
-    assert parcels.run_of(messages) == 5
-    assert len(list(messages)) == 4, "one more was looked at"
-
-
-@given(st.lists(st.sampled_from([HEAD, 100, 5000, 8000, HEAD + 8192, HEAD + 8193]).map(filler), max_size=12))
-def test_a_run_fits_and_one_more_does_not(messages: list[list[bytes]]) -> None:
-    count = parcels.run_of(messages)
-    run, rest = messages[:count], messages[count:]
-    assert all(map(parcels.fits, run))
-    assert len(parcels.write(run)) <= BYTES_MAX
-    assert len(parcels.write(run)) == 1 + sum(map(parcels.size, run))
-    assert not rest or not parcels.fits(rest[0]) or len(parcels.write([*run, rest[0]])) > BYTES_MAX
+    assert parcels.read(write(messages)) == messages

@@ -14,9 +14,9 @@ import pytest
 import zmq
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
-from famulus.core.session.kinds import Given, Kind
+from famulus.core.session.header_cache import Given, ParsedHeader
 from famulus.net.waiting import Bell, Waiting
-from famulus.wire import headers, parcels
+from famulus.wire import headers
 from famulus.worker.calls import Answer, Call
 from famulus.worker.runner import Runner
 from famulus.worker.service import Function, Service
@@ -46,7 +46,7 @@ def make_call() -> MakeCall:
         )
         deadline_ns = NEVER_NS if left_ms is None else monotonic_ns() + left_ms * NS_PER_MS
         return Call(
-            Given(b"%d" % number, Kind(name, None), b'"id-%d"' % number, header, body),
+            Given(b"%d" % number, ParsedHeader(name, None), b'"id-%d"' % number, header, body),
             Service(name, function),
             deadline_ns,
         )
@@ -90,33 +90,27 @@ class Broker:
         assert isinstance(endpoint, bytes)
         self.address = endpoint.rstrip(b"\0").decode()
         self._peer = b""
-        self._parcel: list[list[bytes]] = []
 
     def hear(self, request: str) -> tuple[bytes, dict[str, Any], bytes]:
         """The next message of this kind, from whoever; what else comes is passed over."""
         deadline = time.monotonic() + 20
         while True:
-            if not self._parcel:
-                assert self._socket.poll(max(0, int((deadline - time.monotonic()) * 1000))), f"no {request} came"
-                self._peer, *frames = self._socket.recv_multipart()
-                self._parcel = parcels.read(frames[0]) if len(frames) == 1 else [frames]
-            envelope, header, body = self._parcel.pop(0)
+            assert self._socket.poll(max(0, int((deadline - time.monotonic()) * 1000))), f"no {request} came"
+            self._peer, envelope, header, body = self._socket.recv_multipart()
             fields = json.loads(header)
             if fields["request"] == request:
                 return envelope, fields, body
 
     def heard(self, request: str) -> bool:
         """Whether such a message is there already, or comes within a moment; what else is there is passed over."""
-        while self._parcel or self._socket.poll(50):
-            if not self._parcel:
-                self._peer, *frames = self._socket.recv_multipart()
-                self._parcel = parcels.read(frames[0]) if len(frames) == 1 else [frames]
-            if json.loads(self._parcel.pop(0)[1])["request"] == request:
+        while self._socket.poll(50):
+            self._peer, _, header, _ = self._socket.recv_multipart()
+            if json.loads(header)["request"] == request:
                 return True
         return False
 
     def heard_anything(self) -> bool:
-        return bool(self._parcel or self._socket.poll(0))
+        return bool(self._socket.poll(0))
 
     def tell(self, request: str, kind: str = "RESPONSE", envelope: bytes = b"", body: bytes = b"", **more: Any) -> None:
         header = json.dumps({"request": request, "type": kind, **more}).encode()

@@ -160,8 +160,8 @@ def test_a_child_that_dies_is_an_error_and_is_replaced(
     with caplog.at_level(logging.CRITICAL):
         two.start([call(name) for _ in range(4)] + [call("echo", b"on") for _ in range(10)])
         answers = collect(two, 14)
-    assert [answer.reason for answer in answers if answer.given.kind.service == name] == [reason] * 4
-    assert [answer.body for answer in answers if answer.given.kind.service == "echo"] == [b"on"] * 10
+    assert [answer.reason for answer in answers if answer.given.parsed.service == name] == [reason] * 4
+    assert [answer.body for answer in answers if answer.given.parsed.service == "echo"] == [b"on"] * 10
     assert len(two.pids) == 2
     assert all(alive(pid) for pid in two.pids)
 
@@ -237,7 +237,7 @@ from famulus.worker.nursery import Nursery
 from famulus.worker.processes import Processes
 from famulus.worker.services import Services, Service
 from famulus.worker.calls import Call
-from famulus.core.session.kinds import Given, Kind
+from famulus.core.session.header_cache import Given, ParsedHeader
 from famulus.wire import headers
 
 services = Services()
@@ -245,7 +245,7 @@ services.add("slow", lambda body: time.sleep(1000))
 nursery = Nursery(partial(serve, services=services))
 processes = Processes(Bell(), nursery, 3)
 header = headers.write("TASK", "REQUEST", service="slow")
-processes.start([Call(Given(b"", Kind("slow", None), b"", header, b""), services.get("slow"), 1 << 62)])
+processes.start([Call(Given(b"", ParsedHeader("slow", None), b"", header, b""), services.get("slow"), 1 << 62)])
 print(nursery.pid, *processes.pids, flush=True)
 time.sleep(1000)
 """

@@ -13,8 +13,8 @@ from famulus.cli.admin.passwords import ask_password, read_password
 from famulus.errors import FamulusError, SettingsError
 
 if TYPE_CHECKING:
-    from famulus.admin.answers import Key, Shown
     from famulus.admin.secret import Secret
+    from famulus.core.steward.answers import Key, Shown
 
 app = new_group("List, add and remove admins, and change their passwords.")
 
@@ -28,7 +28,7 @@ NewPasswordFile = Annotated[
 def list_admins(
     desk: Desk, family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None
 ) -> None:
-    """Show all admins: of which family, and who gave them their password when."""
+    """Show all admins: their families, and who set their passwords and when."""
     from famulus.cli.admin.words import columns, instant
     from famulus.core.config.clock import time_ms
 
@@ -37,7 +37,7 @@ def list_admins(
     rows = []
     for key, view in sorted(shown.keys.items()):
         head = max(view.heads, key=lambda head: head.hlc, default=None)
-        if head is None or not (view.is_set or view.is_in_conflict):
+        if head is None or not view.is_there:
             continue
         owner, _, name = key.removeprefix("admin/").rpartition("/")
         facts = {"family": owner, "name": name, "author": head.author, "time_ms": time_ms(head.hlc)}
@@ -54,7 +54,7 @@ def add(
     Example: famulus admins add ben --family london
     """
     shown, key, owner = _look(desk, name, family)
-    if _may(shown, key):
+    if shown.key(key).is_set:
         raise FamulusError(f"{name} is an admin of {owner} already; famulus admins passwd changes the password")
     _set_password(desk, shown, owner, name, new_password_file, wait)
 
@@ -66,15 +66,14 @@ def passwd(
     new_password_file: NewPasswordFile = None,
     wait: Wait = None,
 ) -> None:
-    """Give an admin another password: yourself, or somebody else of your family.
+    """Change the password of an admin: your own, or that of somebody else in your family.
 
     Example: famulus admins passwd --family london
     """
     name = name or desk.user
     shown, key, owner = _look(desk, name, family)
-    view = shown.keys.get(key)
-    if view is None or not (view.is_set or view.is_in_conflict):
-        raise FamulusError(f"{name} is no admin of {owner}; famulus admins add makes one")
+    if not shown.key(key).is_there:
+        raise FamulusError(f"{name} is not an admin of {owner}; famulus admins add makes one")
     _set_password(desk, shown, owner, name, new_password_file, wait)
 
 
@@ -82,21 +81,21 @@ def remove(
     desk: Desk,
     name: Name,
     family: Family = None,
-    force: Annotated[bool, typer.Option("--force", help="Also yourself.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if that is you.")] = False,
     wait: Wait = None,
 ) -> None:
-    """Let NAME be an admin no longer.
+    """Take the rights of an admin away from NAME.
 
     Example: famulus admins remove ben --family london
     """
     from famulus.admin import drafts
 
     shown, key, owner = _look(desk, name, family)
-    if not _may(shown, key) and key not in shown.conflicts:
-        raise FamulusError(f"{name} is no admin of {owner}")
+    if not shown.key(key).is_there:
+        raise FamulusError(f"{name} is not an admin of {owner}")
     myself = (name, owner) == (desk.user, shown.family)
     if myself and not force:
-        raise FamulusError("that is yourself: afterwards this password is worth nothing; --force if you mean it")
+        raise FamulusError("that is you: afterwards this password is worth nothing; give --force if you mean it")
     # Nobody answers somebody who is no admin any more.
     send(desk, [drafts.delete(shown, key)], None if myself else wait)
 
@@ -135,13 +134,8 @@ def _new_password(name: str, file: Path | None) -> Secret:
     remedy = "give --new-password-file"
     password = ask_password(f"new password of {name}: ", remedy)
     if ask_password("once more: ", remedy).reveal() != password.reveal():
-        raise SettingsError("these were two different passwords; nothing was changed")
+        raise SettingsError("these are two different passwords; nothing was changed")
     return password
-
-
-def _may(shown: Shown, key: str) -> bool:
-    view = shown.keys.get(key)
-    return view is not None and view.is_set
 
 
 def _flaw(view: Key) -> str:

@@ -1,4 +1,4 @@
-"""`famulus broker-admin`: what the brokers of a network shall do."""
+"""`famulus broker-admin`: what an admin wants of the brokers of a network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
-from famulus.cli.admin.edits import send, tell_unchanged
+from famulus.cli.admin.edits import send, send_wanted
 from famulus.errors import FamulusError, SettingsError
 
 app = new_group("Enable, disable, drain or forget a broker of the network; trust the key of a new one.")
@@ -18,7 +18,7 @@ Force = Annotated[bool, typer.Option("--force", help="Also if there is no such b
 
 
 def enable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
-    """Let a broker serve (again). Its state is active.
+    """Let a broker serve (again): its state becomes active.
 
     Example: famulus broker-admin enable b2
     """
@@ -26,7 +26,7 @@ def enable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = No
 
 
 def disable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
-    """Let a broker take no tasks and no workers. It still hears admins, so that it can be enabled.
+    """Make a broker refuse tasks and workers. It still hears admins, so that it can be enabled again.
 
     Example: famulus broker-admin disable b2
     """
@@ -34,7 +34,7 @@ def disable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = N
 
 
 def drain(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
-    """Let a broker take no new tasks and finish those that it has.
+    """Make a broker refuse new tasks and finish those that it has.
 
     Example: famulus broker-admin drain b2 --wait 10
     """
@@ -47,7 +47,7 @@ def forget(
     force: Annotated[bool, typer.Option("--force", help="Also if it is alive.")] = False,
     wait: Wait = None,
 ) -> None:
-    """Delete a broker and its state from the config. The others do not know it any more, should it come back.
+    """Delete a broker and its state from the config. Should it come back, the others no longer know it.
 
     Example: famulus broker-admin forget b2
     """
@@ -74,19 +74,16 @@ def trust(
 
     Example: famulus broker-admin trust 5f8a... --identity b2
     """
-    from famulus.admin import drafts
+    from famulus.admin import wishes
 
     _check_key(key)
     shown = desk.administration.show("trusted_key/")
     wished = {"family": family or shown.family, **({"identity": identity} if identity else {})}
-    present = shown.keys.get(f"trusted_key/{key}")
-    if drafts.value_of(present) == wished and present is not None and not present.is_in_conflict:
-        return tell_unchanged(desk, "this key is trusted already")
-    return send(desk, [drafts.put(shown, f"trusted_key/{key}", wished)], wait)
+    send_wanted(desk, wishes.put(shown, f"trusted_key/{key}", wished), "this key is trusted already", wait)
 
 
 def distrust(desk: Desk, key: PublicKey, wait: Wait = None) -> None:
-    """Let a broker with this key not join any more. One that has joined stays: see forget.
+    """Stop trusting this key: a broker that has it can no longer join. One that has joined stays: see forget.
 
     Example: famulus broker-admin distrust 5f8a...
     """
@@ -105,9 +102,7 @@ def _set_state(desk: Desk, identity: str, state: str, force: bool, wait: float |
     from famulus.admin import wishes
 
     wanted = wishes.state(desk.administration.show("broker"), identity, state, force=force)
-    if not wanted:
-        return tell_unchanged(desk, f"{identity} is {state} already")
-    return send(desk, wanted, wait)
+    send_wanted(desk, wanted, f"{identity} is {state} already", wait)
 
 
 for _command in (enable, disable, drain, forget, trust, distrust):

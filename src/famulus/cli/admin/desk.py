@@ -5,10 +5,10 @@ A function whose first parameter is a `Desk` becomes a command by `add_command`,
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from famulus.cli.admin.passwords import ask_password, read_password
+from famulus.cli.options import parameters_of, with_parameters
 from famulus.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -26,39 +27,31 @@ if TYPE_CHECKING:
 
 Wait = Annotated[
     float | None,
-    typer.Option(min=0.0, metavar="SECONDS", help="Wait so long until every broker that is alive has it."),
+    typer.Option(min=0.0, metavar="SECONDS", help="Wait up to this long until every broker that is alive has it."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Send it although brokers would ignore it.")]
+Force = Annotated[bool, typer.Option("--force", help="Send it even though brokers would ignore it.")]
 
 
-def _common(
+@dataclass
+class Desk:
+    """Its fields are the options of every command."""
+
     broker: Annotated[
         str | None, typer.Option(envvar="FAMULUS_FRONTEND", help="The broker's frontend. [default: 127.0.0.1:7100]")
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option(envvar="FAMULUS_ADMIN", help="The admin's name. [default: the login name]")
-    ] = None,
+    ] = None
+    user: Annotated[str, typer.Option(envvar="FAMULUS_ADMIN", help="The admin's name. [default: the login name]")] = ""
     password_file: Annotated[
         Path | None,
         typer.Option(help="Its first line is the password. [default: FAMULUS_ADMIN_PASSWORD, or a question]"),
-    ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 30.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
-) -> None:
-    """Only its parameters count: they are those of every command."""
+    ] = None
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 30.0
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False
 
+    _connection: AdminConnection | None = field(default=None, init=False)
+    _password: Secret | None = field(default=None, init=False)
 
-class Desk:
-    def __init__(
-        self, broker: str | None, user: str | None, password_file: Path | None, timeout: float, as_json: bool
-    ) -> None:
-        self.user = user or _login_name()
-        self.as_json = as_json
-        self._broker = broker
-        self._password_file = password_file
-        self._timeout_s = timeout
-        self._connection: AdminConnection | None = None
-        self._password: Secret | None = None
+    def __post_init__(self) -> None:
+        self.user = self.user or _login_name()
 
     @property
     def administration(self) -> Administration:
@@ -72,7 +65,7 @@ class Desk:
 
         if self._connection is None:
             self._connection = AdminConnection(
-                self._broker, connect_s=min(self._timeout_s, CONNECT_S), answer_s=self._timeout_s
+                self.broker, connect_s=min(self.timeout, CONNECT_S), answer_s=self.timeout
             )
         self._connection.connect()
         if self._password is None:
@@ -82,8 +75,8 @@ class Desk:
     def _find_password(self, address: str) -> Secret:
         from famulus.admin.secret import Secret
 
-        if self._password_file is not None:
-            return read_password(self._password_file)
+        if self.password_file is not None:
+            return read_password(self.password_file)
         # An empty one means that somebody wants to be asked.
         if from_environment := os.environ.get("FAMULUS_ADMIN_PASSWORD"):
             return Secret(from_environment)
@@ -125,6 +118,9 @@ class Desk:
         self.close()
 
 
+_OPTIONS = parameters_of(Desk)
+
+
 def new_group(what: str) -> typer.Typer:
     """A group of commands that explains itself when none of them is named."""
     app = typer.Typer(help=what, invoke_without_command=True)
@@ -139,22 +135,18 @@ def new_group(what: str) -> typer.Typer:
 
 def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     """`function` takes a Desk and its own parameters; the command takes these and the common options."""
-    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    common = list(inspect.signature(_common, eval_str=True).parameters.values())
+    _, *own = parameters_of(function)
 
     @wraps(function)
     def command(**values: Any) -> None:
-        with Desk(**{each.name: values.pop(each.name) for each in common}) as desk:
+        with Desk(**{each.name: values.pop(each.name) for each in _OPTIONS}) as desk:
             try:
                 function(desk, **values)
             except Exception as error:
                 _show_failure(desk, error)
                 raise
 
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *common)]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    app.command(name)(command)
+    app.command(name)(with_parameters(command, [*own, *_OPTIONS]))
 
 
 def _show_failure(desk: Desk, error: Exception) -> None:

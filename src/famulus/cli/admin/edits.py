@@ -11,9 +11,9 @@ from famulus.cli.admin.desk import Desk
 from famulus.errors import SettingsError
 
 if TYPE_CHECKING:
-    from famulus.admin.answers import Accepted
     from famulus.admin.spreading import Spread
     from famulus.core.config.draft import Draft
+    from famulus.core.steward.answers import Accepted
 
 
 def send(desk: Desk, drafts: Sequence[Draft], wait: float | None, *, force: bool = False) -> None:
@@ -23,6 +23,14 @@ def send(desk: Desk, drafts: Sequence[Draft], wait: float | None, *, force: bool
             desk.note(f"{draft.key}: this ends the conflict of its {len(draft.parents)} heads")
     warned = warn(desk, drafts, force=force)
     tell_accepted(desk, desk.administration.edit(drafts), wait, warned)
+
+
+def send_wanted(desk: Desk, drafts: Sequence[Draft], unchanged: str, wait: float | None) -> None:
+    """As `send`; without drafts everything is as it is wanted, which `unchanged` says."""
+    if drafts:
+        send(desk, drafts, wait)
+    else:
+        tell_unchanged(desk, unchanged)
 
 
 def warn(desk: Desk, drafts: Sequence[Draft], *, force: bool) -> set[tuple[str, str]]:
@@ -62,7 +70,7 @@ def tell_accepted(
 
 
 def tell_unchanged(desk: Desk, sentence: str) -> None:
-    """What is wanted is so already. An edit that changes nothing would only make the history longer."""
+    """Everything is as wanted already. An edit that changes nothing would only make the history longer."""
     desk.show({"edits": []}, f"{sentence}; nothing was sent")
 
 
@@ -72,7 +80,7 @@ def _waited(desk: Desk, accepted: Accepted, seconds: float) -> Spread:
     told = False
 
     def tell(spread: Spread) -> None:
-        # Who loses patience should know that it is done.
+        # Somebody who loses patience should know that it is done.
         nonlocal told
         if spread.behind and not told:
             desk.note(f"accepted; waiting up to {seconds:g} s for {', '.join(spread.behind)}")
@@ -98,7 +106,9 @@ def _lines(accepted: Accepted, spread: Spread | None) -> list[str]:
     edits = ", ".join(map(short, accepted.edits[:5])) + (", ..." if len(accepted.edits) > 5 else "")
     lines = [f"accepted, seen by {seen} of {brokers} brokers (edit {edits})"]
     if spread is not None and spread.away:
-        lines.append(f"not alive, and so not waited for: {', '.join(spread.away)}")
+        lines.append(f"not alive, so not waited for: {', '.join(spread.away)}")
     if spread is not None and spread.unknown:
-        lines.append(f"no peers of this broker, and so not known to have it: {', '.join(spread.unknown)}")
+        lines.append(
+            f"not peers of this broker, so that it cannot tell whether they have it: {', '.join(spread.unknown)}"
+        )
     return lines

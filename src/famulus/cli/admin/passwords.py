@@ -29,7 +29,7 @@ def read_password(path: Path) -> Secret:
     if stat.S_ISREG(mode) and mode & 0o077:
         typer.echo(f"famulus: {path} is open to other users; chmod 600 it", err=True)
     if not password:
-        raise SettingsError(f"{path}: its first line is no password")
+        raise SettingsError(f"{path}: its first line is not a password")
     return password
 
 

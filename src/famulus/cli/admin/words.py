@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,8 @@ from msgspec import UNSET
 from famulus.admin.ids import short
 
 if TYPE_CHECKING:
-    from famulus.admin.answers import BrokerFacts, Head, History, Key, PastEdit, Shown
     from famulus.core.config.draft import Change, Moved
+    from famulus.core.steward.answers import BrokerFacts, Head, History, Key, PastEdit, Shown
 
 VALUE_CHARS_SHOWN = 100
 FIELD_CHARS_SHOWN = 40
@@ -61,12 +61,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Lined up, and nothing cut off: a pipe has no width."""
+def columns(rows: Iterable[Sequence[str]], indent: str = "  ", numbers: Collection[int] = ()) -> list[str]:
+    """Lined up, `numbers` to the right, and nothing cut off: a pipe has no width."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column), default=0) for column in zip(*rows, strict=True)]
+    aligned = [str.rjust if place in numbers else str.ljust for place in range(len(widths))]
     return [
-        (indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip()
+        (
+            indent + "  ".join(align(cell, width) for align, cell, width in zip(aligned, row, widths, strict=True))
+        ).rstrip()
         for row in rows
     ]
 
@@ -162,7 +165,7 @@ def history_lines(history: History) -> list[str]:
 
 
 def _what_changed(history: History, edit: PastEdit) -> str:
-    from famulus.admin.difference import difference
+    from famulus.core.config.draft import difference
 
     if len(edit.parents) > 1:
         ended = " and ".join(map(short, edit.parents))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from famulus.cli.options import flat
 
 if TYPE_CHECKING:
     from famulus.broker.settings import Settings
@@ -16,68 +19,102 @@ if TYPE_CHECKING:
 
 #: How long the network may take to let a broker join.
 JOIN_S = 20.0
+#: That others have to know.
+PORTS = ("frontend_port", "backend_port", "config_pub_port", "peer_port")
 
 
-def broker(
-    config: Annotated[Path | None, typer.Option("--config", "-c", help="Settings in TOML; flags win over it.")] = None,
-    identity: Annotated[str | None, typer.Option(help="The broker's name. [default: the host's name]")] = None,
+@dataclass(frozen=True)
+class ServingOptions:
+    """Who the broker is, and how it serves."""
+
+    identity: Annotated[str | None, typer.Option(help="The broker's name. [default: the host's name]")] = None
     host: Annotated[
         str | None, typer.Option(help="Where to listen. [default: 127.0.0.1, or where others reach it]")
-    ] = None,
+    ] = None
     advertised_host: Annotated[
-        str | None, typer.Option(help="How others reach it, where that is not where it listens. [default: the same]")
-    ] = None,
-    frontend_port: Annotated[int | None, typer.Option(help="For clients; 0 is any free port. [default: 7100]")] = None,
-    backend_port: Annotated[int | None, typer.Option(help="For workers; 0 is any free port. [default: 7101]")] = None,
-    routers: Annotated[int | None, typer.Option(help="Router processes. [default: cores - 2, at least 1]")] = None,
+        str | None, typer.Option(help="How others reach it, if that is not where it listens. [default: the same]")
+    ] = None
+    frontend_port: Annotated[int | None, typer.Option(help="For clients; 0 is any free port. [default: 7100]")] = None
+    backend_port: Annotated[int | None, typer.Option(help="For workers; 0 is any free port. [default: 7101]")] = None
+    routers: Annotated[int | None, typer.Option(help="Router processes. [default: cores - 2, at least 1]")] = None
     heartbeat_ms: Annotated[
         int | None, typer.Option(help="Shortest heartbeat; a worker silent for three is lost. [default: 1000]")
-    ] = None,
+    ] = None
     drain_ms: Annotated[
-        int | None, typer.Option(help="How long running tasks may take at the end. [default: 30000]")
-    ] = None,
+        int | None, typer.Option(help="How long running tasks may take when it stops. [default: 30000]")
+    ] = None
+
+
+@dataclass(frozen=True)
+class MembershipOptions:
+    """Of a network."""
+
     folder: Annotated[
         Path | None, typer.Option(help="The folder of a broker of a network, made by 'famulus init' or --join.")
-    ] = None,
+    ] = None
     join: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Join the network of the broker with this peer port.")
-    ] = None,
+    ] = None
     secret_file: Annotated[
         Path | None,
         typer.Option(
             help="With --join: the network's secret. Without it, the broker's key has to be trusted there. "
             "[default: FAMULUS_JOIN_SECRET]"
         ),
-    ] = None,
+    ] = None
     network: Annotated[
         str | None, typer.Option(metavar="ID", help="With --join: how the network's id begins. [default: any network]")
-    ] = None,
-    family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None,
-    config_pub_port: Annotated[int | None, typer.Option(help="For news of the config. [default: 7102]")] = None,
-    peer_port: Annotated[int | None, typer.Option(help="For other brokers. [default: 7103]")] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """The family, and where the broker hears others of its network."""
+
+    family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None
+    config_pub_port: Annotated[int | None, typer.Option(help="For changes of the config. [default: 7102]")] = None
+    peer_port: Annotated[int | None, typer.Option(help="For other brokers. [default: 7103]")] = None
     admin_port: Annotated[
         int | None,
         typer.Option(help="For admins, on loopback, where clients come from other machines. [default: 7105]"),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What the broker tells of itself, and where it writes that down."""
+
+    http: Annotated[
+        bool | None, typer.Option("--http/--no-http", help="Status, metrics and dashboard over HTTP. [default: http]")
+    ] = None
+    http_host: Annotated[str | None, typer.Option(help="Where HTTP listens. [default: 127.0.0.1]")] = None
+    http_port: Annotated[int | None, typer.Option(help="For HTTP; 0 is any free port. [default: 7104]")] = None
+    journal: Annotated[
+        bool | None, typer.Option("--journal/--no-journal", help="Keep a journal of what happens. [default: --journal]")
+    ] = None
+    journal_folder: Annotated[
+        Path | None,
+        typer.Option(help="Where to keep it. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"),
+    ] = None
+    tables_folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the pipeline puts its tables, for the dashboard. [default: 'tables' beside the journal]"
+        ),
+    ] = None
+
+
+@flat
+def broker(
+    *,
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="Settings in TOML; flags win over it.")] = None,
+    serving: ServingOptions,
+    membership: MembershipOptions,
+    ports: NetworkOptions,
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Only show the public key of the folder's broker; a new folder gets one.")
     ] = False,
-    http: Annotated[
-        bool | None, typer.Option("--http/--no-http", help="Status, metrics and dashboard over HTTP. [default: http]")
-    ] = None,
-    http_host: Annotated[str | None, typer.Option(help="Where HTTP listens. [default: 127.0.0.1]")] = None,
-    http_port: Annotated[int | None, typer.Option(help="For HTTP; 0 is any free port. [default: 7104]")] = None,
-    journal: Annotated[
-        bool | None, typer.Option("--journal/--no-journal", help="Write down what happens. [default: --journal]")
-    ] = None,
-    journal_folder: Annotated[
-        Path | None,
-        typer.Option(help="Where. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"),
-    ] = None,
-    tables_folder: Annotated[
-        Path | None,
-        typer.Option(help="What the pipeline makes of it, for the dashboard. [default: 'tables' beside the journal]"),
-    ] = None,
+    telling: OutputOptions,
     check: Annotated[bool, typer.Option("--check", help="Only check the settings, and show them.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -101,33 +138,17 @@ def broker(
     from famulus.cli.logs import set_up_logs
 
     if show_key:
-        _show_key(folder)
+        _show_key(membership.folder)
         return
-    flags: dict[str, object] = {
-        "identity": identity,
-        "host": host,
-        "advertised_host": advertised_host,
-        "frontend_port": frontend_port,
-        "backend_port": backend_port,
-        "routers": routers,
-        "heartbeat_ms": heartbeat_ms,
-        "drain_ms": drain_ms,
-        "family": family,
-        "config_pub_port": config_pub_port,
-        "peer_port": peer_port,
-        "admin_port": admin_port,
-        "http": http,
-        "http_host": http_host,
-        "http_port": http_port,
-        "journal": journal,
-        "journal_folder": str(journal_folder.resolve()) if journal_folder is not None else None,
-        "tables_folder": str(tables_folder.resolve()) if tables_folder is not None else None,
-    }
-    if join is not None:
-        _join(folder, join, secret_file, network or "", load(config, flags))
+    flags: dict[str, object] = {**asdict(serving), **asdict(ports), **asdict(telling)}
+    for name in ("journal_folder", "tables_folder"):
+        folder = flags[name]
+        flags[name] = str(folder.resolve()) if isinstance(folder, Path) else None
+    if membership.join is not None:
+        _join(membership, membership.join, load(config, flags))
     from_family: dict[str, object] = {}
-    if folder is not None:
-        from_network, from_family = _from_folder(folder)
+    if membership.folder is not None:
+        from_network, from_family = _from_folder(membership.folder)
         flags |= from_network
         # Others reach it there, so that is where it listens, unless somebody says otherwise.
         from_family["host"] = from_network["advertised_host"]
@@ -150,29 +171,27 @@ def _show_key(folder: Path | None) -> None:
     typer.echo(prepare(folder))
 
 
-def _join(folder: Path | None, address: str, secret_file: Path | None, network: str, settings: Settings) -> None:
+def _join(membership: MembershipOptions, address: str, settings: Settings) -> None:
     from famulus.broker.joining import catch_up, join
     from famulus.broker.membership import is_lost, read_secret
     from famulus.errors import SettingsError
 
+    folder, secret_file = membership.folder, membership.secret_file
     if folder is None:
         raise SettingsError("--join needs a --folder, a new one, for what the broker is to keep")
     where = address if "://" in address else f"tcp://{address}"
     say = partial(typer.echo, err=True)
     if is_lost(folder):
         network = catch_up(folder, where, JOIN_S, say)
-        say(f"the config of network {network[:12]} is here again")
+        say(f"the config of network {network[:12]} has been restored")
         return
     secret = read_secret(secret_file) if secret_file is not None else os.environ.get("FAMULUS_JOIN_SECRET", "")
     place = {
         "family": settings.family if settings.family != "default" else "main",
         "host": settings.advertised_host or settings.host,
-        "frontend_port": settings.frontend_port,
-        "backend_port": settings.backend_port,
-        "config_pub_port": settings.config_pub_port,
-        "peer_port": settings.peer_port,
+        **{port: getattr(settings, port) for port in PORTS},
     }
-    joined = join(folder, settings.identity, place, where, secret, JOIN_S, say, network)
+    joined = join(folder, settings.identity, place, where, secret, JOIN_S, say, membership.network or "")
     say(f"{settings.identity} is a member of network {joined[:12]}")
 
 
@@ -186,10 +205,7 @@ def _from_folder(folder: Path) -> tuple[dict[str, object], dict[str, object]]:
         "identity": network.identity,
         "family": broker.family,
         "advertised_host": broker.host,
-        "frontend_port": broker.frontend_port,
-        "backend_port": broker.backend_port,
-        "config_pub_port": broker.config_pub_port,
-        "peer_port": broker.peer_port,
+        **{port: getattr(broker, port) for port in PORTS},
     }
     return own, {"drain_ms": config.family(broker.family).drain_ms}
 

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from famulus.cli.options import flat
 
+
+@dataclass(frozen=True)
+class PortOptions:
+    frontend_port: Annotated[int, typer.Option(help="For clients.")] = 7100
+    backend_port: Annotated[int, typer.Option(help="For workers.")] = 7101
+    config_pub_port: Annotated[int, typer.Option(help="For changes of the config.")] = 7102
+    peer_port: Annotated[int, typer.Option(help="For other brokers.")] = 7103
+
+
+@flat
 def init(
+    *,
     folder: Annotated[Path, typer.Argument(help="A new folder, for the broker's key, its config and its secrets.")],
     identity: Annotated[str | None, typer.Option(help="The broker's name. [default: the host's name]")] = None,
     family: Annotated[str, typer.Option(help="The family that the broker belongs to.")] = "main",
     admin: Annotated[str, typer.Option(help="The name of the family's first admin.")] = "admin",
     host: Annotated[str, typer.Option(help="How other brokers, clients and workers reach it.")] = "127.0.0.1",
-    frontend_port: Annotated[int, typer.Option(help="For clients.")] = 7100,
-    backend_port: Annotated[int, typer.Option(help="For workers.")] = 7101,
-    config_pub_port: Annotated[int, typer.Option(help="For news of the config.")] = 7102,
-    peer_port: Annotated[int, typer.Option(help="For other brokers.")] = 7103,
+    ports: PortOptions,
     secret_file: Annotated[
         Path | None, typer.Option(help="The secret for those who join, if they have it already. [default: a new one]")
     ] = None,
@@ -38,19 +48,12 @@ def init(
     from famulus.core.config.schema import named_family
 
     name, family = identity or socket.gethostname(), named_family(family)
-    place = {
-        "family": family,
-        "host": host,
-        "frontend_port": frontend_port,
-        "backend_port": backend_port,
-        "config_pub_port": config_pub_port,
-        "peer_port": peer_port,
-    }
+    place = {"family": family, "host": host, **asdict(ports)}
     secret = read_secret(secret_file) if secret_file is not None else None
     network, _ = found(folder, name, place, admin, _password(admin), secret)
     typer.echo(f"network {network[:12]} is made: broker {name} of family {family}, admin {admin}")
     typer.echo(f"start it:          famulus broker --folder {folder}")
-    typer.echo(f"let others join:   famulus broker --folder OTHER --join {host}:{peer_port}")
+    typer.echo(f"let others join:   famulus broker --folder OTHER --join {host}:{ports.peer_port}")
     typer.echo(f"                   with the secret in {Folder(folder).secret}")
 
 

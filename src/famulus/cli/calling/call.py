@@ -11,9 +11,8 @@ import typer
 if TYPE_CHECKING:
     from famulus.errors import OutcomeError
 
+#: When several tasks end differently, the highest one is given.
 _EXIT_CODES = {"OK": 0, "ERROR": 1, "REJECTED": 3, "UNKNOWN": 4}
-#: When several tasks end differently, the code of the worst one is given.
-_WORST_LAST = ("OK", "ERROR", "REJECTED", "UNKNOWN")
 
 
 def call(
@@ -22,7 +21,7 @@ def call(
     broker: Annotated[
         list[str] | None,
         typer.Option(
-            envvar="FAMULUS_FRONTEND", help="The broker's frontend; again for others. [default: 127.0.0.1:7100]"
+            envvar="FAMULUS_FRONTEND", help="The broker's frontend; may be repeated. [default: 127.0.0.1:7100]"
         ),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds until the task is given up.")] = 30.0,
@@ -31,7 +30,7 @@ def call(
     at_least_once: Annotated[
         bool, typer.Option("--at-least-once", help="Send it again if its broker is lost; it may run more than once.")
     ] = False,
-    count: Annotated[int, typer.Option(min=1, help="Send the task so many times.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Send the task this many times.")] = 1,
     window: Annotated[int, typer.Option(min=1, help="With --count: how many may be open at once.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task.")] = False,
 ) -> None:
@@ -68,7 +67,7 @@ def call(
                 )
             for answer in answers:
                 outcome = answer.outcome if isinstance(answer, OutcomeError) else "OK"
-                worst = max(worst, outcome, key=_WORST_LAST.index)
+                worst = max(worst, outcome, key=_EXIT_CODES.__getitem__)
                 _show(answer, outcome, time.monotonic() - started if count == 1 else None, as_json)
         if worst == "REJECTED" and not client.was_connected:
             typer.echo(f"is a broker running at {' or '.join(client.addresses)}?", err=True)

@@ -2,44 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from famulus.cli.options import flat
+
 if TYPE_CHECKING:
     from famulus.worker.worker import Worker
 
 
-def worker(
-    target: Annotated[
-        str, typer.Argument(metavar="MODULE[:NAME]", help="Where the Worker is; NAME is 'worker' if not given.")
-    ],
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What is given here wins over what the module says."""
+
     broker: Annotated[
         list[str] | None,
         typer.Option(
             help="A broker's backend, the preferred one first; may be repeated. "
             "[default: FAMULUS_BACKEND or 127.0.0.1:7101]"
         ),
-    ] = None,
+    ] = None
     at_once: Annotated[
         bool, typer.Option("--at-once", help="Serve all these brokers at the same time, each with its share of slots.")
-    ] = False,
+    ] = False
     config_file: Annotated[
-        Path | None, typer.Option(help="Keep what the broker tells of its family here, for the next start.")
-    ] = None,
-    identity: Annotated[str | None, typer.Option(help="Unique name. [default: host, process id, random]")] = None,
-    slots: Annotated[int | None, typer.Option(help="Tasks at once. [default: 1, or one per process]")] = None,
+        Path | None, typer.Option(help="Remember here what the broker says of its family, for the next start.")
+    ] = None
+    identity: Annotated[str | None, typer.Option(help="Unique name. [default: host, process id, random]")] = None
+    slots: Annotated[int | None, typer.Option(help="Tasks at once. [default: 1, or one per process]")] = None
     processes: Annotated[
-        int | None, typer.Option(help="Run plain functions in so many child processes. [default: 0, in threads]")
-    ] = None,
+        int | None, typer.Option(help="Run plain functions in this many child processes. [default: 0, in threads]")
+    ] = None
     heartbeat_ms: Annotated[
         int | None, typer.Option(help="A longer heartbeat than the broker's. [default: the broker's]")
-    ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for a broker that is not there yet.")] = False,
+    ] = None
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for a broker that is not there yet.")] = False
     drain_s: Annotated[
-        float | None, typer.Option(help="How long running tasks may take at the end. [default: 30]")
-    ] = None,
+        float | None, typer.Option(help="How long running tasks may take when it stops. [default: 30]")
+    ] = None
+
+    def apply(self, worker: Worker) -> None:
+        given = asdict(self)
+        # A flag that is not given says nothing.
+        for flag in ("at_once", "wait"):
+            given[flag] = given[flag] or None
+        worker.change(addresses=given.pop("broker") or None, **given)
+
+
+@flat
+def worker(
+    *,
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE[:NAME]", help="Where the Worker is; NAME is 'worker' if not given.")
+    ],
+    overrides: WorkerOptions,
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error; of the module's own logs too.")
     ] = "info",
@@ -65,17 +84,7 @@ def worker(
 
     set_up_all_logs(log_level)
     chosen = _find(target)
-    chosen.change(
-        addresses=broker or None,
-        at_once=at_once or None,
-        config_file=config_file,
-        identity=identity,
-        slots=slots,
-        processes=processes,
-        heartbeat_ms=heartbeat_ms,
-        wait=wait or None,
-        drain_s=drain_s,
-    )
+    overrides.apply(chosen)
     if not chosen.run():
         raise typer.Exit(1)
 

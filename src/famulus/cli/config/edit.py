@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Parents = Annotated[
     list[str] | None,
-    typer.Option(metavar="ID", help="A head that you saw earlier; may be repeated. [default: those of now]"),
+    typer.Option(metavar="ID", help="A head that you saw earlier; may be repeated. [default: the present heads]"),
 ]
 
 
@@ -43,18 +43,14 @@ def set_value(
 
       famulus config set family/london '{"fallback_families": ["paris"]}'
     """
-    from famulus.admin import drafts, typed
-    from famulus.admin.difference import difference
+    from famulus.admin import drafts, typed, wishes
 
     _refuse_secrets(key)
     shown = desk.administration.show(key)
-    present = shown.keys.get(key)
-    draft = drafts.put(shown, key, typed.read(value, drafts.value_of(present)))
+    draft = drafts.put(shown, key, typed.read(value, shown.key(key).said))
     if parents:
         draft = drafts.with_parents(draft, desk.administration.history(key), parents)
-    seen_now = draft.parents == drafts.parents_of(shown, key)
-    in_conflict = present is not None and present.is_in_conflict
-    if seen_now and not in_conflict and not difference(drafts.value_of(present), draft.value):
+    if draft.parents == drafts.parents_of(shown, key) and not wishes.put(shown, key, draft.value):
         return tell_unchanged(desk, f"{key} is that already")
     return send(desk, [draft], wait, force=force)
 
@@ -75,17 +71,17 @@ def unset(desk: Desk, key: KeyArgument, parents: Parents = None, wait: Wait = No
 def rollback(
     desk: Desk,
     key: KeyArgument,
-    edit_id: Annotated[str, typer.Argument(metavar="ID", help="An edit of KEY; 6 characters may do.")],
+    edit_id: Annotated[str, typer.Argument(metavar="ID", help="An edit of KEY; 6 characters are enough.")],
     force: Force = False,
     wait: Wait = None,
 ) -> None:
-    """Let hold again what an earlier edit of KEY said. It is a new edit: nothing is undone.
+    """Bring back what an earlier edit of KEY said. This makes a new edit: nothing is undone.
 
     Example: famulus config rollback service/echo 3f2a9c
     """
     from famulus.admin import drafts
-    from famulus.admin.difference import difference
     from famulus.admin.ids import short
+    from famulus.core.config.draft import difference
 
     told = history_of(desk, key)
     draft = drafts.rollback(told, edit_id)
@@ -99,19 +95,19 @@ def rollback(
 def resolve(
     desk: Desk,
     key: KeyArgument,
-    choose: Annotated[str | None, typer.Option(metavar="ID", help="The head that shall hold.")] = None,
-    value: Annotated[str | None, typer.Option(metavar="JSON", help="A value that shall hold instead.")] = None,
+    choose: Annotated[str | None, typer.Option(metavar="ID", help="The head to keep.")] = None,
+    value: Annotated[str | None, typer.Option(metavar="JSON", help="A value to set instead.")] = None,
     force: Force = False,
     wait: Wait = None,
 ) -> None:
-    """End the conflict of KEY: one of its heads shall hold, or another value.
+    """End the conflict of KEY: keep one of its heads, or set another value.
 
     `famulus config conflicts` shows the heads, `famulus config diff KEY` their difference.
 
     Example: famulus config resolve service/echo --choose 3f2a9c
     """
     if (choose is None) == (value is None):
-        raise SettingsError("say which head shall hold with --choose, or which value with --value")
+        raise SettingsError("say which head to keep with --choose, or which value to set with --value")
     send(desk, [_resolving(desk, key, choose, value)], wait, force=force)
 
 
@@ -121,13 +117,12 @@ def _resolving(desk: Desk, key: str, choose: str | None, value: str | None) -> D
     if choose is not None:
         told = history_of(desk, key)
         if len(told.heads) < 2:
-            raise FamulusError(f"{key} is in no conflict")
+            raise FamulusError(f"{key} is not in conflict")
         return drafts.resolve(told, choose)
     _refuse_secrets(key)
     shown = desk.administration.show(key)
-    present = shown.keys.get(key)
-    if present is None or not present.is_in_conflict:
-        raise FamulusError(f"{key} is in no conflict")
+    if not shown.key(key).is_in_conflict:
+        raise FamulusError(f"{key} is not in conflict")
     return drafts.put(shown, key, typed.read_value(value or ""))
 
 

@@ -62,7 +62,7 @@ def import_file(
     shown = desk.administration.show()
     plan = exported.plan(wanted, shown)
     if plan.other_network and not force:
-        raise SettingsError(f"{file} is of another network ({wanted.network[:8]}); --force imports it all the same")
+        raise SettingsError(f"{file} is of another network ({wanted.network[:8]}); --force imports it anyway")
     lines = list(_plan_lines(plan))
     for line in lines if not desk.as_json else ():
         typer.echo(line)

@@ -11,7 +11,7 @@ from famulus.cli.admin.desk import Desk, to_json
 from famulus.errors import FamulusError
 
 if TYPE_CHECKING:
-    from famulus.admin.answers import History
+    from famulus.core.steward.answers import History
 
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="Such as service/echo, family/main or broker_state/b1.")
@@ -20,7 +20,9 @@ KeyArgument = Annotated[
 
 def show(
     desk: Desk,
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin so, such as service/.")] = "",
+    prefix: Annotated[
+        str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this, such as service/.")
+    ] = "",
     deleted: Annotated[bool, typer.Option("--deleted", help="Also keys that were deleted.")] = False,
 ) -> None:
     """Show the brokers and the whole config by kind: what holds, who said so, and what is wrong with it.
@@ -40,8 +42,8 @@ def get(desk: Desk, key: KeyArgument) -> None:
 
     Example: famulus config get service/echo
     """
-    view = desk.administration.show(key).keys.get(key)
-    if view is None or not view.is_set:
+    view = desk.administration.show(key).key(key)
+    if not view.is_set:
         raise FamulusError(f"{key} is not set")
     if view.is_in_conflict:
         desk.note(f"{key} is in conflict; this is the head that counts")
@@ -72,9 +74,9 @@ def diff(
 
     Example: famulus config diff service/echo 3f2a9c 81bd04
     """
-    from famulus.admin.difference import difference
     from famulus.admin.ids import short
     from famulus.cli.admin.words import difference_lines
+    from famulus.core.config.draft import difference
 
     told = history_of(desk, key)
     facts = []

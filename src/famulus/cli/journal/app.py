@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,17 +15,11 @@ from famulus.journal import schema
 app = typer.Typer(help="Look at a broker's journal and keep it in order; no Spark is needed.", no_args_is_help=True)
 
 FOLLOW_S = 1.0
+#: What `verify` finds, in words.
+KINDS = {"newer": "of a later version", "foreign": "not a file of the journal", "unfinished": "unfinished"}
 
 
-class Table(StrEnum):
-    tasks = "tasks"
-    open_tasks = "open_tasks"
-    workers = "workers"
-    brokers = "brokers"
-    peers = "peers"
-    config = "config"
-
-
+TableName = Literal["tasks", "open_tasks", "workers", "brokers", "peers", "config"]
 Folder = Annotated[
     Path | None,
     typer.Option(help="The journal, or the folder of a broker. [default: ~/.local/state/famulus/journal]"),
@@ -36,29 +29,32 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")
 
 @app.command()
 def tail(
-    table: Annotated[Table, typer.Argument(help="Which table.")] = Table.tasks,
+    table: Annotated[TableName, typer.Argument(help="Which table.")] = "tasks",
     count: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new rows until Ctrl-C.")] = False,
     folder: Folder = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per row.")] = False,
 ) -> None:
-    """The last rows of a table. Rows are there once their file is finished: by default a minute later.
+    """Show the last rows of a table. Rows appear when their file is finished: by default after a minute.
 
     Example: famulus journal tail workers --rows 20
     """
+    from famulus.journal.listing import last_rows
+    from famulus.journal.reading import plain
+
     reading = open_reading(folder)
     known = set(reading.folder.files())
-    for row in reading.last_rows(table.value, count):
-        _show_row(row, table.value, as_json)
+    for row in last_rows(reading, table, count):
+        _show_row(plain(row), table, as_json)
     while follow:
         time.sleep(FOLLOW_S)
-        for row in reading.follow(table.value, known):
-            _show_row(row, table.value, as_json)
+        for row in reading.follow(table, known):
+            _show_row(row, table, as_json)
 
 
 @app.command()
 def stat(folder: Folder = None, as_json: AsJson = False) -> None:
-    """Of each table: files, rows, bytes, from when to when, and how many rows are known to be missing.
+    """Show for each table: files, rows, bytes, from when to when, and how many rows are known to be missing.
 
     Example: famulus journal stat --json
     """
@@ -70,23 +66,26 @@ def stat(folder: Folder = None, as_json: AsJson = False) -> None:
         tables = {name: dataclasses.asdict(each) for name, each in figures.items()}
         typer.echo(json.dumps({"folder": str(reading.folder.path), "tables": tables}, indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table as RichTable
+    from famulus.cli.status import words
 
-    shown = RichTable(title=str(reading.folder.path), title_justify="left")
-    for heading in ("table", "files", "rows", "bytes", "from", "to", "missing rows"):
-        shown.add_column(heading, justify="left" if heading in ("table", "from", "to") else "right")
-    for name, each in figures.items():
-        counts = (f"{each.files:,}", f"{each.rows:,}", f"{each.bytes:,}")
-        shown.add_row(name, *counts, _short(each.first), _short(each.last), f"{each.gaps:,}")
-    Console().print(shown)
+    typer.echo(reading.folder.path)
+    columns: tuple[words.TableColumn, ...] = (
+        ("table", lambda row: row[0]),
+        (">files", lambda row: f"{row[1].files:,}"),
+        (">rows", lambda row: f"{row[1].rows:,}"),
+        (">bytes", lambda row: f"{row[1].bytes:,}"),
+        ("from", lambda row: _short(row[1].first)),
+        ("to", lambda row: _short(row[1].last)),
+        (">missing rows", lambda row: f"{row[1].gaps:,}"),
+    )
+    words.show(words.table(columns, figures.items()))
 
 
 @app.command()
 def verify(folder: Folder = None, as_json: AsJson = False) -> None:
-    """Read every file: which are broken or not finished, which numbers and rows are missing. Exit code 1 if any are.
+    """Read every file, and say which are broken or unfinished, and which files and rows are missing (exit code 1).
 
-    Files of a later version and files of others are named, and do no harm.
+    Files of a later version, and files that are not the journal's, are listed and do no harm.
 
     Example: famulus journal verify
     """
@@ -103,10 +102,12 @@ def verify(folder: Folder = None, as_json: AsJson = False) -> None:
 @app.command()
 def compact(
     folder: Folder = None,
-    days: Annotated[int, typer.Option(min=0, help="Also remove what is older than so many days; 0 is nothing.")] = 0,
+    days: Annotated[
+        int, typer.Option(min=0, help="Also remove what is older than this many days; 0 removes nothing.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Put the small files of each past hour together, as a broker's scribe does by itself in quiet moments.
+    """Merge the small files of each past hour, as a broker's scribe does by itself in quiet moments.
 
     Example: famulus journal compact
     """
@@ -145,16 +146,16 @@ def _show_findings(found: dict[str, Any]) -> None:
     typer.echo(f"{found['files']:,} files with {found['rows']:,} rows can be read")
     for path, reason in found["broken"].items():
         typer.echo(f"broken: {path}: {reason}")
-    for kind in ("newer", "foreign", "unfinished"):
+    for kind, words in KINDS.items():
         for path in found[kind]:
-            typer.echo(f"{kind}: {path}")
+            typer.echo(f"{words}: {path}")
     for origin, numbers in found["missing"].items():
         told = ", ".join(str(number) for number in numbers[:10]) + (" ..." if len(numbers) > 10 else "")
         typer.echo(f"missing: file {told} of {origin}")
     for table, rows in found["gaps"].items():
         typer.echo(f"gap: {rows:,} rows of {table} were never written")
     for origin, rows in found["missing_rows"].items():
-        typer.echo(f"missing: {rows:,} rows of tasks {origin} were told, and no file or gap has them")
+        typer.echo(f"missing: {rows:,} rows of tasks of {origin} are in no file, and no gap accounts for them")
     for crash in found["crashes"]:
         typer.echo(f"crash: {crash}")
     typer.echo(_verdict(found))
@@ -166,4 +167,6 @@ def _verdict(found: dict[str, Any]) -> str:
     if not found["crashes"]:
         return words
     times = "once" if len(found["crashes"]) == 1 else f"{len(found['crashes'])} times"
-    return f"{words}, as far as it can know: {times} a dispatcher took along what it had in hand and had not told"
+    return (
+        f"{words}, as far as a journal can know: a dispatcher died {times}, with rows that it had not handed over yet"
+    )

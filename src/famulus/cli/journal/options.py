@@ -21,7 +21,7 @@ Journals = Annotated[
     typer.Option(
         "--journal",
         metavar="FOLDER",
-        help="The journal, or the folder of a broker; again for others. [default: ~/.local/state/famulus/journal]",
+        help="The journal, or the folder of a broker; may be repeated. [default: ~/.local/state/famulus/journal]",
     ),
 ]
 Since = Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -12,8 +11,7 @@ import typer
 from famulus.cli.journal.options import Journals, Since, Until, open_readings, shown_instant, span_of
 
 HEADINGS = ("time", "task", "service", "outcome", "reason", "worker", "attempts", "total ms", "queue ms")
-#: Those with numbers, which stand at the right.
-NUMBERS = ("attempts", "total ms", "queue ms")
+NUMBERS = tuple(map(HEADINGS.index, ("attempts", "total ms", "queue ms")))
 
 
 class Outcome(StrEnum):
@@ -34,21 +32,21 @@ def tasks(
         typer.Option(
             metavar="OUTCOME",
             case_sensitive=False,
-            help="Only those that ended so; again for others. LATE: answers that came after the outcome. RETRY: "
+            help="Only those that ended like this; may be repeated. LATE: answers that came after the outcome. RETRY: "
             "attempts after which another one came. [default: OK, ERROR, REJECTED, UNKNOWN]",
         ),
     ] = None,
-    reason: Annotated[str | None, typer.Option(metavar="CODE", help="Only those with this code of a reason.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="CODE", help="Only those whose reason has this code.")] = None,
     since: Since = None,
     until: Until = None,
     slower: Annotated[
-        float | None, typer.Option(metavar="MS", min=0, help="Only those that took at least so many milliseconds.")
+        float | None, typer.Option(metavar="MS", min=0, help="Only those that took at least this many milliseconds.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, the last ones.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many, the last ones.")] = 50,
     journal: Journals = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task, with all columns.")] = False,
 ) -> None:
-    """The last tasks that the journal has, the newest one last. They are there up to a minute after they ended.
+    """Show the last tasks in the journal, the newest one last. A task appears up to a minute after it has ended.
 
     The journal is that of this machine; --journal names others. `famulus trace` tells the whole life of one of them.
 
@@ -58,11 +56,13 @@ def tasks(
 
       famulus tasks --slower 500 --limit 10
     """
-    from famulus.journal.listing import FINAL, Query, last_tasks
+    from famulus.journal.listing import Query, last_tasks
+    from famulus.journal.reading import plain
+    from famulus.journal.visits import FINAL
 
     given = {"service": service, "worker": worker, "client": client, "reason": reason}
     query = Query(
-        outcomes=tuple(each.value for each in outcome) if outcome else FINAL,
+        outcomes=[each.value for each in outcome] if outcome else FINAL,
         equal={name: value for name, value in given.items() if value is not None},
         span=span_of(since, until),
         slower_ms=slower,
@@ -70,29 +70,14 @@ def tasks(
     rows = last_tasks(open_readings(journal), query, limit)
     if as_json:
         for row in rows:
-            typer.echo(json.dumps(_plain(row)))
+            typer.echo(json.dumps(plain(row)))
     elif rows:
-        for line in _lines(rows):
+        from famulus.cli.admin.words import columns
+
+        for line in columns([HEADINGS, *map(_cells, rows)], indent="", numbers=NUMBERS):
             typer.echo(line)
     else:
         typer.echo("the journal has no such task", err=True)
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """As `famulus journal tail` has it."""
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
-
-
-def _lines(rows: list[dict[str, Any]]) -> list[str]:
-    from famulus.cli.admin.words import printable
-
-    table = [HEADINGS, *(tuple(printable(cell) for cell in _cells(row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join(map(_aligned, HEADINGS, cells, widths)).rstrip() for cells in table]
-
-
-def _aligned(heading: str, cell: str, width: int) -> str:
-    return cell.rjust(width) if heading in NUMBERS else cell.ljust(width)
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

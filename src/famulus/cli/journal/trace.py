@@ -25,21 +25,22 @@ def trace(
     message_id: Annotated[
         str,
         typer.Argument(
-            metavar="MESSAGE_ID", help="Its id, as much of its beginning as no other has, or as tasks shows it."
+            metavar="MESSAGE_ID", help="Its id, a unique beginning of it, or its short form as famulus tasks shows it."
         ),
     ],
     journal: Journals = None,
     since: Since = None,
     until: Until = None,
     wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Look again for so long, until its end is in the journal.")
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Keep looking for this long, until its end is in the journal."),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
 ) -> None:
     """Tell the life of one task, over all its attempts and brokers, and whether it may be tried again.
 
     Each broker of a network has a journal of its own: give those that may have had it, each with --journal. In a large
-    journal --since and --until spare a long search. A row can be read up to a minute after it was told: --wait waits
+    journal --since and --until save a long search. A row can be read up to a minute after it was written: --wait waits
     for it. Exit code 1 if no journal has the task.
 
     Examples:

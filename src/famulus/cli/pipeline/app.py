@@ -44,11 +44,11 @@ def run(
     from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
     from famulus.pipeline.io import source
     from famulus.pipeline.run import jobs
-    from famulus.pipeline.tables.pace import FEW_BYTES
+    from famulus.pipeline.tables.scale import SMALL_BYTES
 
     place, target = journal_place(journal), tables_place(journal, tables)
     # Also because a mistake in the name should not take the time that Spark needs to start.
-    brief = sum(each.bytes for each in source.found_in(place).values()) <= FEW_BYTES
+    brief = sum(each.bytes for each in source.found_in(place).values()) <= SMALL_BYTES
     starting(quiet=as_json)
     began = time.monotonic()
     with spark_session(master, conf, brief=brief) as spark:

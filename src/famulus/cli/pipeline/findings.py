@@ -79,7 +79,7 @@ def apply(
 
     Example: famulus findings apply 1 --user ann
     """
-    from famulus.admin import drafts, wishes
+    from famulus.admin import wishes
     from famulus.cli.admin.edits import send, tell_unchanged
     from famulus.cli.admin.words import value_words
     from famulus.tables.finding import find
@@ -91,7 +91,7 @@ def apply(
     if not wanted:
         tell_unchanged(desk, f"{key} is that already")
         return
-    present = drafts.value_of(shown.keys.get(key))
+    present = shown.key(key).said
     desk.note(f"{finding.title}: {finding.evidence}")
     desk.note(f"{key} is {value_words(present)}, and would be {value_words(wanted[0].value)}")
     if not yes and not confirmed("Make this edit?"):

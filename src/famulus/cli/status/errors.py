@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
-from famulus.cli.admin.edits import send, tell_unchanged
+from famulus.cli.admin.edits import send_wanted
 
 app = new_group("See which workers a broker ignores, put one on the list, and forgive them.")
 
@@ -38,7 +38,7 @@ def clear(
         str | None, typer.Argument(metavar="[IDENTITY]", help="The worker's name. [default: all of them]")
     ] = None,
 ) -> None:
-    """Forget the faults of a worker, or of all: it may connect again at once. Takes it off the config's lists, too.
+    """Forget the faults of a worker, or of all: it may connect again at once. It also leaves the config's lists.
 
     Example: famulus errors clear w1
     """
@@ -57,23 +57,23 @@ def add(
     ] = None,
     wait: Wait = None,
 ) -> None:
-    """Let no broker of a family take this worker any more, until it is cleared.
+    """Make all brokers of a family ignore this worker, until it is cleared.
 
     Example: famulus errors add w1
     """
-    from famulus.admin import drafts
+    from famulus.admin import wishes
     from famulus.errors import FamulusError
 
     shown = desk.administration.show("family/")
     key = f"family/{family or shown.family}"
-    value = drafts.value_of(shown.keys.get(key))
+    value = shown.key(key).said
     if not isinstance(value, dict):
         raise FamulusError(f"there is no {key} in the config")
     listed = value.get("error_workers", [])
-    if isinstance(listed, list) and identity in listed:
-        return tell_unchanged(desk, f"{identity} is on the list of {key} already")
-    wished = value | {"error_workers": [*(listed if isinstance(listed, list) else []), identity]}
-    return send(desk, [drafts.put(shown, key, wished)], wait)
+    # A value that is no list has no effect: brokers ignore it.
+    names = list(dict.fromkeys([*listed, identity])) if isinstance(listed, list) else [identity]
+    wanted = wishes.fields(shown, key, {"error_workers": names})
+    send_wanted(desk, wanted, f"{identity} is on the list of {key} already", wait)
 
 
 def _how_long(ignored_s: float) -> str:

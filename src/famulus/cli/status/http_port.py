@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,6 +12,10 @@ import typer
 
 from famulus.errors import NobodyAnswers
 
+if TYPE_CHECKING:
+    from famulus.web.status.views import Status
+
+STATUS = "/api/v1/status"
 ADDRESS = "http://127.0.0.1:7104"
 ANSWER_S = 5.0
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
@@ -21,8 +25,6 @@ Address = Annotated[
     typer.Option("--address", "-a", help=f"The broker's HTTP port. [default: FAMULUS_HTTP, or {ADDRESS}]"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
-
-T = TypeVar("T")
 
 
 def base_of(address: str | None) -> str:
@@ -60,9 +62,15 @@ def fetch(base: str, path: str) -> bytes:
         ) from None
 
 
-def ask(base: str, path: str, kind: type[T]) -> T:
+def ask_status(base: str) -> Status:
+    return read_status(base, fetch(base, STATUS))
+
+
+def read_status(base: str, answer: bytes) -> Status:
+    from famulus.web.status.views import Status
+
     try:
-        return msgspec.json.decode(fetch(base, path), type=kind)
+        return msgspec.json.decode(answer, type=Status)
     except msgspec.DecodeError:
         raise NobodyAnswers(f"something answers at {base}, but not as a broker does") from None
 

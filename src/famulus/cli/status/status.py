@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from famulus.cli.status.http_port import Address, AsJson, ask, base_of, fetch
+from famulus.cli.status.http_port import STATUS, Address, AsJson, ask_status, base_of, fetch, read_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from famulus.web.status.views import Status
 
 Match = Annotated[str, typer.Argument(metavar="[PART]", help="Only those whose name has this in it.")]
 
@@ -21,7 +19,7 @@ def status(
     as_json: AsJson = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every second, until Ctrl-C.")] = False,
 ) -> None:
-    """Show how a broker is, on one screen: brokers, services, workers, config, errors.
+    """Show the state of a broker on one screen: brokers, services, workers, config, errors.
 
     It asks the broker's HTTP port. The exit code is 0 if the broker is ready, 1 if it is not, 4 if nobody answers.
 
@@ -31,9 +29,10 @@ def status(
     if watch:
         _watch(base)
         return
-    told = ask(base, "/api/v1/status", _kind())
+    answer = fetch(base, STATUS)
+    told = read_status(base, answer)
     if as_json:
-        typer.echo(fetch(base, "/api/v1/status").decode())
+        typer.echo(answer.decode())
     else:
         from famulus.cli.status import words
 
@@ -42,16 +41,11 @@ def status(
         raise typer.Exit(1)
 
 
-def _kind() -> type[Status]:
-    from famulus.web.status.views import Status
-
-    return Status
-
-
 def _watch(base: str) -> None:
     import time
 
     from rich.live import Live
+    from rich.text import Text
 
     from famulus.cli.status import words
     from famulus.errors import NobodyAnswers
@@ -59,10 +53,8 @@ def _watch(base: str) -> None:
     with Live(auto_refresh=False) as live:
         while True:
             try:
-                live.update(words.screen(ask(base, "/api/v1/status", _kind())), refresh=True)
+                live.update(words.screen(ask_status(base)), refresh=True)
             except NobodyAnswers as error:
-                from rich.text import Text
-
                 live.update(Text(str(error), style="bold red"), refresh=True)
             time.sleep(1)
 
@@ -72,17 +64,17 @@ def services(
     address: Address = None,
     as_json: AsJson = False,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only those with tasks that wait.")] = False,
-    failing: Annotated[bool, typer.Option("--failing", help="Only those with tasks that failed of late.")] = False,
+    failing: Annotated[bool, typer.Option("--failing", help="Only those with tasks that failed recently.")] = False,
 ) -> None:
     """List the services of a broker: rate, slots, backlog, durations.
 
     Example: famulus services thumb --waiting
     """
-    told = _status(address)
+    told = ask_status(base_of(address))
     rows = [each for each in told.services if part in each.name]
     rows = [each for each in rows if (each.backlog or not waiting) and (each.failed_rate_s or not failing)]
     rows.sort(key=lambda each: (-each.rate_s, each.name))
-    _list(rows, "services", told.services_total, as_json)
+    _list("services", rows, told.services_total, as_json)
 
 
 def workers(
@@ -96,12 +88,10 @@ def workers(
 
     Example: famulus workers --service echo
     """
-    told = _status(address)
-    rows = [each for each in told.workers if part in each.identity]
-    rows = [
-        each for each in rows if (service is None or service in each.services) and (each.busy >= each.slots or not busy)
-    ]
-    _list(rows, "workers", told.workers_total, as_json)
+    told = ask_status(base_of(address))
+    rows = [each for each in told.workers if part in each.identity and (each.busy >= each.slots or not busy)]
+    rows = [each for each in rows if service is None or service in each.services]
+    _list("workers", rows, told.workers_total, as_json)
 
 
 def brokers(
@@ -114,16 +104,12 @@ def brokers(
 
     Example: famulus brokers --family main
     """
-    told = _status(address)
+    told = ask_status(base_of(address))
     rows = [each for each in told.brokers if part in each.identity and family in (None, each.family)]
-    _list(rows, "brokers", told.brokers_total, as_json)
+    _list("brokers", rows, told.brokers_total, as_json)
 
 
-def _status(address: str | None) -> Status:
-    return ask(base_of(address), "/api/v1/status", _kind())
-
-
-def _list(rows: Sequence[object], word: str, total: int, as_json: bool) -> None:
+def _list(word: str, rows: Sequence[object], total: int, as_json: bool) -> None:
     import msgspec
 
     from famulus.cli.status import words
@@ -131,11 +117,6 @@ def _list(rows: Sequence[object], word: str, total: int, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode({"total": total, word: rows}).decode())
     elif rows:
-        make = {
-            "services": words.of_services,
-            "workers": words.of_workers,
-            "brokers": words.of_brokers,
-        }[word]
-        words.show(make(rows))  # type: ignore[operator]
+        words.show(words.table(words.COLUMNS[word], rows))
     else:
         typer.echo(f"no {word}")

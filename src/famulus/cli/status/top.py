@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from famulus.cli.status.http_port import Address, ask, base_of
+from famulus.cli.status.http_port import Address, ask_status, base_of
 from famulus.errors import NobodyAnswers
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class Screen:
             parts += [*words.headline(self.status), ""]
             room = max(3, lines - len(parts) - 3)
             if self.workers:
-                parts.append(words.of_workers(self.status.workers[:room]))
+                parts.append(words.table(words.WORKERS, self.status.workers[:room]))
             else:
-                parts.append(words.of_services(self.sorted(self.status.services)[:room]))
+                parts.append(words.table(words.SERVICES, self.sorted(self.status.services)[:room]))
         parts += ["", Text(f"{KEYS}   (by {ORDERS[self.order][1]})", style="dim")]
         return Group(*parts)
 
@@ -87,11 +87,9 @@ def top(address: Address = None) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from famulus.web.status.views import Status
-
     base = base_of(address)
     screen = Screen()
-    screen.status = ask(base, "/api/v1/status", Status)
+    screen.status = ask_status(base)
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise typer.BadParameter("top needs a terminal; 'famulus status --json' is for programs")
     console = Console(highlight=False)
@@ -104,7 +102,7 @@ def top(address: Address = None) -> None:
             if time.monotonic() >= due_s:
                 due_s = time.monotonic() + ROUND_S
                 try:
-                    screen.status, screen.complaint = ask(base, "/api/v1/status", Status), ""
+                    screen.status, screen.complaint = ask_status(base), ""
                 except NobodyAnswers as error:
                     screen.complaint = str(error)
 

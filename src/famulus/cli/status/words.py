@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from famulus.web.status.views import Broker, ErrorWorker, Service, Status, Worker
+from famulus.cli.admin.words import printable
+from famulus.web.status.views import Status, Worker
 
 COLOURS = {"active": "green", "ready": "green", "joining": "yellow", "connecting": "yellow", "starting": "yellow"}
 SERVICES_SHOWN = 20
 WORKERS_SHOWN = 10
 WIDTH_PIPED = 200
-
-
-def printable(text: str) -> str:
-    """Names come from others: nothing of them may steer a terminal."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def amount(value: float) -> str:
@@ -53,73 +50,60 @@ def state(word: str) -> Text:
     return Text(word, style=COLOURS.get(word, "bold red"))
 
 
-def table(*columns: str) -> Table:
-    """Names to the left, figures to the right (those whose heading begins with '>')."""
+#: A heading, and what stands below it: names to the left, figures, whose headings begin with '>', to the right.
+TableColumn = tuple[str, Callable[[Any], RenderableType]]
+
+SERVICES: tuple[TableColumn, ...] = (
+    ("service", lambda service: Text(printable(service.name))),
+    (">tasks/s", lambda service: amount(service.rate_s)),
+    (">failed/s", lambda service: Text(amount(service.failed_rate_s), style="red" if service.failed_rate_s else "")),
+    (">busy", lambda service: amount(service.busy)),
+    (">slots", lambda service: amount(service.busy + service.free)),
+    (">waiting", lambda service: Text(amount(service.backlog), style="yellow" if service.backlog else "")),
+    (">p50", lambda service: milliseconds(service.p50_ms)),
+    (">p99", lambda service: milliseconds(service.p99_ms)),
+    (">workers", lambda service: Text(amount(service.workers), style="" if service.workers else "red")),
+)
+WORKERS: tuple[TableColumn, ...] = (
+    ("worker", lambda worker: Text(printable(worker.identity))),
+    ("state", lambda worker: state(worker.state)),
+    (">busy", lambda worker: amount(worker.busy)),
+    (">slots", lambda worker: amount(worker.slots)),
+    (">silent for", lambda worker: milliseconds(worker.silent_ms)),
+    ("services", lambda worker: Text(_services_of(worker))),
+)
+BROKERS: tuple[TableColumn, ...] = (
+    ("broker", lambda broker: Text(printable(broker.identity) + (" (here)" if broker.here else ""))),
+    ("family", lambda broker: Text(printable(broker.family))),
+    ("state", lambda broker: state(broker.state)),
+    (">busy", lambda broker: amount(broker.busy)),
+    (">slots", lambda broker: amount(broker.busy + broker.free)),
+    (">waiting", lambda broker: amount(broker.backlog)),
+    (">given/s", lambda broker: amount(broker.given_rate_s)),
+    (">taken/s", lambda broker: amount(broker.taken_rate_s)),
+    (">config", lambda broker: str(broker.version or "-")),
+    ("digest", lambda broker: Text(broker.digest[:12])),
+)
+ERRORS: tuple[TableColumn, ...] = (
+    ("worker", lambda worker: Text(printable(worker.identity))),
+    (">faults", lambda worker: amount(worker.faults)),
+    (">ignored for", lambda worker: duration(worker.ignored_s)),
+)
+COLUMNS = {"services": SERVICES, "workers": WORKERS, "brokers": BROKERS, "errors": ERRORS}
+
+
+def table(columns: Iterable[TableColumn], rows: Iterable[object]) -> Table:
     made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
-    for column in columns:
-        made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", no_wrap=True)
+    for heading, _ in columns:
+        made.add_column(heading.lstrip(">"), justify="right" if heading.startswith(">") else "left", no_wrap=True)
+    for row in rows:
+        made.add_row(*(cell(row) for _, cell in columns))
     return made
 
 
-def of_services(services: Iterable[Service]) -> Table:
-    made = table("service", ">tasks/s", ">failed/s", ">busy", ">slots", ">waiting", ">p50", ">p99", ">workers")
-    for each in services:
-        failing = "red" if each.failed_rate_s else ""
-        waiting = "yellow" if each.backlog else ""
-        made.add_row(
-            Text(printable(each.name)),
-            amount(each.rate_s),
-            Text(amount(each.failed_rate_s), style=failing),
-            amount(each.busy),
-            amount(each.busy + each.free),
-            Text(amount(each.backlog), style=waiting),
-            milliseconds(each.p50_ms),
-            milliseconds(each.p99_ms),
-            Text(amount(each.workers), style="" if each.workers else "red"),
-        )
-    return made
-
-
-def of_workers(workers: Iterable[Worker]) -> Table:
-    made = table("worker", "state", ">busy", ">slots", ">silent for", "services")
-    for each in workers:
-        more = each.services_total - len(each.services)
-        names = ", ".join(map(printable, each.services)) + (f" and {more} more" if more else "")
-        made.add_row(
-            Text(printable(each.identity)),
-            state(each.state),
-            amount(each.busy),
-            amount(each.slots),
-            milliseconds(each.silent_ms),
-            Text(names),
-        )
-    return made
-
-
-def of_brokers(brokers: Iterable[Broker]) -> Table:
-    figures = (">busy", ">slots", ">waiting", ">given/s", ">taken/s", ">config")
-    made = table("broker", "family", "state", *figures, "digest")
-    for each in brokers:
-        made.add_row(
-            Text(printable(each.identity) + (" (here)" if each.here else "")),
-            Text(printable(each.family)),
-            state(each.state),
-            amount(each.busy),
-            amount(each.busy + each.free),
-            amount(each.backlog),
-            amount(each.given_rate_s),
-            amount(each.taken_rate_s),
-            str(each.version or "-"),
-            Text(each.digest[:12]),
-        )
-    return made
-
-
-def of_errors(errors: Iterable[ErrorWorker]) -> Table:
-    made = table("worker", ">faults", ">ignored for")
-    for each in errors:
-        made.add_row(Text(printable(each.identity)), amount(each.faults), duration(each.ignored_s))
-    return made
+def _services_of(worker: Worker) -> str:
+    more = worker.services_total - len(worker.services)
+    return ", ".join(map(printable, worker.services)) + (f" and {more} more" if more else "")
 
 
 def headline(status: Status) -> list[Text]:
@@ -161,8 +145,8 @@ def _config(status: Status) -> Text:
     return Text.assemble(
         ("config  ", "dim"),
         f"version {config.version}, digest {config.digest[:12]}",
-        ("" if config.in_step else ", brokers are not in step", "yellow"),
-        (f", {config.conflicts} to be decided by an admin" if config.conflicts else "", "bold red"),
+        ("" if config.in_step else ", brokers do not all have it yet", "yellow"),
+        (f", {config.conflicts} in conflict: an admin has to choose" if config.conflicts else "", "bold red"),
     )
 
 
@@ -172,7 +156,7 @@ def _journal(status: Status) -> Text:
         return Text("journal  off", style="dim")
     return Text.assemble(
         ("journal  ", "dim"),
-        f"{journal.rows:,} rows in {journal.files:,} files, {size(journal.bytes)}; {journal.open_rows:,} in the making",
+        f"{journal.rows:,} rows in {journal.files:,} files, {size(journal.bytes)}; {journal.open_rows:,} in none yet",
         (f"; {journal.lost:,} rows lost" if journal.lost else "", "bold red"),
     )
 
@@ -185,20 +169,19 @@ def screen(status: Status) -> RenderableType:
         told = ", ".join(f"{each.name} {each.state}, {each.restarts} restarts" for each in restarted)
         parts.append(Text(f"processes  {told}", style="yellow"))
     if status.config.network:
-        parts += ["", of_brokers(status.brokers)]
+        parts += ["", table(BROKERS, status.brokers)]
     busiest = sorted(status.services, key=lambda each: (-each.rate_s, -each.backlog, each.name))
-    parts += _part(of_services, busiest, SERVICES_SHOWN, status.services_total, "services")
-    parts += _part(of_workers, status.workers, WORKERS_SHOWN, status.workers_total, "workers")
+    parts += _part("services", busiest, SERVICES_SHOWN, status.services_total)
+    parts += _part("workers", status.workers, WORKERS_SHOWN, status.workers_total)
     if status.errors:
-        parts += ["", Text("broke the protocol", style="bold red"), of_errors(status.errors)]
+        parts += ["", Text("broke the protocol", style="bold red"), table(ERRORS, status.errors)]
     return Group(*parts)
 
 
-def _part(make: object, rows: Sequence[object], shown: int, total: int, word: str) -> list[RenderableType]:
-    assert callable(make)
+def _part(word: str, rows: Sequence[object], shown: int, total: int) -> list[RenderableType]:
     if not rows:
         return ["", Text(f"no {word}", style="dim")]
-    made: list[RenderableType] = ["", make(rows[:shown])]
+    made: list[RenderableType] = ["", table(COLUMNS[word], rows[:shown])]
     if total > shown:
         made.append(Text(f"and {total - shown:,} more: famulus {word}", style="dim"))
     return made

@@ -24,7 +24,7 @@ from famulus.core.config.edit import Edit, SignedEdit, public_key_in
 from famulus.core.config.revocation import heads_among
 
 PREFIX: Final = "admin/"
-#: So often a family whose admins are all gone is given away again; a bound, since edits are made by anybody.
+#: How often a family whose admins are all gone is given away again; a bound, since anybody makes edits.
 ROUNDS_MAX: Final = 16
 
 

@@ -54,7 +54,7 @@ def check(edits: EditSet, draft: Draft) -> Moved | None:
     return Moved(
         draft.key,
         heads,
-        _difference(_value_of(seen), _value_of(edits.heads(draft.key))),
+        difference(_value_of(seen), _value_of(edits.heads(draft.key))),
         tuple(parent for parent in draft.parents if parent not in edits),
     )
 
@@ -85,7 +85,7 @@ def make(
 
 
 def rollback(edits: EditSet, key: str, to: str) -> Draft:
-    """What this edit said shall hold again. A new edit: nothing is undone, and nothing is lost."""
+    """Brings back what this edit said. A new edit: nothing is undone, and nothing is lost."""
     old = edits.get(to)
     if old is None or old.edit.key != key:
         raise ProtocolError(BAD_EDIT, f"{key} has no edit {to}"[:200])
@@ -93,7 +93,7 @@ def rollback(edits: EditSet, key: str, to: str) -> Draft:
 
 
 def resolve(edits: EditSet, key: str, choice: str) -> Draft:
-    """One of the heads shall hold, and the conflict end."""
+    """Keeps one of the heads, and ends the conflict."""
     if choice not in {signed.id for signed in edits.heads(key)}:
         raise ProtocolError(BAD_EDIT, f"{choice} is not a head of {key}"[:200])
     return rollback(edits, key, choice)
@@ -106,11 +106,23 @@ def _value_of(heads: list[SignedEdit] | tuple[SignedEdit, ...]) -> Any:
     return chosen.value if chosen.op == "PUT" else UNSET
 
 
-def _difference(seen: Any, now: Any) -> tuple[Change, ...]:
+def difference(seen: Any, now: Any) -> tuple[Change, ...]:
+    """What changed between two values, field by field. `UNSET` stands for a key that is not there."""
     if not isinstance(seen, dict) or not isinstance(now, dict):
-        return () if seen == now else (Change("", seen, now),)
+        return () if _same(seen, now) else (Change("", seen, now),)
     return tuple(
         Change(field, seen.get(field, UNSET), now.get(field, UNSET))
         for field in sorted(seen.keys() | now.keys())
-        if seen.get(field, UNSET) != now.get(field, UNSET)
+        if not _same(seen.get(field, UNSET), now.get(field, UNSET))
     )
+
+
+def _same(one: Any, other: Any) -> bool:
+    # Python takes True for 1; JSON does not.
+    if isinstance(one, bool) is not isinstance(other, bool):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

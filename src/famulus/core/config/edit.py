@@ -108,9 +108,9 @@ def read(data: bytes) -> Edit:
     except (DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _bad_edit(f"not an edit ({error})") from None
     if list(edit.parents) != sorted(set(edit.parents)):
-        raise _bad_edit("the parents are not sorted, or one is there twice")
+        raise _bad_edit("the parents are not sorted, or one appears twice")
     if list(edit.author_grants) != sorted(set(edit.author_grants)):
-        raise _bad_edit("the author's grants are not sorted, or one is there twice")
+        raise _bad_edit("the author's grants are not sorted, or one appears twice")
     if edit.proofs_needed and edit.grant:
         raise _bad_edit("only the root's own edit says whether proofs are needed")
     if edit.op == "DEL" and edit.value is not None:
@@ -146,6 +146,11 @@ def public_key_in(edit: Edit) -> str:
     """The public key that an edit of a broker or an admin makes known; empty if it does not."""
     public_key = edit.value.get("public_key") if isinstance(edit.value, dict) else None
     return public_key if isinstance(public_key, str) else ""
+
+
+def named_by(edit: Edit) -> list[str]:
+    """The edits that this one builds upon: with it, they have to be there."""
+    return [*edit.parents, *edit.author_grants, *([edit.grant] if edit.grant else [])]
 
 
 def _check_value(value: object, depth: int) -> None:

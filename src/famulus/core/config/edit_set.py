@@ -7,7 +7,7 @@ the sender: that is why sets that were given the same edits are equal, in whatev
 The chain of trust: the network's id is the hash of the root's public key. The root's own `broker/<identity>` edit holds
 that key and is signed with it. Any other edit names as its grant the edit that made its broker's public key known, and
 likewise those that made the keys of the admin known whose edit it is. What a broker signs after it was forgotten, and
-what nobody had a right to say, belongs here all the same, and does not count; see `revocation` and `judgement`.
+what nobody had a right to say, still belongs here, and does not count; see `revocation` and `judgement`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from heapq import heapify, heappop, heappush
 from typing import Final
 
-from famulus.core.config.authority import PREFIX as ADMIN
 from famulus.core.config.buckets import Buckets
-from famulus.core.config.edit import BAD_EDIT, PROVEN_AS, SIGNED_AS, Edit, SignedEdit, public_key_in
+from famulus.core.config.edit import BAD_EDIT, PROVEN_AS, SIGNED_AS, Edit, SignedEdit, named_by, public_key_in
 from famulus.core.config.judgement import Evidence, Memory, judge
+from famulus.core.config.order import in_causal_order
 from famulus.core.config.orphans import Orphans
 from famulus.core.config.revocation import PREFIX as REVOKED
 from famulus.core.config.revocation import Revocations, heads_among, revocations
@@ -57,20 +56,16 @@ class EditSet:
         self.network = network
         self.buckets = Buckets()
         self._verify = verify
+        self._evidence = Evidence()
         #: In the order of their coming, which is a causal one.
-        self._edits: dict[str, SignedEdit] = {}
-        self._by_key: dict[str, list[SignedEdit]] = {}
-        self._about_admins: list[SignedEdit] = []
+        self._edits = self._evidence.edits
+        self._by_key = self._evidence.by_key
         self._heads: dict[str, dict[str, SignedEdit]] = {}
         self._orphans = Orphans()
-        #: By the ids of edits, the public keys that signed them.
-        self._signers: dict[str, str] = {}
-        #: Their clocks; not before those of the edits that they name.
-        self._times: dict[str, int] = {}
         self._anybody_revoked = False
         self._needs_proofs = False
         self._revocations = Revocations()
-        #: By the ids of those that do not count, why not; None if that has to be found out anew.
+        #: By the ids of those that do not count, why not; None if that has to be found out again.
         self._void: Mapping[str, str] | None = {}
         #: Of judging all edits, and of judging those that forgotten brokers did not make.
         self._memories = (Memory(), Memory())
@@ -123,7 +118,7 @@ class EditSet:
         """That its author made it. Whether it may is another question."""
         edit = signed.edit
         if len(signed.proofs) != len(edit.author_grants):
-            raise _not_valid("it has not one proof for each grant of its author")
+            raise _not_valid("it does not have one proof for each grant of its author")
         for grant_id, proof in zip(edit.author_grants, signed.proofs, strict=True):
             grant = self._edits[grant_id].edit
             about = subject(grant.key)
@@ -142,15 +137,10 @@ class EditSet:
 
     def _take(self, signed: SignedEdit, signer: str) -> None:
         key = signed.edit.key
-        self._signers[signed.id] = signer
-        self._times[signed.id] = _time(signed.edit, self._times)
+        self._evidence.add(signed, signer)
         self._anybody_revoked = self._anybody_revoked or key.startswith(REVOKED)
         self._needs_proofs = self._needs_proofs or signed.edit.proofs_needed
         self._void = None if self._anybody_revoked or self._needs_proofs else {}
-        self._edits[signed.id] = signed
-        self._by_key.setdefault(key, []).append(signed)
-        if key.startswith(ADMIN):
-            self._about_admins.append(signed)
         heads = self._heads.setdefault(key, {})
         for parent in signed.edit.parents:
             heads.pop(parent, None)
@@ -168,10 +158,6 @@ class EditSet:
     @property
     def digest(self) -> str:
         return self.buckets.digest
-
-    def digest_with(self, more: Iterable[str]) -> str:
-        """What the digest will be with these edits, too."""
-        return sha256("".join(sorted({*self._edits, *more})).encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self._edits)
@@ -221,52 +207,23 @@ class EditSet:
         """Why one of these edits would not count if it were here; empty if all would."""
         if not self._needs_proofs:
             return ""
-        evidence = self._evidence_with(new)
+        evidence = self._evidence.with_more(new, [self._granted_key(signed.edit) for signed in new])
         _, void = _verdict(evidence, (self._memories[0].copy(), self._memories[1].copy()))
         return next((f"{signed.edit.key}: {void[signed.id]}" for signed in new if signed.id in void), "")
 
-    def _evidence_with(self, new: Sequence[SignedEdit]) -> Evidence:
-        """As if these edits were here."""
-        edits, signers, times = dict(self._edits), dict(self._signers), dict(self._times)
-        by_key = dict(self._by_key)
-        for signed in new:
-            key = signed.edit.key
-            edits[signed.id], signers[signed.id] = signed, self._granted_key(signed.edit)
-            times[signed.id] = _time(signed.edit, times)
-            by_key[key] = [*by_key.get(key, []), signed]
-        about_admins = [*self._about_admins, *(signed for signed in new if signed.edit.key.startswith(ADMIN))]
-        return Evidence(edits, by_key, about_admins, signers, times)
-
     def _judge(self) -> Mapping[str, str]:
         if self._void is None:
-            evidence = Evidence(self._edits, self._by_key, self._about_admins, self._signers, self._times)
-            self._revocations, self._void = _verdict(evidence, self._memories)
+            self._revocations, self._void = _verdict(self._evidence, self._memories)
         return self._void
 
     def signed_by(self, public_key: str) -> list[str]:
         """The ids of the edits under this key that count."""
         void = self.void
-        return [each for each, signer in self._signers.items() if signer == public_key and each not in void]
+        return [each for each, signer in self._evidence.signers.items() if signer == public_key and each not in void]
 
     def history(self, key: str) -> list[SignedEdit]:
         """All edits of this key: each after its parents, else by their clocks, so alike on every broker."""
-        edits = self._by_key.get(key, [])
-        children: dict[str, list[SignedEdit]] = {}
-        for signed in edits:
-            for parent in signed.edit.parents:
-                children.setdefault(parent, []).append(signed)
-        lacking = {signed.id: len(signed.edit.parents) for signed in edits}
-        ready = [(signed.edit.hlc, signed.id) for signed in edits if not signed.edit.parents]
-        heapify(ready)
-        ordered = []
-        while ready:
-            _, edit_id = heappop(ready)
-            ordered.append(self._edits[edit_id])
-            for child in children.get(edit_id, ()):
-                lacking[child.id] -= 1
-                if not lacking[child.id]:
-                    heappush(ready, (child.edit.hlc, child.id))
-        return ordered
+        return list(in_causal_order(self._by_key.get(key, ()), lambda signed: (signed.edit.hlc,)))
 
     def grant_of(self, broker: str, public_key: str) -> str:
         """What an edit that this broker accepts now must name as its grant; empty if it may not accept any."""
@@ -280,11 +237,6 @@ class EditSet:
     def missing(self) -> list[str]:
         """Edits that orphans wait for."""
         return self._orphans.missing()
-
-
-def named_by(edit: Edit) -> list[str]:
-    """The edits that this one builds upon: with it, they have to be there."""
-    return [*edit.parents, *edit.author_grants, edit.grant] if edit.grant else [*edit.parents, *edit.author_grants]
 
 
 def network_of(public_key: str) -> str:
@@ -302,11 +254,6 @@ def _root_key(edit: Edit) -> str:
     if edit.key != f"broker/{edit.broker}" or edit.parents or network_of(public_key) != edit.network:
         raise _not_valid("it has no grant, and is not the root's own")
     return public_key
-
-
-def _time(edit: Edit, times: Mapping[str, int]) -> int:
-    """Its clock, but not before those of the edits that it names."""
-    return max(edit.hlc, max((times[each] for each in named_by(edit)), default=0))
 
 
 def _verdict(evidence: Evidence, memories: tuple[Memory, Memory]) -> tuple[Revocations, dict[str, str]]:

@@ -7,11 +7,12 @@ on each other in a circle. So nothing is rejected here. What cannot be used is i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from famulus.core.config import schema
 from famulus.core.config.choice import choose
@@ -20,7 +21,7 @@ from famulus.core.config.edit_set import EditSet
 from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Revoked, Service, State, TrustedKey
 from famulus.core.delivery import ServicePolicy
 
-#: Of edits that do not count, so many are listed.
+#: How many of the edits that do not count are listed.
 VOID_TOLD_MAX: Final = 50
 
 
@@ -53,21 +54,21 @@ class Notice(Struct, frozen=True):
 class Effective(Struct, frozen=True):
     version: int
     digest: str
-    families: dict[str, Family]
-    brokers: dict[str, Broker]
+    families: dict[str, Family] = {}
+    brokers: dict[str, Broker] = {}
     #: Of each of the brokers.
-    broker_states: dict[str, State]
-    services: dict[str, ServicePolicy]
+    broker_states: dict[str, State] = {}
+    services: dict[str, ServicePolicy] = {}
     #: By service, the family that it belongs to; those that belong to nobody are not there.
-    service_owners: dict[str, str]
+    service_owners: dict[str, str] = {}
     #: By family, then by name.
-    admins: dict[str, dict[str, Admin]]
+    admins: dict[str, dict[str, Admin]] = {}
     #: Public keys of brokers that may join without the secret.
-    trusted_keys: dict[str, TrustedKey]
+    trusted_keys: dict[str, TrustedKey] = {}
     #: Brokers that were forgotten, by the names of their keys in the config.
-    revoked: dict[str, Revoked]
-    conflicts: tuple[Conflict, ...]
-    warnings: tuple[Notice, ...]
+    revoked: dict[str, Revoked] = {}
+    conflicts: tuple[Conflict, ...] = ()
+    warnings: tuple[Notice, ...] = ()
 
     def to_bytes(self) -> bytes:
         return msgspec.json.encode(self, order="deterministic")
@@ -108,17 +109,15 @@ class Effective(Struct, frozen=True):
 
     def public_view(self) -> dict[str, Any]:
         """For whoever looks at the broker over HTTP: all but the admins, of whom nothing leaves the brokers."""
-        return {
-            "version": self.version,
-            "digest": self.digest,
-            "families": msgspec.to_builtins(self.families),
-            "brokers": msgspec.to_builtins(self.brokers),
-            "broker_states": dict(self.broker_states),
-            "services": msgspec.to_builtins(self.services),
-            "service_owners": dict(self.service_owners),
-            "conflicts": [_public_conflict(each) for each in self.conflicts if _is_public(each.key)],
-            "warnings": [msgspec.to_builtins(each) for each in self.warnings if _is_public(each.key)],
-        }
+        shown = {name: msgspec.to_builtins(getattr(self, name)) for name in _PUBLIC_FIELDS}
+        shown["conflicts"] = [_public_conflict(each) for each in self.conflicts if _is_public(each.key)]
+        shown["warnings"] = [msgspec.to_builtins(each) for each in self.warnings if _is_public(each.key)]
+        return shown
+
+
+_PUBLIC_FIELDS: Final = (
+    "version", "digest", "families", "brokers", "broker_states", "services", "service_owners"
+)  # fmt: skip
 
 
 def effective(edits: EditSet) -> Effective:
@@ -136,68 +135,65 @@ def from_heads(
     void: Sequence[tuple[SignedEdit, str]] = (),
 ) -> Effective:
     """What these heads amount to, of each key at least one; without brokers with keys that were revoked."""
-    reading = _Reading(revoked_keys)
+    reading = _Reading(Effective(version, digest), revoked_keys)
     for key in sorted(heads):
         reading.take(key, heads[key])
     reading.tell_of_void(void)
-    return reading.result(version, digest)
+    return reading.result()
 
 
 class _Reading:
     """The effective config in the making."""
 
-    def __init__(self, revoked_keys: frozenset[str]) -> None:
+    def __init__(self, config: Effective, revoked_keys: frozenset[str]) -> None:
+        """`config` is empty, and gets what the heads say."""
+        self._config = config
         self._revoked_keys = revoked_keys
-        self.revoked: dict[str, Revoked] = {}
-        self.families: dict[str, Family] = {}
-        self.brokers: dict[str, Broker] = {}
-        self.states: dict[str, State] = {}
+        #: Also of brokers that are not there.
+        self._states: dict[str, State] = {}
         #: Brokers whose state is set by what we understand.
-        self.wishes: list[str] = []
-        self.services: dict[str, ServicePolicy] = {}
-        self.service_owners: dict[str, str] = {}
-        self.admins: dict[str, dict[str, Admin]] = {}
-        self.trusted_keys: dict[str, TrustedKey] = {}
-        self.conflicts: list[Conflict] = []
-        self.warnings: list[Notice] = []
+        self._wishes: list[str] = []
+        self._conflicts: list[Conflict] = []
+        self._warnings: list[Notice] = []
 
     def take(self, key: str, heads: Sequence[SignedEdit]) -> None:
         chosen = choose(heads)
         if len(heads) > 1:
-            self.conflicts.append(Conflict(key, chosen.id, tuple(_head(signed) for signed in heads)))
+            self._conflicts.append(Conflict(key, chosen.id, tuple(_head(signed) for signed in heads)))
         about = schema.subject(key)
         if about is not None and about.kind == "broker_state":
             # A state that was deleted, or that nobody understands, must not allow more than one that was set.
-            self.states[about.name] = "disabled"
+            self._states[about.name] = "disabled"
         if chosen.edit.op == "DEL":
             return
         view = schema.read(about, chosen.edit.value)
-        self.warnings += [Notice(key, warning) for warning in view.warnings]
+        self._warnings += [Notice(key, warning) for warning in view.warnings]
         if about is not None and view.value is not None:
             self._put(about, view.value)
 
     def _put(self, about: schema.Subject, value: schema.Value) -> None:
+        config = self._config
         match value:
             case Family():
-                self.families[about.name] = value
+                config.families[about.name] = value
             case Broker():
                 if value.public_key in self._revoked_keys:
                     self._flag(f"broker/{about.name}", "its key was revoked when it was forgotten; it needs a new one")
                 else:
-                    self.brokers[about.name] = value
+                    config.brokers[about.name] = value
             case Revoked():
-                self.revoked[about.name] = value
+                config.revoked[about.name] = value
             case BrokerState():
-                self.states[about.name] = value.state
-                self.wishes.append(about.name)
+                self._states[about.name] = value.state
+                self._wishes.append(about.name)
             case Service():
-                self.services[about.name] = value.policy()
+                config.services[about.name] = value.policy()
                 if value.owner:
-                    self.service_owners[about.name] = schema.named_family(value.owner)
+                    config.service_owners[about.name] = schema.named_family(value.owner)
             case Admin():
-                self.admins.setdefault(about.family, {})[about.name] = value
+                config.admins.setdefault(about.family, {})[about.name] = value
             case TrustedKey():
-                self.trusted_keys[about.name] = value
+                config.trusted_keys[about.name] = value
 
     def tell_of_void(self, void: Sequence[tuple[SignedEdit, str]]) -> None:
         for signed, why in void[:VOID_TOLD_MAX]:
@@ -207,73 +203,58 @@ class _Reading:
             more = len(void) - VOID_TOLD_MAX
             self._flag(void[VOID_TOLD_MAX][0].edit.key, f"and {more} more edits do not count")
 
-    def result(self, version: int, digest: str) -> Effective:
-        self._flag_dangling()
+    def result(self) -> Effective:
+        for key, name, known, what in self._mentions():
+            if name not in known:
+                self._flag(key, f"there is no {what.format(repr(name))}")
         self._flag_islands()
-        return Effective(
-            version=version,
-            digest=digest,
-            families=self.families,
-            brokers=self.brokers,
-            # Nobody has said anything about a new broker's state: whoever made it known wants it to serve.
-            broker_states={identity: self.states.get(identity, "active") for identity in self.brokers},
-            services=self.services,
-            service_owners=self.service_owners,
-            admins=self.admins,
-            trusted_keys=self.trusted_keys,
-            revoked=self.revoked,
-            conflicts=tuple(self.conflicts),
-            warnings=tuple(self.warnings),
-        )
+        # Nobody has said anything about a new broker's state: whoever made it known wants it to serve.
+        states = {identity: self._states.get(identity, "active") for identity in self._config.brokers}
+        found = {"conflicts": tuple(self._conflicts), "warnings": tuple(self._warnings)}
+        return replace(self._config, broker_states=states, **found)
 
-    def _flag_dangling(self) -> None:
-        for identity, broker in self.brokers.items():
-            if broker.family not in self.families:
-                self._flag(f"broker/{identity}", f"there is no family {broker.family!r}: it belongs to none")
+    def _mentions(self) -> Iterator[tuple[str, str, Collection[str], str]]:
+        """Where a key names a family or a broker: the key, that name, which there are, and what it should be."""
+        families, brokers = self._config.families, self._config.brokers
+        for identity, broker in brokers.items():
+            yield f"broker/{identity}", broker.family, families, "family {}: it belongs to none"
             for other in broker.fallback_families or ():
-                if other not in self.families:
-                    self._flag(f"broker/{identity}", f"there is no family {other!r} to fall back on")
+                yield f"broker/{identity}", other, families, "family {} to fall back on"
             for other in broker.peers if broker.peers != "all" else ():
-                if other not in self.brokers:
-                    self._flag(f"broker/{identity}", f"there is no broker {other!r} to be its peer")
-        for identity in self.wishes:
-            if identity not in self.brokers:
-                self._flag(f"broker_state/{identity}", f"there is no broker {identity!r}")
-        for name, family in self.families.items():
+                yield f"broker/{identity}", other, brokers, "broker {} to be its peer"
+        for identity in self._wishes:
+            yield f"broker_state/{identity}", identity, brokers, "broker {}"
+        for name, family in families.items():
             for other in family.fallback_families:
-                if other not in self.families:
-                    self._flag(f"family/{name}", f"there is no family {other!r} to fall back on")
+                yield f"family/{name}", other, families, "family {} to fall back on"
             for other in sorted({*family.preferred_brokers.values(), *family.preferred_brokers_of_services.values()}):
-                if other not in self.brokers or self.brokers[other].family != name:
-                    self._flag(f"family/{name}", f"there is no broker {other!r} in it to be preferred")
-        for service, owner in self.service_owners.items():
-            if owner not in self.families:
-                self._flag(f"service/{service}", f"there is no family {owner!r} to own it")
-        for key, trusted in self.trusted_keys.items():
-            if trusted.family not in self.families:
-                self._flag(f"trusted_key/{key}", f"there is no family {trusted.family!r}")
-        for family_name, admins in self.admins.items():
-            if family_name not in self.families:
-                for name in admins:
-                    self._flag(f"admin/{family_name}/{name}", f"there is no family {family_name!r}")
+                there = other in brokers and brokers[other].family == name
+                yield f"family/{name}", other, {other} if there else (), "broker {} in it to be preferred"
+        for service, owner in self._config.service_owners.items():
+            yield f"service/{service}", owner, families, "family {} to own it"
+        for key, trusted in self._config.trusted_keys.items():
+            yield f"trusted_key/{key}", trusted.family, families, "family {}"
+        for name, admins in self._config.admins.items():
+            for admin in admins:
+                yield f"admin/{name}/{admin}", name, families, "family {}"
 
     def _flag_islands(self) -> None:
         """Brokers that no chain of peers leads to never hear of an edit that is made elsewhere."""
-        if all(broker.peers == "all" for broker in self.brokers.values()):
+        config = self._config
+        if all(broker.peers == "all" for broker in config.brokers.values()):
             return
-        waiting = deque(sorted(self.brokers)[:1])
+        waiting = deque(sorted(config.brokers)[:1])
         reached = set(waiting)
         while waiting:
             one = waiting.popleft()
-            for other, broker in self.brokers.items():
-                if other not in reached and self.brokers[one].names(other) and broker.names(one):
-                    reached.add(other)
-                    waiting.append(other)
-        for identity in sorted(self.brokers.keys() - reached):
+            near = [other for other in config.brokers if other not in reached and config.are_peers(one, other)]
+            reached.update(near)
+            waiting.extend(near)
+        for identity in sorted(config.brokers.keys() - reached):
             self._flag(f"broker/{identity}", "no chain of peers connects it with the other brokers")
 
     def _flag(self, key: str, sentence: str) -> None:
-        self.warnings.append(Notice(key, sentence))
+        self._warnings.append(Notice(key, sentence))
 
 
 def _head(signed: SignedEdit) -> Head:

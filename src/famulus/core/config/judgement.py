@@ -21,43 +21,60 @@ Pure and total, and the order in which the edits came does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from famulus.core.config import schema
 from famulus.core.config.authority import PREFIX as ADMIN
 from famulus.core.config.authority import Authority, Root, authority
-from famulus.core.config.edit import Edit, SignedEdit, public_key_in
+from famulus.core.config.edit import Edit, SignedEdit, named_by, public_key_in
 from famulus.core.config.heads import Heads
-from famulus.core.config.revocation import broker_ranks, revoked_key
+from famulus.core.config.order import Place, in_causal_order
+from famulus.core.config.revocation import broker_ranks, replaced_by, revoked_key
 
 BROKER: Final = "broker/"
-#: By kinds whose values name the family that they belong to, the field that does.
-OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family", "service": "owner"}
 
 _NO_PROOF: Final = "it lacks the proof of an admin"
-_NO_ADMIN: Final = "its author is no admin"
-
-Line = tuple[int, int, int, int, str]
+_NO_ADMIN: Final = "its author is not an admin"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that is known about the edits of a network."""
+    """All that is known about the edits of a network. It only grows, each edit after those that it names."""
 
     #: By their ids.
-    edits: Mapping[str, SignedEdit]
-    by_key: Mapping[str, Sequence[SignedEdit]]
-    #: Those about admins, each after those that it names.
-    about_admins: Sequence[SignedEdit]
+    edits: dict[str, SignedEdit] = field(default_factory=dict)
+    by_key: dict[str, list[SignedEdit]] = field(default_factory=dict)
+    about_admins: list[SignedEdit] = field(default_factory=list)
     #: The public keys of the brokers that signed them.
-    signers: Mapping[str, str]
+    signers: dict[str, str] = field(default_factory=dict)
     #: Their clocks; not before those of the edits that they name.
-    times: Mapping[str, int]
+    times: dict[str, int] = field(default_factory=dict)
     #: Those that do not count for another reason.
     void: Collection[str] = frozenset()
+
+    def add(self, signed: SignedEdit, signer: str) -> None:
+        edit = signed.edit
+        self.edits[signed.id] = signed
+        self.by_key.setdefault(edit.key, []).append(signed)
+        if edit.key.startswith(ADMIN):
+            self.about_admins.append(signed)
+        self.signers[signed.id] = signer
+        self.times[signed.id] = max(edit.hlc, max((self.times[each] for each in named_by(edit)), default=0))
+
+    def with_more(self, signed: Sequence[SignedEdit], signers: Sequence[str]) -> Evidence:
+        """As if these edits were here."""
+        more = Evidence(
+            dict(self.edits), dict(self.by_key), [*self.about_admins], dict(self.signers), dict(self.times), self.void
+        )
+        for each in signed:
+            more.by_key[each.edit.key] = [*more.by_key.get(each.edit.key, ())]
+        for each, signer in zip(signed, signers, strict=True):
+            more.add(each, signer)
+        return more
 
 
 @dataclass(slots=True)
@@ -87,6 +104,7 @@ class _Judge:
         self._authority: Authority = authority(about_admins, evidence.signers, evidence.times, root)
         self._ranks = broker_ranks(_about_brokers(evidence), evidence.signers, {})
         self._why: dict[str, str] = {}
+        self._void_before = dict.fromkeys(evidence.void, "")
         #: By the keys of brokers, the family that the broker belongs to, or belonged to last.
         self._homes: dict[str, str] = {}
         #: By public key: who made it known first, and for which key of the config.
@@ -123,67 +141,40 @@ class _Judge:
             elif self._authority.speaks_for(signed.edit.author_grants) is None:
                 self._why[signed.id] = _NO_ADMIN
             elif about is not None:
-                self._why[signed.id] = _not_his(about.family)
+                self._why[signed.id] = _not_theirs(about.family)
 
     def _go_through(self, about: schema.Subject | None, edits: Sequence[SignedEdit]) -> None:
         heads = Heads()
         passed: set[str] = set()
-        for signed in self._in_turn(about, edits):
+        # Grows while they are gone through.
+        void = ChainMap(self._why, self._void_before)
+        for signed in in_causal_order(edits, partial(self._place, about)):
             if signed.id in self._evidence.void:
                 continue
             why = self._objection(about, signed, heads)
             if why:
                 self._why[signed.id] = why
                 continue
-            self._replace(signed, heads, passed)
+            for replaced in replaced_by(signed, self._evidence.edits, void, passed):
+                heads.discard(replaced)
             heads.add(signed)
             if about is not None and about.kind == "broker":
                 self._note_broker(signed)
 
-    def _in_turn(self, about: schema.Subject | None, edits: Sequence[SignedEdit]) -> Iterable[SignedEdit]:
-        children: dict[str, list[SignedEdit]] = {}
-        lacking: dict[str, int] = {}
-        for signed in edits:
-            lacking[signed.id] = len(signed.edit.parents)
-            for parent in signed.edit.parents:
-                children.setdefault(parent, []).append(signed)
-        ready = [self._line(about, signed) for signed in edits if not lacking[signed.id]]
-        heapify(ready)
-        while ready:
-            signed = self._evidence.edits[heappop(ready)[-1]]
-            yield signed
-            for child in children.get(signed.id, ()):
-                lacking[child.id] -= 1
-                if not lacking[child.id]:
-                    heappush(ready, self._line(about, child))
-
-    def _line(self, about: schema.Subject | None, signed: SignedEdit) -> Line:
+    def _place(self, about: schema.Subject | None, signed: SignedEdit) -> Place:
         time = self._evidence.times[signed.id]
         if signed.edit.parents:
-            return (0, 0, 0, time, signed.id)
+            return (0, 0, 0, time)
         # A family that came with a broker that joined has no settings: it must not take the place of one that has.
         alone = about is not None and about.kind == "family" and not signed.edit.author_grants
-        return (1, alone, self._rank(signed), time, signed.id)
+        return (1, alone, self._rank(signed), time)
 
     def _rank(self, signed: SignedEdit) -> int:
         return self._ranks.get(self._evidence.signers[signed.id], len(self._ranks))
 
-    def _replace(self, signed: SignedEdit, heads: Heads, passed: set[str]) -> None:
-        """End its parents; and in the place of one that does not count, those that this one wanted to replace.
-
-        `passed` are those that do not count, once somebody has built upon them: what they lead to has ended.
-        """
-        waiting = list(signed.edit.parents)
-        while waiting:
-            parent = waiting.pop()
-            heads.discard(parent)
-            if parent not in passed and (parent in self._why or parent in self._evidence.void):
-                passed.add(parent)
-                waiting += self._evidence.edits[parent].edit.parents
-
     def _note_broker(self, signed: SignedEdit) -> None:
         edit = signed.edit
-        self._homes[edit.key] = _owner("broker", edit) or self._homes.get(edit.key, "")
+        self._homes[edit.key] = schema.owner_in("broker", edit.value) or self._homes.get(edit.key, "")
         public_key = public_key_in(edit)
         if public_key:
             when = (self._rank(signed), self._evidence.times[signed.id], signed.id)
@@ -202,7 +193,7 @@ class _Judge:
         chosen = heads.chosen
         for family in sorted(self._touched(about, edit, chosen.edit if chosen is not None else None)):
             if not self._authority.allows(families, family, time):
-                return _not_his(family)
+                return _not_theirs(family)
         return ""
 
     def _touched(self, about: schema.Subject | None, edit: Edit, current: Edit | None) -> set[str]:
@@ -217,8 +208,8 @@ class _Judge:
         if about.kind == "revoked":
             _, key = self._introduced.get(revoked_key(edit.key), (None, ""))
             families.add(self._homes.get(key, ""))
-        if about.kind in OWNED:
-            families |= {_owner(about.kind, edit), _owner(about.kind, current) if current is not None else ""}
+        if about.kind in schema.OWNED:
+            families |= {schema.owner_in(about.kind, each.value) for each in (edit, current) if each is not None}
         return families - {""}
 
 
@@ -233,17 +224,8 @@ def _may_alone(about: schema.Subject | None, edit: Edit, heads: Heads) -> bool:
     return about.kind in ("broker", "broker_state") and not heads.there
 
 
-def _owner(kind: str, edit: Edit) -> str:
-    """The family that something belongs to, as this edit says; empty: nobody's."""
-    value: Any = edit.value if isinstance(edit.value, dict) else {}
-    family = value.get(OWNED[kind])
-    if not isinstance(family, str) or (kind == "service" and not family):
-        return ""
-    return schema.named_family(family)
-
-
-def _not_his(family: str) -> str:
-    return f"it is about family {family!r}, of which its author is no admin"[:200]
+def _not_theirs(family: str) -> str:
+    return f"it is about family {family!r}, of which its author is not an admin"[:200]
 
 
 def _about_brokers(evidence: Evidence) -> dict[str, SignedEdit]:
@@ -256,4 +238,4 @@ def _root(evidence: Evidence) -> Root | None:
     if not any(signed.edit.proofs_needed for signed in firsts):
         return None
     first = min(firsts, key=lambda signed: (evidence.times[signed.id], signed.id))
-    return Root(evidence.signers[first.id], _owner("broker", first.edit))
+    return Root(evidence.signers[first.id], schema.owner_in("broker", first.edit.value))

@@ -1,8 +1,9 @@
 """Decides which edits do not count, because the broker that signed them was forgotten.
 
-Who forgets a broker writes `revoked/<its public key>/<part>`, with the edits of that key that were known by then: they
-are kept. Any other edit under that key is void, and so is one under a key that only such edits made known. It stays in
-the set, since sets must be able to become equal, whoever heard what first; but it is nobody's head, and is listed.
+To forget a broker is to write `revoked/<its public key>/<part>`, with the edits of that key that were known by then:
+they are kept. Any other edit under that key is void, and so is one under a key that only such edits made known. It
+stays in the set, since sets must be able to become equal, whoever heard what first; but it is nobody's head, and is
+listed.
 
 A revocation is an edit itself, and the forgotten broker could write some, too. So nobody can take back its own, and who
 was forgotten by a senior has no say: the root is the most senior, then those whom it made known, and so on. Brokers of
@@ -14,11 +15,11 @@ Pure, and the order of the edits does not matter: equal sets give the same verdi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from famulus.core.config.edit import Edit, SignedEdit
+from famulus.core.config.edit import Edit, SignedEdit, public_key_in
 
 PREFIX: Final = "revoked/"
 #: As much of an id as is kept: nobody finds another edit that begins so.
@@ -52,20 +53,30 @@ def revocations(
 
 
 def heads_among(edits: Iterable[SignedEdit], void: Collection[str]) -> dict[str, SignedEdit]:
-    """Of the edits of one key, those that count and that none that counts builds upon, be it by way of void ones."""
+    """Of the edits of one key, those that count and that none that counts builds upon, not even by way of void ones."""
     by_id = {signed.id: signed for signed in edits}
     heads = {edit_id: signed for edit_id, signed in by_id.items() if edit_id not in void}
-    #: Void ones that somebody builds upon: what they lead to is no head, whoever comes by once more.
     passed: set[str] = set()
     for edit_id in list(heads):
-        waiting = deque(by_id[edit_id].edit.parents)
-        while waiting:
-            parent = waiting.popleft()
-            heads.pop(parent, None)
-            if parent in void and parent not in passed:
-                passed.add(parent)
-                waiting.extend(by_id[parent].edit.parents)
+        for replaced in replaced_by(by_id[edit_id], by_id, void, passed):
+            heads.pop(replaced, None)
     return heads
+
+
+def replaced_by(
+    signed: SignedEdit, edits: Mapping[str, SignedEdit], void: Container[str], passed: set[str]
+) -> Iterator[str]:
+    """The ids of its parents; and in the place of one that does not count, those that this one wanted to replace.
+
+    `passed` are void ones that somebody has built upon: what they lead to has ended, and is not gone through again.
+    """
+    waiting = list(signed.edit.parents)
+    while waiting:
+        parent = waiting.pop()
+        yield parent
+        if parent in void and parent not in passed:
+            passed.add(parent)
+            waiting += edits[parent].edit.parents
 
 
 def values(identity: str, family: str, edit_ids: Iterable[str]) -> list[dict[str, object]]:
@@ -134,14 +145,9 @@ def broker_ranks(
         edit = signed.edit
         if not edit.grant:
             root = signers[edit_id]
-        if (
-            edit.key.startswith("broker/")
-            and isinstance(edit.value, dict)
-            and not _is_void(edit_id, signers[edit_id], kept)
-        ):
-            public_key = edit.value.get("public_key")
-            if isinstance(public_key, str):
-                introduced.setdefault(signers[edit_id], set()).add(public_key)
+        public_key = public_key_in(edit) if edit.key.startswith("broker/") else ""
+        if public_key and not _is_void(edit_id, signers[edit_id], kept):
+            introduced.setdefault(signers[edit_id], set()).add(public_key)
     ranks = {root: 0}
     waiting = deque([root])
     while waiting:

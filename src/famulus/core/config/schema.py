@@ -15,7 +15,6 @@ Other keys and other fields may come from a newer version of Famulus: they are k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -132,6 +131,10 @@ KINDS: Final[dict[str, type[Value]]] = {
 }
 
 
+#: By kinds whose values name the family that they belong to, the field that does.
+OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family", "service": "owner"}
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """Whom a key is about."""
@@ -167,10 +170,10 @@ def read(about: Subject | None, value: Any) -> View:
     if not isinstance(value, dict):
         return View(warnings=("not an object; it is ignored",))
     kind = KINDS[about.kind]
-    unknown = list(_unknown(value, kind, ""))
+    known, unknown = _split(value, kind)
     warnings = (f"{_listed(unknown)} unknown and ignored",) if unknown else ()
     try:
-        return View(msgspec.convert(_known(value, kind), kind), warnings)
+        return View(msgspec.convert(known, kind), warnings)
     except msgspec.ValidationError as error:
         return View(warnings=(*warnings, f"cannot be understood and is ignored: {error}"))
 
@@ -180,29 +183,28 @@ def named_family(family: str) -> str:
     return family if family.strip() else DEFAULT_FAMILY
 
 
-def _known(value: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
-    """Without the fields that nobody knows."""
-    inner = _inner_kinds(kind)
-    known = {
-        name: _known(each, inner[name]) if name in inner and isinstance(each, dict) else each
-        for name, each in value.items()
-        if name in kind.__struct_fields__
-    }
-    family = known.get("family")
-    return known | {"family": named_family(family)} if isinstance(family, str) else known
+def owner_in(kind: str, value: Any) -> str:
+    """The family that something belongs to, as its value says; empty: nobody's."""
+    family = value.get(OWNED[kind]) if isinstance(value, dict) else None
+    if not isinstance(family, str) or (kind == "service" and not family):
+        return ""
+    return named_family(family)
 
 
-def _unknown(value: dict[str, Any], kind: type[Struct], path: str) -> Iterator[str]:
-    inner = _inner_kinds(kind)
+def _split(value: dict[str, Any], kind: type[Struct]) -> tuple[dict[str, Any], list[str]]:
+    """The fields that are known, and the names of those that are not."""
+    inner = {"default_service": ServicePolicy} if kind is Family else {}
+    known: dict[str, Any] = {}
+    unknown: list[str] = []
     for name, each in value.items():
         if name not in kind.__struct_fields__:
-            yield path + name
+            unknown.append(name)
         elif name in inner and isinstance(each, dict):
-            yield from _unknown(each, inner[name], f"{path}{name}.")
-
-
-def _inner_kinds(kind: type[Struct]) -> dict[str, type[Struct]]:
-    return {"default_service": ServicePolicy} if kind is Family else {}
+            known[name], others = _split(each, inner[name])
+            unknown += [f"{name}.{other}" for other in others]
+        else:
+            known[name] = named_family(each) if name == "family" and isinstance(each, str) else each
+    return known, unknown
 
 
 def _listed(names: list[str]) -> str:

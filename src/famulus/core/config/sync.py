@@ -8,7 +8,7 @@
     |  <---  Edits(what A lacks)           |
     | Edits(what B wants)            --->  |
 
-Whatever is lost, the next heartbeat begins anew; whatever comes twice or late does no harm, since edits are only ever
+Whatever is lost, the next heartbeat starts again; whatever comes twice or late does no harm, since edits are only ever
 added. Both may begin at once. Edits travel in causal order, so those that do not fit into one exchange are the last
 ones: nothing that arrives has to wait for them, and the next exchange brings more.
 """
@@ -29,7 +29,7 @@ from famulus.wire import limits, reasons
 
 #: Of one message. More than a network makes in decades; if the buckets that differ hold more, some of them wait.
 IDS_MAX: Final = 100_000
-#: Of one message: so many edits, and so many bytes of them unless a single one has more.
+#: Of one message: how many edits, and how many bytes of them unless a single one has more.
 EDITS_MAX: Final = 1000
 EDITS_BYTES_MAX: Final = 1024 * 1024
 #: Of one answer; the rest waits for the next exchange.

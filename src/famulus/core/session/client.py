@@ -18,84 +18,20 @@ from typing import Final
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.delivery import Outcome
-from famulus.core.timers import Timed, Timers
-from famulus.errors import ProtocolError
+from famulus.core.session.done import Done, Frames, Repeatable, doubt, may_have_run
+from famulus.core.session.kept_bodies import LET_GO, KeptBodies
+from famulus.core.session.task_headers import TaskHeaders
+from famulus.core.timers import Timers
 from famulus.wire import headers, limits, reasons
 
-Frames = list[bytes]
+__all__ = ["GRACE_NS", "ClientSession", "Done", "Repeatable"]
 
 #: How long after its deadline a task may still be answered by the broker before its silence means that it is lost.
 GRACE_NS: Final = 1 * NS_PER_S
-#: A task that waited for its connection for more than this part of its time-out tells the broker what is left of it.
-#: Others keep their header as it is, since a header that the broker knows is cheap for it.
-STALE_PART: Final = 8
-HEADERS_REMEMBERED: Final = 1024
-#: Bodies of tasks that are to run at least once, from their submission to their outcome.
-KEPT_BYTES_MAX: Final = 256 * 1024 * 1024
-#: Bodies of other tasks that were sent, in case another broker is to have them. What does not fit is let go of.
-SPARE_BYTES_MAX: Final = 64 * 1024 * 1024
-
-_SENT: Frames = []
-#: A client of more services than this asks for brokers of all services: one of them has to serve most of its own.
-SERVICES_NAMED_MAX: Final = 8
-
 
 #: How a header begins and ends that says OK and nothing else. Most do, and need not be read any further.
 _OK_HEAD: Final = b'{"request":"TASK","type":"RESPONSE",'
 _OK_TAIL: Final = b',"outcome":"OK"}'
-
-
-class Done(Timed):
-    """A task of this client: while it is open only its session knows it, and whoever is given it learns how it ended.
-
-    One object for both, since each costs every task.
-    """
-
-    __slots__ = (
-        "body",
-        "deadline_ns",
-        "envelope",
-        "leg",
-        "message",
-        "message_id",
-        "outcome",
-        "place",
-        "reason",
-        "submitted_ns",
-        "token",
-    )
-
-    def __init__(
-        self, token: object, message_id: str, envelope: bytes, message: Frames, submitted_ns: int, deadline_ns: int
-    ) -> None:
-        self.bucket = None
-        #: Whatever the caller gave when it submitted the task, and which of several it is there.
-        self.token = token
-        self.place = 0
-        #: Of a plain OK only the id that the caller gave is known, if it gave one.
-        self.message_id = message_id
-        self.envelope = envelope
-        self.message = message
-        self.submitted_ns = submitted_ns
-        self.deadline_ns = deadline_ns
-        #: 0 until it is sent.
-        self.leg = 0
-        self.outcome: Outcome = "UNKNOWN"
-        self.reason = ""
-        self.body = b""
-
-
-class Repeatable(Done):
-    """A task that is to run at least once. Its message is kept until it has ended."""
-
-    __slots__ = ("may_have_run",)
-
-    def __init__(
-        self, token: object, message_id: str, envelope: bytes, message: Frames, submitted_ns: int, deadline_ns: int
-    ) -> None:
-        super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns)
-        #: It was sent to a broker that was lost: no later REJECTED can be believed.
-        self.may_have_run = False
 
 
 class ClientSession:
@@ -105,24 +41,18 @@ class ClientSession:
         By the `token`, which is a secret, brokers tell its ids from those of others.
         """
         self._number = first_number
-        self._token = token or None
         self._new_id = new_id
         self._pending: dict[bytes, Done] = {}
         self._unsent: list[Done] = []
         self._timers: Timers[Done] = Timers()
-        self._headers: dict[tuple[str, int, int], bytes] = {}
-        #: What was asked for so far: brokers that serve none of it are of no use.
-        self._services: dict[str, None] = {}
-        self._last_header: tuple[str, int, int, bytes] = ("", 0, 0, b"")
+        self._headers = TaskHeaders(token)
+        self._bodies = KeptBodies()
         #: Answers to nothing that is open: late ones, or those of a broker's former life.
         self.late = 0
         #: What is sent goes over this one.
         self.leg = 1
         # There may be tasks whose message is kept after it was sent. Only then has each of them to be looked at.
         self._keeps = False
-        self._spare_bytes = SPARE_BYTES_MAX
-        # Each is written by one thread only: those who submit may not be the one who hears the outcomes.
-        self._kept_bytes = self._let_go_bytes = 0
         # See `on_brokers`.
         self._elsewhere = False
         self._tried = ""
@@ -144,10 +74,7 @@ class ClientSession:
 
     def keep(self, size: int) -> bool:
         """To be asked before a task is submitted that is to run at least once: is there room to keep its body?"""
-        if self._kept_bytes - self._let_go_bytes + size > KEPT_BYTES_MAX:
-            return False
-        self._kept_bytes += size
-        return True
+        return self._bodies.has_room(size)
 
     def submit(
         self,
@@ -168,12 +95,7 @@ class ClientSession:
             self._keeps = True
             if not message_id and self._new_id is not None:
                 message_id = self._new_id()
-        # Most tasks of a client differ only in their bodies, and the same header in the same bytes is cheap for all.
-        last = self._last_header
-        if service == last[0] and timeout_ms == last[1] and priority == last[2] and not message_id:
-            header = last[3]
-        else:
-            header = self._header(service, timeout_ms, priority, message_id)
+        header = self._headers.of(service, timeout_ms, priority, message_id)
         message = [envelope, header, body]
         if at_least_once:
             pending: Done = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns)
@@ -187,10 +109,10 @@ class ClientSession:
     def next_to_send(self, now_ns: int, limit: int) -> list[Frames]:
         """The oldest unsent messages; `on_sent` says how many of them the connection took."""
         first = self._unsent[:limit]
-        if first and _is_stale(first[0], now_ns):
+        if first and first[0].is_stale(now_ns):
             for pending in first:
-                if _is_stale(pending, now_ns):
-                    _shorten_timeout(pending, now_ns)
+                if pending.is_stale(now_ns):
+                    pending.shorten_timeout(now_ns)
         return [pending.message for pending in first]
 
     def on_sent(self, count: int) -> None:
@@ -199,11 +121,11 @@ class ClientSession:
         if self._keeps:
             for pending in first:
                 pending.leg = leg
-                self._spare(pending)
+                self._bodies.on_sent(pending, self._elsewhere)
         else:
             for pending in first:
                 pending.leg = leg
-                pending.message = _SENT  # the envelope is all that the answer needs; the body can go
+                pending.message = LET_GO  # the envelope is all that the answer needs; the body can go
         del self._unsent[:count]
 
     def on_messages(self, batch: list[Frames]) -> list[Done]:
@@ -222,13 +144,13 @@ class ClientSession:
                 pending.outcome = "OK"
                 pending.body = message[2]
             else:
-                _read_answer(pending, header, message[2])
+                pending.read_answer(header, message[2])
                 if self._is_refusal(pending):
                     self.refused.append(pending)
                     continue
-                _doubt(pending)
+                doubt(pending)
             if keeps and pending.message:
-                self._let_go(pending)
+                self._bodies.let_go(pending)
             done.append(pending)
         return done
 
@@ -303,8 +225,8 @@ class ClientSession:
         """A message that asks for brokers; `told` will have the body of its answer."""
         self._number += 1
         self._question = b"?" + self._number.to_bytes(8, "big")
-        named = list(self._services) if len(self._services) <= SERVICES_NAMED_MAX else []
-        return [self._question, headers.write("NEEDBROKER", "REQUEST", services=named, role="client"), b""]
+        services = self._headers.services
+        return [self._question, headers.write("NEEDBROKER", "REQUEST", services=services, role="client"), b""]
 
     def next_leg(self) -> tuple[int, list[Done]]:
         """What is sent from now on goes over another connection. The leg that is over, and what is open on it."""
@@ -336,7 +258,7 @@ class ClientSession:
         refused, self.refused = self.refused, []
         ended: list[Done] = []
         for pending in refused:
-            if _may_have_run(pending) and pending.deadline_ns > now_ns:
+            if may_have_run(pending) and pending.deadline_ns > now_ns:
                 self._renew(pending)
                 self._resting.append(pending)
             else:
@@ -360,17 +282,10 @@ class ClientSession:
 
     def _renew(self, pending: Done) -> None:
         """As if it had never been sent. Under a new envelope: no answer of a former broker is meant for it now."""
-        _, header, body = pending.message
-        if pending.leg and not isinstance(pending, Repeatable):
-            self._spare_bytes += len(body)
+        self._bodies.on_renewed(pending)
         self._pending.pop(pending.envelope, None)
         self._number += 1
-        pending.envelope = self._number.to_bytes(8, "big")
-        pending.message = [pending.envelope, header, body]
-        pending.leg = 0
-        # The one that the broker made means nothing to the next one.
-        pending.message_id = headers.read_fields(header).get("message_id", "")
-        pending.outcome, pending.reason, pending.body = "UNKNOWN", "", b""
+        pending.renew(self._number.to_bytes(8, "big"))
         self._pending[pending.envelope] = pending
         if pending.bucket is None:
             self._timers.set(pending, pending.deadline_ns)
@@ -380,8 +295,8 @@ class ClientSession:
         return resting
 
     def _end_refused(self, pending: Done) -> Done:
-        self._let_go(pending)
-        _doubt(pending)
+        self._bodies.let_go(pending)
+        doubt(pending)
         return pending
 
     def _on_other(self, message: Frames) -> None:
@@ -401,96 +316,8 @@ class ClientSession:
         del self._pending[pending.envelope]
         if pending.bucket is not None:
             self._timers.cancel(pending)
-        self._let_go(pending)
+        self._bodies.let_go(pending)
         pending.outcome = outcome
         pending.reason = reason
-        _doubt(pending)
+        doubt(pending)
         return pending
-
-    def _spare(self, pending: Done) -> None:
-        """It was sent: keep its message if there may be a use for it, and room."""
-        if isinstance(pending, Repeatable):
-            return
-        size = len(pending.message[2])
-        if self._elsewhere and size <= self._spare_bytes:
-            self._spare_bytes -= size
-        else:
-            pending.message = _SENT
-
-    def _let_go(self, pending: Done) -> None:
-        if not pending.message:
-            return
-        size = len(pending.message[2])
-        if isinstance(pending, Repeatable):
-            self._let_go_bytes += size
-        elif pending.leg:
-            self._spare_bytes += size
-        pending.message = _SENT
-
-    def _header(self, service: str, timeout_ms: int, priority: int, message_id: str) -> bytes:
-        if service not in self._services and len(self._services) <= SERVICES_NAMED_MAX and _is_name(service):
-            self._services[service] = None
-        key = (service, timeout_ms, priority)
-        header = self._headers.get(key) if not message_id else None
-        if header is None:
-            header = headers.write(
-                "TASK",
-                "REQUEST",
-                service=service,
-                timeout_ms=timeout_ms,
-                priority=priority if priority != limits.PRIORITY_DEFAULT else None,
-                message_id=message_id or None,
-                # Without an id there is nothing to ask for again, and the header can be the same as everybody's.
-                client_token=self._token if message_id else None,
-            )
-            if not message_id:
-                if len(self._headers) >= HEADERS_REMEMBERED:
-                    self._headers.clear()
-                self._headers[key] = header
-        if not message_id:
-            self._last_header = (service, timeout_ms, priority, header)
-        return header
-
-
-def _is_name(service: str) -> bool:
-    """One that no broker will find fault with, wherever it is named."""
-    return 0 < len(service) <= limits.NAME_CHARS_MAX and service.isprintable()
-
-
-def _is_stale(pending: Done, now_ns: int) -> bool:
-    return now_ns - pending.submitted_ns > (pending.deadline_ns - pending.submitted_ns) // STALE_PART
-
-
-def _shorten_timeout(pending: Done, now_ns: int) -> None:
-    envelope, header, body = pending.message
-    fields = headers.read_fields(header)
-    fields["timeout_ms"] = max(1, (pending.deadline_ns - now_ns) // NS_PER_MS)
-    pending.message = [envelope, headers.write_fields(fields), body]
-
-
-def _may_have_run(done: Done) -> bool:
-    return isinstance(done, Repeatable) and done.may_have_run
-
-
-def _doubt(done: Done) -> None:
-    """That one broker did not run it says nothing about the one before."""
-    if done.outcome == "REJECTED" and _may_have_run(done):
-        done.outcome = "UNKNOWN"
-        done.reason = reasons.reason(reasons.BROKER_LOST, f"the broker that had it was lost, and then: {done.reason}")
-
-
-def _read_answer(done: Done, header: bytes, body: bytes) -> None:
-    told = headers.read_task_response(header)
-    if told is not None:
-        done.outcome, done.message_id, done.reason, done.body = told.outcome, told.message_id, told.reason, body
-        return
-    try:
-        answer = headers.read(header)
-    except ProtocolError as error:
-        done.reason = str(error)
-        return
-    if isinstance(answer, headers.ErrorResponse):
-        # The broker could not even read the request, so it gave it to nobody.
-        done.outcome, done.reason = "REJECTED", answer.reason
-    else:
-        done.reason = reasons.reason(reasons.BAD_HEADER, "the broker answered with something else")

@@ -25,8 +25,8 @@ from hashlib import sha256
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.session.header_cache import Given, HeaderCache
 from famulus.core.session.homes import Homes
-from famulus.core.session.kinds import Given, Kinds
 from famulus.core.session.worker_config import read_brokers, read_config
 from famulus.errors import ProtocolError
 from famulus.wire import headers, limits, reasons
@@ -34,7 +34,7 @@ from famulus.wire import headers, limits, reasons
 Frames = list[bytes]
 
 #: Before a heartbeat is granted, this is how long an answer may take.
-FIRST_HEARTBEAT_MS: Final = 1000
+FIRST_HEARTBEAT_NS: Final = NS_PER_S
 #: How often a worker asks its broker who could stand in for it.
 ASK_AGAIN_NS: Final = 10 * NS_PER_S
 
@@ -92,11 +92,11 @@ class WorkerSession:
         self.version: int | None = None
         self.digest = ""
         self._wish_ms = heartbeat_ms
-        self.heartbeat_ns = FIRST_HEARTBEAT_MS * NS_PER_MS
+        self.heartbeat_ns = FIRST_HEARTBEAT_NS
         self._heard_ns = 0
         self._ping_at_ns = NEVER_NS
         self._tickets: dict[bytes, None] = {}
-        self._kinds = Kinds()
+        self._headers = HeaderCache()
         self._moves = homes is not None and not homes.stays
         self.homes = homes or Homes([""], chance)
         self._link_by_ns = NEVER_NS
@@ -124,7 +124,7 @@ class WorkerSession:
         """
         self._leave(now_ns, cut=not silent)
 
-    def _leave(self, now_ns: int, *, cut: bool) -> None:
+    def _leave(self, now_ns: int, *, cut: bool = False) -> None:
         """This broker is not ours any more; on to the next, which may be the same."""
         state = self.state
         if state is State.GONE or (state is State.OFFLINE and self.relink_at_ns < NEVER_NS):
@@ -147,13 +147,13 @@ class WorkerSession:
     def on_messages(self, now_ns: int, batch: list[Frames]) -> list[Given]:
         given: list[Given] = []
         self._heard_ns = now_ns
-        tickets, kinds = self._tickets, self._kinds
+        tickets, cache = self._tickets, self._headers
         works = self._works()
         place = self._place
         for message in batch:
             if len(message) != 3:
                 continue
-            task = kinds.given(message[0], message[1], message[2], place)
+            task = cache.given(message[0], message[1], message[2], place)
             if task is None:
                 self._on_header(message[1], message[2], now_ns)
                 works = self._works()
@@ -177,11 +177,11 @@ class WorkerSession:
             self._on_pong(told, now_ns)
         elif isinstance(told, headers.DisconnectResponse):
             if self.state in (State.DRAINING, State.MOVING):
-                self._leave(now_ns, cut=False)
+                self._leave(now_ns)
         elif isinstance(told, headers.NeedBrokerResponse):
             self.homes.on_told(read_brokers(body))
             if self.state is State.ASKING:
-                self._leave(now_ns, cut=False)
+                self._leave(now_ns)
         elif isinstance(told, headers.PingRequest):
             # Somebody claims our name, and the broker asks whether we are there: any word will do.
             if self.state is State.GREETING or self._works():
@@ -228,7 +228,7 @@ class WorkerSession:
             self._ask_or_leave(now_ns)
         elif self.state is State.ASKING or code == reasons.CONFLICT:
             # We were silent for too long, and another one has our name: the session is over.
-            self._leave(now_ns, cut=False)
+            self._leave(now_ns)
         elif self.state is State.READY and code in (reasons.DISABLED, reasons.NO_SERVICE) and not self.move():
             # It has no more tasks for us, and we know of nobody else; it may.
             self._ask_for_brokers()
@@ -236,17 +236,17 @@ class WorkerSession:
     def _on_not_connected(self, now_ns: int) -> None:
         self._tickets.clear()
         if self.state in (State.DRAINING, State.MOVING, State.ASKING):
-            self._leave(now_ns, cut=False)
+            self._leave(now_ns)
         elif self.state not in (State.CONNECTING, State.GONE):
             self._connect(now_ns)
 
     def _ask_or_leave(self, now_ns: int) -> None:
         if not self._moves:
-            self._leave(now_ns, cut=False)
+            self._leave(now_ns)
             return
         self.state = State.ASKING
         self._ping_at_ns = NEVER_NS
-        self._told_by_ns = now_ns + FIRST_HEARTBEAT_MS * NS_PER_MS
+        self._told_by_ns = now_ns + FIRST_HEARTBEAT_NS
         self._ask_for_brokers()
 
     def _ask_for_brokers(self) -> None:
@@ -260,9 +260,9 @@ class WorkerSession:
             return False
         del self._tickets[ticket]
         if outcome == "OK":
-            header = _ANSWER_HEAD + given.id_text + given.kind.answer_tail
+            header = _ANSWER_HEAD + given.id_text + given.parsed.answer_tail
         else:
-            header = headers.write_task_response(given.message_id, given.kind.service, outcome, reason)
+            header = headers.write_task_response(given.message_id, given.parsed.service, outcome, reason)
         self.outbox.append([ticket, header, body])
         return True
 
@@ -293,21 +293,18 @@ class WorkerSession:
             return
         if self.state is State.OFFLINE:
             if self._link_by_ns <= now_ns:
-                self._leave(now_ns, cut=False)
+                self._leave(now_ns)
         elif self._heard_ns + self._silence_ns <= now_ns or self._told_by_ns <= now_ns:
-            self._leave(now_ns, cut=False)
+            self._leave(now_ns)
         elif self._ping_at_ns <= now_ns:
             if self.state is State.CONNECTING:
                 self._connect(now_ns)
             else:
                 self._ping(now_ns)
-                self._ask_again(now_ns)
-
-    def _ask_again(self, now_ns: int) -> None:
-        """Who can stand in changes: a broker that starts or joins later is to be known before ours is lost."""
-        if self.state is State.READY and self._ask_at_ns <= now_ns:
-            self._ask_for_brokers()
-            self._ask_at_ns = now_ns + ASK_AGAIN_NS
+                # Who can stand in changes: a broker that starts or joins later is to be known before ours is lost.
+                if self.state is State.READY and self._ask_at_ns <= now_ns:
+                    self._ask_for_brokers()
+                    self._ask_at_ns = now_ns + ASK_AGAIN_NS
 
     @property
     def next_due_ns(self) -> int:
@@ -330,7 +327,7 @@ class WorkerSession:
         self.relink_at_ns = NEVER_NS
         self.state = State.CONNECTING
         # What another broker granted, or this one in a former session, does not count yet.
-        self.heartbeat_ns = FIRST_HEARTBEAT_MS * NS_PER_MS
+        self.heartbeat_ns = FIRST_HEARTBEAT_NS
         self._send("CONNECT", **self._who(), slots=self.slots, heartbeat_ms=self._wish_ms, worker_token=self._token)
         self._ping_at_ns = now_ns + self.heartbeat_ns
 

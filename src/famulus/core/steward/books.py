@@ -55,8 +55,8 @@ def _members(config: Effective, family: str, but: str) -> tuple[BrokerAddress, .
 def offers_of(config: Effective, identity: str, alive: list[Peer]) -> list[inner.PeerOffer]:
     """What the dispatcher is told of those who could help it: peers of its family, then of those it falls back on.
 
-    A peer that takes no tasks has nothing free, but is there: it may still owe us answers, and who is not told of any
-    more is taken for lost.
+    A peer that takes no tasks has nothing free, but is there: it may still owe us answers, and one that is
+    no longer told of is taken for lost.
     """
     broker = config.brokers.get(identity)
     if broker is None:

@@ -9,7 +9,7 @@ see that they are the admin's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -18,21 +18,21 @@ from msgspec import Struct
 from famulus.core.config import schema
 from famulus.core.config.author import Author
 from famulus.core.config.choice import choose
-from famulus.core.config.clock import time_ms
 from famulus.core.config.draft import Draft, Moved, check, parents_for
-from famulus.core.config.edit import AUTHOR_GRANTS_MAX, Edit, SignedEdit, Signer, public_key_in
+from famulus.core.config.edit import AUTHOR_GRANTS_MAX, SignedEdit, Signer, public_key_in
+from famulus.core.config.effective import Notice
 from famulus.core.config.revocation import PREFIX, values
+from famulus.core.steward import shown
+from famulus.core.steward.answers import Accepted, Cleared, MovedKeys, is_secret
 from famulus.core.steward.lockouts import Lockouts
-from famulus.core.steward.peer import Peer
-from famulus.core.steward.places import changes_at_start, placed
 from famulus.core.steward.rights import refusal
 from famulus.core.steward.steward import BEHIND, Steward
-from famulus.errors import ProtocolError, SettingsError
+from famulus.errors import HeadsMoved, ProtocolError, SettingsError
 from famulus.wire import headers, limits, reasons
 
-#: Signing and checking so many takes less than a second, in which a steward does nothing else.
+#: Signing and checking this many takes less than a second, in which a steward does nothing else.
 DRAFTS_MAX: Final = 1000
-#: What somebody hears whose name or password we do not know; which of the two is nobody's business.
+#: What somebody hears whose name or password we do not know; which of the two is not said.
 WRONG_PASSWORD: Final = "wrong name or password"
 
 _decode = msgspec.json.Decoder().decode
@@ -43,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 class Unlocked:
     """The password was right."""
 
-    #: Signs for the admin; None if its record is of before edits had proofs.
+    #: Signs for the admin; None if its record is older than proofs of edits.
     sign: Signer | None = field(default=None, repr=False)
 
 
@@ -82,12 +82,6 @@ class Answer:
     stranger: bool = False
 
 
-class _Refused(Exception):
-    def __init__(self, code: str, sentence: str, body: object = None) -> None:
-        super().__init__(reasons.reason(code, sentence)[: limits.REASON_CHARS_MAX])
-        self.body = {} if body is None else body
-
-
 class _Drafts(Struct, frozen=True):
     drafts: list[Draft]
     dry_run: bool = False
@@ -122,42 +116,44 @@ class Commands:
         self._now_ns, self._now_ms = now_ns, now_ms
         try:
             request = headers.read(header)
+            if not isinstance(request, headers.ManageRequest):
+                raise ProtocolError(reasons.UNKNOWN_REQUEST, "not a request of an admin")
         except ProtocolError as error:
-            return _refuse(str(error))
-        if not isinstance(request, headers.ManageRequest):
-            return _refuse(reasons.reason(reasons.UNKNOWN_REQUEST, "not a request of an admin"))
+            return _refuse(error)
         who = f"admin {request.username!r}, {request.command!r}"
         try:
             if self._steward.behind:
                 # Nobody can be known here yet: not even a right password is one.
-                raise _Refused(reasons.DISABLED, BEHIND)
+                raise ProtocolError(reasons.DISABLED, BEHIND)
             arguments = _arguments(body)
             password = arguments.pop("password", None)
             if not private:
                 where = f"ask on the broker's own machine, with --broker {self._private_at}"
-                raise _Refused(reasons.NOT_ALLOWED, f"a password would be readable on its way: {where}")
+                raise ProtocolError(reasons.NOT_ALLOWED, f"a password would be readable on its way: {where}")
             asker = self._authenticate(request.username, password, source)
-        except _Refused as refused:
-            return _refuse(str(refused), refused.body, note=f"{who}: refused, {refused}", stranger=True)
+        except ProtocolError as error:
+            return _refuse(error, who, stranger=True)
         try:
             answer = self._do(request.command, arguments, asker)
-        except _Refused as refused:
-            return _refuse(str(refused), refused.body, note=f"{who}: refused, {refused}")
+        except HeadsMoved as error:
+            return _refuse(error, who, _moved(error.moved))
         except ProtocolError as error:
-            return _refuse(str(error), note=f"{who}: refused, {error}")
+            return _refuse(error, who)
         except msgspec.ValidationError as error:
-            return _refuse(reasons.reason(reasons.BAD_HEADER, str(error)), note=f"{who}: refused, {error}")
-        return _noted(answer, who)
+            return _refuse(ProtocolError(reasons.BAD_HEADER, str(error)), who)
+        count = len(answer.edits)
+        edits = f", {count} edit{'s' if count != 1 else ''}" if count else ""
+        return replace(answer, note=f"{who}: done{edits}")
 
     # -- who asks -----------------------------------------------------------------------------------------------
 
     def _authenticate(self, name: str, password: object, source: str) -> Asker:
         if not isinstance(password, str):
-            # No guess: whoever sends none keeps nobody out who has one.
-            raise _Refused(reasons.NOT_ALLOWED, WRONG_PASSWORD)
+            # No guess: a request without a password must not lock out the admin who has one.
+            raise ProtocolError(reasons.NOT_ALLOWED, WRONG_PASSWORD)
         wait_ns = self._lockouts.wait_ns(source, name, self._now_ns)
         if wait_ns:
-            raise _Refused(reasons.NOT_ALLOWED, f"too many wrong passwords; try again in {-(-wait_ns // 10**9)} s")
+            raise ProtocolError(reasons.NOT_ALLOWED, f"too many wrong passwords; try again in {-(-wait_ns // 10**9)} s")
         admins = self._steward.config.admins
         records = {family: members[name] for family, members in admins.items() if name in members}
         unlocked: dict[str, Unlocked] = {}
@@ -168,7 +164,7 @@ class Commands:
                 unlocked[family] = found
         if not unlocked:
             self._lockouts.failed(source, name, self._now_ns)
-            raise _Refused(reasons.NOT_ALLOWED, WRONG_PASSWORD)
+            raise ProtocolError(reasons.NOT_ALLOWED, WRONG_PASSWORD)
         self._lockouts.succeeded(source, name)
         return Asker(self._author(name, unlocked), tuple(unlocked))
 
@@ -183,11 +179,12 @@ class Commands:
 
     def _do(self, command: str, arguments: dict[str, Any], asker: Asker) -> Answer:
         if command == "show":
-            return _done(self._show(str(arguments.get("prefix", ""))))
+            return _done(shown.show(self._steward, str(arguments.get("prefix", "")), self._now_ns))
         if command == "history":
-            return _done(self._history(str(arguments.get("key", ""))))
+            return _done(shown.history(self._steward, str(arguments.get("key", ""))))
         if command == "seen":
-            return _done(self._seen(msgspec.convert(arguments.get("edits", []), list[str])))
+            edits = msgspec.convert(arguments.get("edits", []), list[str])
+            return _done(shown.seen(self._steward, edits, self._now_ns))
         if command == "errors":
             return _done({"workers": [*self._named_workers(), *self._errors()]})
         if command == "errors_clear":
@@ -196,104 +193,7 @@ class Commands:
             return self._edit(msgspec.convert(arguments, _Drafts), asker)
         if command == "set_password":
             return self._set_password(msgspec.convert(arguments, _NewPassword), asker)
-        raise _Refused(reasons.UNKNOWN_REQUEST, f"there is no command {command!r}")
-
-    def _show(self, prefix: str) -> dict[str, object]:
-        steward, config = self._steward, self._steward.config
-        keys = steward.edits.keys()
-        return {
-            "network": steward.me.network,
-            "broker": steward.me.name,
-            "version": config.version,
-            "digest": config.digest,
-            "keys": {key: self._key(key) for key in keys if key.startswith(prefix)},
-            "conflicts": [conflict.key for conflict in config.conflicts],
-            "warnings": [*msgspec.to_builtins(config.warnings), *self._moves(config.brokers)],
-            "brokers": self._brokers(),
-        }
-
-    def _key(self, key: str) -> dict[str, object]:
-        heads = self._steward.edits.heads(key)
-        chosen = choose(heads)
-        return {
-            "op": chosen.edit.op,
-            "value": _shown(chosen.edit),
-            "heads": [
-                {
-                    "id": signed.id,
-                    "op": signed.edit.op,
-                    "value": _shown(signed.edit),
-                    "author": signed.edit.author,
-                    "broker": signed.edit.broker,
-                    "hlc": signed.edit.hlc,
-                    "chosen": signed is chosen,
-                }
-                for signed in heads
-            ],
-        }
-
-    def _brokers(self) -> dict[str, object]:
-        steward = self._steward
-        brokers: dict[str, object] = {}
-        for identity, broker in steward.config.brokers.items():
-            own = identity == steward.me.name
-            # Of brokers that are no peers of ours nothing is known.
-            met = steward.peers.get(identity)
-            peer = met or Peer(identity, broker)
-            version, digest = (steward.edits.version, steward.edits.digest) if own else (peer.version, peer.digest)
-            brokers[identity] = {
-                "family": broker.family,
-                "state": steward.config.broker_states[identity],
-                "alive": own or peer.alive(self._now_ns),
-                "version": version,
-                "digest": digest,
-                "same": digest == steward.edits.digest,
-                "peer": own or met is not None,
-            }
-        return brokers
-
-    def _moves(self, wanted: Mapping[str, schema.Broker]) -> list[dict[str, object]]:
-        """What of this will count only when the brokers are started again."""
-        told = {identity: changes_at_start(broker, self._now(identity, broker)) for identity, broker in wanted.items()}
-        return [{"key": f"broker/{identity}", "sentence": sentence} for identity, sentence in told.items() if sentence]
-
-    def _now(self, identity: str, wanted: schema.Broker) -> schema.Broker:
-        """Where this broker listens, as far as we know. One that is not there has nothing to be started again for."""
-        steward = self._steward
-        peer = steward.peers.get(identity)
-        if peer is not None and not peer.alive(self._now_ns):
-            return wanted
-        place = steward.place if identity == steward.me.name else peer.place if peer is not None else None
-        return placed(wanted, place) if place is not None else steward.config.brokers.get(identity, wanted)
-
-    def _history(self, key: str) -> dict[str, object]:
-        return {
-            "key": key,
-            "edits": [
-                {
-                    "id": signed.id,
-                    "op": signed.edit.op,
-                    "value": _shown(signed.edit),
-                    "parents": list(signed.edit.parents),
-                    "author": signed.edit.author,
-                    "broker": signed.edit.broker,
-                    "hlc": signed.edit.hlc,
-                    "time_ms": time_ms(signed.edit.hlc),
-                    "void": signed.id in self._steward.edits.void,
-                }
-                for signed in self._steward.edits.history(key)
-            ],
-        }
-
-    def _seen(self, edits: list[str]) -> dict[str, object]:
-        """By whom: brokers whose digest is ours have all that we have."""
-        steward = self._steward
-        if any(edit not in steward.edits for edit in edits):
-            raise _Refused(reasons.NO_SERVICE, "no such edit is known here")
-        others = sorted(steward.config.brokers.keys() - {steward.me.name})
-        alive = {peer.identity: peer.digest for peer in steward.alive(self._now_ns)}
-        behind = [identity for identity in others if alive.get(identity) != steward.edits.digest]
-        return {"seen": len(others) + 1 - len(behind), "brokers": len(others) + 1, "missing": behind}
+        raise ProtocolError(reasons.UNKNOWN_REQUEST, f"there is no command {command!r}")
 
     def _named_workers(self) -> list[dict[str, object]]:
         """Those whom the config wants ignored, at this broker."""
@@ -313,17 +213,19 @@ class Commands:
     def _set_password(self, wish: _NewPassword, asker: Asker) -> Answer:
         key = f"admin/{wish.family}/{wish.name}"
         if schema.subject(key) != schema.Subject("admin", wish.name, wish.family):
-            raise _Refused(reasons.BAD_HEADER, "that is no name for an admin: it has 1 to 255 characters and no slash")
+            raise ProtocolError(
+                reasons.BAD_HEADER, "that cannot be the name of an admin: it has 1 to 255 characters and no slash"
+            )
         try:
             value = self._passwords.new_admin(wish.new_password)
         except SettingsError as error:
-            raise _Refused(reasons.BAD_HEADER, str(error)) from None
+            raise ProtocolError(reasons.BAD_HEADER, str(error)) from None
         return self._edit(_Drafts([Draft(key, "PUT", value, wish.parents)]), asker)
 
     def _clear_errors(self, identity: str, asker: Asker) -> Answer:
         """Forgive one worker, or all: what the dispatcher holds against it, and that the config names it."""
         if self._steward.state == "disabled":
-            raise _Refused(reasons.DISABLED, "this broker is disabled; ask another one, or enable it first")
+            raise ProtocolError(reasons.DISABLED, "this broker is disabled; ask another one, or enable it first")
         edits = self._steward.edits
         cleared = {str(each["identity"]) for each in (*self._named_workers(), *self._errors())}
         cleared &= {identity} if identity else cleared
@@ -334,43 +236,42 @@ class Commands:
                 value = choose(edits.heads(key)).edit.value
                 drafts.append(Draft(key, "PUT", value | {"error_workers": left}, parents_for(edits, key)))
         made = self._edit(_Drafts(drafts), asker).edits if drafts else ()
-        result = {"cleared": len(cleared), "edits": [signed.id for signed in made]}
+        result = Cleared(len(cleared), tuple(signed.id for signed in made))
         return _done(result, edits=made, forgive=identity)
 
     def _edit(self, wish: _Drafts, asker: Asker) -> Answer:
         steward = self._steward
         if not 0 < len(wish.drafts) <= DRAFTS_MAX:
-            raise _Refused(reasons.BAD_HEADER, f"an edit has 1 to {DRAFTS_MAX} drafts")
+            raise ProtocolError(reasons.BAD_HEADER, f"an edit has 1 to {DRAFTS_MAX} drafts")
         if len({draft.key for draft in wish.drafts}) < len(wish.drafts):
-            raise _Refused(reasons.BAD_HEADER, "a key is there twice")
+            raise ProtocolError(reasons.BAD_HEADER, "a key appears twice")
         self._check_state(wish.drafts)
         for draft in wish.drafts:
             if why := refusal(steward.config, asker.families, draft):
-                raise _Refused(reasons.NOT_ALLOWED, why)
+                raise ProtocolError(reasons.NOT_ALLOWED, why)
         moved = [found for draft in wish.drafts if (found := check(steward.edits, draft)) is not None]
         if moved:
-            told = {"moved": [_shown_moved(each) for each in moved]}
-            raise _Refused(reasons.CONFLICT, "the config has changed since you looked", told)
+            raise HeadsMoved(reasons.reason(reasons.CONFLICT, "the config has changed since you looked"), tuple(moved))
         edits = steward.edit([*wish.drafts, *self._revoking(wish.drafts)], asker.author, self._now_ms)
         if why := steward.edits.objection(edits):
-            raise _Refused(reasons.NOT_ALLOWED, f"no broker would let it count: {why}")
+            raise ProtocolError(reasons.NOT_ALLOWED, f"no broker would let it count: {why}")
         added = () if wish.dry_run else tuple(edits)
-        warnings: list[dict[str, object]] = [
-            {"key": draft.key, "sentence": sentence}
+        warnings = [
+            Notice(draft.key, sentence)
             for draft in wish.drafts
             if draft.op == "PUT"
             for sentence in schema.read(schema.subject(draft.key), draft.value).warnings
         ]
-        warnings += self._moves(_brokers_in(wish.drafts))
-        result = {
+        warnings += shown.waiting_for_restart(steward, _brokers_in(wish.drafts), self._now_ns)
+        result = Accepted(
             # Those that were asked for; a revocation goes with the deletion that it belongs to.
-            "edits": [signed.id for signed in edits[: len(wish.drafts)]],
-            "version": steward.edits.version + len(added),
-            "digest": steward.edits.digest_with([signed.id for signed in added]),
-            "seen": 0 if wish.dry_run else 1,
-            "brokers": len(steward.config.brokers.keys() | {steward.me.name}),
-            "warnings": warnings,
-        }
+            edits=tuple(signed.id for signed in edits[: len(wish.drafts)]),
+            version=steward.edits.version + len(added),
+            seen=0 if wish.dry_run else 1,
+            brokers=len(steward.config.brokers.keys() | {steward.me.name}),
+            digest=steward.edits.buckets.digest_with([signed.id for signed in added]),
+            warnings=tuple(warnings),
+        )
         return _done(result, edits=added)
 
     def _revoking(self, drafts: list[Draft]) -> list[Draft]:
@@ -395,7 +296,7 @@ class Commands:
         steward = self._steward
         own = f"broker_state/{steward.me.name}"
         if steward.state == "disabled" and [draft.key for draft in drafts] != [own]:
-            raise _Refused(reasons.DISABLED, f"this broker is disabled; only {own} can be changed here")
+            raise ProtocolError(reasons.DISABLED, f"this broker is disabled; only {own} can be changed here")
 
 
 #: With a password that nobody has: so that a name that nobody has takes as long to check as any other.
@@ -408,7 +309,7 @@ def _arguments(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         arguments = None
     if not isinstance(arguments, dict):
-        raise _Refused(reasons.BAD_HEADER, "the body is not a JSON object")
+        raise ProtocolError(reasons.BAD_HEADER, "the body is not a JSON object")
     return arguments
 
 
@@ -424,30 +325,20 @@ def _brokers_in(drafts: Sequence[Draft]) -> dict[str, schema.Broker]:
     return found
 
 
-def _shown(edit: Edit) -> object:
-    """A value for people: the hashes of passwords stay with the brokers, whatever the value looks like."""
-    if not edit.key.startswith("admin/") or edit.value is None:
-        return edit.value
-    return dict.fromkeys(edit.value, "hidden") if isinstance(edit.value, dict) else "hidden"
-
-
-def _shown_moved(moved: Moved) -> object:
-    told = msgspec.to_builtins(moved)
-    if moved.key.startswith("admin/"):
-        told["difference"] = []
-    return told
-
-
 def _done(result: object, *, edits: tuple[SignedEdit, ...] = (), forgive: str | None = None) -> Answer:
     header = headers.write("MANAGE", "RESPONSE", outcome="OK")
     return Answer(header, _encode(result), edits, forgive=forgive)
 
 
-def _refuse(reason: str, body: object = None, note: str = "", *, stranger: bool = False) -> Answer:
+def _refuse(error: Exception, who: str = "", body: object = None, *, stranger: bool = False) -> Answer:
+    reason = str(error)[: limits.REASON_CHARS_MAX]
     header = headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=reason)
+    note = f"{who}: refused, {reason}" if who else ""
     return Answer(header, _encode({} if body is None else body), note=note, stranger=stranger)
 
 
-def _noted(answer: Answer, who: str) -> Answer:
-    what = f"done, {len(answer.edits)} edit{'s' if len(answer.edits) != 1 else ''}" if answer.edits else "done"
-    return Answer(answer.header, answer.body, answer.edits, f"{who}: {what}", answer.forgive)
+def _moved(moved: Sequence[Moved]) -> MovedKeys:
+    """What it was and what it is stays untold where that is the hash of a password."""
+    return MovedKeys(
+        tuple(msgspec.structs.replace(each, difference=()) if is_secret(each.key) else each for each in moved)
+    )

@@ -73,7 +73,7 @@ class Gate:
         known = steward.config.brokers.get(sender)
         if known is not None and known.public_key != public_key:
             raise ProtocolError(reasons.CONFLICT, f"there is a broker {sender!r} with another key already"[:200])
-        # A wish may come again, be it because its sender heard no answer, or because somebody listened: so one of a
+        # A wish may come again, because its sender heard no answer or because somebody listened: so one of a
         # broker that is known changes nothing, and one of a broker that was removed does not bring it back.
         if known is None:
             if any(public_key_in(signed.edit) == public_key for signed in steward.edits.history(key)):

@@ -1,6 +1,6 @@
 """Decides how long somebody who gave wrong passwords has to wait. Knows no passwords and no clock.
 
-By where the passwords came from and for whom they were: who guesses elsewhere keeps nobody out here. And a place from
+By where the passwords came from and whose they were: guesses from elsewhere keep nobody out here. And a place from
 which the right one has come is never made to wait, so that not even somebody who guesses at the same place keeps the
 admin out; there, guessing is as slow as checking a password is.
 """
@@ -15,7 +15,7 @@ from famulus.core.clock import NS_PER_S
 
 DELAY_FIRST_NS: Final = 1 * NS_PER_S
 DELAY_MAX_NS: Final = 300 * NS_PER_S
-#: To push somebody out of a list, so many others have to fail: with their checks, longer than the longest delay.
+#: To push somebody out of a list, this many others have to fail: with their checks, longer than the longest delay.
 ACCOUNTS_MAX: Final = 10_000
 
 Place = tuple[str, str]
@@ -32,7 +32,7 @@ class _Failures:
 class Lockouts:
     """Each failure doubles the wait until the next try, up to a bound; a success ends it.
 
-    The lists are bounded: when one is full, who was not there for longest makes room.
+    The lists are bounded: when one is full, the entry that was used longest ago makes room.
     """
 
     def __init__(self, good: Iterable[Place] = ()) -> None:
@@ -45,7 +45,7 @@ class Lockouts:
 
     @property
     def good(self) -> list[Place]:
-        """To be kept over a restart: who guesses from then on would else keep the admin out."""
+        """To be kept over a restart: otherwise whoever guesses from then on would keep the admin out."""
         return list(self._good)
 
     def failed(self, source: str, account: str, now_ns: int) -> int:
@@ -65,7 +65,7 @@ class Lockouts:
     def succeeded(self, source: str, account: str) -> None:
         place = (source, account)
         self._failures.pop(place, None)
-        # Not moved to the end: what is kept need not be written anew whenever an admin asks for something.
+        # Not moved to the end: what is kept need not be written again whenever an admin asks for something.
         self._good[place] = None
         if len(self._good) > ACCOUNTS_MAX:
             self._good.popitem(last=False)

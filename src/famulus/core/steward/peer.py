@@ -13,7 +13,7 @@ from famulus.wire.peers import Beat, Place, Slots, Work
 
 BEAT_NS: Final = NS_PER_S
 SILENCE_NS: Final = HEARTBEATS_UNTIL_LOST * BEAT_NS
-#: Once our connection to it is cut: a peer that is still there is heard within a heartbeat, or makes it anew.
+#: Once our connection to it is cut: a peer that is still there is heard within a heartbeat, or connects again.
 DOUBT_NS: Final = 2 * BEAT_NS
 
 

@@ -17,14 +17,7 @@ def placed(broker: Broker, place: Place | None) -> Broker:
     """The broker as the config has it, at this place; without one, where the config says."""
     if place is None:
         return broker
-    return replace(
-        broker,
-        host=place.host or broker.host,
-        frontend_port=place.frontend_port,
-        backend_port=place.backend_port,
-        config_pub_port=place.config_pub_port,
-        peer_port=place.peer_port,
-    )
+    return replace(broker, **{field: getattr(place, field) or getattr(broker, field) for field in FIELDS})
 
 
 def changes_at_start(wanted: Broker, now: Broker) -> str:

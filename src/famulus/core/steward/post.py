@@ -12,7 +12,7 @@ from famulus.wire import peers, reasons
 
 Frames = list[bytes]
 
-#: Letters come over several connections, and so may overtake each other: so many of one sender.
+#: Letters come over several connections, and so may overtake each other: by this many, of one sender.
 WINDOW: Final = 1024
 
 
@@ -69,7 +69,7 @@ class Post:
             raise ProtocolError(reasons.NOT_ALLOWED, f"the signature is not that of {letter.sender!r}"[:200])
         # A wish to join may come again, and proves nothing about its sender: whoever has no key yet can have any name.
         if not isinstance(letter.content, peers.Join) and not self._is_new(letter):
-            raise ProtocolError(reasons.EXPIRED, "this letter was here before")
+            raise ProtocolError(reasons.EXPIRED, "this letter was received before")
         return letter
 
     def _is_new(self, letter: peers.Letter) -> bool:

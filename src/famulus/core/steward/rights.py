@@ -20,7 +20,7 @@ def refusal(config: Effective, families: Iterable[str], draft: Draft) -> str:
     own = set(families)
     for family in touched_families(config, draft):
         if family not in own and not _is_new(config, family):
-            return f"{draft.key} belongs to family {family!r}, of which you are no admin"[:200]
+            return f"{draft.key} belongs to family {family!r}, of which you are not an admin"[:200]
     return ""
 
 
@@ -33,31 +33,17 @@ def touched_families(config: Effective, draft: Draft) -> set[str]:
         return {about.name}
     if about.kind == "admin":
         return {about.family}
-    if about.kind in ("broker", "broker_state"):
-        broker = config.brokers.get(about.name)
-        families = {broker.family} if broker is not None else set()
-        return families | (_wished(draft, "family") if about.kind == "broker" else set())
+    families = {schema.owner_in(about.kind, draft.value)} if about.kind in schema.OWNED else set()
+    if about.kind in ("broker", "broker_state") and about.name in config.brokers:
+        families.add(config.brokers[about.name].family)
     if about.kind in ("trusted_key", "revoked"):
         known = config.trusted_keys.get(about.name) or config.revoked.get(about.name)
+        families.add(known.family if known is not None else "")
         public_key = about.name.partition("/")[0]
-        families = {each.family for each in config.brokers.values() if each.public_key == public_key}
-        families |= {known.family} if known is not None else set()
-        return families | _wished(draft, "family")
+        families |= {each.family for each in config.brokers.values() if each.public_key == public_key}
     if about.kind == "service":
-        owner = config.service_owners.get(about.name)
-        return ({owner} if owner else set()) | _claimed(draft)
-    return set()
-
-
-def _wished(draft: Draft, field: str) -> set[str]:
-    """The family that this edit would put it into."""
-    wished = draft.value.get(field) if isinstance(draft.value, dict) else None
-    return {schema.named_family(wished)} if isinstance(wished, str) else set()
-
-
-def _claimed(draft: Draft) -> set[str]:
-    """The family that would own the service; without an owner it is anybody's."""
-    return _wished(draft, "owner") if isinstance(draft.value, dict) and draft.value.get("owner") else set()
+        families.add(config.service_owners.get(about.name, ""))
+    return families - {""}
 
 
 def _no_owner(config: Effective, draft: Draft) -> str:
@@ -66,10 +52,10 @@ def _no_owner(config: Effective, draft: Draft) -> str:
     if about is None or about.kind != "service":
         return ""
     serving = {broker.family for broker in config.brokers.values() if broker.serves(about.name)}
-    for family in _claimed(draft) - {config.service_owners.get(about.name)}:
-        if serving and family not in serving:
-            return f"{draft.key} cannot belong to family {family!r}, none of whose brokers serves it"[:200]
-    return ""
+    family = schema.owner_in("service", draft.value)
+    if not family or not serving or family in serving or family == config.service_owners.get(about.name):
+        return ""
+    return f"{draft.key} cannot belong to family {family!r}, none of whose brokers serves it"[:200]
 
 
 def _is_new(config: Effective, family: str) -> bool:

@@ -177,7 +177,7 @@ class Steward:
             raise ProtocolError(reasons.DISABLED, BEHIND)
         grant = self.edits.grant_of(me.name, me.public_key)
         if not grant:
-            raise ProtocolError(reasons.DISABLED, "this broker is not known to the network, or no longer")
+            raise ProtocolError(reasons.DISABLED, "this broker is not known to the network (any more)")
         edits = []
         for draft in drafts:
             hlc, nonce = self.clock.next(now_ms), self._make_nonce()

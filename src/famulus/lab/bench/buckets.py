@@ -7,7 +7,10 @@ does not grow with the number of values, and two tables can be added.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from itertools import accumulate
+
+import msgspec
 
 STEP_BITS = 7
 STEPS = 1 << STEP_BITS
@@ -37,35 +40,36 @@ def highest_in(index: int) -> int:
     return (((index - (shift << STEP_BITS)) + 1) << shift) - 1
 
 
-class Buckets:
-    def __init__(self, counts: Mapping[int, int] | None = None, highest: int = 0) -> None:
-        self.counts: dict[int, int] = dict(counts or {})
-        #: The largest value seen, exactly.
-        self.highest = highest
+class Buckets(msgspec.Struct):
+    counts: dict[int, int] = msgspec.field(default_factory=dict)
+    #: The largest value seen, exactly.
+    highest: int = 0
 
     def __len__(self) -> int:
         return sum(self.counts.values())
 
     def add(self, value: int) -> None:
-        index = index_of(value)
-        self.counts[index] = self.counts.get(index, 0) + 1
-        if value > self.highest:
-            self.highest = value
+        self._add(index_of(value), 1, value)
 
     def merge(self, other: Buckets) -> None:
         for index, count in other.counts.items():
-            self.counts[index] = self.counts.get(index, 0) + count
-        self.highest = max(self.highest, other.highest)
+            self._add(index, count, other.highest)
+
+    def _add(self, index: int, count: int, highest: int) -> None:
+        self.counts[index] = self.counts.get(index, 0) + count
+        if highest > self.highest:
+            self.highest = highest
+
+    def cumulated(self) -> list[tuple[int, int]]:
+        """For each bucket in use: its largest value, and how many values do not exceed it."""
+        used = sorted(self.counts)
+        seen = accumulate(self.counts[index] for index in used)
+        return [(min(highest_in(index), self.highest), count) for index, count in zip(used, seen, strict=True)]
 
     def percentile(self, share_ppm: int) -> int:
         """The value that this share of the values does not exceed; at most one bucket too high. 0 without values."""
         rank = max(1, -(-len(self) * share_ppm // MILLION))
-        seen = 0
-        for index in sorted(self.counts):
-            seen += self.counts[index]
-            if seen >= rank:
-                return min(highest_in(index), self.highest)
-        return 0
+        return next((value for value, seen in self.cumulated() if seen >= rank), 0)
 
     def percentiles(self) -> dict[str, int | None]:
         """None where there are too few values: what 9,999 of 10,000 do not exceed, 500 of them cannot say."""
@@ -75,19 +79,8 @@ class Buckets:
             for name, share in PERCENTILES.items()
         }
 
-    def cumulated(self) -> list[tuple[int, int]]:
-        """For each bucket in use: its largest value, and how many values do not exceed it."""
-        seen = 0
-        steps = []
-        for index in sorted(self.counts):
-            seen += self.counts[index]
-            steps.append((min(highest_in(index), self.highest), seen))
-        return steps
-
-    # -- between processes ----------------------------------------------------------------------------------------
-
     def written(self) -> dict[str, object]:
-        """For JSON: pairs of bucket and count."""
+        """For people: pairs of bucket and count, in order."""
         return {"counts": sorted(self.counts.items()), "highest": self.highest}
 
     @classmethod

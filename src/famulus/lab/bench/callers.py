@@ -21,9 +21,9 @@ from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.session.client import ClientSession, Done
 from famulus.errors import BenchFailed
 from famulus.lab.bench import descriptors
-from famulus.lab.bench.buckets import Buckets
 from famulus.lab.bench.crowd import BATCH_MAX, is_up, new_crowd_context, service_name
-from famulus.lab.bench.fleet import cpu_s
+from famulus.lab.bench.meter import Meter
+from famulus.lab.bench.steps import Step
 from famulus.net.pump import recv_many, send_some
 from famulus.net.sockets import Context, descriptor, outside_dealer
 from famulus.net.waiting import Waiting
@@ -33,26 +33,20 @@ TIMEOUT_MS = 30_000
 
 
 class Call(msgspec.Struct, frozen=True):
-    connections: int
-    #: Over how many of them it asks.
-    asking: int
-    services: int
-    window: int
-    size: int
+    step: Step
     seconds: float
     warm_up_s: float
     #: Process ids.
     weigh: list[int]
 
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
 
 class Answers(msgspec.Struct, frozen=True):
-    """What came between the two moments."""
+    """What came between the two moments, as a meter reports it; the part that it weighs is `server`."""
 
-    tasks: int
-    seconds: float
-    cpu_s: float
-    p50_us: float
-    p99_us: float
+    figures: dict[str, float]
     outcomes: dict[str, int]
 
 
@@ -84,43 +78,27 @@ class Caller:
                 return done
 
 
-class Tally:
-    def __init__(self, weigh: list[int]) -> None:
-        self._weigh = weigh
-        self._cpu_s = self._weighed()
-        self._from_ns = monotonic_ns()
-        self._outcomes: Counter[str] = Counter()
-        self._latencies = Buckets()
-
-    def _weighed(self) -> float:
-        return sum(map(cpu_s, self._weigh))
-
-    def note(self, outcome: str, since_ns: int, now_ns: int) -> None:
-        self._outcomes[outcome] += 1
-        self._latencies.add(now_ns - since_ns)
-
-    def answers(self) -> Answers:
-        cpu_s = self._weighed() - self._cpu_s
-        seconds = (monotonic_ns() - self._from_ns) / NS_PER_S
-        p50_us, p99_us = (self._latencies.percentile(share) / 1000 for share in (500_000, 990_000))
-        return Answers(sum(self._outcomes.values()), seconds, cpu_s, p50_us, p99_us, dict(self._outcomes))
-
-
 class ClosedLoop:
     """So many tasks are open at once: each one that ends is followed by another."""
 
-    def __init__(self, window: int) -> None:
-        self._window = window
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._window = call.step.window
         self._open = 0
-        self._tally: Tally | None = None
+        self._outcomes: Counter[str] = Counter()
 
-    def run(self, call: Call) -> Answers:
-        from_ns = monotonic_ns() + int(call.warm_up_s * NS_PER_S)
-        self._turn_over(from_ns)
-        self._tally = tally = Tally(call.weigh)
-        self._turn_over(from_ns + int(call.seconds * NS_PER_S))
-        answers = tally.answers()
-        self._tally = None
+    @property
+    def _room(self) -> int:
+        return self._window - self._open
+
+    def run(self) -> Answers:
+        call = self._call
+        self._from_ns = monotonic_ns() + int(call.warm_up_s * NS_PER_S)
+        self._until_ns = self._from_ns + int(call.seconds * NS_PER_S)
+        self._meter = Meter(self._from_ns, self._until_ns, call.step.size, {"server": call.weigh})
+        while monotonic_ns() < self._until_ns:
+            self._step(self._until_ns)
+        answers = Answers(self._meter.report(), dict(self._outcomes))
         # What is still open is brought home, so that the next measurement finds nobody at work.
         self._window = 0
         until_ns = monotonic_ns() + CONNECT_WITHIN_S * NS_PER_S
@@ -128,9 +106,11 @@ class ClosedLoop:
             self._step(until_ns)
         return answers
 
-    def _turn_over(self, until_ns: int) -> None:
-        while monotonic_ns() < until_ns:
-            self._step(until_ns)
+    def _ended(self, outcome: str, sent_ns: int, now_ns: int) -> None:
+        self._open -= 1
+        self._meter.count(sent_ns, now_ns)
+        if self._from_ns <= now_ns < self._until_ns:
+            self._outcomes[outcome] += 1
 
     def _step(self, until_ns: int) -> None:
         """Ask for as many as there is room for, and take what comes, waiting for it until then."""
@@ -139,16 +119,17 @@ class ClosedLoop:
 
 class Callers(ClosedLoop):
     def __init__(self, address: str, call: Call) -> None:
-        super().__init__(call.window)
-        self._context = new_crowd_context(call.connections)
-        self._callers = [Caller(self._context, address) for _ in range(call.connections)]
+        super().__init__(call)
+        step = call.step
+        self._context = new_crowd_context(step.connections)
+        self._callers = [Caller(self._context, address) for _ in range(step.connections)]
         self._by_fd: dict[object, Caller] = {caller.fd: caller for caller in self._callers}
         self._waiting = Waiting()
         for caller in self._callers:
             self._waiting.watch(caller.fd)
-        self._turn = cycle(self._callers[: call.asking])
-        self._services = cycle([service_name(number) for number in range(call.services)])
-        self._body = bytes(call.size)
+        self._turn = cycle(self._callers[: step.asking])
+        self._services = cycle([service_name(number) for number in range(step.asked)])
+        self._body = bytes(step.size)
         #: Those that have something to send.
         self._eager: set[Caller] = set()
 
@@ -169,10 +150,6 @@ class Callers(ClosedLoop):
         # Whoever has just brought answers makes room for new tasks: those leave before anybody waits.
         self._take((self._by_fd[fd] for fd in self._waiting.wait(now_ns if self._room else until_ns)), monotonic_ns())
 
-    @property
-    def _room(self) -> int:
-        return self._window - self._open
-
     def _ask(self, now_ns: int) -> None:
         for _ in range(self._room):
             caller = next(self._turn)
@@ -183,18 +160,15 @@ class Callers(ClosedLoop):
     def _take(self, callers: Iterable[Caller], now_ns: int) -> None:
         for caller in callers:
             for done in caller.step(now_ns):
-                self._open -= 1
-                if self._tally is not None:
-                    assert isinstance(done.token, int)
-                    self._tally.note(done.outcome, done.token, now_ns)
+                assert isinstance(done.token, int)
+                self._ended(done.outcome, done.token, now_ns)
 
 
 def main(address: str, text: str) -> None:
     descriptors.raise_limit()
-    call = msgspec.json.decode(text, type=Call)
-    callers = Callers(address, call)
+    callers = Callers(address, msgspec.json.decode(text, type=Call))
     callers.connect()
-    print(msgspec.json.encode(callers.run(call)).decode())
+    print(msgspec.json.encode(callers.run()).decode())
 
 
 if __name__ == "__main__":

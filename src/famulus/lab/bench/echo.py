@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from famulus.lab.bench import fleet
-from famulus.lab.bench.figures import median_of
-from famulus.lab.bench.weighed import weighed
-
-Figures = dict[str, float]
+from famulus.lab.bench.figures import Figures, Progress, in_turn, median_of
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.meter import Order
+from famulus.lab.bench.peers import proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,45 +20,33 @@ class Load:
     flows: bool = True
 
 
-def famulus_round(load: Load) -> Figures:
-    with fleet.crew() as members, tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
-        config.write("" if load.flows else "[bounds]\nflows_max = 0\n")
-        config.flush()
-        frontend, backend = fleet.broker(members, "--config", config.name)
-        command = fleet.python("famulus.lab.bench.echo_worker", backend, str(max(64, 2 * load.window)))
-        members.append(fleet.Member("worker", command, "is ready"))
-        command = fleet.python("famulus.lab.bench.load", load.client, frontend, *_arguments(load))
-        return weighed(members, command, load.seconds)
-
-
-def proxy_round(load: Load) -> Figures:
-    with fleet.crew() as members:
-        proxy = fleet.Member(
-            "proxy", fleet.python("famulus.lab.bench.plain", "proxy"), r"clients (\S+), workers (\S+) "
-        )
-        members.append(proxy)
-        assert proxy.ready is not None
-        frontend, backend = proxy.ready[1], proxy.ready[2]
-        members.append(fleet.Member("worker", fleet.python("famulus.lab.bench.plain", "worker", backend), "is ready"))
-        command = fleet.python("famulus.lab.bench.plain", "client", frontend, *_arguments(load))
-        return weighed(members, command, load.seconds)
-
-
-SIDES: dict[str, Callable[[Load], Figures]] = {"famulus": famulus_round, "proxy": proxy_round}
-
-
-def compare(load: Load, sides: list[str], rounds: int, progress: Callable[[str, Figures], None]) -> dict[str, object]:
-    """All sides in turn, round by round, so that whatever else this machine does hits them alike."""
-    seen: dict[str, list[Figures]] = {side: [] for side in sides}
-    for _ in range(rounds):
-        for side in sides:
-            figures = SIDES[side](load)
-            seen[side].append(figures)
-            progress(side, figures)
+def compare(load: Load, sides: list[str], rounds: int, progress: Progress) -> dict[str, object]:
+    seen = in_turn(sides, rounds, lambda side: one_round(load, side), progress)
     medians = {side: median_of(each) for side, each in seen.items()}
     ratios = {side: medians["famulus"]["rate"] / medians[side]["rate"] for side in sides if side != "famulus"}
     return {"medians": medians, "ratios": ratios, "rounds": seen}
 
 
-def _arguments(load: Load) -> list[str]:
-    return [str(load.window), str(load.size), str(load.seconds)]
+def one_round(load: Load, side: str) -> Figures:
+    with Crew() as crew, tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+        if side == "proxy":
+            return weighed(crew, load, proxy.start(crew, load.window, name="proxy"), side)
+        config.write("" if load.flows else "[bounds]\nflows_max = 0\n")
+        config.flush()
+        return weighed(crew, load, with_worker(crew, load, "--config", config.name))
+
+
+def with_worker(crew: Crew, load: Load, *flags: str) -> str:
+    """A broker and a worker that echoes; where clients find them."""
+    broker = crew.broker(*flags)
+    crew.echo_worker(broker.backend, load.window)
+    return broker.frontend
+
+
+def weighed(crew: Crew, load: Load, address: str, peer: str = "famulus") -> Figures:
+    """What a client of this load sees, with the CPU time per task of each process that is there already."""
+    order = Order(address, load.window, load.size, load.seconds, load.client, crew.parts())
+    figures = order.carry_out(crew, peer)
+    # A sum over more or fewer processes could not be compared.
+    del figures["cpu_us_all"]
+    return figures

@@ -1,10 +1,14 @@
-"""Arithmetic of measurements: percentiles and medians."""
+"""Arithmetic of measurements: rounds in turn, percentiles and medians."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from statistics import median
 
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+
+Figures = dict[str, float]
+Progress = Callable[[str, Figures], None]
 
 
 def percentile(ordered: list[int], share: float) -> int:
@@ -14,11 +18,27 @@ def percentile(ordered: list[int], share: float) -> int:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def latencies_us(nanoseconds: list[int]) -> dict[str, float]:
+def latencies_us(nanoseconds: list[int]) -> Figures:
     ordered = sorted(nanoseconds)
     return {name: percentile(ordered, share) / 1000 for name, share in PERCENTILES.items()}
 
 
-def median_of(rounds: list[dict[str, float]]) -> dict[str, float]:
+def median_of(rounds: list[Figures]) -> Figures:
     """The median of each figure over the rounds."""
     return {name: median(each[name] for each in rounds) for name in rounds[0]}
+
+
+def in_turn(
+    sides: Sequence[str], rounds: int, measure: Callable[[str], Figures], progress: Progress
+) -> dict[str, list[Figures]]:
+    """All sides round by round, so that whatever else this machine does hits them alike.
+
+    There and back again: the second of two may find the machine warmer, or hotter.
+    """
+    seen: dict[str, list[Figures]] = {side: [] for side in sides}
+    for number in range(rounds):
+        for side in sides if number % 2 == 0 else reversed(sides):
+            figures = measure(side)
+            seen[side].append(figures)
+            progress(side, figures)
+    return seen

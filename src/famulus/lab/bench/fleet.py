@@ -1,28 +1,31 @@
-"""The processes of a measurement: started, waited for, weighed by their CPU time, stopped."""
+"""The processes of a measurement: started, waited for, stopped. None of them outlives it, wherever Ctrl-C comes."""
 
 from __future__ import annotations
 
-import os
 import re
 import signal
+import socket
 import subprocess
-import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from typing import NamedTuple
 
 from famulus.errors import BenchFailed
+from famulus.lab.processes import broker_parts, family, python
 
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-START_S = 20.0
+#: What a process may take until it is ready, also on a machine with far too much to do.
+START_S = 60.0
+#: What a client may take beyond its time: to start, and for its last answers.
+GRACE_S = 60.0
+#: Between two looks at a port.
+LOOK_S = 0.02
 
 
 class Member:
-    """One process, which prints a line once it is ready."""
+    """One process."""
 
-    def __init__(self, name: str, command: list[str], ready: str | None, *, stderr: bool = False) -> None:
-        """`ready` is what its line says then; with `stderr` it may say so there."""
+    def __init__(self, name: str, command: list[str], *, stderr: bool = False) -> None:
+        """With `stderr`, what it says there is listened to as well."""
         self.name = name
         elsewhere = subprocess.STDOUT if stderr else subprocess.DEVNULL
         # In a session of its own, so that Ctrl-C reaches only us, and we stop it in order.
@@ -30,18 +33,31 @@ class Member:
             command, stdout=subprocess.PIPE, stderr=elsewhere, text=True, start_new_session=True
         )
         self.pid = self._process.pid
-        try:
-            self.ready = self._wait_for(ready) if ready is not None else None
-        except BaseException:
-            self.stop()  # nobody else knows of it yet
-            raise
 
-    def _wait_for(self, pattern: str) -> re.Match[str]:
+    def wait_until(self, pattern: str) -> re.Match[str]:
+        """Wait for a line that says so. Who does not say it in time is ended; what it said instead is the error."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if match := re.search(pattern, line):
-                return match
-        raise BenchFailed(f"the {self.name} ended with {self._process.wait()} before it was ready")
+        last = "it said nothing"
+        alarm = threading.Timer(START_S, self.signal, (signal.SIGKILL,))
+        alarm.start()
+        try:
+            for line in self._process.stdout:
+                if match := re.search(pattern, line):
+                    return match
+                last = line.strip() or last
+        finally:
+            alarm.cancel()
+        raise BenchFailed(f"the {self.name} ended with {self._process.wait()} before it was ready: {last}")
+
+    def wait_for_port(self, port: int) -> None:
+        """Wait until somebody can connect, for those who do not say when they are ready."""
+        until = time.monotonic() + START_S
+        while not _is_open(port):
+            if (code := self._process.poll()) is not None:
+                raise BenchFailed(f"the {self.name} ended with {code} before it was ready")
+            if time.monotonic() > until:
+                raise BenchFailed(f"nobody can connect to the {self.name} after {START_S:.0f} s")
+            time.sleep(LOOK_S)
 
     def output(self, within_s: float) -> str:
         """What it printed until it ended by itself."""
@@ -67,71 +83,68 @@ class Member:
         if self._process.stdout is not None:
             self._process.stdout.close()
 
+    def parts(self) -> dict[str, int]:
+        """It and its children by name: a broker is several processes."""
+        parts = {self.name: self.pid}
+        for pid, part in broker_parts(self.pid).items():
+            name = part or f"{self.name}-child"
+            while name in parts:
+                name += "'"
+            parts[name] = pid
+        return parts
 
-def python(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", module, *arguments]
+
+class Broker(NamedTuple):
+    member: Member
+    frontend: str
+    backend: str
 
 
-@contextmanager
-def crew() -> Iterator[list[Member]]:
-    """Whoever is put into this list is stopped at the end, the last one first."""
-    members: list[Member] = []
-    try:
-        yield members
-    finally:
-        for member in reversed(members):
+class Crew(list[Member]):
+    """Whoever is in it is stopped at the end, the last one first: also one that never became ready."""
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in reversed(self):
             member.stop()
 
+    def start(self, name: str, command: list[str], *, stderr: bool = False) -> Member:
+        member = Member(name, command, stderr=stderr)
+        self.append(member)
+        return member
 
-def broker(members: list[Member], *flags: str) -> tuple[str, str]:
-    """Start a broker, without a journal and an HTTP port unless told otherwise; its frontend and backend addresses."""
-    if not any(flag in ("--journal", "--no-journal", "--journal-folder") for flag in flags):
-        flags = (*flags, "--no-journal")
-    if "--http" not in flags:
-        flags = (*flags, "--no-http")
-    command = python("famulus", "broker", "--frontend-port", "0", "--backend-port", "0", "--drain-ms", "500", *flags)
-    member = Member("broker", command, r"clients (\S+), workers (\S+) ")
-    members.append(member)
-    assert member.ready is not None
-    return member.ready[1], member.ready[2]
+    def broker(self, *flags: str, name: str = "broker") -> Broker:
+        """On free ports if it has no folder, and without a journal and an HTTP port unless the flags say otherwise."""
+        ports = () if "--folder" in flags else ("--frontend-port", "0", "--backend-port", "0")
+        command = python("famulus", "broker", *ports, "--drain-ms", "500", "--no-http", "--no-journal", *flags)
+        member = self.start(name, command)
+        ready = member.wait_until(r"clients (\S+), workers (\S+) ")
+        return Broker(member, ready[1], ready[2])
 
+    def echo_worker(self, backend: str, window: int) -> Member:
+        """With twice as many slots as the window is wide, so that it is never the backlog that is measured."""
+        return self.worker("famulus", backend, str(max(64, 2 * window)))
 
-def cpu_s(pid: int) -> float:
-    """User and system time of a process with all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+    def worker(self, peer: str, *arguments: str) -> Member:
+        """One that echoes, of one of the peers."""
+        member = self.start("worker", python("famulus.lab.bench.peers", peer, "worker", *arguments), stderr=True)
+        member.wait_until("is ready")
+        return member
 
+    def parts(self) -> dict[str, list[int]]:
+        """Process ids by the name of the part, each process by itself."""
+        return {name: [pid] for member in self for name, pid in member.parts().items()}
 
-def rss_kib(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
-
-
-def parts_of(member: Member) -> dict[str, int]:
-    """A member and its children by name: a broker is several processes."""
-    parts = {member.name: member.pid}
-    try:
-        children = Path(f"/proc/{member.pid}/task/{member.pid}/children").read_text().split()
-    except OSError:
-        return parts
-    for pid in children:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        module = next((word for word in command if word.startswith((b"famulus.broker.", b"famulus.web."))), b"")
-        name = module.rpartition(b".")[2].decode() or f"{member.name}-child"
-        while name in parts:
-            name += "'"
-        parts[name] = int(pid)
-    return parts
+    def families(self) -> dict[str, list[int]]:
+        """Process ids by the name of the member: some servers are several processes."""
+        pids: dict[str, list[int]] = {}
+        for member in self:
+            pids.setdefault(member.name, []).extend(family(member.pid))
+        return pids
 
 
-class Scales:
-    """CPU time of everybody between two moments."""
-
-    def __init__(self, members: list[Member]) -> None:
-        self._pids: dict[str, int] = {}
-        for member in members:
-            self._pids |= parts_of(member)
-        self._before = {name: cpu_s(pid) for name, pid in self._pids.items()}
-        self._since = time.monotonic()
-
-    def weigh(self) -> dict[str, float]:
-        return {name: cpu_s(pid) - self._before[name] for name, pid in self._pids.items()}
+def _is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -6,17 +6,15 @@ loop offers fractions of that, in turn and round by round.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import msgspec
-
-from famulus.lab.bench import fleet
 from famulus.lab.bench.buckets import Buckets
-from famulus.lab.bench.open_load import Offer, Seen
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.load import Offer, Seen, start
+from famulus.lab.bench.meter import Order
 
 FRACTIONS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -50,7 +48,7 @@ class Rate:
     def add(self, seen: Seen) -> None:
         self.offered += seen.offered
         self.outcomes.update(seen.outcomes)
-        self.latencies.merge(seen.latencies())
+        self.latencies.merge(seen.latency("OK"))
         self.latest_ns = max(self.latest_ns, seen.latest_ns)
 
     def figures(self, saturation_per_s: float | None) -> dict[str, Any]:
@@ -71,16 +69,16 @@ def rates_of(saturation_per_s: float) -> list[float]:
 
 
 def measure(plan: Plan, tell: Tell) -> dict[str, Any]:
-    with fleet.crew() as members:
-        frontend, backend = fleet.broker(members)
-        command = fleet.python("famulus.lab.bench.echo_worker", backend, str(max(64, 2 * plan.window)))
-        members.append(fleet.Member("worker", command, "is ready"))
-        saturation = None if plan.rates else _saturation(members, frontend, plan, tell)
+    with Crew() as crew:
+        broker = crew.broker()
+        crew.echo_worker(broker.backend, plan.window)
+        saturation = None if plan.rates else _saturation(crew, broker.frontend, plan, tell)
         rates = [Rate(per_s) for per_s in (rates_of(saturation) if saturation else plan.rates)]
         for number in range(plan.rounds):
             for rate in rates:
                 tell(f"round {number + 1}: {rate.per_s:,.0f} tasks/s for {plan.seconds:g} s")
-                rate.add(_offer(members, frontend, rate.per_s, plan))
+                offer = Offer(rate.per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
+                rate.add(start(crew, broker.frontend, offer).take())
     return {
         "saturation_per_s": saturation,
         "plan": asdict(plan),
@@ -88,20 +86,9 @@ def measure(plan: Plan, tell: Tell) -> dict[str, Any]:
     }
 
 
-def _saturation(members: list[fleet.Member], frontend: str, plan: Plan, tell: Tell) -> float:
+def _saturation(crew: Crew, frontend: str, plan: Plan, tell: Tell) -> float:
     tell(f"measuring the saturation with a closed loop of {plan.window} tasks")
-    arguments = map(str, (plan.window, max(8, plan.size), plan.saturation_s))
-    client = fleet.Member("client", fleet.python("famulus.lab.bench.load", "asyncio", frontend, *arguments), None)
-    members.append(client)
-    rate = float(json.loads(client.output(plan.saturation_s + 60))["rate"])
+    order = Order(frontend, plan.window, max(8, plan.size), plan.saturation_s, "asyncio", {})
+    rate = order.carry_out(crew, "famulus")["rate"]
     tell(f"saturated at {rate:,.0f} tasks/s")
     return rate
-
-
-def _offer(members: list[fleet.Member], frontend: str, per_s: float, plan: Plan) -> Seen:
-    offer = Offer(per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
-    command = fleet.python("famulus.lab.bench.open_load", frontend, msgspec.json.encode(offer).decode())
-    client = fleet.Member("client", command, None, stderr=True)
-    members.append(client)
-    within_s = plan.seconds + plan.warm_up_s + plan.timeout_ms / 1000 + 60
-    return msgspec.json.decode(client.output(within_s), type=Seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -60,9 +61,7 @@ instant at which a task was due, not from when it left, so a stall counts for ev
 </figure>
 </div>
 <h2>Figures</h2>
-<div class="wide">
-{table(result["rates"])}
-</div>"""
+{table(result["rates"])}"""
     return document("Famulus: latency at fixed rates", body)
 
 
@@ -136,15 +135,20 @@ def _buckets(rate: dict[str, Any]) -> Buckets:
 
 def table(rates: list[dict[str, Any]]) -> str:
     names = [*PERCENTILES, "max"]
-    heads = "".join(f"<th>{escape(name)}</th>" for name in ("tasks/s", "tasks", *names, "not OK"))
     rows = []
     for rate in rates:
-        latency, outcomes = rate["latency_ns"], rate["outcomes"]
-        cells = [f"{rate['rate']:,.0f}", f"{rate['offered']:,}"]
-        cells += [ns_text(latency[name]) for name in names]
-        cells.append(", ".join(f"{count:,} {name}" for name, count in outcomes.items() if name != "OK") or "0")
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
-    return f"<table>\n<tr>{heads}</tr>\n" + "\n".join(rows) + "\n</table>"
+        failed = ", ".join(f"{count:,} {name}" for name, count in rate["outcomes"].items() if name != "OK")
+        latencies = [ns_text(rate["latency_ns"][name]) for name in names]
+        cells = [f"{rate['rate']:,.0f}", f"{rate['offered']:,}", *latencies, failed or "0"]
+        rows.append([f"<td>{escape(cell)}</td>" for cell in cells])
+    return html_table(("tasks/s", "tasks", *names, "not OK"), rows)
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The cells of the rows are elements already. On a narrow screen it can be moved sideways."""
+    lines = [[f"<th>{escape(head)}</th>" for head in heads], *rows]
+    body = "\n".join(f"<tr>{''.join(cells)}</tr>" for cells in lines)
+    return f'<div class="wide">\n<table>\n{body}\n</table>\n</div>'
 
 
 def short(value: float) -> str:

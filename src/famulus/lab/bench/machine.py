@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 
-from famulus.net import pump
+from famulus.net import native
 
 
 def facts() -> dict[str, str | int]:
@@ -13,5 +13,5 @@ def facts() -> dict[str, str | int]:
         "cores": len(os.sched_getaffinity(0)),
         "machine": platform.machine(),
         "python": platform.python_version(),
-        "pump": "native" if pump.NATIVE else "python",
+        "pump": "native" if native.NATIVE else "python",
     }

@@ -6,19 +6,30 @@ are the defaults, and each time-out is a load of its own: how long a task may wa
 
 Beside it, at the same broker and in the same seconds, a second worker of the same kind is kept busy and no more: what
 it does is the saturation. So a machine that is slow for a while slows both sides.
+
+python -m famulus.lab.bench.overload ADDRESS SERVICE SLOTS WORK_MS is such a worker.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from threading import Event, Thread
 
-from famulus.lab.bench import fleet
+from msgspec.structs import replace
+
+from famulus import Worker
+from famulus.lab.bench.buckets import PERCENTILES
+from famulus.lab.bench.fleet import Broker, Crew
+from famulus.lab.bench.load import Offer, Seen, start
+from famulus.lab.bench.memory import MemoryWatch
+from famulus.lab.processes import python, rss_kib
 
 #: Of the closed loop, whose tasks wait for no more than a few others.
-CLOSED_TIMEOUT_S = 60.0
+CLOSED_TIMEOUT_MS = 60_000
+BODY_BYTES = 100
 #: The backlog of an open loop grows for as long as its tasks may wait, but not for ever.
 WARM_UP_S_MAX = 10.0
 #: And until a slot has done so many tasks, the broker does not know how long they take.
@@ -47,103 +58,81 @@ class Plan:
 
 
 def measure(plan: Plan, tell: Callable[[str], None]) -> dict[str, object]:
-    with fleet.crew() as members:
-        frontend, backend = fleet.broker(members)
-        dispatcher = fleet.parts_of(members[0])["dispatcher"]
-        with _Memory(dispatcher) as memory:
-            loads = [
-                load for service in plan.services for load in _loads(plan, service, members, frontend, backend, tell)
-            ]
+    with Crew() as crew:
+        broker = crew.broker()
+        dispatcher = broker.member.parts()["dispatcher"]
+        with MemoryWatch(lambda: rss_kib(dispatcher), every_s=0.1) as memory:
+            loads = [load for service in plan.services for load in _loads(plan, service, crew, broker, tell)]
     return {
         "loads": loads,
         "goodput_ratio": min(load["goodput_ratio"] for load in loads),
         "unknown_share": max(load["unknown_share"] for load in loads),
-        "dispatcher_rss_kib_start": memory.seen[0],
-        "dispatcher_rss_kib_middle": memory.seen[len(memory.seen) // 2],
-        "dispatcher_rss_kib_end": memory.seen[-1],
+        "dispatcher_rss_kib_start": memory.seen_kib[0],
+        "dispatcher_rss_kib_middle": memory.seen_kib[len(memory.seen_kib) // 2],
+        "dispatcher_rss_kib_end": memory.seen_kib[-1],
     }
 
 
 def _loads(
-    plan: Plan,
-    service: Service,
-    members: list[fleet.Member],
-    frontend: str,
-    backend: str,
-    tell: Callable[[str], None],
-) -> list[dict[str, float]]:
+    plan: Plan, service: Service, crew: Crew, broker: Broker, tell: Callable[[str], None]
+) -> Iterator[dict[str, float]]:
     """What becomes of this service under each time-out, beside one of the same kind that is only kept busy."""
     beside = f"{service.name}-beside"
-    workers = [_worker(members, backend, name, service) for name in (service.name, beside)]
+    words = (str(service.slots), str(service.work_ms))
+    workers = [
+        crew.start("worker", python("famulus.lab.bench.overload", broker.backend, name, *words))
+        for name in (service.name, beside)
+    ]
+    for worker in workers:
+        worker.wait_until("is ready")
     seconds = max(plan.seconds, TASKS_OF_A_SLOT * service.work_ms / 1000)
     offered = plan.factor * service.capacity_per_s
-    loads = []
     for timeout_s in service.timeouts_s:
         tell(f"{service.name}: offering {offered:,.0f} tasks/s, time-out {timeout_s:g} s")
         warm_up_s = 1.0 + max(min(timeout_s, WARM_UP_S_MAX), TASKS_TO_LEARN * service.work_ms / 1000)
-        length = (warm_up_s, seconds)
-        busy = _client(members, "closed", frontend, beside, service.slots * 4, CLOSED_TIMEOUT_S, *length)
-        over = _client(members, "open", frontend, service.name, offered, timeout_s, *length)
-        within_s = sum(length) + CLOSED_TIMEOUT_S + timeout_s
-        peak: dict[str, float] = json.loads(busy.output(within_s))
-        loads.append(_figures(service, timeout_s, peak["goodput"], json.loads(over.output(within_s))))
+        over = Offer(offered, seconds, warm_up_s, BODY_BYTES, round(timeout_s * 1000), service.name, by_end=True)
+        busy = replace(over, per_s=0.0, window=service.slots * 4, timeout_ms=CLOSED_TIMEOUT_MS, service=beside)
+        running = [start(crew, broker.frontend, offer) for offer in (busy, over)]
+        peak, seen = (each.take() for each in running)
+        yield _figures(service, timeout_s, len(peak.latency("OK")) / seconds, seen, seconds)
     for worker in workers:
         worker.stop()
-    return loads
 
 
-def _figures(service: Service, timeout_s: float, peak: float, over: dict[str, float]) -> dict[str, float]:
-    done = over["goodput"] + over["unknown"]
+def _figures(service: Service, timeout_s: float, peak_per_s: float, over: Seen, seconds: float) -> dict[str, float]:
+    told = ("OK", "UNKNOWN", "overload", "expired")
+    ok, unknown, overload, expired = (len(over.latency(which)) for which in told)
+    rejected = over.latency("overload")
     return {
         "work_ms": service.work_ms,
         "slots": service.slots,
         "timeout_s": timeout_s,
-        "saturation_per_s": peak,
-        "offered_per_s": over["offered"],
-        "goodput_per_s": over["goodput"],
-        "goodput_ratio": over["goodput"] / peak if peak else 0.0,
-        "unknown_share": over["unknown"] / done if done else 0.0,
-        "rejected_overload_per_s": over["overload"],
-        "rejected_expired_per_s": over["expired"],
-        "rejected_p50_ms": over["rejected_p50_ms"],
-        "rejected_p99_ms": over["rejected_p99_ms"],
-        "ok_p99_ms": over["ok_p99_ms"],
-        "other_outcomes": over["others"],
+        "saturation_per_s": peak_per_s,
+        "offered_per_s": over.offered / seconds,
+        "goodput_per_s": ok / seconds,
+        "goodput_ratio": ok / seconds / peak_per_s if peak_per_s else 0.0,
+        "unknown_share": unknown / (ok + unknown) if ok + unknown else 0.0,
+        "rejected_overload_per_s": overload / seconds,
+        "rejected_expired_per_s": expired / seconds,
+        "rejected_p50_ms": rejected.percentile(PERCENTILES["p50"]) / 1e6,
+        "rejected_p99_ms": rejected.percentile(PERCENTILES["p99"]) / 1e6,
+        "ok_p99_ms": over.latency("OK").percentile(PERCENTILES["p99"]) / 1e6,
+        "other_outcomes": sum(len(seen) for which, seen in over.latencies.items() if which not in told),
     }
 
 
-def _worker(members: list[fleet.Member], backend: str, name: str, service: Service) -> fleet.Member:
-    words = (backend, name, str(service.slots), str(service.work_ms))
-    worker = fleet.Member("worker", fleet.python("famulus.lab.bench.slow_worker", *words), "is ready")
-    members.append(worker)
-    return worker
+def work(address: str, service: str, slots: str, work_ms: str) -> None:
+    """The worker process: a service of so many slots and so many milliseconds a task."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+    worker = Worker(address, slots=int(slots))
+
+    @worker.service(service)
+    async def slow(body: bytes) -> bytes:
+        await asyncio.sleep(float(work_ms) / 1000)
+        return body
+
+    worker.run()
 
 
-def _client(members: list[fleet.Member], *words: object) -> fleet.Member:
-    client = fleet.Member("client", fleet.python("famulus.lab.bench.slow_load", *map(str, words)), None)
-    members.append(client)
-    return client
-
-
-class _Memory:
-    """The resident memory of a process, looked at ten times a second."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self.seen: list[int] = []
-        self._over = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
-
-    def _watch(self) -> None:
-        while True:
-            self.seen.append(fleet.rss_kib(self._pid))
-            if self._over.wait(0.1):
-                return
-
-    def __enter__(self) -> _Memory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+if __name__ == "__main__":
+    work(*sys.argv[1:])

@@ -13,11 +13,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import asdict
+
 from famulus.lab import synth
-from famulus.lab.bench.pipeline_memory import MemoryWatch
+from famulus.lab.bench.memory import MemoryWatch
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
-from famulus.pipeline.run.progress import Step, Summary
+from famulus.pipeline.run.progress import Step
 from famulus.pipeline.run.session import session
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 #: Of the journal, for the increment.
 INCREMENT: Final = 100
+WARM_TASKS: Final = 10_000
 #: It is made so often, from the same tables.
 TIMES: Final = ("first", "second", "third")
 
@@ -44,7 +47,7 @@ def measure(load: Load, tell: Tell) -> dict[str, Any]:
         start_s = time.monotonic() - began
         tell(f"Spark started in {start_s:.1f} s")
         # What is run for the first time has to be compiled first: that is a cost of the start, not of the data.
-        warm = _size(spark, replace(load, sizes=(WARM_TASKS,)), WARM_TASKS, _quiet)
+        warm = _size(spark, replace(load, sizes=(WARM_TASKS,)), WARM_TASKS, lambda _: None)
         sizes = [_size(spark, load, size, tell) for size in load.sizes]
     return {
         "start_s": start_s,
@@ -52,9 +55,6 @@ def measure(load: Load, tell: Tell) -> dict[str, Any]:
         "sizes": sizes,
         "growth": _growth(sizes),
     }
-
-
-WARM_TASKS: Final = 10_000
 
 
 def _size(spark: SparkSession, load: Load, tasks: int, tell: Tell) -> dict[str, Any]:
@@ -106,35 +106,22 @@ def _increments(spark: SparkSession, journal: Path, tables: Path, plan: synth.Pl
 
 
 def _run(spark: SparkSession, journal: Path, tables: Path) -> dict[str, Any]:
-    peaks: dict[str, int] = {}
+    peaks_kib: dict[str, int] = {}
     with MemoryWatch() as memory:
 
         def tell(step: Step) -> None:
             if step.table and step.done:
-                peaks[step.table] = memory.take_peak_kib()
+                peaks_kib[step.table] = memory.take_peak_kib()
             elif step.table and step.what == "stage":
                 memory.take_peak_kib()
 
         summary = jobs.run(spark, Place(journal), Place(tables), tell=tell)
-    return _facts(summary, peaks)
-
-
-def _facts(summary: Summary, peaks: dict[str, int]) -> dict[str, Any]:
     return {
         "seconds": summary.seconds,
         "rows_new": summary.rows_new,
         "hours": summary.hours,
         "rows_per_s": summary.rows_new / summary.seconds,
-        "tables": [
-            {
-                "table": each.table,
-                "hours": each.hours,
-                "rows": each.rows,
-                "seconds": each.seconds,
-                "peak_mib": round(peaks.get(each.table, 0) / 1024),
-            }
-            for each in summary.tables
-        ],
+        "tables": [asdict(each) | {"peak_mib": round(peaks_kib.get(each.table, 0) / 1024)} for each in summary.tables],
     }
 
 
@@ -226,7 +213,3 @@ def _duckdb(journal: Path) -> float | None:
             f"copy ({duckdb_query(journal)}) to '{folder}/service_minutes.parquet' (format parquet, compression zstd)"
         )
         return time.monotonic() - began
-
-
-def _quiet(_: str) -> None:
-    pass

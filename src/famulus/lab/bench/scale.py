@@ -11,16 +11,17 @@ written to by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
-from statistics import median
+from itertools import pairwise, product
 from typing import Any
 
-from famulus.lab.bench import descriptors, fleet
+from famulus.lab.bench import descriptors
 from famulus.lab.bench.callers import Answers
-from famulus.lab.bench.sides import Open, Side, famulus_side, nats_absence, nats_side
+from famulus.lab.bench.figures import median_of
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.sides import Side, famulus_side, nats_absence, nats_side
 from famulus.lab.bench.steps import Gathering, Limits, Step, gatherings, plan
 
 #: The aim is not to exceed this from the fewest to the most workers that are merely connected.
@@ -32,7 +33,7 @@ LOOK_S = 1.0
 
 OURS = "famulus"
 NATS = "nats"
-SERVERS: dict[str, Open] = {OURS: famulus_side, NATS: nats_side}
+SERVERS = {OURS: famulus_side, NATS: nats_side}
 #: What the result calls the growth of an axis.
 GROWTHS = {
     "growth": "workers",
@@ -78,11 +79,13 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
     servers = [each for each in wish.servers if each != NATS or why_not is None]
     run = replace(wish, limits=limits)
     slots = max(SLOTS, -(-limits.window // gatherings(limits)[0].workers))
-    with sides(servers, limits, slots, tell) as open_sides:
+    with Crew() as crew:
+        open_sides = _open_sides(crew, servers, limits, slots, tell)
         idle = _idle(open_sides, run, tell)
         seen = _rounds(servers, open_sides, run, tell)
         ends = {camp: side.end() for camp, side in open_sides.items()}
-    crowds = [figures | _at_the_end(ends[camp]) for camp, figures in idle.items()]
+    for camp, figures in idle.items():
+        figures |= {f"{name}_at_the_end": value for name, value in ends[camp].items()}
     steps = {server: [_figures(server, *each) for each in seen[server].items()] for server in servers}
     return {
         **summary(steps.pop(OURS)),
@@ -92,20 +95,17 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
         "warning": warning,
         "plan": asdict(run),
         "slots": slots,
-        "crowds": crowds,
+        "crowds": list(idle.values()),
     }
 
 
-@contextmanager
-def sides(servers: Sequence[str], limits: Limits, slots: int, tell: Tell) -> Iterator[dict[Camp, Side]]:
-    with fleet.crew() as members:
-        open_sides = {}
-        for server in servers:
-            for gathering in gatherings(limits):
-                start_s = time.monotonic()
-                side = open_sides[server, gathering] = SERVERS[server](members, gathering, slots)
-                tell(f"{server}: {side.connected} workers connected in {time.monotonic() - start_s:.1f} s")
-        yield open_sides
+def _open_sides(crew: Crew, servers: Sequence[str], limits: Limits, slots: int, tell: Tell) -> dict[Camp, Side]:
+    open_sides = {}
+    for server, gathering in product(servers, gatherings(limits)):
+        start_s = time.monotonic()
+        side = open_sides[server, gathering] = SERVERS[server](crew, gathering, slots)
+        tell(f"{server}: {side.connected} workers connected in {time.monotonic() - start_s:.1f} s")
+    return open_sides
 
 
 def _idle(open_sides: dict[Camp, Side], run: Plan, tell: Tell) -> dict[Camp, dict[str, Any]]:
@@ -139,10 +139,6 @@ def idle_percents(spent_s: list[float], idle_s: float) -> dict[str, float]:
     }
 
 
-def _at_the_end(end: dict[str, int]) -> dict[str, int]:
-    return {f"{name}_at_the_end": value for name, value in end.items()}
-
-
 def _rounds(
     servers: Sequence[str], open_sides: dict[Camp, Side], run: Plan, tell: Tell
 ) -> dict[str, dict[Step, list[Answers]]]:
@@ -154,7 +150,8 @@ def _rounds(
                 seen[server].setdefault(step, []).append(answers)
                 tell(
                     f"round {number + 1}: {server}, {step.axis} {amount(step)}: "
-                    f"{answers.tasks / answers.seconds:,.0f} tasks/s, {_cpu_us(answers):,.1f} us of the server per task"
+                    f"{answers.figures['rate']:,.0f} tasks/s, "
+                    f"{answers.figures['cpu_us_server']:,.1f} us of the server per task"
                 )
     return seen
 
@@ -166,15 +163,8 @@ def amount(step: Step) -> int:
     return step.size if step.axis == "bytes" else step.gathering.workers
 
 
-def _cpu_us(answers: Answers) -> float:
-    return answers.cpu_s / max(1, answers.tasks) * 1e6
-
-
 def _figures(server: str, step: Step, rounds: list[Answers]) -> dict[str, Any]:
-    outcomes: dict[str, int] = {}
-    for answers in rounds:
-        for outcome, count in answers.outcomes.items():
-            outcomes[outcome] = outcomes.get(outcome, 0) + count
+    medians = median_of([answers.figures for answers in rounds])
     return {
         "server": server,
         "axis": step.axis,
@@ -186,12 +176,12 @@ def _figures(server: str, step: Step, rounds: list[Answers]) -> dict[str, Any]:
         "connections_asking": step.asking,
         "size": step.size,
         "window": step.window,
-        "rate": median(answers.tasks / answers.seconds for answers in rounds),
-        "broker_cpu_us": median(map(_cpu_us, rounds)),
-        "p50_us": median(answers.p50_us for answers in rounds),
-        "p99_us": median(answers.p99_us for answers in rounds),
-        "outcomes": outcomes,
-        "broker_cpu_us_rounds": [_cpu_us(answers) for answers in rounds],
+        "rate": medians["rate"],
+        "broker_cpu_us": medians["cpu_us_server"],
+        "p50_us": medians["p50"],
+        "p99_us": medians["p99"],
+        "outcomes": sum((Counter(answers.outcomes) for answers in rounds), Counter()),
+        "broker_cpu_us_rounds": [answers.figures["cpu_us_server"] for answers in rounds],
     }
 
 

@@ -1,38 +1,26 @@
-"""`famulus bench viewers`: what those who look at the dashboard cost whoever carries the tasks."""
+"""`famulus bench viewers`: what those who look at the dashboard cost whoever carries the tasks.
+
+python -m famulus.lab.bench.viewers PORT COUNT
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 
-from famulus.lab.bench import fleet
-from famulus.lab.bench.figures import median_of
-from famulus.lab.bench.peers.recruit import free_port
-from famulus.lab.bench.weighed import weighed
+from famulus.lab.bench.echo import Load, weighed, with_worker
+from famulus.lab.bench.figures import Figures, Progress, in_turn, median_of
+from famulus.lab.bench.fleet import START_S, Crew
+from famulus.lab.processes import free_port, python
 
-Figures = dict[str, float]
 ASK = b"GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n"
 READ_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    viewers: int = 100
-    window: int = 1000
-    size: int = 100
-    seconds: float = 3.0
-
-
-def compare(load: Load, rounds: int, progress: Callable[[str, Figures], None]) -> dict[str, object]:
-    """With nobody and with all of them, round by round in turn, so that whatever else happens here hits both alike."""
-    seen: dict[str, list[Figures]] = {"nobody": [], "viewers": []}
-    for number in range(rounds):
-        for side in seen if number % 2 == 0 else reversed(seen):
-            figures = one_round(load, load.viewers if side == "viewers" else 0)
-            seen[side].append(figures)
-            progress(side, figures)
+def compare(load: Load, viewers: int, rounds: int, progress: Progress) -> dict[str, object]:
+    """With nobody and with all of them."""
+    counts = {"nobody": 0, "viewers": viewers}
+    seen = in_turn(list(counts), rounds, lambda side: one_round(load, counts[side]), progress)
     medians = {side: median_of(each) for side, each in seen.items()}
     cost = {side: each["cpu_us_dispatcher"] for side, each in medians.items()}
     return {
@@ -45,16 +33,12 @@ def compare(load: Load, rounds: int, progress: Callable[[str, Figures], None]) -
 
 def one_round(load: Load, viewers: int) -> Figures:
     port = free_port()
-    with fleet.crew() as members:
-        frontend, backend = fleet.broker(members, "--http", "--http-port", str(port))
-        command = fleet.python("famulus.lab.bench.echo_worker", backend, str(max(64, 2 * load.window)))
-        members.append(fleet.Member("worker", command, "is ready"))
+    with Crew() as crew:
+        frontend = with_worker(crew, load, "--http", "--http-port", str(port))
         # Also with nobody: a process more or less should not make the difference.
-        watching = fleet.python("famulus.lab.bench.viewers", str(port), str(viewers))
-        members.append(fleet.Member("viewers", watching, "all are there"))
-        arguments = (str(load.window), str(load.size), str(load.seconds))
-        client = fleet.python("famulus.lab.bench.load", "asyncio", frontend, *arguments)
-        return weighed(members, client, load.seconds)
+        watching = python("famulus.lab.bench.viewers", str(port), str(viewers))
+        crew.start("viewers", watching).wait_until("all are there")
+        return weighed(crew, load, frontend)
 
 
 async def watch(port: int, count: int) -> None:
@@ -74,17 +58,15 @@ async def watch(port: int, count: int) -> None:
 
 
 async def _until_it_is_open(port: int) -> None:
-    until = asyncio.get_running_loop().time() + fleet.START_S
-    while True:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            if asyncio.get_running_loop().time() > until:
-                raise
-            await asyncio.sleep(0.05)
-        else:
-            writer.close()
-            return
+    async with asyncio.timeout(START_S):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+            else:
+                writer.close()
+                return
 
 
 async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -5,18 +5,17 @@ A request may have to wait for a broker that is stopped, so the admin has a thre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from time import monotonic, sleep
-from typing import Any
 
-from famulus.admin.administration import Administration
-from famulus.admin.answers import Shown
+from famulus.admin.administration import Administration, Shown
 from famulus.admin.connection import AdminConnection
 from famulus.admin.secret import Secret
 from famulus.core.config.draft import Draft
 from famulus.errors import FamulusError
-from famulus.lab.chaos.network import ADMIN, Broker, Network
+from famulus.lab.chaos.network import ADMIN, Network
 
 ANSWER_S = 3.0
 
@@ -40,8 +39,7 @@ class Admin:
     def put(self, broker: str, key: str, value: object) -> bool:
         """Whether it was acknowledged. All heads that are there are replaced."""
         try:
-            with self._network.lan.inside(broker), self._connection(broker) as connection:
-                asking = self._administration(connection)
+            with self._at(broker) as asking:
                 found = asking.show(key).keys.get(key)
                 heads = tuple(head.id for head in found.heads) if found is not None else ()
                 accepted = asking.edit([Draft(key, "PUT", value, heads)])
@@ -59,8 +57,8 @@ class Admin:
     def shown(self, broker: str) -> Shown | None:
         """The config as this broker has it, if it answers."""
         try:
-            with self._network.lan.inside(broker), self._connection(broker) as connection:
-                return self._administration(connection).show()
+            with self._at(broker) as asking:
+                return asking.show()
         except FamulusError:
             return None
 
@@ -69,42 +67,34 @@ class Admin:
 
     def make_whole(self) -> bool:
         """Enable whoever is not active; whether all are, with the same config."""
-        self.enable_all()
-        return self.agree() and self._all_active()
+        first = next(iter(self._network.brokers))
+        self._enable_all(first)
+        shown = [self.shown(name) for name in self._network.brokers]
+        if None in shown or len({each.digest for each in shown if each is not None}) > 1:
+            return False
+        now = self.shown(first)
+        return now is not None and all(each.state == "active" and each.alive for each in now.brokers.values())
 
-    def _all_active(self) -> bool:
-        shown = self.shown(next(iter(self._network.brokers)))
-        return shown is not None and all(each.state == "active" and each.alive for each in shown.brokers.values())
-
-    def agree(self) -> bool:
-        digests = {shown.digest if (shown := self.shown(name)) is not None else "" for name in self._network.brokers}
-        return len(digests) == 1 and "" not in digests
-
-    def enable_all(self) -> None:
+    def _enable_all(self, at: str) -> None:
         """Whoever was disabled meanwhile, perhaps at two brokers that did not hear of each other."""
         for name in self._network.brokers:
-            shown = self.shown(next(iter(self._network.brokers)))
+            shown = self.shown(at)
             key = shown.keys.get(f"broker_state/{name}") if shown is not None else None
             if key is not None and (key.is_in_conflict or key.value != {"state": "active"}):
-                self.put(next(iter(self._network.brokers)), f"broker_state/{name}", {"state": "active"})
+                self.put(at, f"broker_state/{name}", {"state": "active"})
 
     def missing(self, broker: str) -> Iterable[str]:
         """Acknowledged edits that this broker does not have."""
-        with self._network.lan.inside(broker), self._connection(broker) as connection:
-            asking = self._administration(connection)
+        with self._at(broker) as asking:
             for key, ids in self.acknowledged.items():
                 there = set(asking.history(key).ids)
                 yield from (edit for edit in ids if edit not in there)
 
-    def _connection(self, broker: str) -> AdminConnection:
-        address = self._broker(broker).address("frontend")
-        return AdminConnection(address, connect_s=ANSWER_S, answer_s=ANSWER_S)
-
-    def _broker(self, name: str) -> Broker:
-        return self._network.brokers[name]
-
-    def _administration(self, connection: AdminConnection) -> Administration:
-        def ask(command: str, arguments: dict[str, Any]) -> bytes:
-            return connection.ask(ADMIN, self._password, command, arguments)
-
-        return Administration(ask)
+    @contextmanager
+    def _at(self, broker: str) -> Iterator[Administration]:
+        address = self._network.brokers[broker].address("frontend")
+        with (
+            self._network.lan.inside(broker),
+            AdminConnection(address, connect_s=ANSWER_S, answer_s=ANSWER_S) as connection,
+        ):
+            yield Administration(lambda command, arguments: connection.ask(ADMIN, self._password, command, arguments))

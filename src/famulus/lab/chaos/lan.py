@@ -14,15 +14,14 @@ import ctypes
 import itertools
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from famulus.errors import NoNamespaces
+from famulus.lab.processes import free_ports
 
 PORTS = [7100, 7101, 7102, 7103]
 MACHINES_MAX = 40
@@ -40,55 +39,34 @@ class Machine:
     enter: tuple[str, ...] = ()
 
 
-class Lan(Protocol):
+class Loopback:
+    """All on one machine, where nobody can be parted."""
+
     def machine(self, name: str) -> Machine:
         """The machine of this name; a new one if there is none."""
-        ...
-
-    def ports(self) -> list[int]:
-        """Four ports that are free on a machine with one broker."""
-        ...
-
-    def inside(self, name: str) -> AbstractContextManager[None]:
-        """Sockets that this thread makes meanwhile are on that machine."""
-        ...
-
-    def partition(self, *sides: Collection[str]) -> None:
-        """Machines of different sides cannot reach each other; those that are not named are of the first side."""
-        ...
-
-    def cut_one_way(self, sender: str, receiver: str) -> None:
-        """What the one sends to the other is lost; the other way round it is not."""
-        ...
-
-    def heal(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class Loopback:
-    """All on one machine."""
-
-    def machine(self, name: str) -> Machine:
         return Machine("127.0.0.1")
 
     def ports(self) -> list[int]:
-        with ExitStack() as probes:
-            return [probes.enter_context(_on_a_free_port()).getsockname()[1] for _ in PORTS]
+        """Four ports that are free on a machine with one broker."""
+        return free_ports(len(PORTS))
 
     def inside(self, name: str) -> AbstractContextManager[None]:
+        """Sockets that this thread makes meanwhile are on that machine."""
         return nullcontext()
 
     def partition(self, *sides: Collection[str]) -> None:
+        """Machines of different sides cannot reach each other; those that are not named are of the first side."""
         raise NoNamespaces
 
     def cut_one_way(self, sender: str, receiver: str) -> None:
+        """What the one sends to the other is lost; the other way round it is not."""
         raise NoNamespaces
 
     def heal(self) -> None: ...
     def close(self) -> None: ...
 
 
-class Namespaces:
+class Namespaces(Loopback):
     """A namespace with one cable for each machine."""
 
     def __init__(self, network: str = "127.77.0") -> None:
@@ -182,12 +160,6 @@ class Namespaces:
 
 def _card(number: int) -> str:
     return f"02:00:00:00:00:{number:02x}"
-
-
-def _on_a_free_port() -> socket.socket:
-    probe = socket.socket()
-    probe.bind(("127.0.0.1", 0))
-    return probe
 
 
 def can_have_namespaces() -> bool:

@@ -98,12 +98,9 @@ class ClientLedger:
 
 
 def compare(clients: Iterable[Path], workers: Iterable[Path]) -> Verdict:
-    sent: list[Sent] = []
-    ended: list[Ended] = []
-    for path in clients:
-        its_sent, its_ended = ClientLedger(path).read()
-        sent += its_sent
-        ended += its_ended
+    ledgers = [ClientLedger(path).read() for path in clients]
+    sent = (each for its_sent, _ in ledgers for each in its_sent)
+    ended = (each for _, its_ended in ledgers for each in its_ended)
     return judge(sent, ended, names_of_calls(workers))
 
 

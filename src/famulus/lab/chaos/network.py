@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, sleep
 
 from famulus.errors import ChaosFailed
-from famulus.lab.chaos.lan import Lan
+from famulus.lab.chaos.lan import Loopback as Lan
+from famulus.lab.processes import broker_parts, found_network, is_alive, python, send_signal
 
 START_S = 40.0
 ADMIN = "chaos"
@@ -27,10 +25,11 @@ _PORTS = ("frontend", "backend", "config-pub", "peer")
 class Program:
     """A process that is started again after each death, with one log for all its lives."""
 
-    def __init__(self, name: str, log: Path, enter: tuple[str, ...]) -> None:
+    def __init__(self, name: str, folder: Path, lan: Lan) -> None:
         self.name = name
-        self.log = log
-        self._enter = enter
+        self.folder = folder
+        self.log = folder / f"{name}.log"
+        self.machine = lan.machine(name)
         self._process: subprocess.Popen[bytes] | None = None
         #: Processes of the life before, which may still hold its ports.
         self._former: list[int] = []
@@ -46,7 +45,7 @@ class Program:
         self.due_s = None
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
-                [*self._enter, sys.executable, "-m", *self.command()],
+                [*self.machine.enter, *python(*self.command())],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -55,26 +54,19 @@ class Program:
             )
 
     @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
     def exit_code(self) -> int | None:
         return self._process.poll() if self._process is not None else None
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid if self._process is not None else 0
-
     def pids(self, part: str) -> list[int]:
-        """Those that live now; a program that is one process is its own only part."""
-        return [self.pid] if self.running else []
+        """Those that live now. `broker` is all of them, `supervisor` the one that we started, others are its children.
+
+        A program that is one process is its own only part.
+        """
+        return [self._process.pid] if self._process is not None and self._process.poll() is None else []
 
     def send(self, part: str, number: signal.Signals) -> list[int]:
         pids = self.pids(part)
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+        send_signal(pids, number)
         return pids
 
     def end(self, part: str, number: signal.Signals, again_in_s: float) -> None:
@@ -84,7 +76,11 @@ class Program:
         self.send(part, number)
 
     def has_ended(self) -> bool:
-        return not self.running and not any(map(_lives, self._former))
+        return not self.pids("supervisor") and not any(map(is_alive, self._former))
+
+    def last_line(self) -> str:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return lines[-1] if lines else "it said nothing"
 
     def stop(self, within_s: float) -> bool:
         """Ask it to end; False if it had to be killed."""
@@ -97,24 +93,23 @@ class Program:
         except subprocess.TimeoutExpired:
             return False
         finally:
-            for pid in everything:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            send_signal(everything, signal.SIGKILL)
             self._process.wait()
         return True
 
 
 class Broker(Program):
     def __init__(self, name: str, family: str, folder: Path, lan: Lan) -> None:
-        machine = lan.machine(name)
-        super().__init__(name, folder / f"{name}.log", machine.enter)
+        super().__init__(name, folder, lan)
         self.family = family
-        self.folder = folder / name
-        self.journal = folder / f"{name}.journal"
-        self.host = machine.host
+        self.host = self.machine.host
         self.ports = dict(zip(_PORTS, lan.ports(), strict=True))
         #: What its first start needs besides, to join.
         self.joins: list[str] = []
+
+    @property
+    def home(self) -> Path:
+        return self.folder / self.name
 
     def address(self, port: str) -> str:
         return f"tcp://{self.host}:{self.ports[port]}"
@@ -125,28 +120,29 @@ class Broker(Program):
 
     def command(self) -> list[str]:
         web = ["--http-host", self.host, "--http-port", "0"]
-        own = ["--folder", str(self.folder), "--journal-folder", str(self.journal), "--routers", "1", *web]
+        journal = self.folder / f"{self.name}.journal"
+        own = ["--folder", str(self.home), "--journal-folder", str(journal), "--routers", "1", *web]
         joins, self.joins = self.joins, []
         return ["famulus", "broker", *own, "--drain-ms", "3000", *joins]
 
     def pids(self, part: str) -> list[int]:
-        """`broker` is all of them, `supervisor` the one that we started, others are its children."""
-        if not self.running:
-            return []
-        children = _children(self.pid)
-        if part == "broker":
-            return [self.pid, *children]
-        if part == "supervisor":
-            return [self.pid]
+        itself = super().pids(part)
+        children = broker_parts(itself[0]) if itself and part != "supervisor" else {}
+        if part in ("broker", "supervisor"):
+            return [*itself, *children]
         return [pid for pid, module in children.items() if module == part]
 
-    def times_ready(self) -> int:
-        return len(re.findall(r"broker \S+ is ready", self.log.read_text()))
+    def wait_until_ready(self) -> None:
+        deadline_s = monotonic() + START_S
+        while not re.search(r"broker \S+ is ready", self.log.read_text()):
+            if self.exit_code is not None or monotonic() > deadline_s:
+                raise ChaosFailed(f"{self.name} did not start: {self.last_line()}")
+            sleep(0.02)
 
 
 class Worker(Program):
     def __init__(self, name: str, folder: Path, lan: Lan, backends: Sequence[str]) -> None:
-        super().__init__(name, folder / f"{name}.log", lan.machine(name).enter)
+        super().__init__(name, folder, lan)
         self.ledger = folder / f"{name}.ledger"
         self._backends = ",".join(backends)
 
@@ -158,8 +154,7 @@ class Client(Program):
     """Each of its lives has a ledger of its own: what a life that was killed had open has no outcome."""
 
     def __init__(self, name: str, folder: Path, lan: Lan, frontends: Sequence[str], callers: int) -> None:
-        super().__init__(name, folder / f"{name}.log", lan.machine(name).enter)
-        self._folder = folder
+        super().__init__(name, folder, lan)
         self._frontends = ",".join(frontends)
         self._callers = callers
         #: By ledger, whether that life was killed.
@@ -167,7 +162,7 @@ class Client(Program):
 
     def command(self) -> list[str]:
         life = f"{self.name}.{self.lives}"
-        self.ledgers[self._folder / f"{life}.ledger"] = False
+        self.ledgers[self.folder / f"{life}.ledger"] = False
         return ["famulus.lab.chaos.client", self._frontends, str(self.ledger), str(self._callers), life]
 
     @property
@@ -182,68 +177,53 @@ class Client(Program):
 
 class Network:
     def __init__(self, folder: Path, lan: Lan, brokers: int, workers: int, clients: int, callers: int) -> None:
-        self.folder = folder
         self.lan = lan
         self.password = secrets.token_urlsafe(16)
         # The last one is of another family, on which the first one falls back.
         families = ["main"] * (brokers - 1) + ["reserve"]
-        self.brokers = {
-            f"b{number}": Broker(f"b{number}", family, folder, lan) for number, family in enumerate(families, 1)
-        }
-        known = list(self.brokers.values())
+        known = [Broker(f"b{number}", family, folder, lan) for number, family in enumerate(families, 1)]
         backends = [broker.address("backend") for broker in known]
         frontends = [broker.address("frontend") for broker in known]
+        self.brokers = {broker.name: broker for broker in known}
         self.workers = {
-            f"w{number}": Worker(f"w{number}", folder, lan, _from(backends, number)) for number in range(1, workers + 1)
+            (name := f"w{number}"): Worker(name, folder, lan, _from(backends, number))
+            for number in range(1, workers + 1)
         }
         self.clients = {
-            f"c{number}": Client(f"c{number}", folder, lan, _from(frontends, number), callers)
+            (name := f"c{number}"): Client(name, folder, lan, _from(frontends, number), callers)
             for number in range(1, clients + 1)
         }
 
     @property
-    def programs(self) -> Iterator[Program]:
-        yield from self.brokers.values()
-        yield from self.workers.values()
-        yield from self.clients.values()
+    def programs(self) -> list[Program]:
+        return [*self.brokers.values(), *self.workers.values(), *self.clients.values()]
 
     def __getitem__(self, name: str) -> Program:
         return next(program for program in self.programs if program.name == name)
 
     def start_brokers(self) -> None:
-        first, *others = self.brokers.values()
-        self._found(first)
-        first.start()
-        _wait_until_ready(first)
-        for broker in others:
-            where = f"{first.host}:{first.ports['peer']}"
-            broker.joins = ["--join", where, "--secret-file", str(first.folder / "join.secret"), *broker.place()]
+        first = next(iter(self.brokers.values()))
+        if wrong := found_network(first.home, self.password, "--admin", ADMIN, *first.place()):
+            raise ChaosFailed(f"famulus init: {wrong}")
+        where = f"{first.host}:{first.ports['peer']}"
+        for broker in self.brokers.values():
+            if broker is not first:
+                broker.joins = ["--join", where, "--secret-file", str(first.home / "join.secret"), *broker.place()]
             broker.start()
-            _wait_until_ready(broker)
+            broker.wait_until_ready()
 
     def start_others(self) -> None:
         for program in (*self.workers.values(), *self.clients.values()):
             program.start()
 
-    def _found(self, first: Broker) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "famulus", "init", str(first.folder), "--admin", ADMIN, *first.place()],
-            env=os.environ | {"FAMULUS_ADMIN_PASSWORD": self.password},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise ChaosFailed(f"famulus init: {done.stderr.strip()[-500:]}")
-
     def tend(self, now_s: float) -> list[str]:
         """Start again what we ended, if its time has come; says who ended without being asked to."""
         surprises = []
         for program in self.programs:
-            if program.running:
+            if program.exit_code is None:
                 continue
             if program.due_s is None:
-                surprises.append(f"{program.name} ended by itself with {program.exit_code}: {_last_line(program.log)}")
+                surprises.append(f"{program.name} ended by itself with {program.exit_code}: {program.last_line()}")
                 program.due_s = now_s
             if program.due_s <= now_s and program.has_ended():
                 program.start()
@@ -259,51 +239,7 @@ class Network:
         self.lan.close()
 
 
-@contextmanager
-def running(network: Network) -> Iterator[Network]:
-    try:
-        yield network
-    finally:
-        network.close()
-
-
 def _from(addresses: list[str], number: int) -> list[str]:
     """All of them, and not everybody begins with the same one."""
     first = number % len(addresses)
     return addresses[first:] + addresses[:first]
-
-
-def _children(pid: int) -> dict[int, str]:
-    """By process id: `dispatcher`, `router`, `steward`, `scribe` or `herald`."""
-    try:
-        pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return {}
-    found = {}
-    for child in pids:
-        with suppress(OSError):
-            command = Path(f"/proc/{child}/cmdline").read_bytes()
-            if match := re.search(rb"famulus\.(?:broker|web)\.(\w+)", command):
-                found[int(child)] = match[1].decode()
-    return found
-
-
-def _lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def _last_line(path: Path) -> str:
-    lines = path.read_text().splitlines() if path.exists() else []
-    return lines[-1] if lines else "it said nothing"
-
-
-def _wait_until_ready(program: Broker) -> None:
-    deadline_s = monotonic() + START_S
-    while not program.times_ready():
-        if not program.running or monotonic() > deadline_s:
-            raise ChaosFailed(f"{program.name} did not start: {_last_line(program.log)}")
-        sleep(0.02)

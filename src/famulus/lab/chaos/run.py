@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import os
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from random import Random
 from time import monotonic, sleep
@@ -18,6 +16,7 @@ from famulus.lab.chaos.ledgers import ClientLedger
 from famulus.lab.chaos.logs import Logs
 from famulus.lab.chaos.network import Client, Network
 from famulus.lab.chaos.plan import PARTING, Fault
+from famulus.lab.processes import send_signal
 
 TURN_S = 0.02
 #: After everything has healed, within which all must be well again; longer on a machine that has no time for us.
@@ -111,7 +110,7 @@ class Run:
         self.logs.expect(program.name, part, monotonic() + fault.lasts_s)
         if verb == "stop":
             stopped = program.send(part, signal.SIGSTOP)
-            self._later(monotonic() + fault.lasts_s, partial(_go_on, stopped))
+            self._later(monotonic() + fault.lasts_s, partial(send_signal, stopped, signal.SIGCONT))
         elif verb == "drain":
             program.end("supervisor", signal.SIGTERM, AWAY_S)
         elif part in ("broker", "supervisor", "worker", "client"):
@@ -188,12 +187,6 @@ class Run:
             if not program.stop(STOP_S):
                 self.violations.append(f"{program.name} did not stop within {STOP_S:.0f} s")
         self.violations += self.logs.read(monotonic())
-
-
-def _go_on(pids: list[int]) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
 
 
 def _succeeded(client: Client, since_s: float) -> bool:

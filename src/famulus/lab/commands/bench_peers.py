@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from famulus.lab.commands.bench_result import Result, check_writable, give, table, tell
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def peers(
@@ -35,57 +40,34 @@ def peers(
 
     Example: famulus bench peers --only famulus --only nats
     """
-    import tempfile
-
-    from famulus.lab.bench import machine
     from famulus.lab.bench.peers.contest import Plan, contest
-    from famulus.lab.bench.peers.network import in_network
-    from famulus.lab.bench.peers.side import UnknownSide, chosen
-    from famulus.lab.commands.bench_latency import _check_writable
+    from famulus.lab.bench.peers.page import page
+    from famulus.lab.bench.peers.side import UnknownSide, chosen, in_network
 
     try:
         sides = chosen(only or ())
     except UnknownSide as error:
         raise typer.BadParameter(str(error), param_hint="--only") from None
-    if html is not None:
-        _check_writable(html)  # before minutes of work, not after them
+    check_writable(html)
     plan = {"seconds": seconds, "rounds": rounds, "size": size, "only": only or [], "network": network}
-    facts = {"command": "peers", **machine.facts(), "plan": plan}
     with tempfile.TemporaryDirectory(prefix="famulus-bench-") as scratch:
         if network:
             sides = in_network(sides, Path(scratch))
-        result = {**facts, **contest(Plan(seconds, rounds, size), sides, _tell)}
-    if html is not None:
-        from famulus.lab.bench.peers.page import page
-
-        html.write_text(page(result), encoding="utf-8")
-        _tell(f"written to {html}")
-    if as_json:
-        typer.echo(json.dumps(result, indent=2))
-    else:
-        _show(result)
+        result = {"plan": plan, **contest(Plan(seconds, rounds, size), sides, tell)}
+    give("peers", result, as_json, _show, html, page)
 
 
-def _tell(line: str) -> None:
-    typer.echo(line, err=True)
-
-
-def _show(result: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+def _show(console: Console, result: Result) -> None:
     columns = {"p50": "p50 us", "p99": "p99 us", "p99.9": "p99.9 us", "cpu_us_all": "CPU us", "cpu_us_server": "server"}
-    # Narrow, so that it fits into 80 columns.
-    table = Table(title="echo: medians; CPU per task, of all and of the server", box=None, pad_edge=False)
-    table.add_column("side", no_wrap=True)
-    for heading in ("tasks/s", "+-", *columns.values()):
-        table.add_column(heading, justify="right", no_wrap=True)
+    rows = []
     for side, figures in result["medians"].items():
-        rates = result["spread"][side]["rate"]
-        off = max(rates["max"] - figures["rate"], figures["rate"] - rates["min"]) / figures["rate"]
-        table.add_row(side, f"{figures['rate']:,.0f}", f"{off:.0%}", *(f"{figures[name]:,.0f}" for name in columns))
-    console = Console()
-    console.print(table)
+        rate, rates = figures["rate"], result["spread"][side]["rate"]
+        off = max(rates["max"] - rate, rate - rates["min"]) / rate
+        others = {heading: f"{figures[name]:,.0f}" for name, heading in columns.items()}
+        rows.append({"side": side, "tasks/s": f"{rate:,.0f}", "+-": f"{off:.0%}", **others})
+    # Narrow, so that it fits into 80 columns.
+    title = "echo: medians; CPU per task, of all and of the server"
+    console.print(table(title, rows, left=1, no_wrap=True, box=None, pad_edge=False))
     console.print()
     for name, ratio in result["ratios"].items():
         extremes = result["ratio_spread"][name]

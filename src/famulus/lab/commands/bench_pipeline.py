@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from famulus.lab.commands.bench_result import Result, give, table, tell
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 
 def pipeline(
@@ -25,22 +30,15 @@ def pipeline(
     Example: famulus bench pipeline --tasks 1000000
     """
     from famulus.cli.pipeline.options import plain_errors
-    from famulus.lab.bench import machine
     from famulus.lab.bench.pipeline import Load, measure
 
     load = Load(tuple(sorted(tasks or (10_000_000, 50_000_000))), hours, master)
     with plain_errors():
-        result = measure(load, lambda sentence: typer.echo(sentence, err=True))
-    if as_json:
-        typer.echo(json.dumps({"command": "pipeline", **machine.facts(), "hours": hours, **result}, indent=2))
-    else:
-        _show(result)
+        result = {"hours": hours, **measure(load, tell)}
+    give("pipeline", result, as_json, _show)
 
 
-def _show(result: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console()
+def _show(console: Console, result: Result) -> None:
     for size in result["sizes"]:
         console.print(_table(size))
         compared = size["service_minutes"]
@@ -60,15 +58,16 @@ def _show(result: dict[str, Any]) -> None:
     console.print(f"start of Spark {result['start_s']:.1f} s, first small run {result['first_run_s']:.1f} s")
 
 
-def _table(size: dict[str, Any]) -> Any:
-    from rich.table import Table
-
-    full = size["full"]
-    table = Table(title=f"{size['tasks']:,} tasks, {size['journal_rows']:,} rows", title_justify="left")
-    table.add_column("table")
-    for name in ("rows", "seconds", "peak MiB"):
-        table.add_column(name, justify="right")
-    for each in full["tables"]:
-        table.add_row(each["table"], f"{each['rows']:,}", f"{each['seconds']:.1f}", f"{each['peak_mib']:,}")
-    table.add_row("all", "", f"{full['seconds']:.1f}", "")
-    return table
+def _table(size: Result) -> Table:
+    rows = [
+        {
+            "table": each["table"],
+            "rows": f"{each['rows']:,}",
+            "seconds": f"{each['seconds']:.1f}",
+            "peak MiB": f"{each['peak_mib']:,}",
+        }
+        for each in size["full"]["tables"]
+    ]
+    rows.append({"table": "all", "rows": "", "seconds": f"{size['full']['seconds']:.1f}", "peak MiB": ""})
+    title = f"{size['tasks']:,} tasks, {size['journal_rows']:,} rows"
+    return table(title, rows, left=1, title_justify="left")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from famulus.lab.commands.bench_result import Result, give, table, tell
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 #: What --quick makes of the largest crowd, body and so on; enough to see that everything works.
 QUICK_WORKERS = 1000
@@ -44,7 +48,6 @@ def scale(
 
     Example: famulus bench scale --quick
     """
-    from famulus.lab.bench import machine
     from famulus.lab.bench.scale import OURS, Plan, measure
     from famulus.lab.bench.steps import Limits
 
@@ -55,21 +58,10 @@ def scale(
     plan = Plan(Limits(workers, connections, size, window), seconds=seconds, idle_s=idle, rounds=rounds)
     if not nats:
         plan = replace(plan, servers=(OURS,))
-    result = measure(plan, _tell)
-    if as_json:
-        typer.echo(json.dumps({"command": "scale", **machine.facts(), **result}, indent=2))
-    else:
-        _show(result)
+    give("scale", measure(plan, tell), as_json, _show)
 
 
-def _tell(sentence: str) -> None:
-    typer.echo(sentence, err=True)
-
-
-def _show(result: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console()
+def _show(console: Console, result: Result) -> None:
     steps = [*result["steps"], *(step for beside in result["beside"].values() for step in beside["steps"])]
     for title, axis in (
         ("workers, all services asked in turn", "workers"),
@@ -78,8 +70,9 @@ def _show(result: dict[str, Any]) -> None:
         ("connections of clients, one of them asking", "connections_idle"),
         ("bytes of a body", "bytes"),
     ):
-        console.print(_steps_table(title, [step for step in steps if step["axis"] == axis]))
-    console.print(_crowds_table(result["crowds"]))
+        console.print(table(title, map(_cells, (step for step in steps if step["axis"] == axis)), title_justify="left"))
+    title = "servers with their crowds, idle; a service for ten workers"
+    console.print(table(title, map(_crowd_cells, result["crowds"]), title_justify="left"))
     for server, growths in ({"famulus": result} | result["beside"]).items():
         console.print(
             f"growth of {server}: workers {growths['growth']:.2f}, merely connected {growths['growth_connected']:.2f}; "
@@ -88,41 +81,27 @@ def _show(result: dict[str, Any]) -> None:
     console.print(f"the aim is at most {result['growth_max']} for workers that are merely connected")
 
 
-def _steps_table(title: str, steps: list[dict[str, Any]]) -> Any:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for name in ("server", "amount", "tasks/s", "CPU us", "ratio", "p50 ms", "p99 ms", "not OK"):
-        table.add_column(name, justify="right")
-    for step in steps:
-        table.add_row(
-            step["server"],
-            f"{step['amount']:,}",
-            f"{step['rate']:,.0f}",
-            f"{step['broker_cpu_us']:.1f}",
-            f"{step['ratio']:.2f}",
-            f"{step['p50_us'] / 1000:.1f}",
-            f"{step['p99_us'] / 1000:.1f}",
-            f"{sum(step['outcomes'].values()) - step['outcomes'].get('OK', 0):,}",
-        )
-    return table
+def _cells(step: Result) -> dict[str, str]:
+    return {
+        "server": step["server"],
+        "amount": f"{step['amount']:,}",
+        "tasks/s": f"{step['rate']:,.0f}",
+        "CPU us": f"{step['broker_cpu_us']:.1f}",
+        "ratio": f"{step['ratio']:.2f}",
+        "p50 ms": f"{step['p50_us'] / 1000:.1f}",
+        "p99 ms": f"{step['p99_us'] / 1000:.1f}",
+        "not OK": f"{sum(step['outcomes'].values()) - step['outcomes'].get('OK', 0):,}",
+    }
 
 
-def _crowds_table(crowds: list[dict[str, Any]]) -> Any:
-    from rich.table import Table
-
-    table = Table(title="servers with their crowds, idle; a service for ten workers", title_justify="left")
-    for name in ("server", "workers", "connected", "at the end", "came back", "CPU %", "peak %", "MiB"):
-        table.add_column(name, justify="right")
-    for crowd in crowds:
-        table.add_row(
-            crowd["server"],
-            f"{crowd['workers']:,}",
-            f"{crowd['connected']:,}",
-            f"{crowd['connected_at_the_end']:,}",
-            f"{crowd['relinks_at_the_end']:,}",
-            f"{crowd['cpu_percent']:.1f}",
-            f"{crowd['cpu_percent_peak']:.0f}",
-            f"{crowd['rss_kib'] / 1024:,.0f}",
-        )
-    return table
+def _crowd_cells(crowd: Result) -> dict[str, str]:
+    return {
+        "server": crowd["server"],
+        "workers": f"{crowd['workers']:,}",
+        "connected": f"{crowd['connected']:,}",
+        "at the end": f"{crowd['connected_at_the_end']:,}",
+        "came back": f"{crowd['relinks_at_the_end']:,}",
+        "CPU %": f"{crowd['cpu_percent']:.1f}",
+        "peak %": f"{crowd['cpu_percent_peak']:.0f}",
+        "MiB": f"{crowd['rss_kib'] / 1024:,.0f}",
+    }

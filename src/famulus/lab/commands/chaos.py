@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,7 +50,7 @@ def chaos(
     Example: famulus chaos --seconds 300 --seed 7
     """
     from famulus.lab.chaos.lan import Loopback, Namespaces, can_have_namespaces
-    from famulus.lab.chaos.network import Network, running
+    from famulus.lab.chaos.network import Network
     from famulus.lab.chaos.plan import plan
     from famulus.lab.chaos.run import Run
 
@@ -63,7 +64,7 @@ def chaos(
         tell("nobody is parted: that takes network namespaces, so root and ip")
     machines = Namespaces() if parting else Loopback()
     try:
-        with running(Network(place, machines, brokers, workers, clients, callers)) as network:
+        with closing(Network(place, machines, brokers, workers, clients, callers)) as network:
             names = (list(network.brokers), list(network.workers), list(network.clients))
             run = Run(network, plan(seed, seconds, *names, parting=parting), seed, tell)
             run.go(seconds)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
+import shutil
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from famulus.lab.demo.screen import Screen
-    from famulus.lab.demo.sequel import Archive
+    from famulus.lab.demo.story import Archive
 
 
 def demo(
@@ -31,13 +32,14 @@ def demo(
     """
     from rich.console import Console
 
-    from famulus.lab.demo import sequel
-    from famulus.lab.demo.performance import perform
+    from famulus.journal.places import state_folder
     from famulus.lab.demo.screen import Screen, summary
+    from famulus.lab.demo.story import Archive, perform
 
     console = Console(highlight=False, soft_wrap=True)
-    screen, archive = Screen(console), sequel.archive()
-    archive.clear()
+    screen, archive = Screen(console), Archive(state_folder() / "demo")
+    shutil.rmtree(archive.folder, ignore_errors=True)
+    archive.folder.mkdir(parents=True)
     story, audience = perform(archive.journal, screen, keep=keep)
     console.print(summary(audience))
     console.print()
@@ -48,27 +50,21 @@ def demo(
         for promise in broken:
             typer.echo(f"broken: {promise}", err=True)
         raise typer.Exit(1)
-    _say_goodbye(console)
-
-
-def _account(archive: Archive, screen: Screen) -> list[str]:
-    from famulus.lab.demo import sequel
-
-    if not sequel.can_play():
-        screen.tell("no pipeline: pip install 'famulus[pipeline]' would have it")
-        return []
-    screen.tell("the pipeline makes tables of the journal, on Spark; this takes a while")
-    account = sequel.play(archive)
-    if not account.unexplained:
-        screen.tell("the audit of the journal: every task that it knows of is accounted for")
-        if account.not_known:
-            screen.tell(f"what the journal cannot know: {account.not_known}")
-    screen.tell(f"the report: {archive.report}")
-    return account.unexplained
-
-
-def _say_goodbye(console: Console) -> None:
     console.print("A worker died, a broker died, and the brokers parted and met again. Every promise was kept.")
     console.print("Next, each in a terminal of its own:")
     for command in ("broker", "worker examples.greeter:worker", "call greet you"):
         console.print(f"  ./famulus {command}")
+
+
+def _account(archive: Archive, screen: Screen) -> list[str]:
+    if importlib.util.find_spec("pyspark") is None:
+        screen.tell("no pipeline: pip install 'famulus[pipeline]' would have it")
+        return []
+    screen.tell("the pipeline makes tables of the journal, on Spark; this takes a while")
+    unexplained, not_known = asyncio.run(archive.account())
+    if not unexplained:
+        screen.tell("the audit of the journal: every task that it knows of is accounted for")
+        if not_known:
+            screen.tell(f"what the journal cannot know: {not_known}")
+    screen.tell(f"the report: {archive.report}")
+    return unexplained

@@ -1,7 +1,7 @@
 """`famulus simulate`: the real core in an invented world, one run per seed, spread over the cores of this machine.
 
-Each job is a process of its own that writes one line of JSON per seed to its pipe; what a line says is a `Run`.
-`python -m famulus.lab.commands.simulate FIRST STOP STRIDE MUTANT BROKERS WHAT` is such a job.
+Each job is a process of its own that writes one line of JSON per seed to its pipe: a `Result`.
+`python -m famulus.lab.commands.simulate SCENARIO BROKERS MUTANT FIRST STOP STRIDE` is such a job.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from selectors import EVENT_READ, DefaultSelector
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -25,29 +25,8 @@ from famulus._plain import SWITCH, is_compiled
 from famulus.errors import FamulusError, SettingsError
 
 if TYPE_CHECKING:
-    from famulus.lab.sim.brokers.world import World as Network
-    from famulus.lab.sim.config.rules import Rules
-    from famulus.lab.sim.mutants import Mutant
-    from famulus.lab.sim.world import World
-
-#: With --trace: how many of the last steps are shown.
-STEPS_SHOWN = 40
-FRAME_CHARS_SHOWN = 100
-
-
-class Run(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one seed; `what` is empty if every invariant held."""
-
-    seed: int
-    steps: int
-    tasks: int = 0
-    faults: int = 0
-    outcomes: dict[str, int] = {}
-    edits: int = 0
-    events: dict[str, int] = {}
-    what: str = ""
-    #: The one that was broken; empty if something else went wrong.
-    invariant: str = ""
+    from famulus.lab.sim.scenarios import Scenario
+    from famulus.lab.sim.workload import Result
 
 
 class What(StrEnum):
@@ -123,24 +102,32 @@ def simulate(
         raise SettingsError("--what tasks is about a network: say how large with --brokers (0: as each seed says)")
     if brokers in (1, 2) and what is What.TASKS:
         raise SettingsError("--brokers: a family has 3 brokers or more here, or 0, as each seed says")
+    experiment = Experiment(_scenario_of(brokers, what), brokers or 0, mutant)
+    mutants = experiment.scenario.mutants
     if mutant == "list":
-        _list_mutants(brokers, what)
+        for name, each in mutants.items():
+            typer.echo(f"{name:<30}{each.what}")
         return
-    _check_mutant(mutant, brokers, what)
+    if mutant and mutant not in mutants:
+        raise SettingsError(f"--mutant: there is no {mutant!r}, but {', '.join(mutants)}")
     if trace and seed is None:
         raise SettingsError("--trace shows one run: say which with --seed")
     if trace and brokers is not None and what is What.CONFIG:
         raise SettingsError("--trace cannot show the config of a network yet")
-    if trace and mutant and seed is not None and is_compiled():
-        raise typer.Exit(_again_with_sources(seed, mutant, brokers, as_json))
+    how = "" if brokers is None else f" --brokers {brokers}"
+    how += "" if what is What.CONFIG else f" --what {what}"
+    how += " --trace" if experiment.name in ("one", "brokers") else ""
+    how += f" --mutant {mutant}" if mutant else ""
+    if trace and mutant and is_compiled():
+        raise typer.Exit(_again_with_sources(f"--seed {seed}{how}", as_json))
     if seed is not None:
         first, seeds, jobs = seed, 1, 1
     started = time.monotonic()
     if trace:
-        runs = [_run_traced(first, mutant, brokers, sys.stderr if as_json else sys.stdout)]
+        runs = [_run_traced(experiment, first, sys.stderr if as_json else sys.stdout)]
     else:
-        runs = _run_all(first, seeds, jobs or len(os.sched_getaffinity(0)), mutant, brokers, what, quiet=as_json)
-    report = _sum_up(runs, mutant, brokers, what, time.monotonic() - started)
+        runs = _run_all(experiment, first, seeds, jobs or len(os.sched_getaffinity(0)), quiet=as_json)
+    report = _sum_up(experiment, runs, how, time.monotonic() - started) | {"brokers": brokers}
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
     else:
@@ -148,111 +135,46 @@ def simulate(
     raise typer.Exit(0 if bool(report["failures"]) == bool(mutant) else 1)
 
 
-# -- one seed -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What is run with each seed."""
+
+    name: str
+    #: 0: as each seed says.
+    brokers: int
+    mutant: str
+
+    @property
+    def scenario(self) -> Scenario[Any]:
+        from famulus.lab.sim.scenarios import SCENARIOS
+
+        return SCENARIOS[self.name]
+
+    @property
+    def caught_by(self) -> tuple[str, ...]:
+        """The invariants by which the mutant counts as caught."""
+        return self.scenario.mutants[self.mutant].caught_by if self.mutant else ()
+
+    def failed(self, run: Result) -> bool:
+        """Of a mutant: as it should."""
+        return run.invariant in self.caught_by if self.mutant else bool(run.what)
+
+    def in_place(self) -> AbstractContextManager[None]:
+        return self.scenario.mutants[self.mutant].in_place() if self.mutant else nullcontext()
 
 
-def run_seed(seed: int, watch: Callable[[World], None] | None = None) -> Run:
-    """Whatever happens in there, it happened to this seed at this step."""
-    from famulus.lab.sim.world import Failure, World
-
-    world = World(seed)
-    if watch is not None:
-        watch(world)
-    try:
-        result = world.run()
-    except Failure as failure:
-        return Run(seed, failure.step, what=str(failure), invariant=failure.invariant)
-    except Exception as error:
-        steps = world.clock.steps
-        return Run(seed, steps, what=f"seed {seed}, step {steps}: {type(error).__name__}: {error}")
-    return Run(seed, result.steps, result.tasks, result.faults, result.outcomes)
-
-
-def run_config_seed(seed: int, brokers: int, mutant: str) -> Run:
-    """The same for the config of a network."""
-    from famulus.lab.sim.config.world import run_seed as run_network
-
-    result = run_network(seed, brokers or None, mutant)
-    return Run(
-        seed,
-        result.steps,
-        faults=len(result.faults),
-        edits=result.acknowledged,
-        what=result.what,
-        invariant=result.invariant,
-    )
-
-
-def run_network_seed(seed: int, brokers: int, watch: Callable[[Network], None] | None = None) -> Run:
-    """The same for the tasks of a network."""
-    from famulus.lab.sim.brokers.world import World, run_world
-
-    world = World(seed, brokers or None)
-    if watch is not None:
-        watch(world)
-    result = run_world(world)
-    outcomes, events = dict(result.outcomes), dict(result.events)
-    faults = len(result.faults)
-    return Run(seed, result.steps, result.tasks, faults, outcomes, 0, events, result.what, result.invariant)
-
-
-def run_overload_seed(seed: int) -> Run:
-    """The same for more work than can be done."""
-    from famulus.lab.sim.invariants import in_words, invariant_of
-    from famulus.lab.sim.overload import simulate as run_overload
-
-    try:
-        result = run_overload(seed)
-    except Exception as error:
-        return Run(seed, 0, what=f"seed {seed}: {in_words(error)}", invariant=invariant_of(error))
-    return Run(seed, result.steps, sum(result.outcomes.values()), outcomes=result.outcomes)
-
-
-def _broken(mutant: str, brokers: int | None = None, what: What = What.CONFIG) -> AbstractContextManager[None]:
-    """The core, broken for one broker, or for the tasks of several."""
-    from famulus.lab.sim.brokers.mutants import MUTANTS as OF_BROKERS
-    from famulus.lab.sim.mutants import MUTANTS, OF_OVERLOAD
-
+def _scenario_of(brokers: int | None, what: What) -> str:
     if what is What.OVERLOAD:
-        return OF_OVERLOAD[mutant].in_place() if mutant else nullcontext()
-    return (MUTANTS if brokers is None else OF_BROKERS)[mutant].in_place() if mutant else nullcontext()
-
-
-def _mutants(brokers: int | None, what: What) -> Mapping[str, Mutant | Rules]:
-    """The ways to break the core, or the tasks or the config of a network."""
-    from famulus.lab.sim.brokers.mutants import MUTANTS as OF_BROKERS
-    from famulus.lab.sim.config.rules import MUTANTS as OF_THE_CONFIG
-    from famulus.lab.sim.mutants import MUTANTS, OF_OVERLOAD
-
-    if what is What.OVERLOAD:
-        return OF_OVERLOAD
+        return "overload"
     if brokers is None:
-        return MUTANTS
-    return OF_BROKERS if what is What.TASKS else OF_THE_CONFIG
-
-
-def _check_mutant(mutant: str, brokers: int | None, what: What) -> None:
-    known = _mutants(brokers, what)
-    if mutant and mutant not in known:
-        raise SettingsError(f"--mutant: there is no {mutant!r}, but {', '.join(known)}")
-
-
-def _list_mutants(brokers: int | None, what: What) -> None:
-    for name, mutant in _mutants(brokers, what).items():
-        typer.echo(f"{name:<30}{mutant.what}")
-
-
-def _catchers(mutant: str, brokers: int | None, what: What) -> tuple[str, ...]:
-    """The invariants by which it counts as caught."""
-    return _mutants(brokers, what)[mutant].caught_by if mutant else ()
+        return "one"
+    return "brokers" if what is What.TASKS else "config"
 
 
 # -- many seeds ---------------------------------------------------------------------------------------------------
 
 
-def _run_all(
-    first: int, seeds: int, jobs: int, mutant: str, brokers: int | None, what: What, *, quiet: bool
-) -> list[Run]:
+def _run_all(experiment: Experiment, first: int, seeds: int, jobs: int, *, quiet: bool) -> list[Result]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -267,25 +189,24 @@ def _run_all(
         transient=True,
         disable=quiet or not console.is_terminal,
     )
-    runs: dict[int, Run] = {}
+    runs: dict[int, Result] = {}
     failed: list[int] = []
-    catchers = _catchers(mutant, brokers, what)
     with bar:
         progress = bar.add_task("", total=seeds, failed="")
-        for run in _jobs(first, first + seeds, min(jobs, seeds), mutant, brokers, what):
+        for run in _jobs(experiment, first, first + seeds, min(jobs, seeds)):
             runs[run.seed] = run
-            if run.invariant in catchers if mutant else run.what:
+            if experiment.failed(run):
                 failed.append(run.seed)
             bar.update(progress, advance=1, failed=f"{len(failed)} failed" if failed else "")
             # One catch is enough; but the first of them, so that the same command says the same again.
-            if mutant and failed and all(seed in runs for seed in range(first, min(failed))):
+            if experiment.mutant and failed and all(seed in runs for seed in range(first, min(failed))):
                 return [runs[seed] for seed in range(first, min(failed) + 1)]
     return [runs[seed] for seed in sorted(runs)]
 
 
-def _jobs(first: int, stop: int, jobs: int, mutant: str, brokers: int | None, what: What) -> Iterator[Run]:
+def _jobs(experiment: Experiment, first: int, stop: int, jobs: int) -> Iterator[Result]:
     """The runs of all seeds as they end. Every job is stopped when nobody wants to hear more."""
-    processes = [_start_job(first + number, stop, jobs, mutant, brokers, what) for number in range(jobs)]
+    processes = [_start_job(experiment, first + number, stop, jobs) for number in range(jobs)]
     try:
         yield from _read_lines([process.stdout for process in processes if process.stdout is not None])
         if any(process.wait() for process in processes):
@@ -298,20 +219,19 @@ def _jobs(first: int, stop: int, jobs: int, mutant: str, brokers: int | None, wh
                 process.stdout.close()
 
 
-def _start_job(
-    first: int, stop: int, stride: int, mutant: str, brokers: int | None, what: What = What.CONFIG
-) -> subprocess.Popen[bytes]:
-    numbers = [str(first), str(stop), str(stride)]
-    network = "" if brokers is None else str(brokers)
-    command = [sys.executable, "-m", "famulus.lab.commands.simulate", *numbers, mutant, network, what]
+def _start_job(experiment: Experiment, first: int, stop: int, stride: int) -> subprocess.Popen[bytes]:
+    told = [experiment.name, experiment.brokers, experiment.mutant, first, stop, stride]
+    command = [sys.executable, "-m", "famulus.lab.commands.simulate", *map(str, told)]
     # Only the sources can be broken; see `famulus.lab.sim.mutants`.
-    environment = os.environ | (SWITCH if mutant else {})
+    environment = os.environ | (SWITCH if experiment.mutant else {})
     # Not in our process group: at Ctrl-C we stop the jobs, and they have no last words.
     return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env=environment)
 
 
-def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Run]:
-    decode = msgspec.json.Decoder(Run).decode
+def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Result]:
+    from famulus.lab.sim.workload import Result
+
+    decode = msgspec.json.Decoder(Result).decode
     with DefaultSelector() as selector:
         rests = dict.fromkeys(pipes, b"")
         for pipe in pipes:
@@ -326,48 +246,60 @@ def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Run]:
                 yield from map(decode, lines)
 
 
-def _work(first: str, stop: str, stride: str, mutant: str, brokers: str, what: str) -> None:
+def _work(name: str, brokers: str, mutant: str, first: str, stop: str, stride: str) -> None:
     """One job: its seeds, one line each."""
-    config = bool(brokers) and what == What.CONFIG
-    with _broken("" if config else mutant, int(brokers) if brokers else None, What(what)):
+    experiment = Experiment(name, int(brokers), mutant)
+    with experiment.in_place():
         for seed in range(int(first), int(stop), int(stride)):
-            if config:
-                run = run_config_seed(seed, int(brokers), mutant)
-            elif what == What.OVERLOAD:
-                run = run_overload_seed(seed)
-            else:
-                run = run_network_seed(seed, int(brokers)) if brokers else run_seed(seed)
+            run = experiment.scenario.run(seed, experiment.brokers)
             sys.stdout.buffer.write(msgspec.json.encode(run) + b"\n")
             sys.stdout.buffer.flush()
+
+
+# -- one seed in the open -----------------------------------------------------------------------------------------
+
+
+def _run_traced(experiment: Experiment, seed: int, out: IO[str]) -> Result:
+    from famulus.lab.sim.trace import Trace
+
+    with experiment.in_place():
+        workload = experiment.scenario.start(seed, experiment.brokers)
+        trace = Trace(workload.world)
+        run: Result = workload.run()
+    print(trace, file=out)
+    return run
+
+
+def _again_with_sources(how: str, as_json: bool) -> int:
+    """The same command, where the core can be broken; its exit code."""
+    command = [sys.executable, "-m", "famulus", "simulate", *how.split(), *(["--json"] if as_json else [])]
+    done = subprocess.run(command, env=os.environ | SWITCH, capture_output=True, text=True, check=False)
+    typer.echo(done.stdout, nl=False)
+    typer.echo(done.stderr, nl=False, err=True)
+    return done.returncode
 
 
 # -- what people see ----------------------------------------------------------------------------------------------
 
 
-def _sum_up(runs: list[Run], mutant: str, brokers: int | None, what: What, seconds: float) -> dict[str, Any]:
+def _sum_up(experiment: Experiment, runs: list[Result], how: str, seconds: float) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     events: Counter[str] = Counter()
     for run in runs:
         outcomes.update(run.outcomes)
         events.update(run.events)
-    how = "" if brokers is None else f" --brokers {brokers}"
-    how += "" if what is What.CONFIG else f" --what {what}"
-    how += " --trace" if what is What.TASKS or (brokers is None and what is What.CONFIG) else ""
-    how += f" --mutant {mutant}" if mutant else ""
-    catchers = _catchers(mutant, brokers, what)
-    counted = [run for run in runs if (run.invariant in catchers if mutant else run.what)]
+    counted = [run for run in runs if experiment.failed(run)]
     return {
-        "mutant": mutant or None,
-        "caught_by": list(catchers),
+        "mutant": experiment.mutant or None,
+        "caught_by": list(experiment.caught_by),
         "failed_otherwise": [run.what for run in runs if run.what and run not in counted],
-        "brokers": brokers,
-        "what": "tasks" if brokers is None else what.value,
+        "what": "config" if experiment.name == "config" else "tasks",
         "first": runs[0].seed,
         "seeds": len(runs),
         "steps": sum(run.steps for run in runs),
         "tasks": sum(run.tasks for run in runs),
         "edits": sum(run.edits for run in runs),
-        "faults": sum(run.faults for run in runs),
+        "faults": sum(len(run.faults) for run in runs),
         "outcomes": {name: outcomes[name] for name in ("OK", "ERROR", "REJECTED", "UNKNOWN")},
         "events": dict(sorted(events.items())),
         "seconds": round(seconds, 2),
@@ -418,74 +350,6 @@ def _show_catch(report: dict[str, Any]) -> None:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' if number != 1 else ''}"
-
-
-# -- one seed in the open -----------------------------------------------------------------------------------------
-
-
-def _run_traced(seed: int, mutant: str, brokers: int | None, out: IO[str]) -> Run:
-    worlds: list[World | Network] = []
-    last: deque[str] = deque(maxlen=STEPS_SHOWN)
-
-    def watch(world: World | Network) -> None:
-        worlds.append(world)
-        clock, step = world.clock, world.clock.step
-
-        def noted() -> None:
-            time_ns, _, event = clock._events[0]
-            last.append(f"{clock.steps + 1:>7}{time_ns / 1e6:>12.3f} ms  {_describe(event)}")
-            step()
-
-        clock.step = noted  # type: ignore[method-assign]
-
-    with _broken(mutant, brokers):
-        run = run_seed(seed, watch) if brokers is None else run_network_seed(seed, brokers, watch)
-    lines = ["faults:", *(f"  {fault}" for fault in worlds[0].faults), f"the last {len(last)} steps:", *last, ""]
-    print("\n".join(lines), file=out)
-    return run
-
-
-def _again_with_sources(seed: int, mutant: str, brokers: int | None, as_json: bool) -> int:
-    """The same command, where the core can be broken; its exit code."""
-    command = [sys.executable, "-m", "famulus", "simulate", "--seed", str(seed), "--trace", "--mutant", mutant]
-    command += [] if brokers is None else ["--brokers", str(brokers), "--what", "tasks"]
-    done = subprocess.run(
-        [*command, "--json"] if as_json else command,
-        env=os.environ | SWITCH,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    typer.echo(done.stdout, nl=False)
-    typer.echo(done.stderr, nl=False, err=True)
-    return done.returncode
-
-
-def _describe(event: Callable[[], None]) -> str:
-    """An event in words: who wakes up, or which message arrives where."""
-    owner = getattr(event, "__self__", None)
-    if owner is not None:
-        return f"{getattr(owner, 'name', type(owner).__name__.lower())} {event.__name__.strip('_')}s"
-    if isinstance(event, partial):
-        return _describe(event.func)
-    held = dict(zip(event.__code__.co_freevars, event.__closure__ or (), strict=True))
-    if "towards_broker" in held:
-        link, message = held["self"].cell_contents, held["message"].cell_contents
-        arrow = "->" if held["towards_broker"].cell_contents else "<-"
-        sender = link.peer.decode() or "an announcement"
-        return f"{sender} {arrow} {link.broker_name}  {' | '.join(map(_readable, message))}"
-    defaults = [getattr(value, "__name__", str(value)) for value in event.__defaults__ or ()]
-    return " ".join([event.__qualname__.replace(".<locals>.<lambda>", ""), *defaults])
-
-
-def _readable(frame: bytes) -> str:
-    try:
-        text = frame.decode()
-    except UnicodeDecodeError:
-        text = ""
-    if not text.isprintable() or (frame and not text):
-        text = "0x" + frame.hex()
-    return text if len(text) <= FRAME_CHARS_SHOWN else text[:FRAME_CHARS_SHOWN] + "..."
 
 
 if __name__ == "__main__":

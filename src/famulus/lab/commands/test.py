@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,16 +10,20 @@ from typing import Annotated
 
 import typer
 
-from famulus.errors import FamulusError
+from famulus.errors import FamulusError, SettingsError
 
-#: Cheap ones first: a misplaced import should not cost a minute of tests.
-STEPS = (
+#: Most tests wait for processes most of the time, so there are more of them at once than cores.
+AT_ONCE = 2 * (os.cpu_count() or 1)
+#: A misplaced import should not cost minutes of tests.
+FIRST = (
     ("ruff", "check", "--quiet"),
     ("ruff", "format", "--check", "--quiet"),
     ("mypy", "--no-error-summary"),
-    # Most tests wait for processes, so three are run at once; tests/turns.py says which and when.
-    ("pytest", "--quiet", "--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
 )
+#: tests/turns.py says which files are run when.
+PYTEST = ("pytest", "--quiet", "--numprocesses", str(min(12, AT_ONCE)), "--dist", "loadfile", "--no-loadscope-reorder")
+WHOLE = (*FIRST, PYTEST)
+QUICK = (*FIRST, (*PYTEST, "tests/unit"), ("famulus", "simulate", "--seeds", "100"))
 
 
 def run_tests(
@@ -26,12 +31,17 @@ def run_tests(
         list[str] | None,
         typer.Argument(metavar="PYTEST_ARGS", help="Run pytest alone, with these arguments."),
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only style, types, the unit tests and 100 seeds of the simulation.")
+    ] = False,
 ) -> None:
     """Check style and types and run all tests; with arguments, run pytest alone with them."""
     root = find_root()
+    if quick and pytest_args:
+        raise SettingsError(f"--quick says itself which tests are run: it goes without {' '.join(pytest_args)}")
     if pytest_args:
         raise typer.Exit(_run(root, ("pytest", *pytest_args)))
-    for step in STEPS:
+    for step in QUICK if quick else WHOLE:
         typer.echo(f"famulus test: {' '.join(step)}")
         if code := _run(root, step):
             raise typer.Exit(code)
@@ -48,6 +58,8 @@ def find_root() -> Path:
 def _run(root: Path, step: tuple[str, ...]) -> int:
     # Announcements must stand before the output of the child, also in a pipe.
     sys.stdout.flush()
-    code = subprocess.run([sys.executable, "-m", *step], cwd=root, check=False).returncode
+    # Each of hundreds of processes would compile every module anew if none kept what it compiled.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    code = subprocess.run([sys.executable, "-m", *step], cwd=root, env=environment, check=False).returncode
     # A child that died of a signal has a negative code; a shell would call it 128 + signal.
     return code if code >= 0 else 128 - code

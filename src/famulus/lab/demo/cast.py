@@ -1,9 +1,16 @@
-"""Who takes part in the demo, and what is asked of them."""
+"""Who takes part in the demo, and what is asked of them.
+
+The workers are as a user would write them: `famulus worker famulus.lab.demo.cast:shout` runs one.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import time
 from dataclasses import dataclass
 from typing import Final
+
+import famulus
 
 ADMIN: Final = "ada"
 
@@ -40,10 +47,11 @@ BOB: Final = Broker("bob", "main", 2)
 CID: Final = Broker("cid", "reserve", 3)
 BROKERS: Final = (ANN, BOB, CID)
 
+MOODY: Final = Service("moody", "at_most_once", 40, 10, "fails at times")
 SERVICES: Final = (
     Service("shout", "at_most_once", 200, 0, "fast"),
     Service("digest", "at_least_once", 40, 0, "slow"),
-    Service("moody", "at_most_once", 40, 10, "fails at times"),
+    MOODY,
 )
 SLOTS: Final = 4
 
@@ -61,3 +69,30 @@ WORKERS: Final = tuple(
     for service in SERVICES
     for number, home in enumerate((ANN, BOB, CID), 1)
 )
+
+
+# -- what the workers do --------------------------------------------------------------------------------------------
+
+shout = famulus.Worker(slots=SLOTS)
+digest = famulus.Worker(slots=SLOTS)
+moody = famulus.Worker(slots=SLOTS)
+
+
+@shout.service("shout")
+def _shout(body: bytes) -> bytes:
+    time.sleep(0.005)
+    return body.upper()
+
+
+@digest.service("digest")
+def _digest(body: bytes) -> str:
+    time.sleep(0.04)
+    return hashlib.sha256(body).hexdigest()
+
+
+@moody.service("moody")
+def _moody(body: bytes) -> bytes:
+    """The body is a number."""
+    if int(body) % MOODY.fails_every == 0:
+        raise ValueError("not in the mood")
+    return body

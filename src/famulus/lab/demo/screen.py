@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,8 +14,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from famulus.lab.demo.audience import RECENT_S, Account, Audience, latency_ms
-from famulus.lab.demo.cast import BROKERS, WORKERS
+from famulus.lab.bench.figures import percentile
+from famulus.lab.demo.audience import RECENT_S, Account, Audience
+from famulus.lab.demo.cast import WORKERS
 from famulus.lab.demo.stage import Stage
 
 FRAMES_PER_S = 4
@@ -53,43 +55,42 @@ class Screen:
 
 def picture(stage: Stage, audience: Audience) -> Panel:
     now_s = monotonic()
-    table = Table(box=None, expand=True, pad_edge=False)
-    table.add_column("service", no_wrap=True)
-    for heading in ("tasks/s", *OUTCOMES, "p50 ms", "p99 ms"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = _accounts("tasks/s", expand=True)
     for account in audience.accounts.values():
-        table.add_row(account.service.name, *_live_figures(account, now_s))
-    brokers = _lights([(broker.name, stage.brokers[broker].alive) for broker in BROKERS if broker in stage.brokers])
-    workers = _lights([(worker.name, stage.workers[worker].alive) for worker in WORKERS if worker in stage.workers])
+        recent = account.look(now_s)
+        times_us = [int(ended.latency_ms * 1000) for ended in recent]
+        table.add_row(account.service.name, f"{len(recent) / RECENT_S:,.0f}", *_figures(account, times_us))
+    brokers = _lights({broker.name: actor.alive for broker, actor in stage.brokers.items()})
+    # They came at once, so in any order.
+    workers = _lights({each.name: stage.workers[each].alive for each in WORKERS if each in stage.workers})
     footer = Text.assemble("\nbrokers  ", brokers, "\nworkers  ", workers)
     return Panel(Group(table, footer), title=f"live, over the last {RECENT_S:.0f} s", border_style="dim")
 
 
-def _live_figures(account: Account, now_s: float) -> list[str]:
-    recent = account.look(now_s)
-    times_us = [int(ended.latency_ms * 1000) for ended in recent]
-    counts = [f"{account.outcomes[outcome]:,}" for outcome in OUTCOMES]
-    return [
-        f"{len(recent) / RECENT_S:,.0f}",
-        *counts,
-        *(f"{latency_ms(times_us, share):,.1f}" for share in (0.5, 0.99)),
-    ]
-
-
-def _lights(states: list[tuple[str, bool]]) -> Text:
-    """Not by colour alone."""
-    words = [Text(f"● {name}  ", "green") if alive else Text(f"✗ {name}  ", "bold red") for name, alive in states]
-    return Text.assemble(*words)
-
-
 def summary(audience: Audience) -> Table:
-    table = Table(title="\nWhat became of the tasks", title_justify="left", box=None, pad_edge=False)
-    table.add_column("service", no_wrap=True)
-    for heading in ("sent", *OUTCOMES, "p50 ms", "p99 ms"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = _accounts("sent", title="\nWhat became of the tasks", title_justify="left")
     for account in audience.accounts.values():
-        service = account.service
-        counts = [f"{account.outcomes[outcome]:,}" for outcome in OUTCOMES]
-        times = [f"{latency_ms(account.latencies_us, share):,.1f}" for share in (0.5, 0.99)]
-        table.add_row(f"{service.name}, {service.what}", f"{account.sent:,}", *counts, *times)
+        name = f"{account.service.name}, {account.service.what}"
+        table.add_row(name, f"{account.sent:,}", *_figures(account, account.latencies_us))
     return table
+
+
+def _accounts(amount: str, **options: Any) -> Table:
+    table = Table(box=None, pad_edge=False, **options)
+    table.add_column("service", no_wrap=True)
+    for heading in (amount, *OUTCOMES, "p50 ms", "p99 ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _figures(account: Account, times_us: list[int]) -> list[str]:
+    counts = [f"{account.outcomes[outcome]:,}" for outcome in OUTCOMES]
+    return counts + [f"{percentile(sorted(times_us), share) / 1000:,.1f}" for share in (0.5, 0.99)]
+
+
+def _lights(states: dict[str, bool]) -> Text:
+    """Not by colour alone."""
+    words = (
+        Text(f"● {name}  ", "green") if alive else Text(f"✗ {name}  ", "bold red") for name, alive in states.items()
+    )
+    return Text.assemble(*words)

@@ -1,31 +1,38 @@
-"""What happens in the demo, and in which order. Every act says what it did, and how long it took to mend."""
+"""What happens in the demo, and in which order. Every act says what it did, and how long it took to mend.
+
+The stage is set, clients ask, the acts are played, all is put away; then the pipeline makes tables and a report of the
+journal, and its audit has the last word.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import signal
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 
 from famulus.errors import DemoFailed
-from famulus.lab.demo.audience import Audience
-from famulus.lab.demo.cast import ANN, BOB, WORKERS
-from famulus.lab.demo.stage import Stage, until
-from famulus.lab.demo.verdict import Loss, Recovery, broken
+from famulus.journal.unknowns import what_is_not_known
+from famulus.lab.demo.audience import Audience, Loss, Recovery, broken
+from famulus.lab.demo.cast import ANN, BOB, BROKERS, SERVICES, WORKERS
+from famulus.lab.demo.screen import Screen
+from famulus.lab.demo.stage import Stage, run, until
 
 #: How long nothing happens between the acts, so that a person sees what normal looks like.
 PAUSE_S = 3.0
 #: What is allowed is more than what is usual: this machine may have other things to do.
 SUCCESS_S, REHOME_S, CONVERGE_S = 10.0, 12.0, 12.0
+PIPELINE_S = 150.0
 CONFLICTED = "service/shout"
-
-Tell = Callable[[str], None]
 
 
 class Story:
-    def __init__(self, stage: Stage, audience: Audience, tell: Tell) -> None:
+    def __init__(self, stage: Stage, audience: Audience, screen: Screen) -> None:
         self._stage = stage
         self._audience = audience
-        self._tell = tell
+        self._tell = screen.tell
         self.recoveries: list[Recovery] = []
         self._worker = Loss()
         self._broker = Loss()
@@ -115,3 +122,79 @@ class Story:
     def _note(self, recovery: Recovery) -> None:
         self.recoveries.append(recovery)
         self._tell(f"  {recovery.what}: {recovery.seconds:.2f} s")
+
+
+# -- from the first process to the last -----------------------------------------------------------------------------
+
+
+def perform(journal: Path, screen: Screen, *, keep: bool) -> tuple[Story, Audience]:
+    """`keep`: when the story is over, go on until Ctrl-C."""
+    with tempfile.TemporaryDirectory(prefix="famulus-demo-") as folder:
+        return asyncio.run(_play(Path(folder), journal, screen, keep))
+
+
+async def _play(folder: Path, journal: Path, screen: Screen, keep: bool) -> tuple[Story, Audience]:
+    stage = Stage(folder, journal)
+    try:
+        await stage.set_up()
+        screen.tell(f"{len(BROKERS)} brokers of two families are up, and {len(WORKERS)} workers")
+        screen.tell(f"the dashboard of {ANN.name}, as long as it lasts: {stage.dashboard(ANN)}")
+        audience = Audience([stage.frontend(ANN), stage.frontend(BOB)])
+        story = Story(stage, audience, screen)
+        with screen.live(stage, audience):
+            asking = asyncio.create_task(audience.ask())
+            screen.tell(f"two clients ask {sum(service.per_second for service in SERVICES)} times a second")
+            await story.play()
+            if keep:
+                screen.tell(f"it goes on until Ctrl-C; clients may ask at {stage.frontend(ANN)}")
+                await _until_interrupted()
+            audience.leave()
+            await asking
+        return story, audience
+    finally:
+        await stage.tear_down()
+
+
+async def _until_interrupted() -> None:
+    interrupted = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupted.set)
+    try:
+        await interrupted.wait()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+# -- what the journal says of it --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What is left of a demo: its journal, its tables, its report. The next one takes its place."""
+
+    folder: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal"
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "report.html"
+
+    async def account(self) -> tuple[list[str], str]:
+        """Make tables and report; what their audit cannot explain, and what no journal can know.
+
+        The first should be nothing; of the second there is something, since a broker was killed.
+        """
+        import pyarrow.dataset as ds
+
+        tables = self.folder / "tables"
+        for command in (
+            ("run", "--journal", str(self.journal), "--tables", str(tables)),
+            ("report", "--tables", str(tables), "--output", str(self.report)),
+        ):
+            await run("pipeline", *command, within_s=PIPELINE_S)
+        rows = ds.dataset(tables / "audit", format="parquet", partitioning="hive").to_table().to_pylist()
+        unexplained = [f"audit: {row['kind']}: {row['explanation']}" for row in rows if not row["explained"]]
+        return unexplained, what_is_not_known(row for row in rows if row["explained"])

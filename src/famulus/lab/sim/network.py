@@ -1,118 +1,207 @@
-"""Invented time and invented connections. Everything that happens is an event, and a seed fixes their order.
-
-A link keeps the order of its messages in each direction; links among each other do not. A link that is cut drops what
-is under way, and each end learns of it some time later: until then it sends into the void, as with TCP.
-"""
+"""Who can reach whom, over connections that are made again by themselves, and by letters without one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from heapq import heappop, heappush
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Protocol
 
-from famulus.core.clock import NS_PER_MS
+from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.lab.sim.clock import Clock
+from famulus.lab.sim.link import End, Frames, Link, delay_ns
 
-Frames = list[bytes]
-
-
-class Clock:
-    """Events in order of time; those of one instant in order of their making."""
-
-    def __init__(self) -> None:
-        self.now_ns = 1_000 * NS_PER_MS
-        self.steps = 0
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._made = 0
-
-    def at(self, time_ns: int, event: Callable[[], None]) -> None:
-        self._made += 1
-        heappush(self._events, (max(time_ns, self.now_ns), self._made, event))
-
-    def after(self, delay_ns: int, event: Callable[[], None]) -> None:
-        self.at(self.now_ns + delay_ns, event)
-
-    def step(self) -> None:
-        self.now_ns, _, event = heappop(self._events)
-        self.steps += 1
-        event()
-
-    @property
-    def next_ns(self) -> int:
-        return self._events[0][0]
+#: Between two tries to connect.
+RETRY_NS = (20 * NS_PER_MS, 120 * NS_PER_MS)
+#: The handshake.
+CONNECT_NS = (1 * NS_PER_MS, 5 * NS_PER_MS)
 
 
-class End(Protocol):
-    """Who sits at one end of a link."""
+class Listener(End, Protocol):
+    """Who can be connected to, while it is alive."""
 
-    @property
-    def name(self) -> str: ...
+    alive: bool
 
-    def receive(self, link: Link, message: Frames) -> None: ...
-
-    def cut_off(self, link: Link) -> None: ...
+    def accept(self, link: Link) -> None: ...
 
 
-class Link:
-    """One connection between the broker and somebody, who is called `peer` there."""
+class Owner(Protocol):
+    """Who has a plug, and looks at it when it wakes up."""
 
-    def __init__(self, clock: Clock, random: Random, peer: bytes, door: str, broker: End, other: End) -> None:
-        self.peer = peer
-        self.door = door
+    name: str
+    random: Random
+
+    def wake_at(self, time_ns: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Those on the one side cannot reach those on the other until then."""
+
+    one: Set[str]
+    other: Set[str]
+    until_ns: int
+
+    def lies_between(self, a: str, b: str) -> bool:
+        return (a in self.one and b in self.other) or (b in self.one and a in self.other)
+
+
+class Network:
+    """Every broker, worker and client has a place, and the network between places may be parted."""
+
+    def __init__(self, clock: Clock, random: Random) -> None:
         self._clock = clock
         self._random = random
-        self._ends: dict[bool, End] = {True: broker, False: other}
-        self._not_before_ns = {True: 0, False: 0}
-        #: Which ends still believe in it.
-        self.believes = {True: True, False: True}
-        self.open = True
+        self._parts: list[Part] = []
+        self._born = 0
+        #: By the addresses that they listen at.
+        self.listeners: dict[str, Listener] = {}
+        #: All that are connected.
+        self.plugs: dict[Plug, None] = {}
+        #: Of the letters, how many get lost, how many come twice, and how many wait for the end of a parting.
+        self.loss = self.doubles = self.waits = 0.0
+
+    def part(self, one: Set[str], other: Set[str], for_ns: int) -> None:
+        """What is sent over a connection across waits for the end of the parting, or for the end of its connection."""
+        part = Part(one, other, self._clock.now_ns + for_ns)
+        self._parts.append(part)
+        for plug in self.plugs:
+            if plug.link is not None and part.lies_between(plug.place, plug.target):
+                plug.link.stall(part.until_ns)
+                if self._random.random() < 0.6:
+                    self._clock.after(self._random.randrange(for_ns), partial(plug.link.cut, NS_PER_S))
+
+    def apart_until_ns(self, a: str, b: str) -> int:
+        """When these two can reach each other again; 0 if they can now."""
+        if not self._parts:
+            return 0
+        now_ns = self._clock.now_ns
+        self._parts = [part for part in self._parts if part.until_ns > now_ns]
+        return max((part.until_ns for part in self._parts if part.lies_between(a, b)), default=0)
+
+    def heal(self) -> None:
+        self._parts.clear()
+        self.loss = 0.0
+
+    def carry(self, sender: str, receiver: str, deliver: Callable[[], object]) -> None:
+        """A letter. What cannot get through now is lost, or comes when it can."""
+        random = self._random
+        apart_ns = self.apart_until_ns(sender, receiver)
+        if (apart_ns and random.random() >= self.waits) or random.random() < self.loss:
+            return
+        wait_ns = max(0, apart_ns - self._clock.now_ns)
+        for _ in range(2 if random.random() < self.doubles else 1):
+            self._clock.after(wait_ns + delay_ns(random), partial(self._arrive, sender, receiver, deliver))
+
+    def _arrive(self, sender: str, receiver: str, deliver: Callable[[], object]) -> None:
+        if not self.apart_until_ns(sender, receiver):
+            deliver()
+
+    def connect(self, plug: Plug) -> Link | None:
+        """None if nobody is there, or can be reached."""
+        broker = self.listeners[plug.address]
+        if not broker.alive or self.apart_until_ns(plug.place, broker.name):
+            return None
+        # A routing id that no connection ever had.
+        self._born += 1
+        peer = f"{plug.place}/{self._born}".encode()
+        link = Link(self._clock, plug.owner.random, peer, plug.door, broker, plug)
+        broker.accept(link)
+        self.plugs[plug] = None
+        return link
+
+
+class Plug:
+    """A connection to a broker that is made, and made again, by itself: a DEALER with its monitor, as in `net.link`.
+
+    Whoever owns it hears that it is up or down when it looks, not when it happens. What came before the cut can be read
+    after it.
+    """
+
+    def __init__(self, network: Network, clock: Clock, owner: Owner, place: str, address: str, door: str) -> None:
+        self.address = address
+        self.place = place
+        self.owner = owner
+        self.door = door
+        self.link: Link | None = None
+        #: As the owner knows it.
+        self.up = False
+        self.closed = False
+        self._network = network
+        self._clock = clock
+        self._changes: list[bool] = []
+        self._inbox: list[Frames] = []
+        self._try_soon(CONNECT_NS)
 
     @property
-    def broker_name(self) -> str:
-        """For people."""
-        return self._ends[True].name
+    def name(self) -> str:
+        return self.owner.name
 
-    def to_broker(self, message: Frames) -> bool:
-        return self._send(message, towards_broker=True)
+    @property
+    def target(self) -> str:
+        """The place that it leads to."""
+        return self._network.listeners[self.address].name
 
-    def to_peer(self, message: Frames) -> bool:
-        return self._send(message, towards_broker=False)
+    @property
+    def holds(self) -> bool:
+        """Whether what is sent now may arrive, whatever the owner knows."""
+        return self.link is not None and self.link.open
 
-    def _send(self, message: Frames, *, towards_broker: bool) -> bool:
-        """False if the sending end knows that the link is gone."""
-        if not self.believes[not towards_broker]:
-            return False
-        due_ns = max(self._clock.now_ns + self._delay_ns(), self._not_before_ns[towards_broker])
-        self._not_before_ns[towards_broker] = due_ns
+    def changes(self) -> list[bool]:
+        """What happened to the connection since the last look: True is up."""
+        changes, self._changes = self._changes, []
+        if changes:
+            self.up = changes[-1]
+        return changes
 
-        def arrive() -> None:
-            if self.open:
-                self._ends[towards_broker].receive(self, message)
+    def recv(self) -> list[Frames]:
+        came, self._inbox = self._inbox, []
+        return came
 
-        self._clock.at(due_ns, arrive)
-        return True
+    def send(self, messages: list[Frames]) -> int:
+        """How many were taken, from the first on."""
+        taken = 0
+        for message in messages:
+            if self.link is None or not self.link.to_broker(message):
+                break
+            taken += 1
+        return taken
 
-    def cut(self, notice_ns: int = 0) -> None:
-        """Nothing arrives any more. Each end learns of it soon, or at some time within `notice_ns`."""
-        if not self.open:
+    def close(self) -> None:
+        self.closed = True
+        self._network.plugs.pop(self, None)
+        if self.link is not None:
+            link, self.link = self.link, None
+            # Nobody at this end wants to hear of it.
+            link.believes[False] = False
+            link.cut()
+
+    # -- the network's side -------------------------------------------------------------------------------------
+
+    def receive(self, link: Link, message: Frames) -> None:
+        if link is self.link:
+            self._inbox.append(message)
+            self.owner.wake_at(self._clock.now_ns + self.owner.random.randrange(NS_PER_MS // 5))
+
+    def cut_off(self, link: Link) -> None:
+        if link is self.link:
+            self.link = None
+            self._note(up=False)
+            self._try_soon(RETRY_NS)
+
+    def _try_soon(self, within_ns: tuple[int, int]) -> None:
+        self._clock.after(self.owner.random.randrange(*within_ns), self._connect)
+
+    def _connect(self) -> None:
+        if self.closed or self.link is not None:
             return
-        self.open = False
-        for towards_broker in (True, False):
-            delay_ns = self._delay_ns() + (self._random.randrange(notice_ns) if notice_ns else 0)
-            self._clock.after(delay_ns, lambda end=towards_broker: self._notice(end))  # type: ignore[misc]
+        self.link = self._network.connect(self)
+        if self.link is None:
+            self._try_soon(RETRY_NS)
+        else:
+            self._note(up=True)
 
-    def stall(self, until_ns: int) -> None:
-        """What is sent from now on arrives after that instant, in order: TCP tries again and again."""
-        for towards_broker in (True, False):
-            self._not_before_ns[towards_broker] = max(self._not_before_ns[towards_broker], until_ns)
-
-    def _notice(self, broker_end: bool) -> None:
-        if self.believes[broker_end]:
-            self.believes[broker_end] = False
-            self._ends[broker_end].cut_off(self)
-
-    def _delay_ns(self) -> int:
-        # Mostly quick, now and then slow: the slow ones are what reorders connections against each other.
-        if self._random.random() < 0.05:
-            return self._random.randrange(50 * NS_PER_MS)
-        return self._random.randrange(NS_PER_MS // 10, 2 * NS_PER_MS)
+    def _note(self, *, up: bool) -> None:
+        self._changes.append(up)
+        self.owner.wake_at(self._clock.now_ns)

@@ -1,16 +1,16 @@
 """More work than workers can do, for as long as it takes to see what becomes of it.
 
-One broker, one worker and a steady stream of tasks, all in one thread. A seed says how many slots there are, how long a
+One dispatcher, one worker and a steady stream of tasks; a network between them would only blur how much can be done,
+and make thousands of tasks slow. A seed says how many slots there are, how long a
 task takes and how much that varies, which time-outs the clients have, and how many times the capacity they ask for.
 Beyond the capacity nothing can be done; but what can be done must be, in time, and nothing may be begun in vain.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
@@ -19,7 +19,10 @@ from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.outgoing import Frames
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
-from famulus.lab.sim.invariants import Invariant, check_step, demand
+from famulus.lab.sim.invariants import Invariant, demand
+from famulus.lab.sim.tasks.dispatcher_checks import check_step
+from famulus.lab.sim.workload import Result, Workload
+from famulus.lab.sim.world import World
 from famulus.wire import headers, inner
 
 #: More tasks than this would tell nothing more.
@@ -73,36 +76,17 @@ def draw(seed: int) -> Load:
     return Load(random.choice([1, 2, 4, 8, 32]), work_ns, spread, tuple(some), random.choice([2.0, 3.0, 5.0]))
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    load: Load
-    #: The work of tasks that ended OK in the second half of the time, as a share of all the time of all slots.
-    goodput: float
-    #: Of the tasks that a worker had then, those that were given up before their answer.
-    unknown: float
-    #: Tasks that a worker was given with less time than any task takes, once the first ones had shown how long.
-    too_late: int
-    #: Tasks that were rejected when they came, and did not wait first.
-    rejected_at_once: int
-    steps: int
-    outcomes: dict[str, int]
-
-
-class World:
-    def __init__(self, seed: int, load: Load | None = None) -> None:
-        self.seed = seed
-        self.load = load or draw(seed)
-        self._random = Random(f"overload/{seed}")
-        self._now_ns = NS_PER_S
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._planned = 0
+class Overload(Workload):
+    def __init__(self, world: World, brokers: int, load: Load | None = None) -> None:
+        super().__init__(world)
+        self.load = load or draw(world.seed)
         self._core = Dispatcher(Bounds(), 1, [b"work"])
         address = BrokerAddress("sim", "sim", "tcp://sim:1", "tcp://sim:2")
         # A worker that never falls silent: heartbeats are no matter of load.
         self._router = Router(Book(address, heartbeat_ms=60_000, services={}), lambda: "some-id")
-        self._outcomes: Counter[str] = Counter()
-        self._ran: set[bytes] = set()
         self._sent = 0
+        self._ran: set[bytes] = set()
+        self._outcomes: Counter[str] = Counter()
         self._too_late = 0
         self._at_once = 0
         #: What each open task takes once it runs; when it came.
@@ -110,64 +94,75 @@ class World:
         self._came_ns: dict[bytes, int] = {}
         self._done_ns = 0
 
-    def run(self) -> Result:
-        load = self.load
+    def live(self) -> Result:
+        load, began_ns = self.load, self.clock.now_ns
         self._begin()
-        begin_ns = self._now_ns
-        half_ns, end_ns = begin_ns + load.lasts_ns // 2, begin_ns + load.lasts_ns
-        self._plan(0, self._submit)
-        before: Counter[str] = Counter()
-        done_before_ns = 0
-        while self._events and self._events[0][0] < end_ns:
-            due_ns, _, act = heapq.heappop(self._events)
-            if due_ns >= half_ns and not before:
-                before, done_before_ns = self._outcomes.copy(), self._done_ns
-            self._tick_until(due_ns)
-            self._at(due_ns)
-            act()
-            self._settle()
-        check_step(self._core, self._now_ns)
+        self.clock.after(0, self._submit)
+        self._run_until(began_ns + load.lasts_ns // 2)
+        before, done_before_ns = self._outcomes.copy(), self._done_ns
+        self._run_until(began_ns + load.lasts_ns)
+        check_step(self._core, self.clock.now_ns)
         measured = self._outcomes - before
-        done = measured["OK"] + measured["UNKNOWN"]
-        return Result(
-            load,
-            (self._done_ns - done_before_ns) / (load.slots * (end_ns - half_ns)),
-            measured["UNKNOWN"] / done if done else 0.0,
-            self._too_late,
-            self._at_once,
-            self._planned,
-            dict(self._outcomes),
-        )
+        could_ns = load.slots * (load.lasts_ns - load.lasts_ns // 2)
+        had = measured["OK"] + measured["UNKNOWN"]
+        figures = {
+            # The work of tasks that ended OK in the second half of the time, as a share of all the time of all slots.
+            "goodput": (self._done_ns - done_before_ns) / could_ns,
+            # Of the tasks that a worker had then, those that were given up before their answer.
+            "unknown": measured["UNKNOWN"] / had if had else 0.0,
+        }
+        self._check_end(figures)
+        outcomes, steps = dict(self._outcomes), self.clock.steps
+        return Result(self.world.seed, steps, tasks=self._outcomes.total(), outcomes=outcomes, figures=figures)
+
+    def _check_end(self, figures: dict[str, float]) -> None:
+        """It must have done what can be done."""
+        goodput, unknown, load = figures["goodput"], figures["unknown"], self.load
+        demand(goodput >= GOODPUT_MIN, Invariant.GOODPUT, f"{goodput:.1%} of what could be done; {load}")
+        demand(unknown <= UNKNOWN_MAX, Invariant.IN_VAIN, f"{unknown:.1%} of the work was in vain; {load}")
+        tries, late = 1 + load.lasts_ns // NS_PER_S, self._too_late
+        demand(late <= tries, Invariant.IN_VAIN, f"{late} tasks were given out too late; {load}")
+        rejected, at_once = self._outcomes["REJECTED"], self._at_once
+        prompt = at_once >= AT_ONCE_MIN * rejected
+        demand(prompt, Invariant.PROMPTNESS, f"{at_once} of {rejected} did not wait; {load}")
+
+    def _run_until(self, end_ns: int) -> None:
+        clock, core = self.clock, self._core
+        while (next_ns := clock.next_ns) < end_ns:
+            while (due_ns := core.next_due_ns) <= next_ns:
+                clock.now_ns = max(clock.now_ns, due_ns)
+                core.at(clock.now_ns)
+                core.on_tick()
+                core.flush(self)
+            core.at(next_ns)
+            clock.step()
+            core.flush(self)
 
     # -- what happens -------------------------------------------------------------------------------------------
 
-    def _at(self, now_ns: int) -> None:
-        self._now_ns = now_ns
-        self._core.at(now_ns)
-
     def _begin(self) -> None:
         core = self._core
-        core.at(self._now_ns)
+        core.at(self.clock.now_ns)
         core.on_router(b"router", [[inner.NO_NUMBER, inner.HELLO]])
         hello = headers.write(
             "CONNECT", "REQUEST", identity="worker", services=["work"], slots=self.load.slots, heartbeat_ms=60_000
         )
         for header in (hello, headers.write("PING", "REQUEST")):
             core.on_workers([[b"worker", b"", header, b""]])
-            self._settle()
+            core.flush(self)
         demand(b"work" in core.services.by_name, Invariant.END, "the worker is not there")
 
     def _submit(self) -> None:
-        timeout_ns = self._random.choice(self.load.timeouts_ns)
-        priority = self._random.choice([5, 5, 5, 5, 9])
+        timeout_ns = self.random.choice(self.load.timeouts_ns)
+        priority = self.random.choice([5, 5, 5, 5, 9])
         fields = {"service": "work", "timeout_ms": max(1, timeout_ns // NS_PER_MS), "priority": priority}
         self._sent += 1
         name = b"%d" % self._sent
-        self._came_ns[name] = self._now_ns
+        self._came_ns[name] = self.clock.now_ns
         self._core.on_clients([[b"client", name, headers.write("TASK", "REQUEST", **fields), name]])
         # Nobody asks quite regularly.
         pause_ns = NS_PER_S / self.load.per_s / self.load.factor
-        self._plan(int(pause_ns * self._random.uniform(0.5, 1.5)), self._submit)
+        self.clock.after(int(pause_ns * self.random.uniform(0.5, 1.5)), self._submit)
 
     def _work(self, ticket: bytes, header: bytes, name: bytes) -> None:
         demand(name not in self._ran, Invariant.DELIVERY, f"task {name!r} ran twice")
@@ -177,10 +172,10 @@ class World:
         # A time-out is told in whole milliseconds.
         if len(self._ran) > 100 and (fields["timeout_ms"] + 1) * NS_PER_MS < load.shortest_ns:
             self._too_late += 1
-        takes_ns = int(load.work_ns * self._random.uniform(1 - load.spread, 1 + load.spread))
+        takes_ns = int(load.work_ns * self.random.uniform(1 - load.spread, 1 + load.spread))
         answer = headers.write("TASK", "RESPONSE", message_id=fields["message_id"], service="work")
         self._takes_ns[name] = takes_ns
-        self._plan(takes_ns, lambda: self._core.on_workers([[b"worker", ticket, answer, name]]))
+        self.clock.after(takes_ns, partial(self._core.on_workers, [[b"worker", ticket, answer, name]]))
 
     def _ended(self, name: bytes, header: bytes) -> None:
         outcome = headers.read_fields(header)["outcome"]
@@ -188,26 +183,13 @@ class World:
         takes_ns, came_ns = self._takes_ns.pop(name, 0), self._came_ns.pop(name)
         if outcome == "OK":
             self._done_ns += takes_ns
-        elif outcome == "REJECTED" and came_ns == self._now_ns:
+        elif outcome == "REJECTED" and came_ns == self.clock.now_ns:
             self._at_once += 1
         ran = name in self._ran
         demand(outcome != "REJECTED" or not ran, Invariant.DELIVERY, f"task {name!r} was rejected and ran")
         demand(outcome == "REJECTED" or ran, Invariant.DELIVERY, f"task {name!r} is {outcome} and never ran")
 
-    # -- time and messages --------------------------------------------------------------------------------------
-
-    def _plan(self, after_ns: int, act: Callable[[], None]) -> None:
-        self._planned += 1
-        heapq.heappush(self._events, (self._now_ns + after_ns, self._planned, act))
-
-    def _tick_until(self, until_ns: int) -> None:
-        while (due_ns := self._core.next_due_ns) <= until_ns:
-            self._at(max(self._now_ns, due_ns))
-            self._core.on_tick()
-            self._settle()
-
-    def _settle(self) -> None:
-        self._core.flush(self)
+    # -- what leaves the dispatcher -----------------------------------------------------------------------------
 
     def to_clients(self, messages: list[Frames]) -> list[Frames]:
         for _, name, header, _ in messages:
@@ -229,16 +211,3 @@ class World:
 
     def to_steward(self, messages: list[Frames]) -> bool:
         raise AssertionError("this broker stands alone")
-
-
-def simulate(seed: int) -> Result:
-    """One world, which must do what can be done; `Broken` says what it did not."""
-    result = World(seed).run()
-    load = result.load
-    demand(result.goodput >= GOODPUT_MIN, Invariant.GOODPUT, f"{result.goodput:.1%} of what could be done; {load}")
-    demand(result.unknown <= UNKNOWN_MAX, Invariant.IN_VAIN, f"{result.unknown:.1%} of the work was in vain; {load}")
-    tries = 1 + load.lasts_ns // NS_PER_S
-    demand(result.too_late <= tries, Invariant.IN_VAIN, f"{result.too_late} tasks were given out too late; {load}")
-    rejected, at_once = result.outcomes.get("REJECTED", 0), result.rejected_at_once
-    demand(at_once >= AT_ONCE_MIN * rejected, Invariant.PROMPTNESS, f"{at_once} of {rejected} did not wait; {load}")
-    return result

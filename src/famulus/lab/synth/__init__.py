@@ -7,7 +7,6 @@ The same plan makes the same journal, on any machine and with any number of core
 """
 
 from famulus.lab.synth.making import make
-from famulus.lab.synth.plan import TRUTHS, Plan
-from famulus.lab.synth.truths import Truths
+from famulus.lab.synth.plan import TRUTHS, Plan, Truths
 
 __all__ = ["TRUTHS", "Plan", "Truths", "make"]

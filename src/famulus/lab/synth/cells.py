@@ -33,10 +33,6 @@ def tables_of(world: World, cell: Cell) -> Iterator[tuple[str, Boot, pa.Table]]:
     yield "peers", cell.boot, pa.concat_tables([_peer_loads(world, cell), _given_away(world, cell, drawn)])
 
 
-def _where(world: World, boot: Boot) -> dict[str, Any]:
-    return {"broker": world.brokers[boot.broker], "boot": boot.name, "family": world.families[boot.broker]}
-
-
 def _common(world: World, drawn: Arrivals) -> dict[str, Any]:
     at_most_once = np.array([service.at_most_once for service in world.services])
     return {
@@ -53,7 +49,7 @@ def _here(world: World, cell: Cell, drawn: Arrivals) -> dict[str, Any]:
     """What the first broker's rows in `tasks` and in `open_tasks` have in common."""
     given = drawn.delegated_to != NOBODY
     return {
-        **_where(world, cell.boot),
+        **world.where(cell.boot),
         **_common(world, drawn),
         "ticket": ((cell.number + 1) << 32) + np.arange(len(drawn.service), dtype=np.int64),
         "worker": chosen([worker.identity for worker in world.workers], np.where(given, NOBODY, drawn.worker)),
@@ -90,7 +86,7 @@ def _there(world: World, cell: Cell, boot: Boot, away: Arrivals) -> pa.Table:
     service_ns = away.service_ns - 2 * HOP_NS - queue_ns
     ended_us = away.ended_us - HOP_NS // 1000
     columns = {
-        **_where(world, boot),
+        **world.where(boot),
         **_common(world, away),
         **_ended(world, boot, away),
         "ticket": ((cell.number + 1) << 32) + (1 << 31) + np.arange(len(away.service), dtype=np.int64),
@@ -150,40 +146,27 @@ def _loads(world: World, cell: Cell) -> pa.Table:
     parts = []
     for number, service in enumerate(world.services):
         rng = np.random.default_rng([world.plan.seed, cell.number, number, 1])
-        busy, backlog = _busy(world, rng, broker, number, at_us)
-        columns = {
-            **_where(world, cell.boot),
-            "at": at_us,
-            "event": "load",
-            "service": service.name,
-            "slots_free": np.int32(world.slots(broker, number)) - busy,
-            "slots_busy": busy,
-            "backlog": backlog,
-        }
+        load = _load(world.slots(broker, number), *_busy(world, rng, broker, number, at_us))
+        columns = {**world.where(cell.boot), "at": at_us, "service": service.name, **load}
         parts.append(table_of("brokers", len(at_us), columns))
     return pa.concat_tables(parts)
 
 
+def _load(slots: int, busy: Any, backlog: Any) -> dict[str, Any]:
+    return {"event": "load", "slots_free": np.int32(slots) - busy, "slots_busy": busy, "backlog": backlog}
+
+
 def _peer_loads(world: World, cell: Cell) -> pa.Table:
-    at_us = _seconds(cell, PEER_LOAD_S)
+    at_us, services = _seconds(cell, PEER_LOAD_S), range(len(world.services))
     parts = [table_of("peers", 0, {})]
     for peer, name in enumerate(world.brokers):
         if peer == cell.boot.broker:
             continue
         rng = np.random.default_rng([world.plan.seed, cell.number, peer, 2])
-        told = [_busy(world, rng, peer, number, at_us) for number in range(len(world.services))]
+        told = [_busy(world, rng, peer, number, at_us) for number in services]
         busy, backlog = (np.sum([each[part] for each in told], axis=0, dtype=np.int32) for part in (0, 1))
-        slots = sum(world.slots(peer, number) for number in range(len(world.services)))
-        columns = {
-            **_where(world, cell.boot),
-            "at": at_us,
-            "peer": name,
-            "event": "load",
-            "slots_free": np.int32(slots) - busy,
-            "slots_busy": busy,
-            "backlog": backlog,
-        }
-        parts.append(table_of("peers", len(at_us), columns))
+        load = _load(sum(world.slots(peer, number) for number in services), busy, backlog)
+        parts.append(table_of("peers", len(at_us), {**world.where(cell.boot), "at": at_us, "peer": name, **load}))
     return pa.concat_tables(parts)
 
 
@@ -194,7 +177,7 @@ def _given_away(world: World, cell: Cell, drawn: Arrivals) -> pa.Table:
     key = np.stack([seconds, away.service.astype(np.int64)], axis=1)
     groups, counts = np.unique(key, axis=0, return_counts=True) if len(key) else (key, np.zeros(0, dtype=np.int64))
     columns = {
-        **_where(world, cell.boot),
+        **world.where(cell.boot),
         "at": groups[:, 0],
         "peer": world.brokers[(cell.boot.broker + 1) % world.plan.brokers],
         "event": "delegated",

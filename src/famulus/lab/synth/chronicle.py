@@ -35,8 +35,7 @@ def tables_of(world: World) -> Iterator[tuple[str, Boot, pa.Table]]:
         boot = named[0] if named else world.boot_at(broker, at_us)
         if table == "tasks":
             row = {**row, "config_version": int(edits.versions(world, broker, np.array([at_us]))[0])}
-        where = {"broker": world.brokers[broker], "boot": boot.name, "family": world.families[broker]}
-        found[table, boot].append({**row, **where})
+        found[table, boot].append({**row, **world.where(boot)})
     for (table, boot), rows in found.items():
         yield table, boot, pa.Table.from_pylist(rows, schema=schema_of(table))
 

@@ -50,17 +50,13 @@ def _edit(world: World, what: str, key: str, author: str, broker: int, at_us: in
     return Edit(identity, key, author, broker, at_us, tuple(had))
 
 
-def slow_edit(world: World) -> Edit | None:
-    if not world.has("slow_convergence"):
-        return None
+def slow_edit(world: World) -> Edit:
     delay = min(20 * US_PER_MINUTE, world.plan.hours * 6 * US_PER_MINUTE)
     key = f"service/{world.services[0].name}"
     return _edit(world, "slow", key, "grace", 0, world.plan.at_us(0.25) + 7_000_000, delay)
 
 
-def _conflict(world: World, name: str, key: str, share: float) -> Conflict | None:
-    if not world.has(name):
-        return None
+def _conflict(world: World, name: str, key: str, share: float) -> Conflict:
     at_us = world.plan.at_us(share) + 3_000_000
     first = _edit(world, f"{name} 1", key, "ada", 0, at_us)
     second = _edit(world, f"{name} 2", key, "grace", 1, at_us + 20_000)
@@ -70,16 +66,16 @@ def _conflict(world: World, name: str, key: str, share: float) -> Conflict | Non
     return Conflict(first, second, settled)
 
 
-def resolved_conflict(world: World) -> Conflict | None:
+def resolved_conflict(world: World) -> Conflict:
     return _conflict(world, "resolved_conflict", f"service/{world.services[1].name}", 0.35)
 
 
-def open_conflict(world: World) -> Conflict | None:
+def open_conflict(world: World) -> Conflict:
     return _conflict(world, "open_conflict", f"family/{world.families[0]}", 0.70)
 
 
 def conflicts(world: World) -> list[Conflict]:
-    return [found for found in (resolved_conflict(world), open_conflict(world)) if found is not None]
+    return [make(world) for make in (resolved_conflict, open_conflict) if world.has(make.__name__)]
 
 
 @lru_cache(maxsize=4)
@@ -89,8 +85,8 @@ def edits(world: World) -> list[Edit]:
         _edit(world, "plain 1", f"service/{world.services[0].name}", "ada", 0, plan.at_us(0.05) + 5 * US_PER_S),
         _edit(world, "plain 2", f"service/{world.services[-1].name}", "grace", 1, plan.at_us(0.15) + 9 * US_PER_S),
     ]
-    slow = slow_edit(world)
-    known += [slow] if slow is not None else []
+    if world.has("slow_convergence"):
+        known.append(slow_edit(world))
     return known + [edit for conflict in conflicts(world) for edit in conflict.edits]
 
 

@@ -13,8 +13,7 @@ from pyarrow.fs import FileSelector
 from famulus.errors import SettingsError
 from famulus.lab.synth import chronicle
 from famulus.lab.synth.cells import tables_of
-from famulus.lab.synth.plan import Plan
-from famulus.lab.synth.truths import Truths
+from famulus.lab.synth.plan import Plan, Truths
 from famulus.lab.synth.world import World
 from famulus.lab.synth.writing import opened, write
 

@@ -1,10 +1,11 @@
-"""What is wanted of a synthetic journal. Knows nothing of how it is made."""
+"""What is wanted of a synthetic journal, and what is in it in the end. Knows nothing of how it is made."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from famulus.errors import SettingsError
 
@@ -77,3 +78,25 @@ class Plan:
     def at_us(self, share: float) -> int:
         """The instant at this share of the span, on a full minute."""
         return self.start_us + int(share * self.hours * 60) * US_PER_MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Truths:
+    """What was planted, and how much is there: what a pipeline must find, no more and no less."""
+
+    seed: int
+    start: str
+    hours: int
+    #: Rows of each table.
+    rows: dict[str, int]
+    #: Tasks that the network accepted, whatever became of them.
+    tasks: int
+    #: By name of the truth: where, when and what.
+    planted: dict[str, dict[str, Any]]
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        return self.planted[name]
+
+    def json(self) -> str:
+        told = {name: {"what": TRUTHS[name], **facts} for name, facts in self.planted.items()}
+        return json.dumps({**asdict(self), "planted": told}, indent=2, sort_keys=True) + "\n"

@@ -5,16 +5,18 @@ A row is a dict of the table's columns, with the broker by its number; whatever 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from famulus.lab.synth import edits
-from famulus.lab.synth.plan import US_PER_MINUTE, US_PER_S
+from famulus.lab.synth.plan import TRUTHS, US_PER_MINUTE, US_PER_S
 from famulus.lab.synth.world import RESTART_US, SLOW_FACTOR, Service, Worker, World
 
 Row = dict[str, Any]
+#: Its number, whose it is of the service's workers, how long it waited, when it ended and how, and why.
+Attempt = tuple[int, int, int, int, str, str | None]
 SWALLOWED_RUNNING: Final = 5
 SWALLOWED_QUEUED: Final = 2
 GAP_ROWS: Final = 137
@@ -168,46 +170,40 @@ def lost_task(world: World) -> Planted:
 
 
 def duplicate_outcome(world: World) -> Planted:
-    service, at_us = world.services[0], world.plan.at_us(0.33) + 10 * US_PER_S
-    first, second = world.workers_of(0, 0)[:2]
-    task = Planting(world, "duplicate", service, 0)
-    arrived_us = at_us - 60_000
-    rows = [
-        task.attempt(1, second, (arrived_us, arrived_us + 300, at_us), "OK"),
-        task.attempt(2, second, (arrived_us, at_us + 500, at_us + 50_000), "OK"),
-    ]
-    return Planted({"tasks": rows}, _facts(world, task, service, at_us, first))
+    at_us = world.plan.at_us(0.33) + 10 * US_PER_S
+    attempts = [(1, 1, 300, at_us, "OK", None), (2, 1, 60_500, at_us + 50_000, "OK", None)]
+    return _attempted(world, "duplicate", 0, at_us - 60_000, attempts, (at_us, 0))
 
 
 def at_most_once_breach(world: World) -> Planted:
     """Its worker broke off, and another one had it all the same. One outcome, but it may have run twice."""
-    service, at_us = world.services[1], world.plan.at_us(0.40) + 10 * US_PER_S
-    first, second = world.workers_of(0, 1)[:2]
-    task = Planting(world, "breach", service, 0)
-    arrived_us = at_us - 90_000
-    rows = [
-        task.attempt(1, first, (arrived_us, arrived_us + 250, at_us), "RETRY", "worker_lost"),
-        task.attempt(2, second, (arrived_us, at_us + 700, at_us + 120_000), "OK"),
-    ]
-    return Planted({"tasks": rows}, _facts(world, task, service, at_us, first))
+    at_us = world.plan.at_us(0.40) + 10 * US_PER_S
+    attempts = [(1, 0, 250, at_us, "RETRY", "worker_lost"), (2, 1, 90_700, at_us + 120_000, "OK", None)]
+    return _attempted(world, "breach", 1, at_us - 90_000, attempts, (at_us, 0))
 
 
 def late_answer(world: World) -> Planted:
-    service, at_us = world.services[1], world.plan.at_us(0.45) + 12 * US_PER_S
-    worker = world.workers_of(0, 1)[-1]
-    task = Planting(world, "late", service, 0)
-    arrived_us = at_us - TIMEOUT_US
+    at_us = world.plan.at_us(0.45) + 12 * US_PER_S
     answered_us = at_us + 1_700_000
+    attempts = [(1, -1, 250, at_us, "UNKNOWN", "expired"), (1, -1, 250, answered_us, "LATE", None)]
+    return _attempted(world, "late", 1, at_us - TIMEOUT_US, attempts, (answered_us, -1))
+
+
+def _attempted(
+    world: World, what: str, number: int, arrived_us: int, attempts: Sequence[Attempt], told: tuple[int, int]
+) -> Planted:
+    """A task of this service of the first broker; `told` are the instant and the worker that the facts name."""
+    service, workers = world.services[number], world.workers_of(0, number)
+    task = Planting(world, what, service, 0)
     rows = [
-        task.attempt(1, worker, (arrived_us, arrived_us + 250, at_us), "UNKNOWN", "expired"),
-        task.attempt(1, worker, (arrived_us, arrived_us + 250, answered_us), "LATE"),
+        task.attempt(count, workers[who], (arrived_us, arrived_us + waited_us, ended_us), outcome, reason)
+        for count, who, waited_us, ended_us, outcome, reason in attempts
     ]
-    return Planted({"tasks": rows}, _facts(world, task, service, answered_us, worker))
+    return Planted({"tasks": rows}, _facts(world, task, service, told[0], workers[told[1]]))
 
 
 def slow_convergence(world: World) -> Planted:
     edit = edits.slow_edit(world)
-    assert edit is not None
     last_us = max(edit.had_us)
     return Planted(facts={
         "edit": edit.id, "key": edit.key, "author": edit.author, "accepted": instant(edit.at_us),
@@ -252,8 +248,7 @@ def _facts(world: World, task: Planting, service: Service, at_us: int, worker: W
             "broker": world.brokers[worker.broker], "worker": worker.identity}  # fmt: skip
 
 
-def _conflict(conflict: edits.Conflict | None) -> Planted:
-    assert conflict is not None
+def _conflict(conflict: edits.Conflict) -> Planted:
     facts = {"key": conflict.first.key, "edits": sorted([conflict.first.id, conflict.second.id]),
              "at": instant(conflict.second.at_us)}  # fmt: skip
     if conflict.settled is not None:
@@ -267,21 +262,5 @@ def event_of(world: World, worker: Worker, at_us: int, event: str, **more: Any) 
             "slots": worker.slots, **more}  # fmt: skip
 
 
-PLANTERS: Final[dict[str, Callable[[World], Planted]]] = {
-    planter.__name__: planter
-    for planter in (
-        slow_worker,
-        flapping_worker,
-        crashed_dispatcher,
-        lost_task,
-        duplicate_outcome,
-        at_most_once_breach,
-        late_answer,
-        slow_convergence,
-        resolved_conflict,
-        open_conflict,
-        hot_service,
-        error_burst,
-        journal_gap,
-    )
-}
+#: Each truth has a function of its name.
+PLANTERS: Final[dict[str, Callable[[World], Planted]]] = {name: globals()[name] for name in TRUTHS}

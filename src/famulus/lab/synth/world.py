@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -107,28 +107,24 @@ class World:
         self.plan = plan
         self.brokers = BROKERS[: plan.brokers]
         self.families = [f"family-{number // FAMILY_SIZE + 1}" for number in range(plan.brokers)]
-        self.broker_share = self._shares_of_brokers()
+        weights = [1.0 + 0.25 * (number % 3) for number in range(plan.brokers)]
+        self.broker_share = [weight / sum(weights) for weight in weights]
         self.services = self._services()
         self.workers = self._workers()
 
     # -- who is there -------------------------------------------------------------------------------------------
 
-    def _shares_of_brokers(self) -> list[float]:
-        weights = [1.0 + 0.25 * (number % 3) for number in range(self.plan.brokers)]
-        return [weight / sum(weights) for weight in weights]
-
     def _services(self) -> list[Service]:
-        known = []
-        for number in range(self.plan.services):
-            name, median_s, weight = SERVICES[number % len(SERVICES)]
-            round_ = number // len(SERVICES)
-            known.append((name if not round_ else f"{name}-{round_ + 1}", median_s, weight))
+        known = [SERVICES[number % len(SERVICES)] for number in range(self.plan.services)]
         total = sum(weight for _, _, weight in known)
-        return [
+        services = []
+        for number, (name, median_s, weight) in enumerate(known):
+            turn = number // len(SERVICES)
+            named = f"{name}-{turn + 1}" if turn else name
             # The even ones are at-least-once. Some errors are the daily bread of any service.
-            Service(number, name, median_s, weight / total, number % 2 == 1, 0.004 + 0.002 * (number % 3))
-            for number, (name, median_s, weight) in enumerate(known)
-        ]
+            error_share = 0.004 + 0.002 * (number % 3)
+            services.append(Service(number, named, median_s, weight / total, number % 2 == 1, error_share))
+        return services
 
     def _workers(self) -> list[Worker]:
         each = max(2, self.plan.workers // (self.plan.brokers * self.plan.services))
@@ -178,17 +174,15 @@ class World:
         share = float(cycle.done(at_us, self.plan.start_us)) / self._whole
         return round(self._tasks_of(broker, service) * share)
 
-    def per_s(self, broker: int, service: int, at_us: np.ndarray) -> np.ndarray:
-        per_hour: np.ndarray = self._tasks_of(broker, service) / self._whole * cycle.rate(at_us)
-        return per_hour / 3600
+    def _per_s(self, broker: int, service: int, rate: Any) -> Any:
+        return self._tasks_of(broker, service) / self._whole * rate / 3600
 
     def peak_per_s(self, broker: int, service: int) -> float:
-        peak = cycle.highest(self.plan.start_us, self.plan.end_us)
-        return self._tasks_of(broker, service) / self._whole * peak / 3600
+        return float(self._per_s(broker, service, cycle.highest(self.plan.start_us, self.plan.end_us)))
 
     def busy_share(self, broker: int, service: int, at_us: np.ndarray) -> np.ndarray:
         """Which share of the slots is taken."""
-        offered = self.per_s(broker, service, at_us) * self.services[service].mean_s
+        offered: np.ndarray = self._per_s(broker, service, cycle.rate(at_us)) * self.services[service].mean_s
         return np.minimum(offered / self.slots(broker, service), 0.97)
 
     # -- what befalls them --------------------------------------------------------------------------------------
@@ -267,6 +261,10 @@ class World:
             for number in range(len(self.services))
         )
         return max(1, math.ceil(tasks / TASKS_PER_CELL))
+
+    def where(self, boot: Boot) -> dict[str, str]:
+        """What every row of it says."""
+        return {"broker": self.brokers[boot.broker], "boot": boot.name, "family": self.families[boot.broker]}
 
     def name(self, *of: object) -> str:
         """A random-looking name that follows from the seed."""

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from famulus.errors import EmptyJournal, PlaceError
 from famulus.journal import arrow, files, schema
 from famulus.journal.files import JournalFile
-from famulus.pipeline.io.handful import brought
 from famulus.pipeline.io.place import Found, Place, is_damage
-from famulus.pipeline.tables.pace import HANDFUL_ROWS, Pace, pace_of
+from famulus.pipeline.io.small_batch import small_frame
+from famulus.pipeline.tables.scale import BATCH_ROWS, Scale, scale_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,8 +152,8 @@ def read(
 ) -> DataFrame:
     """The rows of these files. `of` gives the schema of a table of the journal as Spark has it."""
     wanted, paths = of(table), [each.path for each in found]
-    if pace_of(spark) is not Pace.MANY and sum(each.rows for each in found) <= HANDFUL_ROWS:
-        rows = brought(spark, journal, paths, arrow.schema_of(table))
+    if scale_of(spark) is not Scale.LARGE and sum(each.rows for each in found) <= BATCH_ROWS:
+        rows = small_frame(spark, journal, paths, arrow.schema_of(table))
         if rows is not None:
             return rows
     if not paths:

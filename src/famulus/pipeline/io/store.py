@@ -33,9 +33,9 @@ from pyspark.sql import functions as F
 from famulus.errors import Misfiled
 from famulus.pipeline.io import hours
 from famulus.pipeline.io.arrow_types import arrow_schema
-from famulus.pipeline.io.handful import brought, file_of
 from famulus.pipeline.io.place import Place
-from famulus.pipeline.tables.pace import Pace, pace_of
+from famulus.pipeline.io.small_batch import file_of, small_frame
+from famulus.pipeline.tables.scale import Scale, scale_of
 from famulus.pipeline.tables.spark_types import struct_of
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ class Store:
     ) -> DataFrame:
         """Of a table these hours, or all, and these columns, or all in their order; no rows if it was never made."""
         chosen = [each for each in table.columns if columns is None or each.name in columns]
-        if pace_of(spark) is not Pace.MANY:
+        if scale_of(spark) is not Scale.LARGE:
             paths = [each.path for each in self.place.files(table.name) if _is_of(each.path, wanted)]
             in_path = [each.name for each in chosen if _is_in_path(table, each.name)]
-            few = brought(spark, self.place, paths, arrow_schema(chosen), in_path)
+            few = small_frame(spark, self.place, paths, arrow_schema(chosen), in_path)
             if few is not None:
                 return few
         if next(self.place.files(table.name), None) is None:

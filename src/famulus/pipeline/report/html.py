@@ -6,8 +6,9 @@ Names of services, workers and brokers come from anybody who can connect: they a
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 #: More rows than a reader would read; the tables themselves have them all.
 ROWS_MAX = 100
@@ -50,6 +51,17 @@ class Head:
     title: str
     #: Figures stand to the right.
     figure: bool = False
+    #: Of a row what stands below it, by the name of a column or from the whole row, and how it is said.
+    of: str | Callable[[Any], object] = ""
+    said: Callable[[Any], object] = str
+
+    def cell(self, row: Any) -> object:
+        return self.of(row) if callable(self.of) else self.said(row[self.of])
+
+
+def listed(caption: str, heads: Sequence[Head], rows: Sequence[Any], more: int = 0) -> Safe:
+    """A table of rows that are not cells yet."""
+    return table(caption, heads, [[head.cell(row) for head in heads] for row in rows], more)
 
 
 def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[object]], more: int = 0) -> Safe:

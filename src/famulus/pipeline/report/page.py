@@ -7,13 +7,13 @@ import gzip
 import hashlib
 import os
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from famulus.pipeline.report import timeline
 from famulus.pipeline.report.html import Safe, joined, tag, text
 from famulus.pipeline.report.reading import Tables
-from famulus.pipeline.report.script import SCRIPT
 from famulus.pipeline.report.sections.anomalies import anomalies
 from famulus.pipeline.report.sections.audit import audit
 from famulus.pipeline.report.sections.brokers import brokers
@@ -25,7 +25,6 @@ from famulus.pipeline.report.sections.latency import latency
 from famulus.pipeline.report.sections.traffic import traffic
 from famulus.pipeline.report.sections.verdict import tiles, verdict
 from famulus.pipeline.report.sections.workers import workers
-from famulus.pipeline.report.style import STYLE
 from famulus.pipeline.report.timeline import Timeline
 from famulus.pipeline.report.words import span
 
@@ -76,8 +75,10 @@ def _contents() -> Safe:
 
 
 def _document(header: Safe, body: Safe) -> str:
+    style, script = (_static(name) for name in ("report.css", "report.js"))
+    plotly, packed = _plotly()
     # The browser itself refuses whatever is not from this page, should anything ever slip through.
-    scripts = " ".join(_hash(script) for script in (SCRIPT, _plotly()[0]))
+    scripts = " ".join(_hash(each) for each in (script, plotly))
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; img-src data: blob:; base-uri 'none'"
     )
@@ -90,7 +91,7 @@ def _document(header: Safe, body: Safe) -> str:
 <meta name="color-scheme" content="light dark">
 <title>Famulus report</title>
 <style>
-{STYLE}
+{style}
 </style>
 </head>
 <body>
@@ -103,11 +104,15 @@ def _document(header: Safe, body: Safe) -> str:
 <footer>Times are UTC. Percentiles come from histograms and are true to within 3.5 %.
 Made by famulus pipeline report.</footer>
 </div>
-<script type="text/plain" id="plotly">{_plotly()[1]}</script>
-<script>{SCRIPT}</script>
+<script type="text/plain" id="plotly">{packed}</script>
+<script>{script}</script>
 </body>
 </html>
 """
+
+
+def _static(name: str) -> str:
+    return (files(__package__) / "static" / name).read_text("utf-8").strip()
 
 
 def _hash(script: str) -> str:

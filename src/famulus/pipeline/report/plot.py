@@ -70,6 +70,35 @@ def line(
     }
 
 
+def marks(
+    name: str, number: int, points: Sequence[tuple[datetime, str, str]], size: float | Sequence[float] = 13
+) -> dict[str, Any]:
+    """Each at an instant, on the line of whom it is about, and with words of its own."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": label(name),
+        "x": [when(at) for at, _, _ in points],
+        "y": [label(whom) for _, whom, _ in points],
+        "marker": {
+            "symbol": SYMBOLS[number % len(SYMBOLS)],
+            "color": colour(number + 1),
+            "size": size,
+            "line": {"width": 1, "color": "$paper"},
+        },
+        "text": [words for _, _, words in points],
+        "hovertemplate": "%{x}<br>%{y}: %{text}<extra>%{fullData.name}</extra>",
+    }
+
+
+def lanes(title: str, says: str, traces: Sequence[dict[str, Any]], span: tuple[datetime, datetime] | None) -> Safe:
+    """Marks over time, with a line for each one whom they are about."""
+    axis = time_axis() if span is None else time_axis(range=[when(at) for at in span])
+    layout = {"xaxis": axis, "yaxis": {"type": "category", "automargin": True}, "showlegend": True}
+    names = {name for trace in traces for name in trace["y"]}
+    return figure(Plot(title, says, traces, layout, min(170 + 26 * len(names), 900)), None)
+
+
 def time_axis(**more: Any) -> dict[str, Any]:
     return {"type": "date", "hoverformat": "%d %b %H:%M", **more}
 

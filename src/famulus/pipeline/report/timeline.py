@@ -65,6 +65,10 @@ class Timeline:
     #: Last minute that has data.
     last: datetime
 
+    @property
+    def span(self) -> tuple[datetime, datetime]:
+        return self.axis.start, self.axis.end
+
     def total(self, count: str) -> int:
         return int(self.counts[count].sum())
 

@@ -19,15 +19,14 @@ from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.io.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
 from famulus.pipeline.run import plan, state
-from famulus.pipeline.run.calm import calm_hours
-from famulus.pipeline.run.lanes import in_turns
 from famulus.pipeline.run.lock import locked
 from famulus.pipeline.run.plan import Plan, Sight
 from famulus.pipeline.run.progress import BadFile, Step, Summary, TableDone, Tell, silent
+from famulus.pipeline.run.schedule import Schedule, make_all
 from famulus.pipeline.run.state import State
-from famulus.pipeline.run.turns import Turns
-from famulus.pipeline.tables.once import let_go
-from famulus.pipeline.tables.pace import COUNTED_ROWS, FEW_BYTES, Pace, lanes_for, pace_for, session_for
+from famulus.pipeline.run.unaffected import unaffected_hours
+from famulus.pipeline.tables.memo import release_cached
+from famulus.pipeline.tables.scale import COUNTED_ROWS, SMALL_BYTES, Scale, scale_for, session_for, threads_for
 from famulus.pipeline.tables.spark_types import journal_schema
 
 if TYPE_CHECKING:
@@ -102,10 +101,10 @@ class _Run:
         #: The files that count; known once they were looked at.
         self._sound: tuple[Sound, ...] = ()
         #: Hours that new rows in the next one have nothing to do with.
-        self._calm: set[int] = set()
+        self._unaffected: set[int] = set()
         #: Of the tables that could be begun so far; a session for each of these; and those that count few rows.
-        self._paces: dict[str, Pace] = {}
-        self._sessions: dict[Pace, SparkSession] = {}
+        self._scales: dict[str, Scale] = {}
+        self._sessions: dict[Scale, SparkSession] = {}
         self._counted: set[str] = set()
         #: Rows of the journal by session, table and hours, while the hourly tables are made.
         self._shared: dict[tuple[SparkSession, str, frozenset[int]], DataFrame] = {}
@@ -147,16 +146,16 @@ class _Run:
             # A folder that is compacted while it is listed may show neither the old nor the new file. Not twice.
             sight = self._look(before, only)
             planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
-        planned = self._without_calm(sight, planned)
+        planned = self._without_unaffected(sight, planned)
         rows = sum(each.rows for each in planned.new)
         touched = len(_touched(planned, sight))
         self._tell(Step("look", done=True, rows=rows, hours=touched, seconds=time.monotonic() - began))
         return sight, planned
 
-    def _without_calm(self, sight: Sight, planned: Plan) -> Plan:
+    def _without_unaffected(self, sight: Sight, planned: Plan) -> Plan:
         candidates = {hour for wanted in planned.only_before.values() for hour in wanted}
-        self._calm = calm_hours(self._journal, sight.sound, planned.new, candidates)
-        return plan.without(planned, self._calm)
+        self._unaffected = unaffected_hours(self._journal, sight.sound, planned.new, candidates)
+        return plan.without(planned, self._unaffected)
 
     def _look(self, before: State, only: Collection[str] | None) -> Sight:
         found = source.found_in(self._journal)
@@ -186,11 +185,11 @@ class _Run:
         hourly = {name for name in tables if planned.hourly.get(name)}
 
         def is_alone(name: str) -> bool:
-            pace = self._pace_for(tables[name], planned)
-            if pace not in self._sessions:
-                self._sessions[pace] = session_for(self._spark, pace)
-            self._paces[name] = pace
-            return pace is Pace.MANY
+            scale = self._scale_for(tables[name], planned)
+            if scale not in self._sessions:
+                self._sessions[scale] = session_for(self._spark, scale)
+            self._scales[name] = scale
+            return scale is Scale.LARGE
 
         def make(name: str) -> TableDone:
             wanted = planned.hourly.get(name)
@@ -203,7 +202,7 @@ class _Run:
 
         needs = {name: table.inputs for name, table in tables.items()}
         try:
-            made = in_turns(self._spark, Turns(needs, lanes_for(self._spark), is_alone), make, done)
+            made = make_all(self._spark, Schedule(needs, threads_for(self._spark), is_alone), make, done)
         finally:
             self._let_go()
         return [made[name] for name in tables]
@@ -211,20 +210,20 @@ class _Run:
     def _let_go(self) -> None:
         """Of what the hourly tables share."""
         self._shared.clear()
-        let_go()
+        release_cached()
 
-    def _pace_for(self, table: Table, planned: Plan) -> Pace:
+    def _scale_for(self, table: Table, planned: Plan) -> Scale:
         """By the rows that the journal has for it in these hours; a whole table by the size of what it is made of."""
         wanted = planned.hourly.get(table.name)
         if not wanted:
-            return Pace.FEW if self._bytes_for(table) <= FEW_BYTES else Pace.MANY
+            return Scale.SMALL if self._bytes_for(table) <= SMALL_BYTES else Scale.LARGE
         rows = self._rows_for(table, wanted)
         if rows <= COUNTED_ROWS and not is_cut(table):
             self._counted.add(table.name)
-        return pace_for(rows)
+        return scale_for(rows)
 
     def _rows_for(self, table: Table, wanted: frozenset[int]) -> int:
-        roots, read = plan.roots(table, self._registry), plan.to_read(table, wanted, self._calm)
+        roots, read = plan.roots(table, self._registry), plan.to_read(table, wanted, self._unaffected)
         of = [each for each in self._sound if each.file.table in roots]
         return sum(each.rows for each in of if hours.number_of(*each.hour) in read)
 
@@ -235,7 +234,7 @@ class _Run:
     def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
         began = time.monotonic()
         self._tell(Step("stage", table.name, hours=len(wanted)))
-        spark, read = self._sessions[self._paces[table.name]], plan.to_read(table, wanted, self._calm)
+        spark, read = self._sessions[self._scales[table.name]], plan.to_read(table, wanted, self._unaffected)
         inputs = [self._hours_of(spark, name, read) for name in table.inputs]
         parts, few = self._parts(table, wanted), self._makes_few(table)
         made = self._store.stage_hours(table, table.make(*inputs), wanted, parts, few=few)
@@ -246,7 +245,7 @@ class _Run:
     def _make_whole(self, table: Table) -> TableDone:
         began = time.monotonic()
         self._tell(Step("stage", table.name))
-        spark = self._sessions[self._paces[table.name]]
+        spark = self._sessions[self._scales[table.name]]
         inputs = [self._rows(spark, name, table.wants.get(name)) for name in table.inputs]
         made = self._store.stage_whole(table, table.make(*inputs), few=self._makes_few(table))
         self._tell(Step("publish", table.name, rows=made.rows))
@@ -254,8 +253,8 @@ class _Run:
         return self._told(made, began)
 
     def _makes_few(self, table: Table) -> bool:
-        pace = self._paces[table.name]
-        return pace is Pace.FEW or (pace is Pace.SOME and table.name in self._counted)
+        scale = self._scales[table.name]
+        return scale is Scale.SMALL or (scale is Scale.MEDIUM and table.name in self._counted)
 
     def _told(self, made: Made, began: float) -> TableDone:
         done = TableDone(made.table.name, len(made.hours), made.rows, time.monotonic() - began)
@@ -269,7 +268,7 @@ class _Run:
         return self._store.read(spark, self._output(name), columns=columns)
 
     def _hours_of(self, spark: SparkSession, name: str, wanted: frozenset[int]) -> DataFrame:
-        """The very same rows for all who want the same hours at the same pace: see `famulus.pipeline.tables.once`."""
+        """The very same rows for all who want the same hours at the same scale: see `famulus.pipeline.tables.memo`."""
         if name not in schema.TABLES:
             return self._store.read(spark, self._output(name), wanted)
         key = (spark, name, wanted)

@@ -139,10 +139,11 @@ def make(
     return Plan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, only_before, whole)
 
 
-def without(plan: Plan, calm: Collection[int]) -> Plan:
+def without(plan: Plan, unaffected: Collection[int]) -> Plan:
     """Hours that turned out to need nothing."""
     hourly = {
-        name: wanted - (plan.only_before.get(name, frozenset()) & set(calm)) for name, wanted in plan.hourly.items()
+        name: wanted - (plan.only_before.get(name, frozenset()) & set(unaffected))
+        for name, wanted in plan.hourly.items()
     }
     return replace(plan, hourly=hourly)
 
@@ -193,11 +194,11 @@ def _only_before(touched: set[int]) -> frozenset[int]:
     return frozenset({hour - 1 for hour in touched} - after)
 
 
-def to_read(table: Table, wanted: Collection[int], calm: Collection[int]) -> frozenset[int]:
-    """The hours to look at in order to make these: what a calm hour left open needs no explanation."""
+def to_read(table: Table, wanted: Collection[int], unaffected: Collection[int]) -> frozenset[int]:
+    """The hours to look at in order to make these: what an unaffected hour left open needs no explanation."""
     read = hours.with_neighbours(wanted) if table.neighbours else set(wanted)
     if table.by_task:
-        read |= {hour - 2 for hour in wanted if hour - 1 not in wanted and hour - 1 not in calm}
+        read |= {hour - 2 for hour in wanted if hour - 1 not in wanted and hour - 1 not in unaffected}
     return frozenset(read)
 
 

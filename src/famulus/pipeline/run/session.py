@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from famulus.errors import NoJava, SparkFailed
 from famulus.pipeline.run import java
-from famulus.pipeline.tables.pace import GIVEN
+from famulus.pipeline.tables.scale import GIVEN
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -284,7 +284,7 @@ def _package_zip() -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "famulus.zip"
     with ZipFile(path, "w") as archive:
-        for source in sorted(package.rglob("*.py")):
+        for source in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
             archive.write(source, source.relative_to(package.parent))
     return str(path)
 

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.error_bursts import error_bursts
-from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 DAYS: Final = 14
@@ -23,6 +22,7 @@ SCORE_MIN: Final = 6.0
 #: What a normal distribution's deviation is of its MAD.
 MAD_TO_DEVIATION: Final = 1.4826
 #: Minutes that an hour of the day must have had, and tasks that a minute must have for percentiles.
+_COLUMNS: Final = [column.name for column in schemas.TABLES["anomalies"]]
 MINUTES_MIN: Final = 20
 TASKS_MIN: Final = 20
 
@@ -34,7 +34,7 @@ def anomalies(service_minutes: DataFrame) -> DataFrame:
         .transform(_with_baseline)
         .transform(_with_score)
         .where(F.abs("score") >= SCORE_MIN)
-        .transform(contract, schemas.ANOMALIES)
+        .select(*_COLUMNS)
     )
     return far.unionByName(minutes.transform(_failing))
 
@@ -51,7 +51,7 @@ def _failing(minutes: DataFrame) -> DataFrame:
                 "score": F.round("score", 3),
             }
         )
-        .transform(contract, schemas.ANOMALIES)
+        .select(*_COLUMNS)
     )
 
 

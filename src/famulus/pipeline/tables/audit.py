@@ -26,7 +26,6 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.auditing.crashes import crash_windows
 from famulus.pipeline.tables.auditing.gaps import gaps
 from famulus.pipeline.tables.auditing.halves import halves_missing
@@ -35,7 +34,7 @@ from famulus.pipeline.tables.auditing.numbers import missing_rows
 from famulus.pipeline.tables.auditing.repeated import repeated
 from famulus.pipeline.tables.auditing.tickets import tickets_used_twice
 from famulus.pipeline.tables.auditing.unfinished import FATES, unfinished
-from famulus.pipeline.tables.spark_types import contract
+from famulus.pipeline.tables.spark_types import union_all
 from famulus.pipeline.tables.table import Grain, Table
 from famulus.pipeline.tables.unsettled import unsettled
 
@@ -52,10 +51,7 @@ def audit(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: Da
         gaps(brokers),
         crash_windows(lost, tasks, brokers, peers),
     ]
-    rows = parts[0]
-    for part in parts[1:]:
-        rows = rows.unionByName(part)
-    return rows.transform(contract, schemas.AUDIT)
+    return union_all(parts)
 
 
 TABLE: Final = Table(

@@ -7,9 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.columns import hour_number, hour_of, minute_of, sum_if, total
-from famulus.pipeline.tables.spark_types import contract
+from famulus.pipeline.tables.columns import hour_number, hour_of, is_dispatcher_death, minute_of, sum_if, total
+from famulus.pipeline.tables.spark_types import union_all
 from famulus.pipeline.tables.table import Grain, Table
 
 _KEYS: Final = ("broker", "family", "minute")
@@ -22,12 +21,13 @@ _COUNTS: Final = (
 def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
     parts = [_loads(brokers), _events(brokers), _overloads(brokers), _peers(peers)]
     # One under the other and then summed, and not side by side: a minute may be in any of them.
-    rows = parts[0]
-    for part in parts[1:]:
-        rows = rows.unionByName(part, allowMissingColumns=True)
-    sums = rows.groupBy(*_KEYS).agg(
-        *[total(F.col(name)).alias(name) for name in (*_COUNTS, "slots_sum", "busy_sum", "backlog_sum")],
-        F.max("backlog_max").alias("backlog_max"),
+    sums = (
+        union_all(parts)
+        .groupBy(*_KEYS)
+        .agg(
+            *[total(F.col(name)).alias(name) for name in (*_COUNTS, "slots_sum", "busy_sum", "backlog_sum")],
+            F.max("backlog_max").alias("backlog_max"),
+        )
     )
     samples = F.col("load_samples")
     return sums.select(
@@ -39,7 +39,7 @@ def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
         F.try_divide("busy_sum", samples).alias("slots_busy"),
         F.try_divide("busy_sum", "slots_sum").alias("busy_share"),
         F.try_divide("backlog_sum", samples).alias("backlog"),
-    ).transform(contract, schemas.BROKER_MINUTES)
+    )
 
 
 def _loads(brokers: DataFrame) -> DataFrame:
@@ -73,7 +73,7 @@ def _events(brokers: DataFrame) -> DataFrame:
         .groupBy("broker", "family", minute_of(F.col("at")).alias("minute"))
         .agg(
             F.count_if(died).alias("process_deaths"),
-            F.count_if(died & (F.col("process") == "dispatcher")).alias("dispatcher_deaths"),
+            F.count_if(is_dispatcher_death()).alias("dispatcher_deaths"),
             F.count_if(gap).alias("gaps"),
             sum_if(F.col("rows"), gap).alias("gap_rows"),
         )

@@ -7,9 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.erlang import slots_needed, wait_share
-from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 WAIT_S: Final = 0.1
@@ -24,7 +22,6 @@ def capacity(service_hours: DataFrame, service_loads: DataFrame) -> DataFrame:
         .join(_slots(service_loads), on=list(_KEYS), how="left")
         .transform(_by_hour_of_day)
         .transform(_with_needs)
-        .transform(contract, schemas.CAPACITY)
     )
 
 

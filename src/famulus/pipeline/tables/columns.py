@@ -40,6 +40,13 @@ def is_run() -> Column:
     return F.col("worker").isNotNull() & F.col("assigned").isNotNull() & (F.col("outcome") != "LATE")
 
 
+# -- rows of the journal's brokers --------------------------------------------------------------------------------
+
+
+def is_dispatcher_death() -> Column:
+    return (F.col("event") == "process_died") & (F.col("process") == "dispatcher")
+
+
 # -- sums that are never null -------------------------------------------------------------------------------------
 
 
@@ -66,6 +73,12 @@ def hour_of(at: Column) -> tuple[Column, Column]:
 def hour_number(at: Column) -> Column:
     """Hours since 1970: neighbours differ by one."""
     return F.floor(F.unix_seconds(at) / 3600)
+
+
+def hours_around(at: Column, *, after: int = 1) -> Column:
+    """A row for each hour, by its number, that this instant is of or next to; `after`: how far it is looked ahead."""
+    steps = [hour_number(at) + step for step in range(-1, after + 1)]
+    return F.explode(F.array(*steps))
 
 
 def seconds_between(earlier: Column, later: Column) -> Column:

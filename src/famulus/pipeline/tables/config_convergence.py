@@ -7,8 +7,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 #: A broker that is still without an edit after this time is missing it.
@@ -16,12 +14,7 @@ GRACE_S: Final = 60
 
 
 def config_convergence(config: DataFrame, broker_minutes: DataFrame) -> DataFrame:
-    return (
-        _edits(config)
-        .transform(_with_missing, broker_minutes)
-        .transform(_with_conflicts, config)
-        .transform(contract, schemas.CONFIG_CONVERGENCE)
-    )
+    return _edits(config).transform(_with_missing, broker_minutes).transform(_with_conflicts, config)
 
 
 def _edits(config: DataFrame) -> DataFrame:

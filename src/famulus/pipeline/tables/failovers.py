@@ -7,9 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import minute_of, minutes_from, seconds_between, stable_id
-from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 #: Peers that lose the same broker within this time tell of one loss.
@@ -29,7 +27,6 @@ def failovers(losses: DataFrame, lost_attempts: DataFrame, service_minutes: Data
         .transform(_with_swallowed, audit)
         .transform(_with_recovery, service_minutes)
         .withColumn("tasks_hit", _tasks_hit())
-        .transform(contract, schemas.FAILOVERS)
     )
 
 

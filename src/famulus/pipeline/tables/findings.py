@@ -1,25 +1,25 @@
 """What an admin should do: each with its evidence and, where there is one, the edit of the config that would do it.
 
-A rule is a function to rows of `_FIELDS`. The rules look at the last day of data, the audit's at the last week. Values
+What they say is in `findings.toml`. The rules look at the last day of data, the audit's at the last week. Values
 of edits name only the fields to change: the journal does not know what else stands under a key. A worker that does harm
 could only be added to a list (`error_workers`) that the journal does not know; so there the advice is all there is.
 """
 
 from __future__ import annotations
 
+import tomllib
+from importlib.resources import files
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import seconds_between, stable_id
-from famulus.pipeline.tables.spark_types import contract
+from famulus.pipeline.tables.spark_types import union_all
 from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.words import said
 
-_FIELDS: Final = (
-    "severity", "kind", "subject", "title", "evidence", "advice", "key", "value", "last_seen",
-)  # fmt: skip
+_TEXTS: Final = tomllib.loads((files(__package__) / "findings.toml").read_text("utf-8"))
 _SEVERITIES: Final = ("critical", "warning", "info")
 DAY_H: Final = 24
 WEEK_H: Final = 24 * 7
@@ -66,10 +66,7 @@ def findings(
         _unexplained(audit.transform(_since, newest, "at", WEEK_H)),
         _unusual(anomalies.transform(_since, newest, "minute", DAY_H)),
     ]
-    rows = found[0]
-    for more in found[1:]:
-        rows = rows.unionByName(more)
-    return rows.transform(_ranked).transform(contract, schemas.FINDINGS)
+    return union_all(found).transform(_ranked)
 
 
 def _ranked(rows: DataFrame) -> DataFrame:
@@ -82,24 +79,26 @@ def _ranked(rows: DataFrame) -> DataFrame:
 
 
 def _finding(
-    rows: DataFrame,
     kind: str,
+    rows: DataFrame,
     *,
-    severity: Column,
-    subject: Column,
-    title: Column,
-    evidence: Column,
-    advice: Column,
+    severity: Column | None = None,
     key: Column | None = None,
     value: Column | None = None,
-    last_seen: Column,
+    last_seen: str = "last_seen",
+    **columns: Column,
 ) -> DataFrame:
-    none = F.lit(None).cast("string")
-    values = (
-        severity, F.lit(kind), subject, title, evidence, advice,
-        none if key is None else key, none if value is None else value, last_seen,
-    )  # fmt: skip
-    return rows.select(*[column.alias(name) for name, column in zip(_FIELDS, values, strict=True)])
+    """Its texts are made of the rows and of these columns."""
+    texts = _TEXTS[kind]
+    found = {
+        "severity": F.lit(texts.get("severity")) if severity is None else severity,
+        "kind": F.lit(kind),
+        **{name: said(texts[name], **columns) for name in ("subject", "title", "evidence", "advice")},
+        "key": F.lit(key).cast("string"),
+        "value": F.lit(value).cast("string"),
+        "last_seen": F.col(last_seen),
+    }
+    return rows.select(*[column.alias(name) for name, column in found.items()])
 
 
 # -- what the rules look at ---------------------------------------------------------------------------------------
@@ -139,18 +138,8 @@ def _is_common(column: str) -> Column:
 
 
 def _bad_workers(worker_health: DataFrame) -> DataFrame:
-    return _finding(
-        worker_health.where(F.col("score") < SCORE_LOW),
-        "bad_worker",
-        severity=F.when(F.col("score") < SCORE_BAD, "critical").otherwise("warning"),
-        subject=F.concat_ws(" ", "worker", "service"),
-        title=F.format_string("Worker %s does badly at %s: score %d", "worker", "service", "score"),
-        evidence=F.format_string("%s (%d tasks in the last day)", "why", "tasks"),
-        advice=F.format_string(
-            "Look at %s and its machine; stop it until it is well. The others do its work.", "worker"
-        ),
-        last_seen=F.col("last_seen"),
-    )
+    severity = F.when(F.col("score") < SCORE_BAD, "critical").otherwise("warning")
+    return _finding("bad_worker", worker_health.where(F.col("score") < SCORE_LOW), severity=severity)
 
 
 def _worst_hours(capacity: DataFrame) -> DataFrame:
@@ -165,18 +154,13 @@ def _worst_hours(capacity: DataFrame) -> DataFrame:
 def _too_few_slots(capacity: DataFrame, newest: DataFrame) -> DataFrame:
     rows = capacity.transform(_worst_hours).crossJoin(F.broadcast(newest)).where(F.col("newest").isNotNull())
     return _finding(
-        rows,
         "too_few_slots",
+        rows,
         severity=F.when(F.col("erlangs_peak") >= F.col("slots"), "critical").otherwise("warning"),
-        subject=F.concat_ws(" ", "service", "family"),
-        title=F.format_string("%s needs %d more slots in family %s", "service", "slots_missing", "family"),
-        evidence=F.format_string(
-            "from %02d:00 UTC tasks ask for %.1f busy slots at the peak; %.1f are there, and %.0f %% of tasks wait",
-            "hour_of_day", "erlangs_peak", "slots", F.col("wait_share") * 100,
-        ),
-        advice=F.format_string("Start workers until %s has %d slots at that time of day.", "service", "slots_needed"),
-        last_seen=F.col("newest"),
-    )  # fmt: skip
+        last_seen="newest",
+        hour=F.format_string("%02d", "hour_of_day"),
+        wait=F.col("wait_share") * 100,
+    )
 
 
 def _backlog_full(day: DataFrame, backlogs: DataFrame, capacity: DataFrame) -> DataFrame:
@@ -187,57 +171,31 @@ def _backlog_full(day: DataFrame, backlogs: DataFrame, capacity: DataFrame) -> D
         .join(backlogs, on="service", how="left")
         .join(short, on="service", how="left")
     )
-    cure = F.col("short").isNull() & F.col("backlog_max").isNotNull()
+    is_cure = F.col("short").isNull() & F.col("backlog_max").isNotNull()
     longer = F.least(F.lit(_BACKLOG_TASKS_MAX), F.greatest(F.col("backlog_max") * 2, F.lit(10)))
     return _finding(
-        rows,
         "backlog_full",
-        severity=F.lit("warning"),
-        subject=F.col("service"),
-        title=F.format_string("%s turns tasks away", "service"),
-        evidence=F.format_string(
-            "%d of %d tasks of the last day were rejected with overload; at most %s waited at one broker",
-            "overloaded", "tasks", F.coalesce(F.col("backlog_max").cast("string"), F.lit("an unknown number")),
+        rows,
+        key=F.when(is_cure, said("service/{service}")),
+        value=F.when(is_cure, F.to_json(F.struct(longer.alias("backlog_tasks_max")))),
+        most=F.coalesce(F.col("backlog_max").cast("string"), F.lit("an unknown number")),
+        cure=F.when(is_cure, "Let more tasks wait, so that a burst is taken up.").otherwise(
+            "Add slots: a longer backlog would not help where slots are short all the time."
         ),
-        advice=F.when(cure, F.lit("Let more tasks wait, so that a burst is taken up."))
-        .otherwise(F.lit("Add slots: a longer backlog would not help where slots are short all the time.")),
-        key=F.when(cure, F.concat(F.lit("service/"), F.col("service"))),
-        value=F.when(cure, F.to_json(F.struct(longer.alias("backlog_tasks_max")))),
-        last_seen=F.col("last_seen"),
-    )  # fmt: skip
+    )
 
 
 def _time_out_short(day: DataFrame) -> DataFrame:
     """If the answers do come, only late, the time-out is to blame and not the worker."""
     seconds = F.ceil(F.col("total_p999_ns") * 2 / 1e9)
     longer = F.least(F.lit(_TIMEOUT_MS_MAX).cast("long"), seconds * 1000)
-    return _finding(
-        day.where(_is_common("expired") & (F.col("late") * 2 >= F.col("expired")) & (F.col("total_p999_ns") > 0)),
-        "time_out_short",
-        severity=F.lit("warning"),
-        subject=F.col("service"),
-        title=F.format_string("The time-out of %s is too short", "service"),
-        evidence=F.format_string(
-            "%d of %d tasks of the last day ran out of time, and %d answers came after that", "expired", "tasks", "late"
-        ),
-        advice=F.lit("Give its tasks more time, or make them faster: work is done and thrown away."),
-        key=F.concat(F.lit("service/"), F.col("service")),
-        value=F.to_json(F.struct(longer.alias("timeout_ms"))),
-        last_seen=F.col("last_seen"),
-    )
+    rows = day.where(_is_common("expired") & (F.col("late") * 2 >= F.col("expired")) & (F.col("total_p999_ns") > 0))
+    value = F.to_json(F.struct(longer.alias("timeout_ms")))
+    return _finding("time_out_short", rows, key=said("service/{service}"), value=value)
 
 
 def _no_worker(day: DataFrame) -> DataFrame:
-    return _finding(
-        day.where(_is_common("no_worker")),
-        "no_worker",
-        severity=F.lit("critical"),
-        subject=F.col("service"),
-        title=F.format_string("Nobody serves %s", "service"),
-        evidence=F.format_string("%d of %d tasks of the last day found no worker", "no_worker", "tasks"),
-        advice=F.format_string("Start workers of %s, or tell its clients that it is gone.", "service"),
-        last_seen=F.col("last_seen"),
-    )
+    return _finding("no_worker", day.where(_is_common("no_worker")))
 
 
 # -- brokers and the config ---------------------------------------------------------------------------------------
@@ -251,18 +209,8 @@ def _broker_unstable(minutes: DataFrame) -> DataFrame:
         .agg(F.sum(deaths).alias("deaths"), F.max("minute").alias("last_seen"))
         .where(F.col("deaths") >= DEATHS_MIN)
     )
-    return _finding(
-        rows,
-        "broker_unstable",
-        severity=F.lit("critical"),
-        subject=F.col("broker"),
-        title=F.format_string("Broker %s keeps dying", "broker"),
-        evidence=F.format_string("its dispatcher died %d times in the last day", "deaths"),
-        advice=F.lit("Drain it, so that the others of its family take over, and look at its log and its machine."),
-        key=F.concat(F.lit("broker_state/"), F.col("broker")),
-        value=F.to_json(F.struct(F.lit("draining").alias("state"))),
-        last_seen=F.col("last_seen"),
-    )
+    value = F.to_json(F.struct(F.lit("draining").alias("state")))
+    return _finding("broker_unstable", rows, key=said("broker_state/{broker}"), value=value)
 
 
 def _slow_recovery(failovers: DataFrame) -> DataFrame:
@@ -274,18 +222,7 @@ def _slow_recovery(failovers: DataFrame) -> DataFrame:
         .groupBy("kind", "lost")
         .agg(F.count("*").alias("times"), F.max("seen").alias("last_seen"), F.max("recovery_s").alias("longest"))
     )
-    return _finding(
-        rows,
-        "slow_recovery",
-        severity=F.lit("info"),
-        subject=F.concat_ws(" ", "kind", "lost"),
-        title=F.format_string("It took long to get over the loss of %s", "lost"),
-        evidence=F.format_string(
-            "%d losses in the last day after which its services were not normal within %d s", "times", F.lit(RECOVERY_S)
-        ),
-        advice=F.lit("See whether the others have slots enough for its services."),
-        last_seen=F.col("last_seen"),
-    )
+    return _finding("slow_recovery", rows, limit_s=F.lit(RECOVERY_S))
 
 
 def _conflicts(config_convergence: DataFrame) -> DataFrame:
@@ -294,17 +231,8 @@ def _conflicts(config_convergence: DataFrame) -> DataFrame:
         .groupBy("key")
         .agg(F.min("conflict_seen").alias("since"), F.max("conflict_seen").alias("last_seen"))
     )
-    return _finding(
-        rows,
-        "config_conflict",
-        severity=F.lit("warning"),
-        subject=F.col("key"),
-        title=F.format_string("Two admins changed %s at the same time", "key"),
-        evidence=F.format_string("in conflict since %s UTC", F.date_format("since", "yyyy-MM-dd HH:mm:ss")),
-        advice=F.format_string("Choose one: famulus config resolve %s", "key"),
-        key=F.col("key"),
-        last_seen=F.col("last_seen"),
-    )
+    since = F.date_format("since", "yyyy-MM-dd HH:mm:ss")
+    return _finding("config_conflict", rows, key=F.col("key"), since=since)
 
 
 def _edits_missing(config_convergence: DataFrame) -> DataFrame:
@@ -313,16 +241,7 @@ def _edits_missing(config_convergence: DataFrame) -> DataFrame:
         .groupBy("broker")
         .agg(F.count("*").alias("edits"), F.max("accepted").alias("last_seen"))
     )
-    return _finding(
-        rows,
-        "edits_missing",
-        severity=F.lit("warning"),
-        subject=F.col("broker"),
-        title=F.format_string("Broker %s has not all of the config", "broker"),
-        evidence=F.format_string("%d edits have not come to it within a minute, or ever", "edits"),
-        advice=F.lit("See whether the other brokers reach its peer port."),
-        last_seen=F.col("last_seen"),
-    )
+    return _finding("edits_missing", rows)
 
 
 def _edits_late(config_convergence: DataFrame, broker_minutes: DataFrame) -> DataFrame:
@@ -350,19 +269,8 @@ def _edits_late(config_convergence: DataFrame, broker_minutes: DataFrame) -> Dat
             F.max("at").alias("last_seen"),
         )
     )
-    return _finding(
-        rows,
-        "edits_late",
-        severity=F.lit("warning"),
-        subject=F.col("broker"),
-        title=F.format_string("Edits of the config came late to broker %s", "broker"),
-        evidence=F.format_string(
-            "%d edits of the last day took %d minutes or more, though it was up; that of %s took %d s",
-            "edits", F.lit(LATE_MINUTES), "slowest.key", F.floor(F.col("slowest.delay_ms") / 1000),
-        ),
-        advice=F.lit("See whether the other brokers reach its peer port all the time: it worked with an old config."),
-        last_seen=F.col("last_seen"),
-    )  # fmt: skip
+    slowest_s = F.floor(F.col("slowest.delay_ms") / 1000)
+    return _finding("edits_late", rows, limit=F.lit(LATE_MINUTES), slowest_s=slowest_s)
 
 
 # -- the audit, and what is not as usual --------------------------------------------------------------------------
@@ -374,16 +282,7 @@ def _gaps(audit: DataFrame) -> DataFrame:
         .groupBy("broker")
         .agg(F.count("*").alias("gaps"), F.sum("rows").alias("missing"), F.max("at").alias("last_seen"))
     )
-    return _finding(
-        rows,
-        "journal_gaps",
-        severity=F.lit("warning"),
-        subject=F.col("broker"),
-        title=F.format_string("The journal of %s has gaps", "broker"),
-        evidence=F.format_string("%d rows are missing in %d places in the last week", "missing", "gaps"),
-        advice=F.lit("See whether its disk is full or too slow; what is missing cannot be audited."),
-        last_seen=F.col("last_seen"),
-    )
+    return _finding("journal_gaps", rows)
 
 
 def _crashes(audit: DataFrame) -> DataFrame:
@@ -398,20 +297,7 @@ def _crashes(audit: DataFrame) -> DataFrame:
             F.max("at").alias("last_seen"),
         )
     )
-    return _finding(
-        rows,
-        "crash_lost_tasks",
-        severity=F.lit("warning"),
-        subject=F.col("broker"),
-        title=F.format_string("Crashes of %s took tasks along", "broker"),
-        evidence=F.format_string(
-            "%d times in the last week; %d tasks were open, and their outcomes are not known; up to about %d more "
-            "may have ended without a row",
-            "crashes", "open", "untold",
-        ),
-        advice=F.lit("See in its log why it died. What became of those tasks, only their clients know."),
-        last_seen=F.col("last_seen"),
-    )  # fmt: skip
+    return _finding("crash_lost_tasks", rows)
 
 
 def _unexplained(audit: DataFrame) -> DataFrame:
@@ -421,19 +307,7 @@ def _unexplained(audit: DataFrame) -> DataFrame:
         .groupBy("kind")
         .agg(F.count("*").alias("times"), first.alias("first"), F.max("at").alias("last_seen"))
     )
-    return _finding(
-        rows,
-        "audit",
-        severity=F.lit("critical"),
-        subject=F.col("kind"),
-        title=F.format_string("%d rows of the audit are not explained: %s", "times", "kind"),
-        evidence=F.format_string(
-            "the first is task %s at %s: %s",
-            F.coalesce(F.col("first.message_id"), F.lit("?")), F.col("first.broker"), F.col("first.explanation"),
-        ),
-        advice=F.lit("Look at these tasks in task_facts, and at the log of that broker. This should never happen."),
-        last_seen=F.col("last_seen"),
-    )  # fmt: skip
+    return _finding("audit", rows, task=F.coalesce(F.col("first.message_id"), F.lit("?")))
 
 
 def _unusual(anomalies: DataFrame) -> DataFrame:
@@ -442,19 +316,13 @@ def _unusual(anomalies: DataFrame) -> DataFrame:
         F.count("*").alias("minutes"), worst.alias("worst"), F.max("minute").alias("last_seen")
     )
     return _finding(
-        rows,
         "unusual",
+        rows,
         severity=F.when(F.col("minutes") >= 10, "warning").otherwise("info"),
-        subject=F.concat_ws(" ", "service", "measure", "direction"),
-        title=F.format_string("%s of %s was unusually %s", "measure", "service", "direction"),
-        evidence=F.format_string(
-            "in %d minutes of the last day; most at %s UTC: %s, where %s is usual",
-            "minutes", F.date_format("worst.minute", "yyyy-MM-dd HH:mm"),
-            F.round("worst.value", 3).cast("string"), F.round("worst.baseline", 3).cast("string"),
-        ),
-        advice=F.lit("See what else happened in those minutes: failovers, edits of the config, new clients."),
-        last_seen=F.col("last_seen"),
-    )  # fmt: skip
+        minute=F.date_format("worst.minute", "yyyy-MM-dd HH:mm"),
+        found=F.round("worst.value", 3),
+        usual=F.round("worst.baseline", 3),
+    )
 
 
 TABLE: Final = Table(

@@ -7,9 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import hour_of, minute_of
-from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 
@@ -31,7 +29,6 @@ def lost_attempts(tasks: DataFrame) -> DataFrame:
         .where(F.col("lost").isNotNull())
         .groupBy("date", "hour", "minute", "broker", "family", "lost_kind", "lost", "service")
         .agg(F.count_if(outcome == "RETRY").alias("retries"), F.count_if(outcome == "UNKNOWN").alias("unknown"))
-        .transform(contract, schemas.LOST_ATTEMPTS)
     )
 
 

@@ -1,4 +1,4 @@
-"""What is counted of a service, over whatever stretch of time. No table: those of minutes, hours and days share it."""
+"""How each service did: minute by minute at each broker, hour by hour over all brokers of a family, and day by day."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.columns import (
+    hour_of,
     is_final,
     is_run,
     is_settled,
+    minute_of,
     no_histogram,
     quantile_columns,
     quantiles,
     sum_if,
 )
 from famulus.pipeline.tables.histograms import counted, merged
+from famulus.pipeline.tables.table import Grain, Table
 
 MEASURES: Final = ("queue", "service", "total")
 _HISTOGRAMS: Final = tuple(f"{measure}_hist" for measure in MEASURES)
@@ -27,14 +30,28 @@ COUNTS: Final = (
 )  # fmt: skip
 
 
-def of_tasks(tasks: DataFrame, keys: Sequence[str]) -> DataFrame:
+def service_minutes(tasks: DataFrame) -> DataFrame:
+    rows = tasks.withColumn("minute", minute_of(F.col("ended")))
+    return _of_tasks(rows, ("minute", "service", "family", "broker")).select("*", *hour_of(F.col("minute")))
+
+
+def service_hours(service_minutes: DataFrame) -> DataFrame:
+    rows = service_minutes.withColumn("at", F.date_trunc("hour", "minute"))
+    return _of_figures(rows, ("at", "service", "family")).select("*", *hour_of(F.col("at")))
+
+
+def service_days(service_hours: DataFrame) -> DataFrame:
+    return _of_figures(service_hours.withColumn("day", F.col("date")), ("day", "service", "family"))
+
+
+def _of_tasks(tasks: DataFrame, keys: Sequence[str]) -> DataFrame:
     """From rows of the journal's tasks, with the columns `keys` among them."""
     counts = tasks.groupBy(*keys).agg(*_counts())
     values = {f"{measure}_hist": F.when(is_settled(), F.col(f"{measure}_ns")) for measure in MEASURES}
     return _joined(counts, counted(tasks, keys, values), keys)
 
 
-def of_figures(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+def _of_figures(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
     """From a table of such figures over shorter stretches."""
     counts = rows.groupBy(*keys).agg(*[F.sum(name).alias(name) for name in COUNTS])
     return _joined(counts, merged(rows, keys, _HISTOGRAMS), keys)
@@ -76,3 +93,8 @@ def _joined(counts: DataFrame, histograms: DataFrame, keys: Sequence[str]) -> Da
     # In two steps, for else Spark would go through a histogram once for each of its quantiles.
     found = [quantiles(f"{measure}_hist").alias(f"{measure}_quantiles") for measure in MEASURES]
     return both.select("*", *found).select("*", *[each for measure in MEASURES for each in quantile_columns(measure)])
+
+
+MINUTES: Final = Table("service_minutes", Grain.HOURLY, ("tasks",), service_minutes)
+HOURS: Final = Table("service_hours", Grain.HOURLY, ("service_minutes",), service_hours)
+DAYS: Final = Table("service_days", Grain.WHOLE, ("service_hours",), service_days)

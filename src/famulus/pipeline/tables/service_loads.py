@@ -7,9 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import hour_of, total
-from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 
@@ -17,18 +15,14 @@ def service_loads(brokers: DataFrame) -> DataFrame:
     free, busy = F.coalesce("slots_free", F.lit(0)), F.coalesce("slots_busy", F.lit(0))
     backlog = F.coalesce("backlog", F.lit(0))
     loads = brokers.where((F.col("event") == "load") & F.col("service").isNotNull())
-    return (
-        loads.groupBy(*hour_of(F.col("at")), "service", "family", "broker")
-        .agg(
-            F.count("*").alias("samples"),
-            total(free + busy).alias("slots_sum"),
-            total(busy).alias("busy_sum"),
-            total(backlog).alias("backlog_sum"),
-            F.max(free + busy).alias("slots_max"),
-            F.max(backlog).alias("backlog_max"),
-            F.count_if((free == 0) & (backlog > 0)).alias("saturated_s"),
-        )
-        .transform(contract, schemas.SERVICE_LOADS)
+    return loads.groupBy(*hour_of(F.col("at")), "service", "family", "broker").agg(
+        F.count("*").alias("samples"),
+        total(free + busy).alias("slots_sum"),
+        total(busy).alias("busy_sum"),
+        total(backlog).alias("backlog_sum"),
+        F.max(free + busy).alias("slots_max"),
+        F.max(backlog).alias("backlog_max"),
+        F.count_if((free == 0) & (backlog > 0)).alias("saturated_s"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -54,6 +55,11 @@ def journal_schema(table: str) -> T.StructType:
 
 def output_schema(table: str) -> T.StructType:
     return struct_of(schemas.TABLES[table])
+
+
+def union_all(parts: Iterable[DataFrame]) -> DataFrame:
+    """One under the other; a column that one of them lacks is null there."""
+    return reduce(lambda above, below: above.unionByName(below, allowMissingColumns=True), parts)
 
 
 def contract(rows: DataFrame, columns: Iterable[schemas.Column]) -> DataFrame:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.schemas import Column
+from famulus.pipeline.tables.spark_types import contract
 
 
 class Grain(Enum):
@@ -23,21 +24,25 @@ class Grain(Enum):
 class Table:
     name: str
     grain: Grain
-    #: Names of tables, in the order in which `make` wants them: tables of the journal, or other outputs, which come
+    #: Names of tables, in the order in which `rows` wants them: tables of the journal, or other outputs, which come
     #: before it in `ALL`. An hourly table is made of hourly ones.
     inputs: tuple[str, ...]
-    make: Callable[..., DataFrame]
-    #: Hourly: `make` wants the hour before and the hour after as well. Its answer then has rows of those hours too,
+    rows: Callable[..., DataFrame]
+    #: Hourly: `rows` wants the hour before and the hour after as well. Its answer then has rows of those hours too,
     #: which are not to be kept: each hour's rows are true only if both its neighbours were seen. For the same reason a
     #: change in an hour is a change in its neighbours.
     neighbours: bool = False
     #: Hourly, with neighbours: of the hour after it, an hour's rows depend only on rows of its own tasks, and on what
-    #: became of those that it left open (see `calm`). Where a broker died, they tell how many tasks of
+    #: became of those that it left open (see `run.unaffected`). Where a broker died, they tell how many tasks of
     #: the hour before died with it: that hour has neighbours, too.
     by_task: bool = False
-    #: Whole: of an input with many columns, those that `make` looks at.
+    #: Whole: of an input with many columns, those that `rows` looks at.
     wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:
         return schemas.TABLES[self.name]
+
+    def make(self, *inputs: DataFrame) -> DataFrame:
+        """Its columns in their order and types, of whatever else there is."""
+        return contract(self.rows(*inputs), self.columns)

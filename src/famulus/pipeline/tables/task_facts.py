@@ -9,8 +9,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_final, is_run, is_settled
-from famulus.pipeline.tables.crowds import parted
-from famulus.pipeline.tables.spark_types import contract
+from famulus.pipeline.tables.hash_join import split_unique
 from famulus.pipeline.tables.table import Grain, Table
 from famulus.pipeline.tables.unsettled import unsettled
 
@@ -20,11 +19,11 @@ _NAME: Final = ("ended", "broker", "boot", "ticket")
 
 def task_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     swallowed = unsettled(tasks, open_tasks, brokers, peers).where("is_gone")
-    return _ended(tasks).unionByName(_swallowed(swallowed)).transform(contract, schemas.TASK_FACTS)
+    return _ended(tasks).unionByName(_swallowed(swallowed))
 
 
 def _ended(tasks: DataFrame) -> DataFrame:
-    alone, others = parted(tasks, "message_id")
+    alone, others = split_unique(tasks, "message_id")
     # The same row twice, to the letter, is one; that it is there twice is for the audit to say.
     several = _of_several(others.dropDuplicates())
     return several if alone is None else several.unionByName(_of_one(alone))
@@ -106,7 +105,7 @@ def _swallowed(lost: DataFrame) -> DataFrame:
 
 
 def _facts(rows: DataFrame) -> DataFrame:
-    return rows.select(*[column.name for column in schemas.TASK_FACTS])
+    return rows.select(*[column.name for column in schemas.TABLES["task_facts"]])
 
 
 TABLE: Final = Table(

@@ -13,16 +13,17 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import hour_number, is_final, is_settled, seconds_between
-from famulus.pipeline.tables.crowds import among, together
-from famulus.pipeline.tables.once import kept, once
+from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, is_settled, seconds_between
+from famulus.pipeline.tables.hash_join import matching
+from famulus.pipeline.tables.lives import last_signs, lives
+from famulus.pipeline.tables.memo import cached, memo
 
 #: A task is overdue when its broker goes on for this long without ending it, and for twice as long as any task of its
 #: service took.
 OVERDUE_S: Final = 120
 
 
-@once
+@memo
 def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     """One row per task: its last checkpoint, its `fate`, and whether its broker `is_gone`, at whatever time after that.
 
@@ -35,18 +36,16 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
     | overdue   | its broker went on, far longer than such a task may take, and never ended it  |
     | open      | none of these: it may yet end                                                 |
     """
-    signs = _signs(tasks)
     accountable = open_tasks.unionByName(_to_be_tried_again(tasks, open_tasks)).where(F.col("delegated_from").isNull())
     rows = (
         _last_seen(accountable)
         .join(_outcomes(tasks, accountable), on=_is_its_outcome(), how="left_anti")
         .transform(_with_end_of_boot, brokers, peers)
-        .transform(_with_life_signs, signs, brokers)
-        .transform(_with_longest, signs)
-        .withColumn("is_gone", _is_gone())
-        .withColumn("fate", _fate())
+        .join(last_signs(tasks, brokers, ["broker", "boot"], "open_hour"), ["broker", "boot", "open_hour"], "left")
+        .join(_longest(tasks), on=["service", "open_hour"], how="left")
+        .withColumns({"is_gone": _is_gone(), "fate": _fate()})
     )
-    return kept(rows)
+    return cached(rows)
 
 
 def _to_be_tried_again(tasks: DataFrame, like: DataFrame) -> DataFrame:
@@ -71,8 +70,8 @@ def _last_seen(open_tasks: DataFrame) -> DataFrame:
 
 def _outcomes(tasks: DataFrame, opened: DataFrame) -> DataFrame:
     """Of tasks that were seen open."""
-    settled = tasks.where(is_settled()).select("message_id", _hour("ended").alias("ended_hour"))
-    return among(settled, "message_id", opened).withColumnRenamed("message_id", "ended_id")
+    settled = tasks.where(is_settled()).select("message_id", hour_number(F.col("ended")).alias("ended_hour"))
+    return matching(settled, "message_id", opened).withColumnRenamed("message_id", "ended_id")
 
 
 def _is_its_outcome() -> Column:
@@ -83,8 +82,7 @@ def _is_its_outcome() -> Column:
 def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     """`end_kind` and `end_at` of the first thing after the last checkpoint that ended its boot."""
     event = F.col("event")
-    died = (event == "process_died") & (F.col("process") == "dispatcher")
-    kind = F.when(died, "died").when(event == "stop", "stopped").when(event == "start", "restarted")
+    kind = F.when(is_dispatcher_death(), "died").when(event == "stop", "stopped").when(event == "start", "restarted")
     own = brokers.select("broker", F.col("boot").alias("end_boot"), "at", kind.alias("kind"))
     seen = peers.where(event == "lost").select(
         F.col("peer").alias("broker"),
@@ -102,7 +100,7 @@ def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -
     ends = (
         own.where(F.col("kind").isNotNull())
         .unionByName(seen)
-        .select("broker", end.alias("end"), _hours_near("at"))
+        .select("broker", end.alias("end"), hours_around(F.col("at")).alias("open_hour"))
         .groupBy("broker", "open_hour")
         .agg(F.collect_list("end").alias("ends"))
     )
@@ -117,57 +115,24 @@ def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -
     )
 
 
-def _signs(tasks: DataFrame) -> DataFrame:
-    """For each hour, life and service: when the last task ended there, and how long the longest one took."""
-    took = F.when(is_final(), F.col("total_ns"))
-    signs = tasks.groupBy("broker", "boot", "service", _hour("ended").alias("hour"))
-    return kept(together(signs.agg(F.max("ended").alias("at"), F.max(took).alias("total_ns"))))
-
-
-def _with_life_signs(opened: DataFrame, signs: DataFrame, brokers: DataFrame) -> DataFrame:
-    """`alive_at`: the last row that its boot wrote, of whatever kind."""
-    every = signs.select("broker", "boot", "at").unionByName(brokers.select("broker", "boot", "at"))
-    last = (
-        every.groupBy("broker", "boot", _hour("at").alias("hour"))
-        .agg(F.max("at").alias("at"))
-        .select("broker", "boot", "at", _hours_near("at"))
-        .groupBy("broker", "boot", "open_hour")
-        .agg(F.max("at").alias("alive_at"))
-    )
-    return opened.join(last, on=["broker", "boot", "open_hour"], how="left")
-
-
-def _with_longest(opened: DataFrame, signs: DataFrame) -> DataFrame:
+def _longest(tasks: DataFrame) -> DataFrame:
     """`longest_ns`: of any task of its service."""
-    longest = (
-        signs.select("service", "total_ns", F.explode(_around(F.col("hour"))).alias("open_hour"))
+    return (
+        lives(tasks)
+        .select("service", "longest_ns", hours_around(F.col("at")).alias("open_hour"))
         .groupBy("service", "open_hour")
-        .agg(F.max("total_ns").alias("longest_ns"))
+        .agg(F.max("longest_ns").alias("longest_ns"))
     )
-    return opened.join(longest, on=["service", "open_hour"], how="left")
 
 
 def _fate() -> Column:
     limit_s = F.greatest(F.lit(float(OVERDUE_S)), F.coalesce(F.col("longest_ns"), F.lit(0)) * 2 / 1e9)
     lived_s = seconds_between(F.col("at"), F.col("alive_at"))
     # First, since what was forgotten long before is not the fault of a death.
-    return F.when(lived_s > limit_s, "overdue").when(F.col("is_gone"), F.col("end_kind")).otherwise("open")
+    return F.when(lived_s > limit_s, "overdue").when(_is_gone(), F.col("end_kind")).otherwise("open")
 
 
 def _is_gone() -> Column:
     """Whoever wrote after it was "lost" was not."""
     silent = F.col("alive_at").isNull() | (F.col("alive_at") <= F.col("end_at"))
     return F.coalesce((F.col("end_kind") != "lost") | silent, F.lit(False))
-
-
-def _hour(column: str) -> Column:
-    return hour_number(F.col(column))
-
-
-def _hours_near(column: str) -> Column:
-    """A row for each hour of checkpoints that this instant is near to."""
-    return F.explode(_around(_hour(column))).alias("open_hour")
-
-
-def _around(hour: Column) -> Column:
-    return F.array(hour - 1, hour, hour + 1)

@@ -7,11 +7,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import count_of, minus, no_histogram, quantiles, total
 from famulus.pipeline.tables.histograms import merged
-from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.words import said
 
 HOURS: Final = 24
 #: Of fewer tasks no share and no median says much.
@@ -26,7 +25,6 @@ def worker_health(worker_hours: DataFrame, workers: DataFrame) -> DataFrame:
         .transform(_beside_others)
         .transform(_with_events, workers)
         .transform(_with_score)
-        .transform(contract, schemas.WORKER_HEALTH)
     )
 
 
@@ -99,61 +97,55 @@ def _with_events(rows: DataFrame, workers: DataFrame) -> DataFrame:
 
 
 def _with_score(rows: DataFrame) -> DataFrame:
-    """100, less what each complaint costs. A complaint is its points and its words."""
-    complaints = [_errors(), _slow(), _lost(), _unknown(), _late(), _listed()]
-    points = F.lit(0)
-    for cost, _ in complaints:
-        points = points + F.coalesce(cost, F.lit(0))
-    words = [F.when(F.coalesce(cost, F.lit(0)) > 0, sentence) for cost, sentence in complaints]
-    return rows.withColumns(
-        {"score": F.greatest(F.lit(0), F.lit(100) - points).cast("int"), "why": F.concat_ws("; ", *words)}
-    )
-
-
-def _percent(share: Column) -> Column:
-    return F.format_string("%.1f %%", share)
+    """100, less what each complaint costs."""
+    costs = [(F.coalesce(cost, F.lit(0)), sentence) for cost, sentence in _complaints()]
+    score = F.lit(100) - sum((cost for cost, _ in costs), F.lit(0))
+    why = F.concat_ws("; ", *[F.when(cost > 0, sentence) for cost, sentence in costs])
+    return rows.withColumns({"score": F.greatest(F.lit(0), score).cast("int"), "why": why})
 
 
 def _points(amount: Column, most: int) -> Column:
     return F.least(F.lit(most), F.round(amount).cast("int"))
 
 
-def _errors() -> tuple[Column, Column]:
+def _complaints() -> list[tuple[Column, Column]]:
+    """Each with the points that it costs, null or 0 if there is nothing to complain of, and its words."""
+    enough = F.col("tasks") >= TASKS_MIN
     others = F.coalesce("others_error_share", F.lit(0.0))
     excess = F.col("error_share") - others
-    cost = F.when((F.col("tasks") >= TASKS_MIN) & (excess > 0.02), _points(excess * 200, 50))
-    return cost, F.format_string(
-        "%s of its tasks are errors, of the others' %s", _percent(F.col("error_share") * 100), _percent(others * 100)
-    )
-
-
-def _slow() -> tuple[Column, Column]:
-    slowness = F.col("slowness")
-    cost = F.when(F.col("enough") & (slowness >= 1.5), _points((slowness - 1) * 20, 60))
-    return cost, F.format_string("its median service time is %.1f times that of the others", slowness)
-
-
-def _lost() -> tuple[Column, Column]:
-    # Once may be anybody's machine; every further time is a pattern.
-    cost = F.when(F.col("losses") > 0, _points(F.col("losses") * 15 - 5, 45))
-    return cost, F.format_string("lost %d times, with %d tasks", "losses", "lost_tasks")
-
-
-def _unknown() -> tuple[Column, Column]:
-    share = F.try_divide("unknown", "tasks")
-    cost = F.when((F.col("tasks") >= TASKS_MIN) & (share > 0.01), _points(share * 200, 30))
-    return cost, F.format_string("%s of its tasks ended as UNKNOWN", _percent(share * 100))
-
-
-def _late() -> tuple[Column, Column]:
-    share = F.try_divide("late", "tasks")
-    cost = F.when((F.col("tasks") >= TASKS_MIN) & (share > 0.01), _points(share * 100, 20))
-    return cost, F.format_string("%d answers came too late", "late")
-
-
-def _listed() -> tuple[Column, Column]:
-    cost = F.when(F.col("error_listed") > 0, F.lit(30))
-    return cost, F.format_string("put on the list of error workers %d times", "error_listed")
+    unknown, late = (F.try_divide(name, "tasks") for name in ("unknown", "late"))
+    slowness, losses = F.col("slowness"), F.col("losses")
+    return [
+        (
+            F.when(enough & (excess > 0.02), _points(excess * 200, 50)),
+            said(
+                "{own:.1f} % of its tasks are errors, of the others' {others:.1f} %",
+                own=F.col("error_share") * 100,
+                others=others * 100,
+            ),
+        ),
+        (
+            F.when(F.col("enough") & (slowness >= 1.5), _points((slowness - 1) * 20, 60)),
+            said("its median service time is {slowness:.1f} times that of the others"),
+        ),
+        (
+            # Once may be anybody's machine; every further time is a pattern.
+            F.when(losses > 0, _points(losses * 15 - 5, 45)),
+            said("lost {losses:once|# times}, with {lost_tasks:# task|# tasks}"),
+        ),
+        (
+            F.when(enough & (unknown > 0.01), _points(unknown * 200, 30)),
+            said("{share:.1f} % of its tasks ended as UNKNOWN", share=unknown * 100),
+        ),
+        (
+            F.when(enough & (late > 0.01), _points(late * 100, 20)),
+            said("{late:# answer|# answers} came too late"),
+        ),
+        (
+            F.when(F.col("error_listed") > 0, F.lit(30)),
+            said("put on the list of error workers {error_listed:once|# times}"),
+        ),
+    ]
 
 
 TABLE: Final = Table("worker_health", Grain.WHOLE, ("worker_hours", "workers"), worker_health)

@@ -7,10 +7,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.columns import hour_of, is_run, no_histogram, sum_if
 from famulus.pipeline.tables.histograms import counted
-from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 _KEYS: Final = ("date", "hour", "worker", "service", "family", "broker")
@@ -31,10 +29,8 @@ def worker_hours(tasks: DataFrame) -> DataFrame:
     # Only what it answered: a time-out says nothing about how long it would have taken.
     answered = F.when(is_run() & outcome.isin("OK", "ERROR"), F.col("service_ns"))
     histograms = counted(rows, _KEYS, {"service_hist": answered})
-    return (
-        counts.join(histograms, on=list(_KEYS), how="left")
-        .withColumn("service_hist", F.coalesce(F.col("service_hist"), no_histogram()))
-        .transform(contract, schemas.WORKER_HOURS)
+    return counts.join(histograms, on=list(_KEYS), how="left").withColumn(
+        "service_hist", F.coalesce(F.col("service_hist"), no_histogram())
     )
 
 

@@ -10,7 +10,7 @@ const ROOT = "/api/v1/admin/";
 // A refusal of the broker, in its own words.
 export class Refusal extends Error {
   constructor(code, told) {
-    super(told.error ?? "the broker answered something else than it was asked");
+    super(told.error ?? "the broker's answer does not fit the question");
     this.code = code;
     this.moved = told.moved ?? [];
   }

@@ -108,7 +108,7 @@ export function edit(account, { key, present, heads, path }) {
         }
         const wish = { key: wished, ...(heads && { heads: { [wished]: heads } }) };
         try {
-          await plan(account, dialog, { path, wish, text: text.value, label: path === "resolve" ? "Let this hold" : "Set it" });
+          await plan(account, dialog, { path, wish, text: text.value, label: "Set it" });
         } catch (error) {
           if (!error.moved?.length && error.code !== 401) throw error;
           refuse(dialog, error);

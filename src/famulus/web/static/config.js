@@ -8,7 +8,7 @@ import { fact } from "./services.js";
 export function config({ status, account, memory, render }) {
   if (memory.version !== status.config.digest || !memory.told) load(status.config.digest, memory, render);
   if (!status.config.network) {
-    return [h("h1", {}, "Config"), h("p", { class: "empty tall" }, "This broker stands alone: what holds is in its settings, and there is no config to share. So there are no admins, and nobody can log in.")];
+    return [h("h1", {}, "Config"), h("p", { class: "empty tall" }, "This broker stands alone: only its own settings apply, and there is no config to share. So there are no admins, and nobody can log in.")];
   }
   if (!account.admin) memory.shown = memory.shownOf = null;
   else if (memory.shownOf !== status.config.digest) look(status.config.digest, account, memory, render);
@@ -20,7 +20,7 @@ export function config({ status, account, memory, render }) {
       fact("To be decided", count(status.config.conflicts), status.config.conflicts ? "bad" : "")),
     account.why && h("p", { class: "note" }, `Nobody can log in here: ${account.why}.`),
     !told ? h("p", { class: "empty" }, "Waiting for the config…") : [
-      told.conflicts.length > 0 && panel("Conflicts", shown ? "choose what shall hold" : "an admin has to choose: log in, or famulus config conflicts",
+      told.conflicts.length > 0 && panel("Conflicts", shown ? "choose which value to keep" : "an admin has to choose: log in, or famulus config conflicts",
         told.conflicts.map((each) => conflict(each, shown?.keys[each.key], account))),
       status.config.conflicts > told.conflicts.length && h("p", { class: "note" }, `${status.config.conflicts - told.conflicts.length} about admins, which are not shown here.`),
       told.warnings.length > 0 && panel("Warnings", "", h("ul", { class: "list" }, told.warnings.map((each) => h("li", {}, h("code", {}, each.key), " ", each.sentence)))),
@@ -38,7 +38,7 @@ export function config({ status, account, memory, render }) {
       { label: "Service", cell: (row) => row[0] }, { label: "Delivery", cell: (row) => row[1].delivery.replaceAll("_", "-") },
       { label: "Time-out", num: true, cell: (row) => `${count(row[1].timeout_ms)} ms` }, { label: "Attempts", num: true, cell: (row) => count(row[1].max_attempts) },
       { label: "Backlog", num: true, cell: (row) => count(row[1].backlog_tasks_max) },
-    ], Object.entries(told.services), { empty: "No service is named; the defaults of each family hold." })),
+    ], Object.entries(told.services), { empty: "No service is named; the defaults of each family apply." })),
     memory.told && panel("History", "the newest edits, without those about admins", h("ol", { class: "history" }, memory.told.history.map((edit) => h("li", { "data-key": edit.id },
       h("details", {}, h("summary", {}, h("time", {}, moment(edit.at_ms)), h("strong", {}, edit.key), h("span", { class: `tag ${edit.op === "DEL" ? "del" : ""}` }, edit.op === "DEL" ? "removed" : "set"), h("span", { class: "muted" }, `at ${edit.broker}, `, h("code", {}, edit.id.slice(0, 8)))),
         h("pre", {}, JSON.stringify(edit.value, null, 2))))))),
@@ -47,7 +47,7 @@ export function config({ status, account, memory, render }) {
 
 function conflict(told, key, account) {
   const heads = key?.heads.map((head) => head.id);
-  const choose = (head) => act(account, { title: `Choose for ${told.key}`, path: "resolve", wish: { key: told.key, choose: head.id, heads: { [told.key]: heads } }, label: "Let this hold" });
+  const choose = (head) => act(account, { title: `Choose for ${told.key}`, path: "resolve", wish: { key: told.key, choose: head.id, heads: { [told.key]: heads } }, label: "Keep this one" });
   return h("article", { class: "conflict", "data-key": told.key }, h("h3", {}, told.key),
     h("ul", {}, (key?.heads ?? told.heads).map((head) => h("li", {},
       h("p", {}, h("code", {}, head.id.slice(0, 12)), ` ${head.op === "DEL" ? "removed" : "set"} at ${head.broker}`, key && ` by ${head.author}`, head.id === told.chosen && h("span", { class: "tag" }, "in force"),

@@ -46,7 +46,7 @@ function nothing(status, told) {
   return h("div", { class: "empty tall" },
     h("p", {}, h("strong", {}, "There are no findings yet.")),
     h("p", {}, "The pipeline makes them from the journal: slow workers, short backlogs and time-outs, losses, tasks without an outcome."),
-    status.journal.on ? h("p", {}, "Run it, and they are here:") : h("p", {}, "This broker keeps no journal now. If there is one of former times:"),
+    status.journal.on ? h("p", {}, "Run it, and they are here:") : h("p", {}, "This broker keeps no journal now. If there is an older one:"),
     command(told.command));
 }
 
@@ -108,7 +108,7 @@ function journal(status) {
   return panel("The journal", `what ${status.identity} wrote down since its scribe started`, h("dl", { class: "facts" },
     fact("Scribe", h("span", { class: `state ${journal.state}` }, journal.state)),
     fact("Rows", count(journal.rows)), fact("Files", count(journal.files)), fact("Bytes", bytes(journal.bytes)),
-    fact("Rows in the making", count(journal.open_rows)), fact("Rows lost", count(journal.lost), journal.lost ? "bad" : "")),
+    fact("Rows not in a file yet", count(journal.open_rows)), fact("Rows lost", count(journal.lost), journal.lost ? "bad" : "")),
   journal.lost > 0 && h("p", { class: "note gap" }, "What is lost is a gap in the journal, and the audit knows of it: the scribe was away, too slow, or its disk was full."));
 }
 

@@ -13,12 +13,12 @@ export function overview({ live, status }) {
   return [
     h("h1", { class: "hidden" }, `Overview of ${status.identity}`),
     h("section", { class: "figures", "aria-label": "Figures" },
-      figure("Tasks per second", rate(tasks.rate_s), `${count(tasks.ok)} OK since the start`, sparkline(last.map((point) => point[1]), "tasks per second, of late")),
+      figure("Tasks per second", rate(tasks.rate_s), `${count(tasks.ok)} OK since the start`, sparkline(last.map((point) => point[1]), "recent tasks per second")),
       figure("Failing per second", rate(tasks.failed_rate_s), `${count(tasks.error)} error, ${count(tasks.rejected)} rejected, ${count(tasks.unknown)} unknown`,
-        sparkline(last.map((point) => point[2]), "failures per second, of late", "error"), tasks.failed_rate_s > 0 ? "bad" : ""),
-      figure("Open tasks", count(tasks.open), `${count(tasks.backlog)} wait for a slot`, sparkline(last.map((point) => point[3]), "waiting tasks, of late", "wait"), tasks.backlog > 0 ? "warn" : ""),
+        sparkline(last.map((point) => point[2]), "recent failures per second", "error"), tasks.failed_rate_s > 0 ? "bad" : ""),
+      figure("Open tasks", count(tasks.open), `${count(tasks.backlog)} wait for a slot`, sparkline(last.map((point) => point[3]), "recently waiting tasks", "wait"), tasks.backlog > 0 ? "warn" : ""),
       figure("Half are done within", ms(tasks.p50_ms), `99 of 100 within ${ms(tasks.p99_ms)}`),
-      figure("Busy slots", `${count(here.busy)} / ${count(slots)}`, `${many(status.workers_total, "worker")}, ${many(status.services_total, "service")}`, sparkline(last.map((point) => point[4]), "busy slots, of late", "busy"))),
+      figure("Busy slots", `${count(here.busy)} / ${count(slots)}`, `${many(status.workers_total, "worker")}, ${many(status.services_total, "service")}`, sparkline(last.map((point) => point[4]), "recently busy slots", "busy"))),
     panel("The network", status.config.network ? `${many(status.brokers_total, "broker")}, as ${status.identity} sees them` : "a broker that stands alone", map(status, live.lost)),
     panel("Throughput", "tasks that ended, each second", chart(live.points, [
       { label: "all tasks", kind: "ok", of: (point) => point[1] },

@@ -46,7 +46,7 @@ export function worker({ status, name, memory, render }) {
   if (!found) {
     const hidden = status.workers_total > status.workers.length;
     return [back, h("h1", {}, name),
-      h("p", { class: "empty" }, hidden ? "It is not among the workers that are listed here; it may be connected all the same." : "It is not connected to this broker now."),
+      h("p", { class: "empty" }, hidden ? "It is not among the workers that are listed here; it may still be connected." : "It is not connected to this broker now."),
       points.length > 1 && load(points, name, 0)];
   }
   const faults = status.errors.find((each) => each.identity === name);

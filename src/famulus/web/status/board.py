@@ -1,10 +1,12 @@
 """The herald's memory: the latest snapshot of each process, what changes over time, and one `Status` of it all.
 
 Snapshots come in with the instant of their arrival. Whoever has not been heard for three seconds counts as gone.
-Everything is bounded: the senders bound their lists, and only so many services have a past.
+Everything is bounded: the senders bound their lists, and only TRACKS_MAX services have a past.
 """
 
 from __future__ import annotations
+
+from msgspec.structs import asdict, astuple
 
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.latency import BUCKETS
@@ -16,13 +18,19 @@ from famulus.web.status.pasts import Pasts
 from famulus.web.status.tracks import Track
 from famulus.wire import status as snapshots
 
-#: No snapshot for so long: its sender is gone, or hangs.
+#: Without a snapshot for this long, its sender is gone, or hangs.
 SILENCE_NS = 3 * NS_PER_S
 #: Services with a past, and with seconds of it.
 TRACKS_MAX = 1000
 SERVICE_SECONDS_MAX = 300
 #: Minutes of a service's past.
 SERVICE_MINUTES_MAX = 180
+
+
+#: What is told of those who have not told anything yet.
+NO_SUPERVISOR = snapshots.Supervisor("", "", "", "", "", False, False, 0, 0, ())
+NO_DISPATCHER = snapshots.Dispatcher(0, 0, False, {}, 0, 0, 0, 0, 0, 0, 0, (), 0, (), 0, ())
+NO_STEWARD = snapshots.Steward("", "", "joining", 0, "", (), 0, {})
 
 
 class Board:
@@ -98,8 +106,8 @@ class Board:
             return "gone"
         if told.draining:
             return "draining"
-        if self.supervisor is not None and self.supervisor.network:
-            return self.steward.state if self.steward is not None else "joining"
+        if (self.supervisor or NO_SUPERVISOR).network:
+            return (self.steward or NO_STEWARD).state
         return "active"
 
     def reasons(self, now_ns: int) -> tuple[str, ...]:
@@ -107,7 +115,7 @@ class Board:
         found = []
         state = self.state(now_ns)
         if state == "gone":
-            found.append("the dispatcher says nothing")
+            found.append("the dispatcher is silent")
         elif self.dispatcher is not None and not self.dispatcher.routers:
             found.append("there is no router")
         if state not in ("active", "gone"):
@@ -115,58 +123,44 @@ class Board:
         return tuple(found)
 
     def status(self, now_ns: int, now_ms: int) -> views.Status:
-        supervisor, told, reasons = self.supervisor, self.dispatcher, self.reasons(now_ns)
-        steward = self.steward
-        brokers = self._brokers(now_ns)
+        supervisor = self.supervisor or NO_SUPERVISOR
+        told = self.dispatcher or NO_DISPATCHER
+        steward = self.steward or NO_STEWARD
+        reasons, brokers = self.reasons(now_ns), self._brokers(now_ns)
         return views.Status(
             at_ms=now_ms,
-            version=supervisor.version if supervisor else "",
-            identity=supervisor.identity if supervisor else "",
-            family=self._family(),
+            version=supervisor.version,
+            identity=supervisor.identity,
+            family=steward.family or supervisor.family,
             state=self.state(now_ns),
             ready=not reasons,
             reasons=reasons,
-            uptime_s=supervisor.uptime_s if supervisor else 0,
-            frontend=supervisor.frontend if supervisor else "",
-            backend=supervisor.backend if supervisor else "",
-            routers=told.routers if told else 0,
-            tasks=self._tasks(now_ns),
-            config=self._config(brokers),
-            services_total=told.services_total if told else 0,
-            workers_total=told.workers_total if told else 0,
-            brokers_total=1 + (steward.peers_total if steward else 0),
-            processes=tuple(
-                views.Process(each.name, each.pid, each.state, each.restarts)
-                for each in (supervisor.processes if supervisor else ())
+            uptime_s=supervisor.uptime_s,
+            frontend=supervisor.frontend,
+            backend=supervisor.backend,
+            routers=told.routers,
+            tasks=self._tasks(told, now_ns),
+            config=views.Config(
+                network=supervisor.network,
+                version=steward.version,
+                digest=steward.digest,
+                conflicts=self.config.conflicts if self.config else 0,
+                in_step=len({broker.digest for broker in brokers if broker.alive}) <= 1,
             ),
-            families=tuple(
-                views.Family(name, others) for name, others in sorted((steward.families if steward else {}).items())
-            ),
+            services_total=told.services_total,
+            workers_total=told.workers_total,
+            brokers_total=1 + steward.peers_total,
+            processes=tuple(views.Process(*astuple(each)) for each in supervisor.processes),
+            families=tuple(views.Family(name, others) for name, others in sorted(steward.families.items())),
             brokers=brokers,
-            services=tuple(self._service(each, now_ns) for each in (told.services if told else ())),
-            workers=tuple(_worker(each) for each in (told.workers if told else ())),
-            errors=tuple(
-                views.ErrorWorker(each.identity, each.faults, each.ignored_s) for each in (told.errors if told else ())
-            ),
-            counters=told.counters if told else {},
-            journal=self._journal(),
+            services=tuple(self._service(each, now_ns) for each in told.services),
+            workers=tuple(_worker(each) for each in told.workers),
+            errors=tuple(views.ErrorWorker(*astuple(each)) for each in told.errors),
+            counters=told.counters,
+            journal=_journal(supervisor),
         )
 
-    def _journal(self) -> views.Journal:
-        told = self.supervisor.journal if self.supervisor else None
-        if self.supervisor is None or told is None:
-            return views.Journal()
-        states = {process.name: process.state for process in self.supervisor.processes}
-        state = states.get("scribe", "dead")
-        return views.Journal(True, state, told.rows, told.files, told.bytes, told.lost, told.open_rows)
-
-    def _family(self) -> str:
-        if self.steward is not None and self.steward.family:
-            return self.steward.family
-        return self.supervisor.family if self.supervisor else ""
-
-    def _tasks(self, now_ns: int) -> views.Tasks:
-        counters = self.dispatcher.counters if self.dispatcher else {}
+    def _tasks(self, told: snapshots.Dispatcher, now_ns: int) -> views.Tasks:
         alive = self.fresh(snapshots.Dispatcher, now_ns)
         rate_s, failed_rate_s = self.total.rates.smooth if alive else (0.0, 0.0)
         late = [0] * BUCKETS
@@ -177,9 +171,9 @@ class Board:
                     late[bucket] += count
         names = ("accepted", "ok", "error", "rejected", "unknown", "late", "delegated")
         return views.Tasks(
-            **{name: counters.get(name, 0) for name in names},
-            open=self.dispatcher.open_tasks if self.dispatcher else 0,
-            backlog=self.dispatcher.backlog if self.dispatcher else 0,
+            **{name: told.counters.get(name, 0) for name in names},
+            open=told.open_tasks,
+            backlog=told.backlog,
             rate_s=rate_s,
             failed_rate_s=failed_rate_s,
             p50_ms=quantile_ms(late, 0.5),
@@ -191,90 +185,52 @@ class Board:
         alive = track is not None and self.fresh(snapshots.Dispatcher, now_ns)
         rate_s, failed_rate_s = track.rates.smooth if track is not None and alive else (0.0, 0.0)
         p50_ms, p99_ms = track.recent.quantiles(now_ns) if track is not None else (None, None)
-        return views.Service(
-            told.name,
-            told.declared,
-            told.workers,
-            told.free,
-            told.busy,
-            told.backlog,
-            told.backlog_bytes,
-            told.ok,
-            told.error,
-            told.rejected,
-            told.unknown,
-            rate_s,
-            failed_rate_s,
-            p50_ms,
-            p99_ms,
-        )
+        facts = asdict(told)
+        return views.Service(**facts, rate_s=rate_s, failed_rate_s=failed_rate_s, p50_ms=p50_ms, p99_ms=p99_ms)
 
     def _brokers(self, now_ns: int) -> tuple[views.Broker, ...]:
-        told, supervisor, steward = self.dispatcher, self.supervisor, self.steward
+        supervisor = self.supervisor or NO_SUPERVISOR
+        told = self.dispatcher or NO_DISPATCHER
+        steward = self.steward or NO_STEWARD
         alive = self.fresh(snapshots.Dispatcher, now_ns)
         here = views.Broker(
-            identity=supervisor.identity if supervisor else "",
-            family=self._family(),
+            identity=supervisor.identity,
+            family=steward.family or supervisor.family,
             state=self.state(now_ns),
             alive=alive,
             here=True,
-            free=told.free if told else 0,
-            busy=told.busy if told else 0,
-            backlog=told.backlog if told else 0,
-            services=told.services_total if told else 0,
-            version=steward.version if steward else 0,
-            digest=steward.digest if steward else "",
+            free=told.free,
+            busy=told.busy,
+            backlog=told.backlog,
+            services=told.services_total,
+            version=steward.version,
+            digest=steward.digest,
             **self._exchanges.with_all(alive)._asdict(),
         )
         # When our own steward is gone, nobody here knows whether its peers are alive.
         knows = self.fresh(snapshots.Steward, now_ns)
-        peers = sorted(steward.peers, key=lambda peer: (peer.family, peer.identity)) if steward else []
-        exchanges = self._exchanges
-        return (
-            here,
-            *(_peer(peer, peer.alive and knows, exchanges.with_peer(peer.identity, alive)) for peer in peers),
-        )
+        peers = sorted(steward.peers, key=lambda peer: (peer.family, peer.identity))
+        with_peer = self._exchanges.with_peer
+        return (here, *(_peer(peer, peer.alive and knows, with_peer(peer.identity, alive)) for peer in peers))
 
-    def _config(self, brokers: tuple[views.Broker, ...]) -> views.Config:
-        steward = self.steward
-        return views.Config(
-            network=bool(self.supervisor and self.supervisor.network),
-            version=steward.version if steward else 0,
-            digest=steward.digest if steward else "",
-            conflicts=self.config.conflicts if self.config else 0,
-            in_step=len({broker.digest for broker in brokers if broker.alive}) <= 1,
-        )
+
+def _journal(supervisor: snapshots.Supervisor) -> views.Journal:
+    if supervisor.journal is None:
+        return views.Journal()
+    states = {process.name: process.state for process in supervisor.processes}
+    return views.Journal(True, states.get("scribe", "dead"), *astuple(supervisor.journal))
 
 
 def _worker(told: snapshots.Worker) -> views.Worker:
-    return views.Worker(
-        told.identity,
-        told.state,
-        told.slots,
-        told.slots - told.free,
-        told.silent_ms,
-        told.heartbeat_ms,
-        told.services,
-        told.services_total,
-    )
+    facts = asdict(told)
+    return views.Worker(busy=told.slots - facts.pop("free"), **facts)
 
 
 def _peer(told: snapshots.Peer, alive: bool, traffic: Traffic) -> views.Broker:
-    return views.Broker(
-        identity=told.identity,
-        family=told.family,
-        state=told.state if alive else "gone",
-        alive=alive,
-        here=False,
-        free=told.free,
-        busy=told.busy,
-        backlog=told.backlog,
-        services=told.services,
-        version=told.version,
-        digest=told.digest,
-        silent_ms=told.silent_ms if told.silent_ms >= 0 else None,
-        **traffic._asdict(),
-    )
+    facts = asdict(told) | traffic._asdict()
+    facts |= {"state": told.state if alive else "gone", "alive": alive}
+    facts["silent_ms"] = told.silent_ms if told.silent_ms >= 0 else None
+    return views.Broker(here=False, **facts)
 
 
 def _heard(told: snapshots.Steward) -> set[str]:

@@ -17,46 +17,33 @@ class Traffic(NamedTuple):
     taken_rate_s: float = 0.0
 
 
-class _Line:
-    def __init__(self) -> None:
-        self._rates = Rates()
-        self._given = self._taken = 0
-
-    def count(self, at_ns: int, given: int, taken: int) -> None:
-        self._given, self._taken = given, taken
-        self._rates.count(at_ns, given, taken)
-
-    def traffic(self, alive: bool) -> Traffic:
-        return Traffic(self._given, self._taken, *(self._rates.smooth if alive else (0.0, 0.0)))
-
-
 class Exchanges:
     """As many as the dispatcher tells of."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
+        #: By peer, how fast the tasks given and taken grow.
+        self._rates: dict[str, Rates] = {}
         self._told_ns: int | None = None
 
     def take(self, told: snapshots.Dispatcher) -> None:
-        self._lines = {each.identity: self._lines.get(each.identity) or self._new(told) for each in told.exchanges}
+        self._rates = {each.identity: self._rates.get(each.identity) or self._new(told) for each in told.exchanges}
         for each in told.exchanges:
-            self._lines[each.identity].count(told.at_ns, each.given, each.taken)
+            self._rates[each.identity].count(told.at_ns, each.given, each.taken)
         self._told_ns = told.at_ns
 
-    def _new(self, told: snapshots.Dispatcher) -> _Line:
+    def _new(self, told: snapshots.Dispatcher) -> Rates:
         """A peer that was not told of before: until then there was nothing to tell."""
-        line = _Line()
+        rates = Rates()
         if self._told_ns is not None and self._told_ns < told.at_ns:
-            line.count(self._told_ns, 0, 0)
-        return line
+            rates.count(self._told_ns, 0, 0)
+        return rates
 
     def with_all(self, alive: bool) -> Traffic:
         """`alive`: whether the dispatcher that counts is."""
-        lines = [line.traffic(alive) for line in self._lines.values()]
-        given, taken = sum(each.given for each in lines), sum(each.taken for each in lines)
-        rates = sum(each.given_rate_s for each in lines), sum(each.taken_rate_s for each in lines)
-        return Traffic(given, taken, round(rates[0], 2), round(rates[1], 2))
+        found = [self.with_peer(identity, alive) for identity in self._rates]
+        given, taken, *rates = (sum(column) for column in zip(*found, strict=True)) if found else Traffic()
+        return Traffic(int(given), int(taken), *(round(rate, 2) for rate in rates))
 
     def with_peer(self, identity: str, alive: bool) -> Traffic:
-        line = self._lines.get(identity)
-        return line.traffic(alive) if line is not None else Traffic()
+        rates = self._rates.get(identity)
+        return Traffic(*rates.counts, *(rates.smooth if alive else (0.0, 0.0))) if rates is not None else Traffic()

@@ -1,4 +1,4 @@
-"""What changes over time: how fast the counters of one broker or service grow, and how long its tasks took of late."""
+"""What changes over time: how fast the counters of one broker or service grow, and how long its tasks took recently."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ class Rates:
         # The last one that is old enough stays, to compare with.
         while len(self._seen) > 2 and self._seen[1][0] <= at_ns - RATE_NS:
             self._seen.popleft()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """As they were counted last."""
+        return self._seen[-1][1:] if self._seen else (0, 0)
 
     @property
     def smooth(self) -> tuple[float, float]:
@@ -86,7 +91,7 @@ class Recent:
         while len(self._marks) > 1 and self._marks[1][0] <= now_ns - RECENT_NS:
             self._marks.popleft()
         if len(self._marks) == 1 and self._marks[0][0] <= now_ns - RECENT_NS - RECENT_STEP_NS:
-            # Nobody told us anything for a minute: what was counted last is no longer of late.
+            # Nobody told us anything for a minute: what was counted last is not recent any more.
             self._marks[0] = (now_ns, self.counts)
 
 

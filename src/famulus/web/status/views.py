@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from famulus.wire import status as snapshots
+
 
 class Broker(Struct, frozen=True):
     """A broker of the network: the one that is asked first, then its peers."""
@@ -54,18 +56,9 @@ class Tasks(Struct, frozen=True):
     p99_ms: float | None
 
 
-class Service(Struct, frozen=True):
-    name: str
-    declared: bool
-    workers: int
-    free: int
-    busy: int
-    backlog: int
-    backlog_bytes: int
-    ok: int
-    error: int
-    rejected: int
-    unknown: int
+class Service(snapshots.Service, frozen=True, array_like=False):
+    """What the dispatcher tells of it, and what that amounts to over time."""
+
     rate_s: float
     failed_rate_s: float
     p50_ms: float | None
@@ -83,17 +76,12 @@ class Worker(Struct, frozen=True):
     services_total: int
 
 
-class ErrorWorker(Struct, frozen=True):
-    identity: str
-    faults: int
-    ignored_s: int
+class ErrorWorker(snapshots.ErrorWorker, frozen=True, array_like=False):
+    """A worker that broke the protocol."""
 
 
-class Process(Struct, frozen=True):
-    name: str
-    pid: int
-    state: str
-    restarts: int
+class Process(snapshots.Process, frozen=True, array_like=False):
+    """One process of the broker."""
 
 
 class Config(Struct, frozen=True):

@@ -213,7 +213,7 @@ def test_who_was_made_an_admin_is_one(families: Families) -> None:
     assert not families.counts(families.says("b2", bea, "family/c", {}))
     families.says("b2", bea, BEN.key, None)
     assert set(families.config.admins["b"]) == {"bea"}
-    assert list(families.edits.void.values()) == ["it is about family 'c', of which its author is no admin"]
+    assert list(families.edits.void.values()) == ["it is about family 'c', of which its author is not an admin"]
 
 
 def test_whoever_was_made_an_admin_without_the_right_is_none_and_nor_is_whom_it_makes(families: Families) -> None:
@@ -222,7 +222,7 @@ def test_whoever_was_made_an_admin_without_the_right_is_none_and_nor_is_whom_it_
     more = Person("more", "c")
     made = families.says("b2", mal, more.key, more.value)
     said = families.says("b2", more, "service/echo", {})
-    assert families.edits.void[made.id] == families.edits.void[said.id] == "its author is no admin"
+    assert families.edits.void[made.id] == families.edits.void[said.id] == "its author is not an admin"
     assert "echo" not in families.config.services
 
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.core.steward.conftest import PASSWORD, Network, admin_value, hashed
 
-from famulus.admin import answers
 from famulus.broker import passwords
 from famulus.cli.admin import words
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.schema import Admin
+from famulus.core.steward import answers
 from famulus.core.steward.commands import DRAFTS_MAX, Answer, Commands, Unlocked
 from famulus.core.steward.lockouts import Lockouts
 from famulus.errors import SettingsError
@@ -226,7 +226,7 @@ def test_an_admin_of_two_families_has_the_rights_of_those_whose_password_it_gave
     desk.told("set_password", by="ben", password="bens own", family="b", name="ann", new_password="other", parents=[])
     desk.puts("family/a", {"heartbeat_ms": 500})
     refusal = desk.refused("edit", drafts=[desk.draft("family/b", {})])
-    assert refusal == "not_allowed: family/b belongs to family 'b', of which you are no admin"
+    assert refusal == "not_allowed: family/b belongs to family 'b', of which you are not an admin"
     desk.puts("family/b", {"heartbeat_ms": 500}, password="other")
 
 
@@ -485,7 +485,7 @@ def test_an_edit_is_given_to_the_shell_and_is_not_part_of_the_config_before(desk
     assert json.loads(answer.body) == {
         "edits": [signed.id for signed in answer.edits],
         "version": version + 2,
-        "digest": core.edits.digest_with(signed.id for signed in answer.edits),
+        "digest": core.edits.buckets.digest_with(signed.id for signed in answer.edits),
         "seen": 1,
         "brokers": 3,
         "warnings": [],

@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from famulus.core.clock import NS_PER_S
+from famulus.core.session.client import ClientSession
+from famulus.lab.bench.buckets import Buckets
 from famulus.lab.bench.latency import FRACTIONS, Plan, Rate, measure, rates_of
 from famulus.lab.bench.latency_page import page
-from famulus.lab.bench.open_load import Schedule, Seen
+from famulus.lab.bench.load import Schedule, Seen, Window
 
 
 @given(st.floats(min_value=1, max_value=100_000), st.integers(min_value=1, max_value=50))
@@ -35,10 +37,22 @@ def test_what_was_held_up_is_still_due_at_its_own_instant() -> None:
     assert schedule.due(5_000_000, 100) == [0, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000]
 
 
+def test_in_a_closed_loop_a_task_is_due_while_fewer_are_open_than_the_window_holds() -> None:
+    session = ClientSession()
+    window = Window(session, 3, until_ns=1000)
+    assert window.next_ns == 0, "at once"
+    for due_ns in window.due(10, 2):
+        session.submit(10, due_ns, "echo", b"", 1000)
+    assert window.due(20, 100) == [20]
+    session.submit(20, 20, "echo", b"", 1000)
+    assert (window.due(30, 100), window.next_ns, window.is_over) == ([], 1000, False)
+    assert (window.due(1000, 100), window.is_over) == ([], True)
+
+
 def test_rounds_are_added_up() -> None:
     rate = Rate(10.0)
-    rate.add(Seen(offered=3, outcomes={"OK": 2, "REJECTED": 1}, counts=[(5, 2)], highest=5, latest_ns=7))
-    rate.add(Seen(offered=1, outcomes={"OK": 1}, counts=[(9, 1)], highest=9, latest_ns=3))
+    rate.add(Seen(offered=3, outcomes={"OK": 2, "REJECTED": 1}, latencies={"OK": Buckets({5: 2}, 5)}, latest_ns=7))
+    rate.add(Seen(offered=1, outcomes={"OK": 1}, latencies={"OK": Buckets({9: 1}, 9)}, latest_ns=3))
     figures = rate.figures(100.0)
     assert (figures["offered"], figures["outcomes"]) == (4, {"OK": 3, "REJECTED": 1})
     assert (figures["latency_ns"]["p50"], figures["latency_ns"]["max"]) == (5, 9)

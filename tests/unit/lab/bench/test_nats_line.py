@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from famulus.lab.bench.nats_line import NatsLine
+from famulus.lab.bench.nats_crowd import NatsLine
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 from famulus.core.clock import NS_PER_S
 from famulus.errors import BenchFailed
-from famulus.lab.bench.load import STAMP_BYTES
-from famulus.lab.bench.peers import contest, meter, nats, side
-from famulus.lab.bench.peers.meter import Meter
-from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench import meter
+from famulus.lab.bench.figures import Figures
+from famulus.lab.bench.meter import STAMP_BYTES, Meter, Order, read
+from famulus.lab.bench.peers import contest, nats, side
 from famulus.lab.bench.peers.peer import Needs, absence
-from famulus.lab.bench.peers.summary import Figures, broker_cpu_us, ratio_spread, ratios, spread, summary
+from famulus.lab.bench.peers.summary import broker_cpu_us, ratio_spread, ratios, spread, summary
 from famulus.lab.commands.bench_peers import peers
 
 PAIRS = {"nats_1": ("famulus_request_1", "nats_request_1"), "proxy_1000": ("famulus_map_1000", "proxy_1000")}

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from famulus.errors import BenchFailed
-from famulus.lab.bench.fleet import START_S, crew
-from famulus.lab.bench.peers import contest, gearman, gearman_raw, recruit, side
-from famulus.lab.bench.peers.gearman_packets import (
+from famulus.lab.bench.fleet import START_S, Crew
+from famulus.lab.bench.peers import contest, gearman, gearman_raw, side
+from famulus.lab.bench.peers.gearman_raw import (
+    AHEAD,
     CAN_DO,
     GRAB_JOB,
     JOB_ASSIGN,
@@ -24,12 +25,13 @@ from famulus.lab.bench.peers.gearman_packets import (
     PRE_SLEEP,
     WORK_COMPLETE,
     Cutter,
+    Echo,
     Packet,
     packet,
 )
-from famulus.lab.bench.peers.gearman_raw import AHEAD, Echo
 from famulus.lab.bench.peers.peer import absence, find_program
 from famulus.lab.commands.bench_peers import peers
+from famulus.lab.processes import free_port
 
 # -- packets ----------------------------------------------------------------------------------------------------------
 
@@ -106,16 +108,16 @@ LISTENING = "import socket, time; time.sleep(0.3); s = socket.create_server(('12
 
 
 def test_a_silent_server_is_ready_when_somebody_can_connect() -> None:
-    port = recruit.free_port()
-    with crew() as members:
-        recruit.silent_server(members, [sys.executable, "-c", LISTENING.format(port)], port)
+    port = free_port()
+    with Crew() as crew:
+        crew.start("server", [sys.executable, "-c", LISTENING.format(port)]).wait_for_port(port)
         socket.create_connection(("127.0.0.1", port)).close()
 
 
 def test_a_silent_server_that_ends_is_not_waited_for() -> None:
     assert START_S > 10, "else it would prove nothing"
-    with crew() as members, pytest.raises(BenchFailed, match="the server ended with 3"):
-        recruit.silent_server(members, [sys.executable, "-c", "raise SystemExit(3)"], recruit.free_port())
+    with Crew() as crew, pytest.raises(BenchFailed, match="the server ended with 3"):
+        crew.start("server", [sys.executable, "-c", "raise SystemExit(3)"]).wait_for_port(free_port())
 
 
 # -- the real one -----------------------------------------------------------------------------------------------------

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from famulus.lab.demo.audience import Account, Ended
+from famulus.lab.demo.audience import AFTERMATH_S, Account, Ended, Loss, Recovery, broken
 from famulus.lab.demo.cast import SERVICES, SLOTS
-from famulus.lab.demo.verdict import AFTERMATH_S, Loss, Recovery, broken
 
 WORKER_S, BROKER_S = 100.0, 200.0
 #: So long the broker was missed.

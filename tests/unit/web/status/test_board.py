@@ -27,7 +27,7 @@ class Story:
 
 def test_a_board_that_heard_nothing_is_not_ready() -> None:
     shown = Story().status(0)
-    assert (shown.ready, shown.state, shown.reasons) == (False, "gone", ("the dispatcher says nothing",))
+    assert (shown.ready, shown.state, shown.reasons) == (False, "gone", ("the dispatcher is silent",))
 
 
 def test_a_lone_broker_is_active_once_its_dispatcher_and_a_router_are_there() -> None:

@@ -1,22 +1,24 @@
 """What every word means that a user may meet: reasons, outcomes, exit codes, and words of the journal and the pipeline.
 
-`famulus explain` shows it, and docs/errors.md is made of it (`famulus explain --markdown`); a test compares the two.
+Each sort of words is a file beside this one. `famulus explain` shows them, and docs/errors.md is made of them (`famulus
+explain --markdown`); a test compares the two.
 """
 
 from __future__ import annotations
 
 from difflib import get_close_matches
+from importlib.resources import files
 from typing import Final
 
+import msgspec
+
 from famulus.cli.explain.words.entry import Entry, Kind
-from famulus.cli.explain.words.of_exit_codes import EXIT_CODES
-from famulus.cli.explain.words.of_journal import EVENTS, FATES
-from famulus.cli.explain.words.of_outcomes import OUTCOMES
-from famulus.cli.explain.words.of_pipeline import AUDIT, FINDINGS
-from famulus.cli.explain.words.of_reasons import REASONS
 
 #: In the order of the page.
-KINDS: Final = (OUTCOMES, REASONS, EXIT_CODES, FATES, EVENTS, AUDIT, FINDINGS)
+_FILES: Final = ("outcomes", "reasons", "exit_codes", "fates", "events", "audit", "findings")
+KINDS: Final = tuple(
+    msgspec.toml.decode((files(__package__) / f"{name}.toml").read_bytes(), type=Kind, strict=True) for name in _FILES
+)
 
 
 def find(text: str) -> list[tuple[Kind, Entry]]:

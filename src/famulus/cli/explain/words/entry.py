@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One meaning of one word. Where a word has several, each has an entry of its own, and `when` tells them apart."""
 
     word: str
-    #: Where it stands, if that matters: `with REJECTED`, `to a worker`.
-    when: str
     meaning: str
-    #: Why it happens; empty if the meaning says it.
-    why: str
-    #: What to do; empty if there is nothing.
-    remedy: str
-    #: Whether trying again is safe; empty if there is nothing to try.
-    again: str
     #: The page below docs that tells more.
     page: str
+    #: Where it stands, if that matters: `with REJECTED`, `to a worker`.
+    when: str = ""
+    #: Why it happens; empty if the meaning says it.
+    why: str = ""
+    #: What to do; empty if there is nothing.
+    remedy: str = ""
+    #: Whether trying again is safe; empty if there is nothing to try.
+    again: str = ""
 
     def as_dict(self) -> dict[str, str]:
         return {
@@ -34,9 +33,8 @@ class Entry:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Words of one sort."""
+class Kind(Struct, frozen=True):
+    """Words of one sort: a file of this folder."""
 
     #: As one of them is called.
     name: str
@@ -49,9 +47,3 @@ class Kind:
     brief: bool = False
     #: A word alone would not tell what it is: on the page, its heading says so.
     named: bool = False
-
-
-def entry(
-    word: str, meaning: str, *, when: str = "", why: str = "", remedy: str = "", again: str = "", page: str
-) -> Entry:
-    return Entry(word, when, meaning, why, remedy, again, page)

@@ -1,14 +1,10 @@
 """`famulus bench peers`: the same echo through Famulus and through other brokers, in one run.
 
     side.py       what is measured: the sides, and which is compared with which
-    peer.py       what a broker must offer to be measured: a start, a client, and what it needs to be there
+    peer.py       what a broker must offer to be measured: a start, a worker, a client, and what it needs to be there
     ours.py, nats.py, proxy.py, celery_redis.py, rabbitmq.py, gearman.py, gearman_raw.py
                   one peer each: how its server is started, its worker and its client
-    gearman_packets.py
-                  what gearman_raw.py sends and reads
-    order.py      what a client process is told
-    meter.py      what a client process notes: latencies and CPU time between two instants
-    recruit.py    the processes of a side, none of which outlives it
+    __main__.py   runs the worker or the client of a peer in a process of its own
     contest.py    the rounds, in turn
     summary.py    medians, spread and ratios
     bars.py       bar charts

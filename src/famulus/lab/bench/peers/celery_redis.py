@@ -1,33 +1,26 @@
-"""Celery as a peer, with Redis as its broker and its result backend.
-
-python -m famulus.lab.bench.peers.celery_redis worker ADDRESS
-python -m famulus.lab.bench.peers.celery_redis client ORDER
-"""
+"""Celery as a peer, with Redis as its broker and its result backend."""
 
 from __future__ import annotations
 
 import importlib
-import json
-import sys
 from collections import deque
 from typing import Any
 
-from famulus.lab.bench import fleet
-from famulus.lab.bench.peers import recruit
-from famulus.lab.bench.peers.meter import Meter
-from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.meter import Meter, Order
 from famulus.lab.bench.peers.peer import Needs, Peer, program
+from famulus.lab.processes import free_port
 
 TIMEOUT_S = 30.0
 
 
-def start(crew: recruit.Crew, window: int) -> str:
-    port = str(recruit.free_port())
+def start(crew: Crew, window: int) -> str:
+    port = str(free_port())
     # Nothing on disk, as with the others.
     command = [program("redis-server"), "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"]
-    recruit.server(crew, command, "Ready to accept connections")
+    crew.start("server", command).wait_until("Ready to accept connections")
     address = f"redis://127.0.0.1:{port}/0"
-    recruit.worker(crew, fleet.python("famulus.lab.bench.peers.celery_redis", "worker", address))
+    crew.worker("celery", address)
     return address
 
 
@@ -73,15 +66,5 @@ def client(order: Order) -> Meter:
     return meter
 
 
-PEER = Peer(
-    "celery",
-    start,
-    "famulus.lab.bench.peers.celery_redis",
-    Needs({"redis-server": "redis-server"}, {"celery": "celery", "redis": "redis"}),
-)
-
-if __name__ == "__main__":
-    if sys.argv[1] == "worker":
-        worker(sys.argv[2])
-    else:
-        print(json.dumps(client(read(sys.argv[2])).report()))
+NEEDS = Needs({"redis-server": "redis-server"}, {"celery": "celery", "redis": "redis"})
+PEER = Peer("celery", start, client, {"worker": worker}, NEEDS)

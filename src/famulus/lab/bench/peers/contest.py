@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from famulus.errors import BenchFailed
-from famulus.lab.bench import fleet
-from famulus.lab.bench.peers import loop, ours
-from famulus.lab.bench.peers.order import Order
-from famulus.lab.bench.peers.peer import absence
-from famulus.lab.bench.peers.recruit import Recruit, pids_of
+from famulus.lab.bench.figures import Figures
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.meter import Order
+from famulus.lab.bench.peers import ours
+from famulus.lab.bench.peers.peer import UVLOOP, absence
 from famulus.lab.bench.peers.side import PAIRS, Side
-from famulus.lab.bench.peers.summary import Figures, summary
-
-#: What a client may take beyond its time: to start, and for its last answers.
-GRACE_S = 60.0
+from famulus.lab.bench.peers.summary import summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +50,21 @@ def contest(plan: Plan, sides: Mapping[str, Side], tell: Callable[[str], None]) 
 
 def absent_peers(sides: Mapping[str, Side]) -> dict[str, str]:
     """By name, with the reason. Without uvloop all are measured all the same, on the loop of the standard library."""
-    wanted = {side.peer.name: side.peer.needs for side in sides.values()} | {"uvloop": loop.NEEDS}
+    wanted = {side.peer.name: side.peer.needs for side in sides.values()} | {"uvloop": UVLOOP}
     reasons = {name: absence(needs) for name, needs in wanted.items()}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def versions(sides: Mapping[str, Side]) -> dict[str, str]:
     """Of the libraries that took part, by their names at pip."""
-    needs = [side.peer.needs for side in sides.values()] + [loop.NEEDS]
+    needs = [side.peer.needs for side in sides.values()] + [UVLOOP]
     wanted = {"pyzmq"}.union(*(each.libraries.values() for each in needs))
     known = {each.metadata["Name"].lower(): each.version for each in importlib.metadata.distributions()}
     return {name: known[name] for name in sorted(wanted) if name in known}
 
 
 def one_round(plan: Plan, side: Side) -> Figures:
-    with fleet.crew() as crew:
+    with Crew() as crew:
         address = side.peer.start(crew, side.window)
-        order = Order(address, side.window, side.size or plan.size, plan.seconds, side.style, pids_of(crew))
-        command = fleet.python(side.peer.module, "client", order.text())
-        output = Recruit(crew, "client", command, stderr=True).output(plan.seconds + GRACE_S)
-        # The figures are its last line: libraries may have had something to say before.
-        figures: Figures = json.loads(output.splitlines()[-1])
-        return figures
+        order = Order(address, side.window, side.size or plan.size, plan.seconds, side.style, crew.families())
+        return order.carry_out(crew, side.peer.name)

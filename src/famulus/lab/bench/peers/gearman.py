@@ -1,23 +1,17 @@
-"""Gearman as a peer: gearmand, with pygearman in the worker and the client.
-
-python -m famulus.lab.bench.peers.gearman worker PORT
-python -m famulus.lab.bench.peers.gearman client ORDER
-"""
+"""Gearman as a peer: gearmand, with pygearman in the worker and the client."""
 
 from __future__ import annotations
 
 import importlib
-import json
-import sys
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from famulus.errors import BenchFailed
-from famulus.lab.bench import fleet
-from famulus.lab.bench.peers import recruit
-from famulus.lab.bench.peers.meter import Meter
-from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.meter import Meter, Order
 from famulus.lab.bench.peers.peer import Needs, Peer, program
+from famulus.lab.processes import free_port
 
 TIMEOUT_S = 30.0
 PROGRAMS = {"gearmand": "gearman-job-server"}
@@ -25,19 +19,15 @@ PROGRAMS = {"gearmand": "gearman-job-server"}
 SERVICE = b"echo"
 
 
-def start(crew: recruit.Crew, window: int) -> str:
-    return start_with(crew, "famulus.lab.bench.peers.gearman")
-
-
-def start_with(crew: recruit.Crew, module: str) -> str:
-    """A server with the worker of this module; its port."""
-    port = str(recruit.free_port())
+def start(worker_of: str, crew: Crew, window: int) -> str:
+    """A server with the worker of this peer; its port."""
+    port = str(free_port())
     # No log: it would have a line for each task. And nothing of what this machine may have configured.
     silent = ["--log-file", "none", "--config-file", "/dev/null"]
     # At its best: its four threads for input and output get in each other's way where there are few connections.
     command = [program("gearmand"), "--listen", "127.0.0.1", "--port", port, "--threads", "1", *silent]
-    recruit.silent_server(crew, command, int(port))
-    recruit.worker(crew, fleet.python(module, "worker", port))
+    crew.start("server", command, stderr=True).wait_for_port(int(port))
+    crew.worker(worker_of, port)
     return port
 
 
@@ -65,10 +55,5 @@ def client(order: Order) -> Meter:
     return meter
 
 
-PEER = Peer("gearman", start, "famulus.lab.bench.peers.gearman", Needs(PROGRAMS, {"gearman": "pygearman"}))
-
-if __name__ == "__main__":
-    if sys.argv[1] == "worker":
-        worker(sys.argv[2])
-    else:
-        print(json.dumps(client(read(sys.argv[2])).report()))
+NEEDS = Needs(PROGRAMS, {"gearman": "pygearman"})
+PEER = Peer("gearman", partial(start, "gearman"), client, {"worker": worker}, NEEDS)

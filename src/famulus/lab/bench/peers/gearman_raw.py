@@ -1,44 +1,88 @@
 """gearmand by hand, for speed: bare sockets, no table of jobs; many packets in one write, and the worker asks ahead.
 
-With the libraries for Python one measures the library and not the server.
-
-python -m famulus.lab.bench.peers.gearman_raw worker PORT
-python -m famulus.lab.bench.peers.gearman_raw client ORDER
+With the libraries for Python one measures the library and not the server. Of Gearman's binary protocol there are as
+many kinds of packets as an echo needs: a packet is a magic word, its kind and the length of its body; a body is parts
+with zero bytes between them.
 """
 
 from __future__ import annotations
 
-import json
-import sys
+import socket
+from functools import partial
+from struct import Struct
 
 from famulus.errors import BenchFailed
-from famulus.lab.bench.peers import gearman, recruit
-from famulus.lab.bench.peers.gearman_packets import (
-    CAN_DO,
-    GRAB_JOB,
-    JOB_ASSIGN,
-    JOB_CREATED,
-    NO_JOB,
-    NOOP,
-    PRE_SLEEP,
-    SUBMIT_JOB,
-    WORK_COMPLETE,
-    Packet,
-    Wire,
-    packet,
-)
-from famulus.lab.bench.peers.meter import Meter
-from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench.meter import Meter, Order
+from famulus.lab.bench.peers import gearman
 from famulus.lab.bench.peers.peer import Needs, Peer
+
+REQUEST = b"\0REQ"
+HEADER = Struct(">4sII")
+
+CAN_DO, PRE_SLEEP, NOOP, SUBMIT_JOB, JOB_CREATED = 1, 4, 6, 7, 8
+GRAB_JOB, NO_JOB, JOB_ASSIGN, WORK_COMPLETE = 9, 10, 11, 13
+
+READ_BYTES = 1 << 18
+TIMEOUT_S = 30.0
+
+Packet = tuple[int, bytes]
+
+
+def packet(kind: int, *parts: bytes) -> bytes:
+    body = b"\0".join(parts)
+    return HEADER.pack(REQUEST, kind, len(body)) + body
+
+
+class Cutter:
+    """Cuts a stream of bytes into packets, wherever it comes apart."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def cut(self, data: bytes) -> list[Packet]:
+        rest = self._rest
+        rest += data
+        found, at = [], 0
+        while len(rest) - at >= HEADER.size:
+            _, kind, length = HEADER.unpack_from(rest, at)
+            end = at + HEADER.size + length
+            if len(rest) < end:
+                break
+            found.append((kind, bytes(rest[at + HEADER.size : end])))
+            at = end
+        del rest[:at]
+        return found
+
+
+class Wire:
+    """A connection to a gearmand of this machine."""
+
+    def __init__(self, port: str, timeout_s: float | None = TIMEOUT_S) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", int(port)))
+        # Else small packets wait for each other: 40 ms each time.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.settimeout(timeout_s)
+        self._cutter = Cutter()
+
+    def send(self, packets: list[bytes]) -> None:
+        # Even of nothing the kernel would have to be told.
+        if packets:
+            self._socket.sendall(b"".join(packets))
+
+    def receive(self) -> list[Packet]:
+        """Whatever is there, which may be half a packet and so nothing yet."""
+        data = self._socket.recv(READ_BYTES)
+        if not data:
+            raise ConnectionError("gearmand closed the connection")
+        return self._cutter.cut(data)
+
+
+# -- an echo by these -----------------------------------------------------------------------------------------------
 
 #: Jobs that the worker asks for at once. With one at a time each costs a round trip; with many more than there are, the
 #: server is busy saying that there is none.
 AHEAD = 16
 GRAB, SLEEP = packet(GRAB_JOB), packet(PRE_SLEEP)
-
-
-def start(crew: recruit.Crew, window: int) -> str:
-    return gearman.start_with(crew, "famulus.lab.bench.peers.gearman_raw")
 
 
 class Echo:
@@ -97,10 +141,4 @@ def client(order: Order) -> Meter:
         opened -= free
 
 
-PEER = Peer("gearman_raw", start, "famulus.lab.bench.peers.gearman_raw", Needs(gearman.PROGRAMS))
-
-if __name__ == "__main__":
-    if sys.argv[1] == "worker":
-        worker(sys.argv[2])
-    else:
-        print(json.dumps(client(read(sys.argv[2])).report()))
+PEER = Peer("gearman_raw", partial(gearman.start, "gearman_raw"), client, {"worker": worker}, Needs(gearman.PROGRAMS))

@@ -1,40 +1,30 @@
-"""NATS as a peer: nats-server, with nats-py in the worker and the client.
-
-python -m famulus.lab.bench.peers.nats worker ADDRESS
-python -m famulus.lab.bench.peers.nats client ORDER
-"""
+"""NATS as a peer: nats-server, with nats-py in the worker and the client."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import inspect
-import json
-import sys
 from typing import Any
 
-from famulus.lab.bench import fleet
-from famulus.lab.bench.peers import loop, recruit
-from famulus.lab.bench.peers.meter import Meter
-from famulus.lab.bench.peers.order import Order, read
-from famulus.lab.bench.peers.peer import Needs, Peer, program
+from famulus.lab.bench.fleet import Crew, Member
+from famulus.lab.bench.meter import Meter, Order
+from famulus.lab.bench.peers.peer import Needs, Peer, ask_in_a_row, program
 
 TIMEOUT_S = 30.0
-
-
-#: What the server says when it is ready, with its address.
-LISTENING = r"Listening for client connections on (\S+)"
 PROGRAMS = {"nats-server": "nats-server"}
 
 
-def server_command() -> list[str]:
-    return [program("nats-server"), "--addr", "127.0.0.1", "--port", "-1"]  # -1: a free one
+def start_server(crew: Crew) -> tuple[Member, str]:
+    """It and its address."""
+    command = [program("nats-server"), "--addr", "127.0.0.1", "--port", "-1"]  # -1: a free one
+    server = crew.start("server", command, stderr=True)
+    return server, server.wait_until(r"Listening for client connections on (\S+)")[1]
 
 
-def start(crew: recruit.Crew, window: int) -> str:
-    ready = recruit.server(crew, server_command(), LISTENING, stderr=True)
-    address = f"nats://{ready[1]}"
-    recruit.worker(crew, fleet.python("famulus.lab.bench.peers.nats", "worker", address))
+def start(crew: Crew, window: int) -> str:
+    address = f"nats://{start_server(crew)[1]}"
+    crew.worker("nats", address)
     return address
 
 
@@ -64,7 +54,7 @@ async def client(order: Order) -> Meter:
         answer: bytes = (await connection.request("echo", body, timeout=TIMEOUT_S)).data
         return answer
 
-    meter = await loop.ask_in_a_row(order, ask)
+    meter = await ask_in_a_row(order, ask)
     await connection.close()
     return meter
 
@@ -109,10 +99,4 @@ def _quick_options() -> dict[str, bool]:
     return {name: True for name in ("skip_subject_validation",) if name in known}
 
 
-PEER = Peer("nats", start, "famulus.lab.bench.peers.nats", Needs(PROGRAMS, {"nats": "nats-py"}))
-
-if __name__ == "__main__":
-    if sys.argv[1] == "worker":
-        loop.run(worker(sys.argv[2]))
-    else:
-        print(json.dumps(loop.run(client(read(sys.argv[2]))).report()))
+PEER = Peer("nats", start, client, {"worker": worker}, Needs(PROGRAMS, {"nats": "nats-py"}))

@@ -1,42 +1,95 @@
-"""Famulus as a peer: its broker, a worker as a user would write it, its asyncio client."""
+"""Famulus as a peer: its broker, a worker as a user would write it, its clients.
+
+Once more it is one of three brokers of a network, with stewards that write to each other.
+"""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import logging
 import sys
+import tempfile
+from collections.abc import Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from famulus import AsyncClient
-from famulus.lab.bench import fleet
-from famulus.lab.bench.peers import loop, recruit
-from famulus.lab.bench.peers.meter import Meter
-from famulus.lab.bench.peers.order import Order, read
-from famulus.lab.bench.peers.peer import Peer
+from famulus import AsyncClient, Client, Worker
+from famulus.errors import BenchFailed
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.meter import Meter, Order
+from famulus.lab.bench.peers.peer import Peer, ask_in_a_row
+from famulus.lab.processes import found_network, free_ports
 
-#: Of every broker here: others write no journal and have no dashboard.
-PLAIN = ("--drain-ms", "500", "--no-http", "--no-journal")
-#: Of one that stands alone.
-ALONE = ("--frontend-port", "0", "--backend-port", "0")
-
-
-def start(crew: recruit.Crew, window: int, *arguments: str) -> str:
-    command = fleet.python("famulus", "broker", *(arguments or ALONE), *PLAIN)
-    ready = recruit.server(crew, command, r"clients (\S+), workers (\S+) ")
-    # Twice the window, so that it is never the backlog that is measured.
-    recruit.worker(crew, fleet.python("famulus.lab.bench.echo_worker", ready[2], str(max(64, 2 * window))))
-    return ready[1]
+#: Brokers of a network besides the one that is measured.
+OTHERS = 2
+PORTS = ("--frontend-port", "--backend-port", "--config-pub-port", "--peer-port")
 
 
-async def client(order: Order) -> Meter:
+def start(crew: Crew, window: int, *flags: str) -> str:
+    broker = crew.broker(*flags, name="server")
+    crew.echo_worker(broker.backend, window)
+    return broker.frontend
+
+
+def start_network(scratch: Path, crew: Crew, window: int) -> str:
+    """With the folders of the brokers in `scratch`."""
+    place = Path(tempfile.mkdtemp(dir=scratch))
+    measured = place / "measured"
+    ports = free_ports(len(PORTS))
+    if wrong := found_network(measured, "measured", "--identity", "measured", *_with_ports(ports)):
+        raise BenchFailed(f"no network could be made: {wrong}")
+    address = start(crew, window, "--folder", str(measured))
+    joining = ("--join", f"127.0.0.1:{ports[-1]}", "--secret-file", str(measured / "join.secret"))
+    for identity in (f"other-{number}" for number in range(1, OTHERS + 1)):
+        itself = ("--folder", str(place / identity), "--identity", identity, *_with_ports(free_ports(len(PORTS))))
+        crew.broker(*itself, *joining, name="other brokers")
+    return address
+
+
+def _with_ports(ports: list[int]) -> list[str]:
+    return [word for flag, port in zip(PORTS, ports, strict=True) for word in (flag, str(port))]
+
+
+def worker(address: str, slots: str) -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+    worker = Worker(address, slots=int(slots))
+
+    @worker.service("echo")
+    def echo(body: bytes) -> bytes:
+        return body
+
+    worker.run()
+
+
+def client(order: Order) -> Meter | Coroutine[Any, Any, Meter]:
+    """`request` and `map` are compared with other brokers; `asyncio` and `threads` are what `bench echo` measures."""
+    if order.style == "threads":
+        return with_threads(order)
+    # On the standard library's loop, as most programs have it.
+    return asyncio.run(with_asyncio(order)) if order.style == "asyncio" else with_asyncio(order)
+
+
+def with_threads(order: Order) -> Meter:
+    with Client(order.address) as client:
+        meter, stream = order.begin()
+        if order.window == 1:
+            for body in stream:
+                meter.note(client.request("echo", body))
+        else:
+            for answer in client.map("echo", stream, window=order.window, ordered=False):
+                meter.note(answer)
+    return meter
+
+
+async def with_asyncio(order: Order) -> Meter:
     async with AsyncClient(order.address) as client:
-        if order.style == "request":
-            return await loop.ask_in_a_row(order, lambda body: client.request("echo", body))
+        if order.style == "request" or order.window == 1:
+            return await ask_in_a_row(order, partial(client.request, "echo"))
         meter, stream = order.begin()
         async for answer in client.map("echo", stream, window=order.window, ordered=False):
             meter.note(answer)
         return meter
 
 
-PEER = Peer("famulus", start, "famulus.lab.bench.peers.ours")
-
-if __name__ == "__main__":
-    print(json.dumps(loop.run(client(read(sys.argv[2]))).report()))
+PEER = Peer("famulus", start, client, {"worker": worker})

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from famulus.lab.bench.latency_page import document, machine_text, time_text
+from famulus.lab.bench.latency_page import document, html_table, machine_text, time_text
 from famulus.lab.bench.peers import ours
 from famulus.lab.bench.peers.bars import Bar, bars
 from famulus.lab.bench.peers.side import MIB, PAIRS, SIDES, Side
@@ -114,12 +114,13 @@ def ratios(result: dict[str, Any]) -> str:
         extremes = result["ratio_spread"][name]
         verdict = "win" if ratio >= 1 else "loss"
         rows.append(
-            f"<tr><td>{escape(one)} / {escape(other)}</td>"
-            f'<td class="{verdict}">{short_ratio(ratio)}</td>'
-            f"<td>{short_ratio(extremes['min'])} to {short_ratio(extremes['max'])}</td></tr>"
+            [
+                f"<td>{escape(one)} / {escape(other)}</td>",
+                f'<td class="{verdict}">{short_ratio(ratio)}</td>',
+                f"<td>{short_ratio(extremes['min'])} to {short_ratio(extremes['max'])}</td>",
+            ]
         )
-    heads = "<tr><th>ours / theirs</th><th>ratio</th><th>range</th></tr>"
-    return '<div class="wide">\n<table>\n' + "\n".join([heads, *rows]) + "\n</table>\n</div>"
+    return html_table(("ours / theirs", "ratio", "range"), rows)
 
 
 def short_ratio(ratio: float) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from famulus.lab.bench.peers.recruit import Crew
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.meter import Meter, Order
 
 #: Debian puts servers where a user's PATH does not look.
 SERVERS_PATH = "/usr/local/sbin:/usr/sbin"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +32,9 @@ class Peer:
     name: str
     #: Starts a server and a worker that can hold so many tasks at once; gives the address for clients.
     start: Callable[[Crew, int], str]
-    #: Run as `python -m MODULE client ORDER`.
-    module: str
+    client: Callable[[Order], Meter | Coroutine[Any, Any, Meter]]
+    #: What else runs in a process of its own.
+    roles: Mapping[str, Callable[..., Any]]
     needs: Needs = Needs()
 
 
@@ -52,10 +58,38 @@ def absence(
     has_library: Callable[[str], bool] = has_library,
 ) -> str | None:
     """Why it cannot be measured and what would help, or None."""
-    programs = [each for each in needs.programs if not has_program(each)]
-    libraries = [each for each in needs.libraries if not has_library(each)]
-    if not programs and not libraries:
-        return None
-    missing = [f"no program {each} (Debian package {needs.programs[each]})" for each in programs]
-    missing += [f"no library {each} (pip install {needs.libraries[each]})" for each in libraries]
-    return ", ".join(missing)
+    missing = [
+        f"no program {each} (Debian package {of})" for each, of in needs.programs.items() if not has_program(each)
+    ]
+    missing += [
+        f"no library {each} (pip install {of})" for each, of in needs.libraries.items() if not has_library(each)
+    ]
+    return ", ".join(missing) or None
+
+
+# -- asyncio, ours and theirs alike -----------------------------------------------------------------------------------
+
+UVLOOP = Needs(libraries={"uvloop": "uvloop"})
+
+
+def run(made: T | Coroutine[Any, Any, T]) -> T:
+    """What a worker or a client gave: a coroutine is run, on uvloop if it is there."""
+    if not isinstance(made, Coroutine):
+        return made
+    factory = importlib.import_module("uvloop").new_event_loop if has_library("uvloop") else None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        result: T = runner.run(made)
+        return result
+
+
+async def ask_in_a_row(order: Order, ask: Callable[[bytes], Awaitable[bytes]]) -> Meter:
+    """As many coroutines as the window is wide, each of which asks again as soon as it has its answer."""
+    meter, stream = order.begin()
+
+    async def again_and_again() -> None:
+        for body in stream:
+            meter.note(await ask(body))
+
+    # Not a TaskGroup: of a thousand equal errors one is enough.
+    await asyncio.gather(*(again_and_again() for _ in range(order.window)))
+    return meter

@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import zmq
 
-from famulus.lab.bench import fleet
-from famulus.lab.bench.peers import recruit
-from famulus.lab.bench.peers.meter import Meter
-from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench.fleet import Crew
+from famulus.lab.bench.meter import Meter, Order
 from famulus.lab.bench.peers.peer import Peer
-from famulus.lab.bench.plain import HEADER
+from famulus.lab.processes import python
+
+HEADER = b'{"request":"TASK","type":"REQUEST","service":"echo","timeout_ms":30000}'
 
 
-def start(crew: recruit.Crew, window: int) -> str:
-    ready = recruit.server(crew, fleet.python("famulus.lab.bench.plain", "proxy"), r"clients (\S+), workers (\S+) ")
-    recruit.worker(crew, fleet.python("famulus.lab.bench.plain", "worker", ready[2]))
+def start(crew: Crew, window: int, name: str = "server") -> str:
+    proxy = crew.start(name, python("famulus.lab.bench.peers", "proxy", "server"))
+    ready = proxy.wait_until(r"clients (\S+), workers (\S+) ")
+    crew.worker("proxy", ready[2])
     return ready[1]
 
 
-def client(order: Order) -> Meter:
+def server() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    frontend, backend = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
+    for socket in (frontend, backend):
+        socket.set_hwm(0)  # else its ROUTER drops what does not fit, and the client waits for ever
+    ports = [socket.bind_to_random_port("tcp://127.0.0.1") for socket in (frontend, backend)]
+    print(f"proxy is ready: clients tcp://127.0.0.1:{ports[0]}, workers tcp://127.0.0.1:{ports[1]} ", flush=True)
+    zmq.proxy(frontend, backend)
+
+
+def dealer(address: str) -> zmq.Socket[bytes]:
     socket = zmq.Context().socket(zmq.DEALER)
     socket.set_hwm(0)
     socket.linger = 0
-    socket.connect(order.address)
+    socket.connect(address)
+    return socket
+
+
+def worker(address: str) -> None:
+    socket = dealer(address)
+    print("worker is ready", flush=True)
+    while True:
+        socket.send_multipart(socket.recv_multipart())
+
+
+def client(order: Order) -> Meter:
+    socket = dealer(order.address)
     meter, stream = order.begin()
     opened = 0
     for body in stream:
@@ -39,7 +59,4 @@ def client(order: Order) -> Meter:
     return meter
 
 
-PEER = Peer("proxy", start, "famulus.lab.bench.peers.proxy")
-
-if __name__ == "__main__":
-    print(json.dumps(client(read(sys.argv[2])).report()))
+PEER = Peer("proxy", start, client, {"server": server, "worker": worker})

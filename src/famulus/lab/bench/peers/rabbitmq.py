@@ -1,54 +1,48 @@
-"""RabbitMQ as a peer, with pika and direct reply-to, its quickest way back.
-
-python -m famulus.lab.bench.peers.rabbitmq worker PORT
-python -m famulus.lab.bench.peers.rabbitmq client ORDER
-"""
+"""RabbitMQ as a peer, with pika and direct reply-to, its quickest way back."""
 
 from __future__ import annotations
 
 import importlib
-import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from famulus.lab.bench import fleet
-from famulus.lab.bench.peers import recruit
-from famulus.lab.bench.peers.meter import Meter
-from famulus.lab.bench.peers.order import Order, read
+from famulus.lab.bench.fleet import Crew, Member
+from famulus.lab.bench.meter import Meter, Order
 from famulus.lab.bench.peers.peer import Needs, Peer, program
+from famulus.lab.processes import free_port
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 #: Where Debian keeps the script itself: the one on the PATH wants to be root.
 SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
-class Home(recruit.Recruit):
+class Home(Member):
     """Erlang's register of names, which would otherwise stay behind as a daemon, and the folder of the server.
 
     It is the first of its crew and so stopped last: then nobody writes into the folder any more.
     """
 
-    def __init__(self, crew: recruit.Crew) -> None:
-        self.port = recruit.free_port()
+    def __init__(self) -> None:
+        self.port = free_port()
         self._folder = tempfile.TemporaryDirectory(prefix="famulus-bench-", ignore_cleanup_errors=True)
         self.folder = self._folder.name
         command = [program("epmd"), "-port", str(self.port), "-address", "127.0.0.1"]
-        super().__init__(crew, "server", command)
+        super().__init__("server", command)
 
     def stop(self) -> None:
         super().stop()
         self._folder.cleanup()
 
 
-def start(crew: recruit.Crew, window: int) -> str:
-    home, port = Home(crew), recruit.free_port()
+def start(crew: Crew, window: int) -> str:
+    home, port = Home(), free_port()
+    crew.append(home)
     script = str(SCRIPT) if SCRIPT.exists() else program("rabbitmq-server")
     settings = _settings(home, port)
     command = ["env", *(f"{name}={value}" for name, value in settings.items()), script]
-    recruit.server(crew, command, "Server startup complete", stderr=True)
-    recruit.worker(crew, fleet.python("famulus.lab.bench.peers.rabbitmq", "worker", str(port)))
+    crew.start("server", command, stderr=True).wait_until("Server startup complete")
+    crew.worker("rabbitmq", str(port))
     return str(port)
 
 
@@ -59,7 +53,7 @@ def _settings(home: Home, port: int) -> dict[str, object]:
         "RABBITMQ_NODENAME": "famulus-bench@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODE_PORT": port,
-        "RABBITMQ_DIST_PORT": recruit.free_port(),
+        "RABBITMQ_DIST_PORT": free_port(),
         "RABBITMQ_MNESIA_BASE": home.folder,
         "RABBITMQ_LOGS": "-",
         # Nothing of what this machine may have configured for a RabbitMQ of its own.
@@ -117,15 +111,5 @@ def client(order: Order) -> Meter:
     return meter
 
 
-PEER = Peer(
-    "rabbitmq",
-    start,
-    "famulus.lab.bench.peers.rabbitmq",
-    Needs({"rabbitmq-server": "rabbitmq-server", "epmd": "erlang-base"}, {"pika": "pika"}),
-)
-
-if __name__ == "__main__":
-    if sys.argv[1] == "worker":
-        worker(sys.argv[2])
-    else:
-        print(json.dumps(client(read(sys.argv[2])).report()))
+NEEDS = Needs({"rabbitmq-server": "rabbitmq-server", "epmd": "erlang-base"}, {"pika": "pika"})
+PEER = Peer("rabbitmq", start, client, {"worker": worker}, NEEDS)

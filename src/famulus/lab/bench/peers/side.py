@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 from famulus.lab.bench.peers import celery_redis, gearman, gearman_raw, nats, ours, proxy, rabbitmq
 from famulus.lab.bench.peers.peer import Peer
@@ -41,6 +43,8 @@ SIDES = {
     "proxy_1mib": Side(proxy.PEER, "map", 16, MIB),
 }
 
+PEERS = {side.peer.name: side.peer for side in SIDES.values()}
+
 #: The name of a ratio; ours; theirs.
 PAIRS = {
     "nats_1": ("famulus_request_1", "nats_request_1"),
@@ -67,3 +71,9 @@ def chosen(names: Iterable[str]) -> dict[str, Side]:
     if unknown := wanted - known:
         raise UnknownSide(f"{', '.join(sorted(unknown))}: known are {', '.join(sorted(known))}")
     return {name: side for name, side in SIDES.items() if not wanted or {name, side.peer.name} & wanted}
+
+
+def in_network(sides: Mapping[str, Side], scratch: Path) -> dict[str, Side]:
+    """The same sides, ours in a network whose folders are in `scratch`."""
+    peer = replace(ours.PEER, start=partial(ours.start_network, scratch))
+    return {name: replace(side, peer=peer) if side.peer is ours.PEER else side for name, side in sides.items()}

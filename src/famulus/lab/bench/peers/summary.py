@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from famulus.lab.bench.figures import median_of
+from famulus.lab.bench.figures import Figures, median_of
 
-Figures = dict[str, float]
 Rounds = Mapping[str, list[Figures]]
 Pairs = Mapping[str, tuple[str, str]]
 

@@ -1,9 +1,4 @@
-"""How a steward merges and reads: the right way, and six ways that look right. The simulation has to tell them apart.
-
-Four of them are rules by version numbers, as if a config were one document: whoever has the other version, or the
-higher one, is believed, and its edits take the place of ours. The fifth merges rightly, and picks the latest edit when
-it reads. The sixth believes that who could make an edit had the right to.
-"""
+"""How a steward merges and reads; the ways that are wrong are in `mutants`."""
 
 from __future__ import annotations
 
@@ -11,13 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from famulus.core.config import sync
-from famulus.core.config.buckets import BUCKETS
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
-from famulus.core.config.effective import Effective, effective, from_heads
+from famulus.core.config.effective import Effective, effective
 from famulus.core.config.sync import Edits, Ids, Message, Summary, Want
-from famulus.lab.sim.config.signing import verify
-from famulus.lab.sim.invariants import Invariant
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,116 +22,15 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    name: str
-    what: str
     answer: Callable[[EditSet, Summary | Ids | Want], list[Message]]
     merge: Callable[[EditSet, Edits], Merged]
     news: Callable[[EditSet, Sequence[SignedEdit]], list[Message]]
     read: Callable[[EditSet], Effective]
-    #: What has to notice that they are wrong.
-    caught_by: tuple[Invariant, ...] = ()
 
 
 def _union(edits: EditSet, came: Edits) -> Merged:
     return Merged(edits, edits.add(came.edits).new)
 
 
-RIGHT = Rules(
-    "", "edits are united, and a conflict is shown until it is resolved", sync.answer, _union, sync.news, effective
-)
-
-
-#: Whoever believes a version number loses what others wrote meanwhile, or stays apart from them.
-_LOSES_OR_PARTS = (Invariant.SAFETY, Invariant.END)
-
-
-# -- mutants ------------------------------------------------------------------------------------------------------
-
-
-def _by_version(name: str, what: str, *, any_other: bool, bigger_hash: bool) -> Rules:
-    """The other is believed if its version is higher (or any other), or equal with a bigger hash (or never)."""
-
-    def believed(ours: EditSet, version: int, digest: str) -> bool:
-        if version == ours.version:
-            return bigger_hash and digest > ours.digest
-        return any_other or version > ours.version
-
-    def answer(edits: EditSet, message: Summary | Ids | Want) -> list[Message]:
-        if isinstance(message, Summary):
-            # Whoever has nothing is sent everything.
-            nothing = Ids({number: [] for number in range(BUCKETS)})
-            return [nothing] if believed(edits, message.version, message.digest) else []
-        return sync.answer(edits, message)
-
-    def adopt(edits: EditSet, came: Edits) -> Merged:
-        theirs = EditSet(edits.network, verify)
-        new = theirs.add(came.edits).new
-        return Merged(theirs, new) if believed(edits, theirs.version, theirs.digest) else Merged(edits, ())
-
-    return Rules(name, what, answer, adopt, lambda edits, _: [sync.heartbeat(edits)], effective, _LOSES_OR_PARTS)
-
-
-def _last_writer_wins(edits: EditSet) -> Effective:
-    """As if there were no conflicts."""
-    keys = edits.keys()
-    latest = {key: [max(edits.heads(key), key=lambda signed: (signed.edit.hlc, signed.id))] for key in keys}
-    return from_heads(edits.version, edits.digest, latest)
-
-
-def _anybody_may(edits: EditSet) -> Effective:
-    """As if rights were checked only where edits are made."""
-    named = {parent for signed in edits for parent in signed.edit.parents}
-    heads: dict[str, list[SignedEdit]] = {}
-    for signed in sorted(edits, key=lambda each: each.id):
-        if signed.id not in named:
-            heads.setdefault(signed.edit.key, []).append(signed)
-    return from_heads(edits.version, edits.digest, heads)
-
-
-MUTANTS = {
-    mutant.name: mutant
-    for mutant in (
-        _by_version(
-            "higher-version",
-            "the higher version is adopted, and equal versions with different hashes stay as they are",
-            any_other=False,
-            bigger_hash=False,
-        ),
-        _by_version(
-            "other-version",
-            "any other version is adopted, and equal versions with different hashes stay as they are",
-            any_other=True,
-            bigger_hash=False,
-        ),
-        _by_version(
-            "higher-version-bigger-hash",
-            "the higher version is adopted, and among equal ones the bigger hash",
-            any_other=False,
-            bigger_hash=True,
-        ),
-        _by_version(
-            "other-version-bigger-hash",
-            "any other version is adopted, and among equal ones the bigger hash",
-            any_other=True,
-            bigger_hash=True,
-        ),
-        Rules(
-            "last-writer-wins",
-            "whoever reads takes the latest of several heads, and no conflict is listed",
-            sync.answer,
-            _union,
-            sync.news,
-            _last_writer_wins,
-            (Invariant.CONFLICTS,),
-        ),
-        Rules(
-            "rights-unchecked",
-            "an edit counts whoever made it, as if a broker that was changed still checked rights",
-            sync.answer,
-            _union,
-            sync.news,
-            _anybody_may,
-            (Invariant.BOUNDARY,),
-        ),
-    )
-}
+#: Edits are united, and a conflict is shown until it is resolved.
+RIGHT = Rules(sync.answer, _union, sync.news, effective)

@@ -18,7 +18,7 @@ from famulus.core.config.effective import Effective
 from famulus.core.config.sync import Edits, Message
 from famulus.lab.sim.config.disk import Disk
 from famulus.lab.sim.config.pen import CHIEF, EVE, Pen, Person
-from famulus.lab.sim.config.rules import Rules
+from famulus.lab.sim.config.rules import RIGHT, Rules
 from famulus.lab.sim.config.signing import verify
 
 
@@ -33,9 +33,10 @@ class Outgoing:
 
 
 class Steward:
-    def __init__(self, pen: Pen, rules: Rules, random: Random) -> None:
+    rules: Rules = RIGHT
+
+    def __init__(self, pen: Pen, random: Random) -> None:
         self.pen = pen
-        self.rules = rules
         self.disk = Disk()
         self.alive = False
         self._random = random

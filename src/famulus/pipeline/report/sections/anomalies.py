@@ -8,17 +8,13 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, nothing, section, table
-from famulus.pipeline.report.plot import SYMBOLS, Plot, colour, figure, label, time_axis, when
+from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, listed, nothing, section
+from famulus.pipeline.report.plot import lanes, marks
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.timeline import Timeline
 from famulus.pipeline.report.words import count, duration_ns, minute, plural, share
 
 _COLUMNS: Final = ["minute", "service", "measure", "direction", "value", "baseline", "score", "tasks"]
-_HEADS: Final = [
-    Head("Service"), Head("What"), Head("From (UTC)"), Head("Minutes", True), Head("Furthest", True),
-    Head("Usual", True), Head("Times the usual distance", True), Head("Tasks", True),
-]  # fmt: skip
 _MEASURES: Final = {"rate": "rate", "error_share": "share of errors", "p99_ns": "99th percentile"}
 #: Enough to see what went on; whoever has more has no anomalies but another normal.
 MINUTES_MAX: Final = 20_000
@@ -43,11 +39,9 @@ def anomalies(tables: Tables, timeline: Timeline | None) -> Safe:
     more = len(rows) > MINUTES_MAX
     episodes = sorted(_episodes(rows[:MINUTES_MAX]), key=lambda each: -each.worst["score"])
     shown = episodes[:ROWS_MAX]
-    listed = table(
-        "Episodes, the furthest off first", _HEADS, [_cells(each) for each in shown], len(episodes) - len(shown)
-    )
+    furthest = listed("Episodes, the furthest off first", _HEADS, shown, len(episodes) - len(shown))
     note = nothing(f"Only the first {MINUTES_MAX:,} minutes are shown.") if more else Safe("")
-    return section("anomalies", "Anomalies", lead, note, _plot(episodes[:500], timeline), listed)
+    return section("anomalies", "Anomalies", lead, note, _plot(episodes[:500], timeline), furthest)
 
 
 def _episodes(rows: list[dict[str, Any]]) -> Iterator[Episode]:
@@ -82,36 +76,27 @@ def _what(row: dict[str, Any]) -> str:
     return f"{_MEASURES.get(row['measure'], row['measure'])} {row['direction']}"
 
 
-def _cells(each: Episode) -> list[object]:
-    worst = each.worst
-    return [
-        worst["service"],
-        _what(worst),
-        minute(each.first["minute"]),
-        count(each.minutes),
-        _value(worst["measure"], worst["value"]),
-        _value(worst["measure"], worst["baseline"]),
-        f"{worst['score']:.1f}",
-        count(each.tasks),
-    ]
+_HEADS: Final = (
+    Head("Service", of=lambda each: each.worst["service"]),
+    Head("What", of=lambda each: _what(each.worst)),
+    Head("From (UTC)", of=lambda each: minute(each.first["minute"])),
+    Head("Minutes", True, lambda each: count(each.minutes)),
+    Head("Furthest", True, lambda each: _value(each.worst["measure"], each.worst["value"])),
+    Head("Usual", True, lambda each: _value(each.worst["measure"], each.worst["baseline"])),
+    Head("Times the usual distance", True, lambda each: f"{each.worst['score']:.1f}"),
+    Head("Tasks", True, lambda each: count(each.tasks)),
+)
 
 
 def _plot(episodes: list[Episode], timeline: Timeline | None) -> Safe:
     traces = []
-    kinds = sorted({_what(each.worst) for each in episodes})
-    for number, kind in enumerate(kinds):
-        its = [each for each in episodes if _what(each.worst) == kind]
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": label(kind),
-            "x": [when(each.worst["minute"]) for each in its], "y": [label(each.worst["service"]) for each in its],
-            "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "color": colour(number + 1), "size": 13,
-                       "line": {"width": 1, "color": "$paper"}},
-            "text": [f"{_value(each.worst['measure'], each.worst['value'])}, usually "
-                     f"{_value(each.worst['measure'], each.worst['baseline'])}" for each in its],
-            "hovertemplate": "%{x}<br>%{y}: %{text}<extra>%{fullData.name}</extra>",
-        })  # fmt: skip
-    lanes = len({each.worst["service"] for each in episodes})
-    axis = time_axis() if timeline is None else time_axis(range=[when(timeline.axis.start), when(timeline.axis.end)])
-    layout = {"xaxis": axis, "yaxis": {"type": "category", "automargin": True}, "showlegend": True}
-    says = f"{plural(len(episodes), 'episode')} in {plural(lanes, 'service')}."
-    return figure(Plot("Anomalies over time", says, traces, layout, min(170 + 26 * lanes, 900)), None)
+    for number, kind in enumerate(sorted({_what(each.worst) for each in episodes})):
+        its = [each.worst for each in episodes if _what(each.worst) == kind]
+        traces.append(marks(kind, number, [(row["minute"], row["service"], _beside_usual(row)) for row in its]))
+    services = plural(len({each.worst["service"] for each in episodes}), "service")
+    says = f"{plural(len(episodes), 'episode')} in {services}."
+    return lanes("Anomalies over time", says, traces, timeline.span if timeline else None)
+
+
+def _beside_usual(row: dict[str, Any]) -> str:
+    return f"{_value(row['measure'], row['value'])}, usually {_value(row['measure'], row['baseline'])}"

@@ -5,23 +5,11 @@ from __future__ import annotations
 import heapq
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, code, nothing, section, table
+from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, code, listed, nothing, section, table
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.sections.verdict import entries
 from famulus.pipeline.report.words import count, instant
 
-_COLUMNS: Final = [
-    "at",
-    "kind",
-    "severity",
-    "explained",
-    "broker",
-    "service",
-    "worker",
-    "message_id",
-    "rows",
-    "explanation",
-]
 _NAMES: Final = {
     "no_outcome": "no outcome",
     "retry_without_end": "never tried again",
@@ -41,10 +29,23 @@ _NAMES: Final = {
 }
 _SEVERITIES: Final = {"error": 0, "warning": 1, "info": 2}
 _KINDS: Final = {"error": "bad", "warning": "warn", "info": "calm"}
-_HEADS: Final = [
-    Head("What"), Head("Explained"), Head("At (UTC)"), Head("Broker"), Head("Service"), Head("Worker"), Head("Task"),
-    Head("Rows", True), Head("In words"),
-]  # fmt: skip
+_HEADS: Final = (
+    Head("What", of=lambda row: badge(_name(row["kind"]), _KINDS.get(row["severity"], "calm"))),
+    Head("Explained", of="explained", said=lambda explained: "yes" if explained else badge("no", "bad")),
+    Head("At (UTC)", of="at", said=instant),
+    Head("Broker", of="broker"),
+    Head("Service", of="service", said=lambda service: service or "–"),
+    Head("Worker", of="worker", said=lambda worker: worker or "–"),
+    Head("Task", of="message_id", said=lambda name: code(name) if name else "–"),
+    Head("Rows", True, "rows", count),
+    Head("In words", of="explanation"),
+)
+_COLUMNS: Final = ["at", "kind", "severity", "explained", "broker", "service", "worker", "message_id", "rows",
+                   "explanation"]  # fmt: skip
+
+
+def _name(kind: str) -> str:
+    return _NAMES.get(kind, kind)
 
 
 def audit(tables: Tables) -> Safe:
@@ -56,25 +57,11 @@ def audit(tables: Tables) -> Safe:
         return section("audit", "Audit", lead, nothing(words))
     rows = heapq.nsmallest(ROWS_MAX, tables.rows("audit", _COLUMNS), key=_urgency)
     kinds = sorted({*unexplained, *explained})
-    sums = [[_NAMES.get(kind, kind), count(unexplained[kind]), count(explained[kind])] for kind in kinds]
+    sums = [[_name(kind), count(unexplained[kind]), count(explained[kind])] for kind in kinds]
     heads = [Head("What"), Head("Without explanation", True), Head("Explained", True)]
-    listed = table("Entries, those without explanation first", _HEADS, [_cells(row) for row in rows], total - len(rows))
-    return section("audit", "Audit", lead, table("Entries by kind", heads, sums), listed)
+    each = listed("Entries, those without explanation first", _HEADS, rows, total - len(rows))
+    return section("audit", "Audit", lead, table("Entries by kind", heads, sums), each)
 
 
 def _urgency(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["explained"], _SEVERITIES.get(row["severity"], 3), row["kind"], row["at"], row["message_id"] or ""
-
-
-def _cells(row: dict[str, Any]) -> list[object]:
-    return [
-        badge(_NAMES.get(row["kind"], row["kind"]), _KINDS.get(row["severity"], "calm")),
-        "yes" if row["explained"] else badge("no", "bad"),
-        instant(row["at"]),
-        row["broker"],
-        row["service"] or "–",
-        row["worker"] or "–",
-        code(row["message_id"]) if row["message_id"] else "–",
-        count(row["rows"]),
-        row["explanation"],
-    ]

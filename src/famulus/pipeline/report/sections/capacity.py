@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, nothing, section, table
+from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, listed, nothing, section
 from famulus.pipeline.report.plot import Plot, figure, label
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.words import duration_s, rate, share
 
 _COLUMNS: Final = ["service", "family", "hour_of_day", "days", "rate", "service_s", "erlangs", "erlangs_peak", "slots",
                    "busy_share", "wait_share", "slots_needed", "slots_missing"]  # fmt: skip
-_HEADS: Final = [
-    Head("Service"), Head("Family"), Head("Busiest hour"), Head("Rate", True), Head("Service time", True),
-    Head("Load (Erlang)", True), Head("Slots", True), Head("Needed", True), Head("Have to wait", True), Head("Verdict"),
-]  # fmt: skip
 BARS_MAX: Final = 30
 
 
@@ -36,27 +32,32 @@ def capacity(tables: Tables) -> Safe:
         worst.values(), key=lambda row: (-(row["slots_missing"] or 0), -row["erlangs_peak"], row["service"])
     )
     shown = ranked[:ROWS_MAX]
-    listed = table(
-        "Services, the shortest of slots first", _HEADS, [_cells(row) for row in shown], len(ranked) - len(shown)
-    )
-    return section("capacity", "Capacity", lead, _bars(ranked[:BARS_MAX]), listed)
+    services = listed("Services, the shortest of slots first", _HEADS, shown, len(ranked) - len(shown))
+    return section("capacity", "Capacity", lead, _bars(ranked[:BARS_MAX]), services)
 
 
 def _demand(row: dict[str, Any]) -> tuple[int, int, float]:
     return row["slots_missing"] or 0, row["slots_needed"], row["erlangs_peak"]
 
 
-def _cells(row: dict[str, Any]) -> list[object]:
-    missing = row["slots_missing"]
-    verdict: object = badge("slots unknown", "calm") if missing is None else badge("enough", "good")
-    if missing:
-        verdict = badge(f"{missing:,} more needed", "bad")
-    slots = "–" if row["slots"] is None else f"{row['slots']:.3g}"
-    return [
-        row["service"], row["family"], f"{row['hour_of_day']:02d}:00 UTC", rate(row["rate"]),
-        duration_s(row["service_s"]),
-        f"{row['erlangs_peak']:.3g}", slots, f"{row['slots_needed']:,}", share(row["wait_share"]), verdict,
-    ]  # fmt: skip
+def _verdict(missing: int | None) -> Safe:
+    if missing is None:
+        return badge("slots unknown", "calm")
+    return badge(f"{missing:,} more needed", "bad") if missing else badge("enough", "good")
+
+
+_HEADS: Final = (
+    Head("Service", of="service"),
+    Head("Family", of="family"),
+    Head("Busiest hour", of="hour_of_day", said="{:02d}:00 UTC".format),
+    Head("Rate", True, "rate", rate),
+    Head("Service time", True, "service_s", duration_s),
+    Head("Load (Erlang)", True, "erlangs_peak", "{:.3g}".format),
+    Head("Slots", True, "slots", lambda slots: "–" if slots is None else f"{slots:.3g}"),
+    Head("Needed", True, "slots_needed", "{:,}".format),
+    Head("Have to wait", True, "wait_share", share),
+    Head("Verdict", of="slots_missing", said=_verdict),
+)
 
 
 def _bars(rows: list[dict[str, Any]]) -> Safe:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import heapq
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, nothing, section, table
+from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, listed, nothing, section
 from famulus.pipeline.report.plot import Plot, duration_axis, figure, label
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.words import duration_s, instant, plural
 
 _COLUMNS: Final = ["edit", "key", "author", "accepted_by", "accepted", "arrivals", "brokers", "missing", "span_ms",
                    "conflict_seen", "conflict_resolved", "resolved_by", "conflict_ms"]  # fmt: skip
-_HEADS: Final = [
-    Head("Key"), Head("Edit"), Head("Author"), Head("Accepted (UTC)"), Head("By"), Head("Everywhere after", True),
-    Head("Brokers"), Head("Conflict"),
-]  # fmt: skip
 #: An edit that took longer to be everywhere stands out.
 SLOW_S: Final = 60.0
 BARS_MAX: Final = 40
@@ -29,9 +25,9 @@ def config(tables: Tables) -> Safe:
     if not latest:
         return section("config", "Configuration", lead, nothing("No edits of the config in this span."))
     shown = latest[:ROWS_MAX]
-    listed = table("Edits, the latest first", _HEADS, [_cells(row) for row in shown], len(latest) - len(shown))
+    edits = listed("Edits, the latest first", _HEADS, shown, len(latest) - len(shown))
     bars = _bars(sorted(shown, key=lambda row: -row["span_ms"])[:BARS_MAX])
-    return section("config", "Configuration", lead, _open(shown), bars, listed)
+    return section("config", "Configuration", lead, _open(shown), bars, edits)
 
 
 def _open(rows: list[dict[str, Any]]) -> Safe:
@@ -41,16 +37,15 @@ def _open(rows: list[dict[str, Any]]) -> Safe:
     return Safe(f"<p>{badge('open conflict', 'bad')} {plural(len(keys), 'key is', 'keys are')} still in conflict.</p>")
 
 
-def _cells(row: dict[str, Any]) -> list[object]:
-    took = row["span_ms"] / 1000
-    reached: object = row["brokers"]
-    if row["missing"]:
-        reached = Safe(f"{row['brokers']} {badge('not at ' + ', '.join(row['missing']), 'bad')}")
-    spread: object = duration_s(took)
-    if took > SLOW_S:
-        spread = Safe(f"{spread} {badge('slow', 'warn')}")
-    return [row["key"], row["edit"][:12], row["author"], instant(row["accepted"]), row["accepted_by"], spread, reached,
-            _conflict(row)]  # fmt: skip
+def _spread(span_ms: int) -> object:
+    took = span_ms / 1000
+    return Safe(f"{duration_s(took)} {badge('slow', 'warn')}") if took > SLOW_S else duration_s(took)
+
+
+def _reached(row: dict[str, Any]) -> object:
+    if not row["missing"]:
+        return row["brokers"]
+    return Safe(f"{row['brokers']} {badge('not at ' + ', '.join(row['missing']), 'bad')}")
 
 
 def _conflict(row: dict[str, Any]) -> object:
@@ -59,6 +54,18 @@ def _conflict(row: dict[str, Any]) -> object:
     if row["conflict_resolved"] is None:
         return badge(f"open since {instant(row['conflict_seen'])}", "bad")
     return badge(f"settled after {duration_s((row['conflict_ms'] or 0) / 1000)}", "good")
+
+
+_HEADS: Final = (
+    Head("Key", of="key"),
+    Head("Edit", of="edit", said=lambda name: name[:12]),
+    Head("Author", of="author"),
+    Head("Accepted (UTC)", of="accepted", said=instant),
+    Head("By", of="accepted_by"),
+    Head("Everywhere after", True, "span_ms", _spread),
+    Head("Brokers", of=_reached),
+    Head("Conflict", of=_conflict),
+)
 
 
 def _bars(rows: list[dict[str, Any]]) -> Safe:

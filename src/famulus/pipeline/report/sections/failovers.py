@@ -5,29 +5,26 @@ from __future__ import annotations
 import heapq
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, nothing, section, table
-from famulus.pipeline.report.plot import SYMBOLS, Plot, colour, figure, label, time_axis, when
+from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, listed, nothing, section
+from famulus.pipeline.report.plot import lanes, marks
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.timeline import Timeline
 from famulus.pipeline.report.words import count, duration_s, instant, plural
 
-_COLUMNS: Final = [
-    "kind",
-    "lost",
-    "seen_by",
-    "seen",
-    "services",
-    "tasks_hit",
-    "retries",
-    "unknown",
-    "normal",
-    "recovery_s",
-]
 _KINDS: Final = {"worker_lost": "worker lost", "dispatcher_died": "dispatcher died", "peer_lost": "peer lost"}
-_HEADS: Final = [
-    Head("Lost"), Head("What"), Head("Seen (UTC)"), Head("Seen by"), Head("Services"), Head("Tasks hit", True),
-    Head("Retried", True), Head("UNKNOWN", True), Head("Normal after", True),
-]  # fmt: skip
+_HEADS: Final = (
+    Head("Lost", of="lost"),
+    Head("What", of="kind", said=lambda kind: _KINDS.get(kind, kind)),
+    Head("Seen (UTC)", of="seen", said=instant),
+    Head("Seen by", of="seen_by", said=", ".join),
+    Head("Services", of="services", said=lambda names: ", ".join(names) or "–"),
+    Head("Tasks hit", True, "tasks_hit", count),
+    Head("Retried", True, "retries", count),
+    Head("UNKNOWN", True, "unknown", count),
+    Head("Normal after", True, lambda row: duration_s(row["recovery_s"]) if row["normal"] else "not seen"),
+)
+_COLUMNS: Final = ["kind", "lost", "seen_by", "seen", "services", "tasks_hit", "retries", "unknown", "normal",
+                   "recovery_s"]  # fmt: skip
 #: Marks in the plot.
 MARKS_MAX: Final = 1000
 
@@ -43,42 +40,16 @@ def failovers(tables: Tables, timeline: Timeline | None) -> Safe:
         words = "No failovers in this span: no worker, dispatcher or peer was lost."
         return section("failovers", "Failovers", lead, nothing(words))
     shown = latest[:ROWS_MAX]
-    listed = table("Losses, the latest first", _HEADS, [_cells(row) for row in shown], len(latest) - len(shown))
-    return section("failovers", "Failovers", lead, _plot(latest[:MARKS_MAX], timeline), listed)
-
-
-def _cells(row: dict[str, Any]) -> list[object]:
-    normal = "not seen" if row["normal"] is None else duration_s(row["recovery_s"])
-    return [
-        row["lost"],
-        _KINDS.get(row["kind"], row["kind"]),
-        instant(row["seen"]),
-        ", ".join(row["seen_by"]),
-        ", ".join(row["services"]) or "–",
-        count(row["tasks_hit"]),
-        count(row["retries"]),
-        count(row["unknown"]),
-        normal,
-    ]
+    losses = listed("Losses, the latest first", _HEADS, shown, len(latest) - len(shown))
+    return section("failovers", "Failovers", lead, _plot(latest[:MARKS_MAX], timeline), losses)
 
 
 def _plot(rows: list[dict[str, Any]], timeline: Timeline | None) -> Safe:
     traces = []
     for number, (kind, name) in enumerate(_KINDS.items()):
-        its = [row for row in rows if row["kind"] == kind]
-        if not its:
-            continue
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": name,
-            "x": [when(row["seen"]) for row in its], "y": [label(row["lost"]) for row in its],
-            "marker": {"symbol": SYMBOLS[number], "color": colour(number + 1), "line": {"width": 1, "color": "$paper"},
-                       "size": [min(10 + 2 * row["tasks_hit"] ** 0.5, 26) for row in its]},
-            "text": [f"{plural(row['tasks_hit'], 'task')} hit" for row in its],
-            "hovertemplate": "%{x}<br>%{y}: %{text}<extra>%{fullData.name}</extra>",
-        })  # fmt: skip
-    lanes = len({row["lost"] for row in rows})
-    axis = time_axis() if timeline is None else time_axis(range=[when(timeline.axis.start), when(timeline.axis.end)])
-    layout = {"xaxis": axis, "yaxis": {"type": "category", "automargin": True}, "showlegend": True}
-    whom = plural(lanes, "worker or broker", "workers or brokers")
+        if its := [row for row in rows if row["kind"] == kind]:
+            points = [(row["seen"], row["lost"], f"{plural(row['tasks_hit'], 'task')} hit") for row in its]
+            traces.append(marks(name, number, points, [min(10 + 2 * row["tasks_hit"] ** 0.5, 26) for row in its]))
+    whom = plural(len({row["lost"] for row in rows}), "worker or broker", "workers or brokers")
     says = f"{plural(len(rows), 'loss', 'losses')} of {whom}; a bigger mark hit more tasks."
-    return figure(Plot("Losses over time", says, traces, layout, min(170 + 26 * lanes, 900)), None)
+    return lanes("Losses over time", says, traces, timeline.span if timeline else None)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, nothing, section, table, text
+from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, listed, nothing, section, text
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.words import count, duration_ns, plural, share
 
 _COLUMNS: Final = ["worker", "service", "tasks", "share", "error_share", "losses", "lost_tasks", "p50_ns", "p99_ns",
                    "slowness", "score", "why"]  # fmt: skip
-_HEADS: Final = [
-    Head("Worker"), Head("Service"), Head("Score"), Head("Tasks", True), Head("Share", True), Head("Errors", True),
-    Head("Median", True), Head("Against others", True), Head("p99", True), Head("Lost", True), Head("Why"),
-]  # fmt: skip
 
 
 def workers(tables: Tables) -> Safe:
@@ -24,12 +20,12 @@ def workers(tables: Tables) -> Safe:
         (well if row["score"] >= 100 else sick).add(row)
     if not sick.seen + well.seen:
         return section("workers", "Workers", lead, nothing("No worker had a task in this span."))
-    listed = nothing("All workers are in good health.")
+    shown = nothing("All workers are in good health.")
     if sick.seen:
-        listed = sick.table(f"{plural(sick.seen, 'worker')} with points off, the worst first")
+        shown = sick.table(f"{plural(sick.seen, 'worker')} with points off, the worst first")
     many = plural(well.seen, "healthy worker")
     folded = Safe(f"<details><summary>{many}</summary>{well.table(many)}</details>") if well.seen else Safe("")
-    return section("workers", "Workers", lead, listed, folded)
+    return section("workers", "Workers", lead, shown, folded)
 
 
 class Worst:
@@ -50,24 +46,7 @@ class Worst:
 
     def table(self, caption: str) -> Safe:
         self._cut()
-        return table(caption, _HEADS, [_cells(row) for row in self._rows], self.seen - len(self._rows))
-
-
-def _cells(row: dict[str, Any]) -> list[object]:
-    slowness = row["slowness"]
-    return [
-        row["worker"],
-        row["service"],
-        _score(row["score"]),
-        count(row["tasks"]),
-        share(row["share"]),
-        share(row["error_share"], 2),
-        duration_ns(row["p50_ns"]),
-        "–" if slowness is None else f"× {slowness:.2f}",
-        duration_ns(row["p99_ns"]),
-        f"{row['losses']:,} ({plural(row['lost_tasks'], 'task')})" if row["losses"] else "0",
-        row["why"] or "–",
-    ]
+        return listed(caption, _HEADS, self._rows, self.seen - len(self._rows))
 
 
 def _score(score: int) -> Safe:
@@ -75,3 +54,22 @@ def _score(score: int) -> Safe:
     kind = "good" if score >= 90 else "warn" if score >= 60 else "bad"
     width = max(0, min(100, score))
     return Safe(f'<span class="score {kind}"><span class="bar" style="--w:{width}%"></span>{text(score)}</span>')
+
+
+_HEADS: Final = (
+    Head("Worker", of="worker"),
+    Head("Service", of="service"),
+    Head("Score", of="score", said=_score),
+    Head("Tasks", True, "tasks", count),
+    Head("Share", True, "share", share),
+    Head("Errors", True, "error_share", lambda value: share(value, 2)),
+    Head("Median", True, "p50_ns", duration_ns),
+    Head("Against others", True, "slowness", lambda times: "–" if times is None else f"× {times:.2f}"),
+    Head("p99", True, "p99_ns", duration_ns),
+    Head(
+        "Lost",
+        True,
+        lambda row: f"{row['losses']:,} ({plural(row['lost_tasks'], 'task')})" if row["losses"] else "0",
+    ),
+    Head("Why", of="why", said=lambda why: why or "–"),
+)

@@ -13,8 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing.entry import entries
-from famulus.pipeline.tables.columns import hour_number, seconds_between
-from famulus.pipeline.tables.once import kept
+from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, seconds_between
+from famulus.pipeline.tables.lives import lives
+from famulus.pipeline.tables.memo import cached
+from famulus.pipeline.tables.words import said
 
 #: The rate before a crash is that of so many seconds before the last row.
 RATE_S: Final = 10
@@ -26,7 +28,7 @@ _TOLD: Final = ("load", "overload_on", "overload_off")
 
 def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     # They are few, and asked for four times.
-    ends = kept(_died(brokers).unionByName(_silent(tasks, brokers, peers)))
+    ends = cached(_died(brokers).unionByName(_silent(tasks, brokers, peers)))
     rows = (
         ends.transform(_with_rate, tasks, brokers)
         .join(_swallowed(ends, lost), on=["broker", "boot", "at"], how="left")
@@ -34,31 +36,24 @@ def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: 
     )
     rate = F.col("rate")
     untold = F.ceil(F.round(rate * F.col("length_s"), 6)).cast("long")
-    words = F.format_string(
-        "%s; %s tasks that were open at its last checkpoint have no outcome, and up to about %s that came after it "
-        "have no row: %s a second, for %s s",
-        "how",
-        F.col("swallowed").cast("string"),
-        untold.cast("string"),
-        F.format_number(rate, 1),
-        F.format_number(F.col("length_s"), 3),
+    words = said(
+        "{how}; {swallowed:# task that was|# tasks that were} open at its last checkpoint {swallowed:has|have} "
+        "no outcome, and up to about {untold} that came after it have no row: {rate} a second, for {length_s} s",
+        untold=untold,
+        rate=F.format_number(rate, 1),
+        length_s=F.format_number("length_s", 3),
     )
     hides = (F.col("swallowed") > 0) | (untold > 0)
-    return entries(
-        rows,
-        "crash_window",
-        severity=F.when(hides, "warning").otherwise("info"),
-        explained=F.lit(True),
-        about=F.col("swallowed"),
-        untold=untold,
-        words=words,
-    )
+    severity = F.when(hides, "warning").otherwise("info")
+    about = F.col("swallowed")
+    return entries(rows, "crash_window", words, severity=severity, explained=F.lit(True), about=about, untold=untold)
 
 
 def _died(brokers: DataFrame) -> DataFrame:
-    died = (F.col("event") == "process_died") & (F.col("process") == "dispatcher")
-    how = F.format_string("the dispatcher died (%s)", F.coalesce("detail", F.lit("nobody said how")))
-    return brokers.where(died).select("broker", "boot", "at", how.alias("how"), F.lit(False).alias("silent"))
+    how = said("the dispatcher died ({detail})", detail=F.coalesce("detail", F.lit("nobody said how")))
+    return brokers.where(is_dispatcher_death()).select(
+        "broker", "boot", "at", how.alias("how"), F.lit(False).alias("silent")
+    )
 
 
 def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
@@ -67,15 +62,12 @@ def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame
     All by what is in the hour before, of and after that: what an hour's rows say must not depend on how many are read.
     """
     event = F.col("event")
-    seen = (event == "stop") | ((event == "process_died") & (F.col("process") == "dispatcher"))
-    rows = brokers.select("broker", "boot", "at", seen.alias("seen")).unionByName(
-        tasks.select("broker", "boot", F.col("ended").alias("at"), F.lit(False).alias("seen"))
+    seen = (event == "stop") | is_dispatcher_death()
+    signs = brokers.select("broker", "boot", "at", seen.alias("seen")).unionByName(
+        lives(tasks).select("broker", "boot", "at", F.lit(False).alias("seen"))
     )
-    hour = hour_number(F.col("at"))
-    lives = (
-        rows.groupBy("broker", "boot", hour.alias("hour"))
-        .agg(F.max("at").alias("at"), F.max("seen").alias("seen"))
-        .select("broker", "boot", "at", "seen", F.explode(F.array(hour - 1, hour, hour + 1)).alias("end_hour"))
+    alive = (
+        signs.select("*", hours_around(F.col("at")).alias("end_hour"))
         .groupBy("broker", "boot", "end_hour")
         .agg(F.max("at").alias("last"), F.max("seen").alias("seen"))
         .where(~F.col("seen"))
@@ -86,7 +78,7 @@ def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame
     )
     ends = began.unionByName(went).withColumn("end_hour", hour_number(F.col("end")))
     return (
-        lives.join(ends, on=["broker", "end_hour"])
+        alive.join(ends, on=["broker", "end_hour"])
         .where((F.col("other") != F.col("boot")) & (F.col("end") >= F.col("last")))
         .groupBy("broker", "boot", "last")
         .agg(F.min("end").alias("at"))

@@ -6,33 +6,44 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.columns import hour_of
+from famulus.pipeline.tables.words import said
 
 
 def entries(
     rows: DataFrame,
     kind: str | Column,
+    words: str | Column,
     *,
-    severity: Column,
-    explained: Column,
-    about: Column,
-    words: Column,
+    explained: Column | None = None,
+    severity: Column | None = None,
+    about: Column | int = 1,
     untold: Column | None = None,
+    at: str = "at",
 ) -> DataFrame:
-    """`at`, `broker` and `boot` are there; `service`, `worker` and `message_id` may be."""
+    """`broker`, `boot` and the instant `at` are there; `service`, `worker` and `message_id` may be.
+
+    Unless told otherwise, nothing explains it; what is explained is a warning, what is not an error.
+    """
+    why = F.lit(False) if explained is None else explained
     there = {
         name: F.col(name) if name in rows.columns else F.lit(None).cast("string")
         for name in ("service", "worker", "message_id")
     }
     return rows.select(
-        *hour_of(F.col("at")),
-        "at",
+        *hour_of(F.col(at)),
+        F.col(at).alias("at"),
         (F.lit(kind) if isinstance(kind, str) else kind).alias("kind"),
-        severity.alias("severity"),
-        explained.alias("explained"),
+        (F.when(why, "warning").otherwise("error") if severity is None else severity).alias("severity"),
+        why.alias("explained"),
         "broker",
         "boot",
         *[column.alias(name) for name, column in there.items()],
-        about.cast("long").alias("rows"),
-        (F.lit(None) if untold is None else untold).cast("long").alias("untold"),
-        words.alias("explanation"),
+        F.lit(about).cast("long").alias("rows"),
+        F.lit(untold).cast("long").alias("untold"),
+        (said(words) if isinstance(words, str) else words).alias("explanation"),
     )
+
+
+def info_if(expected: Column) -> Column:
+    """The severity of what is nothing to worry about, or else a mistake."""
+    return F.when(expected, "info").otherwise("error")

@@ -7,18 +7,19 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.columns import hour_number
+from famulus.pipeline.tables.words import said
 
 
 def gaps(brokers: DataFrame) -> DataFrame:
-    words = F.format_string(
-        "%s rows of %s are missing: %s",
-        F.coalesce(F.col("rows"), F.lit(0)).cast("string"),
-        F.coalesce("table", F.lit("an unknown table")),
-        F.coalesce("detail", F.lit("nobody said why")),
+    count = F.coalesce("rows", F.lit(0))
+    words = said(
+        "{count:# row|# rows} of {table} {count:is|are} missing: {why}",
+        count=count,
+        table=F.coalesce("table", F.lit("an unknown table")),
+        why=F.coalesce("detail", F.lit("nobody said why")),
     )
     rows = brokers.where(F.col("event") == "gap").drop("service")
-    about = F.coalesce("rows", F.lit(0))
-    return entries(rows, "gap", severity=F.lit("warning"), explained=F.lit(True), about=about, words=words)
+    return entries(rows, "gap", words, explained=F.lit(True), about=count)
 
 
 def of_tasks(brokers: DataFrame) -> DataFrame:

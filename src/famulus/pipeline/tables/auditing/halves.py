@@ -12,7 +12,10 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.auditing.gaps import with_gap
-from famulus.pipeline.tables.columns import hour_number, is_run, seconds_between
+from famulus.pipeline.tables.columns import hour_number, is_dispatcher_death, is_run, seconds_between
+from famulus.pipeline.tables.lives import last_signs
+from famulus.pipeline.tables.memo import cached
+from famulus.pipeline.tables.words import said
 
 #: A broker that died, or was cut off, within this time after its half would have been written, may have lost it.
 ENDS_WITHIN_S: Final = 120
@@ -22,14 +25,16 @@ CLOCKS_S: Final = 5
 
 def halves_missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     answered = F.col("outcome").isin("OK", "ERROR")
-    given = tasks.where(F.col("delegated_to").isNotNull())
-    taken = tasks.where(F.col("delegated_from").isNotNull())
+    handed = cached(tasks.where(F.col("delegated_to").isNotNull() | F.col("delegated_from").isNotNull()))
+    given, taken = (handed.where(F.col(name).isNotNull()) for name in ("delegated_to", "delegated_from"))
+    signs = last_signs(tasks, brokers, ["broker"], "hour_number", after=0).withColumnRenamed("broker", "other")
     lone_given = _without(given.where(answered), "delegated_to", taken, "delegated_from")
     lone_taken = _without(taken.where(answered & is_run()), "delegated_from", given, "delegated_to")
     return (
         lone_given.unionByName(lone_taken)
         .dropDuplicates()
-        .transform(_with_signs, tasks, brokers)
+        # Without any row of the other broker that is near, its journal is not there.
+        .join(signs, on=["other", "hour_number"], how="inner")
         .transform(_with_end, brokers, peers)
         .transform(_entries, brokers)
     )
@@ -54,30 +59,10 @@ def _without(rows: DataFrame, other: str, halves: DataFrame, back: str) -> DataF
     return own.join(found, on=same & near, how="left_anti")
 
 
-def _with_signs(rows: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFrame:
-    """`alive_at`: the last row of the other broker that is near. Without any, its journal is not there."""
-    signs = [each.select("broker", F.col(at).alias("sign")) for each, at in ((tasks, "ended"), (brokers, "at"))]
-    hour = hour_number(F.col("sign"))
-    last = (
-        signs[0]
-        .unionByName(signs[1])
-        .groupBy("broker", hour.alias("hour"))
-        .agg(F.max("sign").alias("sign"))
-        .select(
-            F.col("broker").alias("other"),
-            "sign",
-            F.explode(F.array(F.col("hour") - 1, F.col("hour"))).alias("hour_number"),
-        )
-        .groupBy("other", "hour_number")
-        .agg(F.max("sign").alias("alive_at"))
-    )
-    return rows.join(last, on=["other", "hour_number"], how="inner")
-
-
 def _with_end(rows: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     """`ends_at`: the first time after it, or just before, that a life of the other broker ended."""
     event = F.col("event")
-    ended = event.isin("start", "stop") | ((event == "process_died") & (F.col("process") == "dispatcher"))
+    ended = event.isin("start", "stop") | is_dispatcher_death()
     own = brokers.where(ended).select(F.col("broker").alias("other"), F.col("at").alias("end"))
     seen = peers.where(event == "lost").select(F.col("peer").alias("other"), F.col("at").alias("end"))
     ends = own.unionByName(seen).groupBy("other").agg(F.array_sort(F.collect_set("end")).alias("ends"))
@@ -105,15 +90,10 @@ def _entries(rows: DataFrame, brokers: DataFrame) -> DataFrame:
         .when(F.col("in_gap"), ": it may be in a gap of its journal")
         .otherwise("")
     )
-    has = F.format_string("it was handed over to %s, whose journal has nothing of that%s", "other", why)
-    had = F.format_string("it came from %s, whose journal has nothing of that%s", "other", why)
+    has = said("it was handed over to {other}, whose journal has nothing of that{why}", why=why)
+    had = said("it came from {other}, whose journal has nothing of that{why}", why=why)
     return entries(
-        gapped,
-        "half_missing",
-        severity=F.when(explained, "warning").otherwise("error"),
-        explained=explained,
-        about=F.lit(1),
-        words=F.when(F.col("way") == "delegated_to", has).otherwise(had),
+        gapped, "half_missing", F.when(F.col("way") == "delegated_to", has).otherwise(had), explained=explained
     )
 
 

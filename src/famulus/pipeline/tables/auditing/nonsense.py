@@ -7,8 +7,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.auditing.entry import entries, info_if
 from famulus.pipeline.tables.columns import FINAL
+from famulus.pipeline.tables.words import said
 
 _OUTCOMES: Final = (*FINAL, "RETRY", "LATE")
 _LATE: Final = "late_answer"
@@ -22,47 +23,42 @@ def odd_rows(tasks: DataFrame) -> DataFrame:
     for name, (_, sentence) in rules.items():
         words = F.when(kind == name, sentence).otherwise(words)
     # They are few, so that copies can be left out here.
-    rows = tasks.select("*", F.explode(kinds).alias("kind")).dropDuplicates().withColumn("at", F.col("ended"))
+    rows = tasks.select("*", F.explode(kinds).alias("kind")).dropDuplicates()
     is_late = kind == _LATE
-    severity = F.when(is_late, "info").otherwise("error")
-    return entries(rows, kind, severity=severity, explained=is_late, about=F.lit(1), words=words)
+    return entries(rows, kind, words, severity=info_if(is_late), explained=is_late, at="ended")
 
 
 def _rules() -> dict[str, tuple[Column, Column]]:
     """By the kind: when a row is one, and what to say of it."""
     outcome, arrived, assigned, ended = (F.col(name) for name in ("outcome", "arrived", "assigned", "ended"))
-    durations = ("queue_ns", "service_ns", "total_ns")
-    negative = F.coalesce(F.least(*durations) < 0, F.lit(False))
+    negative = F.coalesce(F.least("queue_ns", "service_ns", "total_ns") < 0, F.lit(False))
     backwards = F.coalesce((ended < arrived) | (assigned < arrived) | (ended < assigned), ended < arrived)
     return {
         _LATE: (
             outcome == "LATE",
-            F.format_string(
-                "an answer of worker %s after %s ms; the task had its outcome, so it was dropped",
-                F.coalesce("worker", F.lit("unknown")),
-                F.floor(F.col("total_ns") / 1_000_000).cast("string"),
+            said(
+                "an answer of worker {worker} after {ms} ms; the task had its outcome, so it was dropped",
+                worker=F.coalesce("worker", F.lit("unknown")),
+                ms=F.floor(F.col("total_ns") / 1_000_000),
             ),
         ),
         "no_such_outcome": (
             ~F.coalesce(outcome.isin(*_OUTCOMES), F.lit(False)),
-            F.format_string("there is no outcome %s", F.coalesce(outcome, F.lit("null"))),
+            said("there is no outcome {outcome}"),
         ),
         "ended_before_arrived": (
             backwards,
-            F.format_string(
-                "it arrived at %s, was assigned at %s and ended at %s",
-                *[_told(at) for at in (arrived, assigned, ended)],
+            said(
+                "it arrived at {arrived}, was assigned at {assigned} and ended at {ended}",
+                **{name: _told(name) for name in ("arrived", "assigned", "ended")},
             ),
         ),
         "negative_duration": (
             negative,
-            F.format_string(
-                "queue_ns is %s, service_ns %s, total_ns %s",
-                *[F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in durations],
-            ),
+            said("queue_ns is {queue_ns}, service_ns {service_ns}, total_ns {total_ns}"),
         ),
     }
 
 
-def _told(at: Column) -> Column:
+def _told(at: str) -> Column:
     return F.coalesce(F.date_format(at, "HH:mm:ss.SSSSSS"), F.lit("no time"))

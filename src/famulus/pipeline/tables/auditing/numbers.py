@@ -16,6 +16,7 @@ from famulus.pipeline.tables.auditing import gaps
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.auditing.repeated import copies
 from famulus.pipeline.tables.columns import hour_number
+from famulus.pipeline.tables.lives import lives
 
 _LIFE: Final = ("broker", "boot")
 _HOUR: Final = (*_LIFE, "hour_number")
@@ -35,7 +36,7 @@ def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     before, around = of_life.rangeBetween(-1, -1), of_life.rangeBetween(-1, 1)
     since = F.coalesce(F.max("top").over(before), F.when(F.col("begins"), 0))
     lowest = F.when(F.max("begins").over(of_life.rangeBetween(-1, 0)), 0).otherwise(F.min("low").over(around) - 1)
-    counted = hours.select(
+    near = hours.select(
         "*",
         since.alias("since"),
         (F.max("top").over(around) - F.coalesce(lowest, since) - F.sum("count").over(around)).alias("near"),
@@ -44,38 +45,31 @@ def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     # What is in a gap at the edge of an hour may be told in the next one.
     left = F.least(_lacking() - F.col("gap_rows"), F.col("near") - F.col("gaps_near"))
     found = (
-        counted.withColumn("missing", left).where(F.col("missing") > 0).withColumn("at", F.coalesce("first", "told_at"))
+        near.withColumn("missing", left).where(F.col("missing") > 0).withColumn("at", F.coalesce("first", "told_at"))
     )
-    return entries(
-        found,
-        "missing_rows",
-        severity=F.lit("error"),
-        explained=F.lit(False),
-        about=F.col("missing"),
-        words=F.format_string(
-            "%s rows of tasks were told and are not there, and no gap says so: a file or rows were removed",
-            F.col("missing").cast("string"),
-        ),
+    words = (
+        "{missing:# row|# rows} of tasks {missing:was|were} told and {missing:is|are} not there, and no gap says so: a "
+        "file or rows were removed"
     )
+    return entries(found, "missing_rows", words, about=F.col("missing"))
 
 
 def _numbers(tasks: DataFrame) -> DataFrame:
     """A row that is there twice, to the letter, counts once."""
     hour = hour_number(F.col("ended")).alias("hour_number")
-    there = F.col("row").isNotNull()
-    again = copies(tasks).where(there).groupBy(*_LIFE, hour).agg(F.sum(F.col("copies") - 1).alias("again"))
+    again = copies(tasks).where(F.col("row").isNotNull()).groupBy(*_LIFE, hour)
     return (
-        tasks.where(there)
-        .groupBy(*_LIFE, hour)
+        lives(tasks)
+        .where(F.col("count") > 0)
+        .groupBy(*_HOUR)
         .agg(
-            F.min("row").alias("low"),
-            F.max("row").alias("high"),
-            F.count("*").alias("count"),
-            F.min("ended").alias("first"),
+            F.min("low").alias("low"),
+            F.max("high").alias("high"),
+            F.sum("count").alias("count"),
+            F.min("first").alias("first"),
         )
-        .join(again, on=list(_HOUR), how="left")
+        .join(again.agg(F.sum(F.col("copies") - 1).alias("again")), on=list(_HOUR), how="left")
         .withColumn("count", F.col("count") - F.coalesce("again", F.lit(0)))
-        .drop("again")
     )
 
 

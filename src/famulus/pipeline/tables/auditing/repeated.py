@@ -10,24 +10,31 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.auditing.entry import entries, info_if
 from famulus.pipeline.tables.columns import hour_number, is_run, is_settled
-from famulus.pipeline.tables.crowds import parted
-from famulus.pipeline.tables.once import kept, once
+from famulus.pipeline.tables.hash_join import split_unique
+from famulus.pipeline.tables.memo import cached, memo
+from famulus.pipeline.tables.words import said
 
 _ORDER: Final = ("ended_hour", "ended", "broker", "boot", "ticket")
-_BEFORE: Final = ("ended_hour", "ended", "outcome", "broker", "boot", "worker", "arrived")
+_BEFORE: Final = ("ended_hour", "ended", "outcome", "broker", "worker")
 
 
 def repeated(tasks: DataFrame) -> list[DataFrame]:
-    counted = _counted(tasks)
-    rows = counted.drop("copies").withColumn("ended_hour", hour_number(F.col("ended")))
-    return [
-        _duplicates(copies(tasks)),
-        _two_outcomes(rows),
-        _at_most_once(rows),
-        _rejected_but_ran(rows),
-    ]
+    near = Window.partitionBy("message_id").orderBy("ended_hour").rangeBetween(-1, 1)
+    is_asked = F.col("delegated_from").isNull()
+    rows = (
+        _counted(tasks)
+        .drop("copies")
+        .withColumn("ended_hour", hour_number(F.col("ended")))
+        .select(
+            "*",
+            F.max(F.when(is_asked, F.col("arrived"))).over(near).alias("last_accepted"),
+            F.size(F.collect_set(F.when(is_asked, F.struct("broker", "boot", "arrived"))).over(near)).alias("asked"),
+            F.min(F.when(_is_started(), F.struct("broker", "worker"))).over(near).alias("ran"),
+        )
+    )
+    return [_duplicates(copies(tasks)), _again(rows), _rejected_but_ran(rows)]
 
 
 def copies(tasks: DataFrame) -> DataFrame:
@@ -35,22 +42,16 @@ def copies(tasks: DataFrame) -> DataFrame:
     return _counted(tasks).where(F.col("copies") > 1)
 
 
-@once
+@memo
 def _counted(tasks: DataFrame) -> DataFrame:
     """Kept, since all rules here ask for it."""
-    several = parted(tasks, "message_id")[1]
-    return kept(several.groupBy(*several.columns).agg(F.count("*").alias("copies")))
+    several = split_unique(tasks, "message_id")[1]
+    return cached(several.groupBy(*several.columns).agg(F.count("*").alias("copies")))
 
 
 def _duplicates(counted: DataFrame) -> DataFrame:
-    return entries(
-        counted.withColumn("at", F.col("ended")),
-        "duplicate_row",
-        severity=F.lit("error"),
-        explained=F.lit(False),
-        about=F.col("copies"),
-        words=F.format_string("the same row is there %s times, to the letter", F.col("copies").cast("string")),
-    )
+    words = "the same row is there {copies} times, to the letter"
+    return entries(counted, "duplicate_row", words, about=F.col("copies"), at="ended")
 
 
 def _is_started() -> Column:
@@ -59,72 +60,42 @@ def _is_started() -> Column:
 
 
 def _again(rows: DataFrame) -> DataFrame:
-    """Those that came after another one of the same task within the hour before: with `before_...` of that one.
+    """A second outcome, or a second worker, after another one of the same task within the hour before.
 
-    `asked_again`: a client's message with this id was accepted after that one had ended.
+    It is explained if a client's message with this id was accepted after that one had ended.
     """
-    order = Window.partitionBy("message_id").orderBy(*_ORDER)
-    return (
-        rows.select("*", *[F.lag(name).over(order).alias(f"before_{name}") for name in _BEFORE])
+    kinds = F.array(F.when(is_settled(), "two_outcomes"), F.when(F.col("at_most_once") & _is_started(), "at_most_once"))
+    order = Window.partitionBy("message_id", "kind").orderBy(*_ORDER)
+    again = (
+        rows.select("*", F.explode(F.array_compact(kinds)).alias("kind"))
+        .select("*", *[F.lag(name).over(order).alias(f"before_{name}") for name in _BEFORE])
         .where(F.col("before_ended_hour") >= F.col("ended_hour") - 1)
-        .withColumn("asked_again", F.coalesce(F.col("last_accepted") >= F.col("before_ended"), F.lit(False)))
-        .withColumn("at", F.col("ended"))
     )
-
-
-def _with_last_accepted(rows: DataFrame) -> DataFrame:
-    near = Window.partitionBy("message_id").orderBy("ended_hour").rangeBetween(-1, 1)
-    accepted = F.max(F.when(F.col("delegated_from").isNull(), F.col("arrived"))).over(near)
-    return rows.withColumn("last_accepted", accepted)
-
-
-def _two_outcomes(rows: DataFrame) -> DataFrame:
-    again = rows.transform(_with_last_accepted).where(is_settled()).transform(_again)
-    asked = F.col("asked_again")
-    words = F.when(asked, "its client asked again after the first").otherwise("one task was ended twice")
+    is_outcome = F.col("kind") == "two_outcomes"
+    asked_again = F.coalesce(F.col("last_accepted") >= F.col("before_ended"), F.lit(False))
+    why = (
+        F.when(asked_again, "its client asked again after the first")
+        .when(is_outcome, "one task was ended twice")
+        .otherwise("it may have run twice")
+    )
+    outcomes = said("{outcome} at {broker} after {before_outcome} at {before_broker}: {why}", why=why)
+    workers = said("worker {worker} had it after worker {before_worker}: {why}", why=why)
     return entries(
         again,
-        "two_outcomes",
-        severity=F.when(asked, "info").otherwise("error"),
-        explained=asked,
-        about=F.lit(2),
-        words=F.format_string(
-            "%s at %s after %s at %s: %s", "outcome", "broker", "before_outcome", "before_broker", words
-        ),
-    )
-
-
-def _at_most_once(rows: DataFrame) -> DataFrame:
-    once = F.col("at_most_once") & _is_started()
-    again = rows.transform(_with_last_accepted).where(once).transform(_again)
-    asked = F.col("asked_again")
-    words = F.when(asked, "its client asked again after the first").otherwise("it may have run twice")
-    return entries(
-        again,
-        "at_most_once",
-        severity=F.when(asked, "info").otherwise("error"),
-        explained=asked,
-        about=F.lit(2),
-        words=F.format_string("worker %s had it after worker %s: %s", "worker", "before_worker", words),
+        F.col("kind"),
+        F.when(is_outcome, outcomes).otherwise(workers),
+        severity=info_if(asked_again),
+        explained=asked_again,
+        about=2,
+        at="ended",
     )
 
 
 def _rejected_but_ran(rows: DataFrame) -> DataFrame:
     """Where its client asked once: then whoever ran it did so for the broker that says REJECTED."""
-    near = Window.partitionBy("message_id").orderBy("ended_hour").rangeBetween(-1, 1)
-    accepted = F.when(F.col("delegated_from").isNull(), F.struct("broker", "boot", "arrived"))
-    ran = F.min(F.when(_is_started(), F.struct("broker", "worker"))).over(near)
-    found = (
-        rows.select("*", F.size(F.collect_set(accepted).over(near)).alias("asked"), ran.alias("ran"))
-        .where(is_settled() & (F.col("outcome") == "REJECTED") & (F.col("asked") == 1) & F.col("ran").isNotNull())
-        .withColumn("at", F.col("ended"))
-        .withColumn("worker", F.col("ran.worker"))
+    is_refused = is_settled() & (F.col("outcome") == "REJECTED")
+    found = rows.where(is_refused & (F.col("asked") == 1) & F.col("ran").isNotNull()).withColumn(
+        "worker", F.col("ran.worker")
     )
-    return entries(
-        found,
-        "rejected_but_ran",
-        severity=F.lit("error"),
-        explained=F.lit(False),
-        about=F.lit(1),
-        words=F.format_string("REJECTED at %s, but worker %s had it at %s", "broker", "worker", "ran.broker"),
-    )
+    words = "REJECTED at {broker}, but worker {worker} had it at {ran.broker}"
+    return entries(found, "rejected_but_ran", words, at="ended")

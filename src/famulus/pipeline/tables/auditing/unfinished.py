@@ -30,11 +30,6 @@ def unfinished(lost: DataFrame, brokers: DataFrame) -> DataFrame:
     said = F.when(F.col("in_gap"), "its row may be in a gap of the journal").otherwise(words)
     explained = F.col("accounts") | F.col("in_gap")
     to_be_tried_again = F.col("state") == "retry"
-    return entries(
-        rows,
-        F.when(to_be_tried_again, "retry_without_end").otherwise("no_outcome"),
-        severity=F.when(explained, "warning").otherwise("error"),
-        explained=explained,
-        about=F.lit(1),
-        words=F.concat(F.when(to_be_tried_again, "no attempt after a RETRY: ").otherwise("no outcome: "), said),
-    )
+    kind = F.when(to_be_tried_again, "retry_without_end").otherwise("no_outcome")
+    what = F.when(to_be_tried_again, "no attempt after a RETRY: ").otherwise("no outcome: ")
+    return entries(rows, kind, F.concat(what, said), explained=explained)

@@ -1,0 +1,40 @@
+"""Options that belong together, as one parameter: a dataclass stands for all of its fields."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import wraps
+from typing import Any
+
+Command = Callable[..., None]
+
+
+def parameters_of(what: Callable[..., object]) -> list[inspect.Parameter]:
+    """Of a function, or of the dataclass that it makes."""
+    return list(inspect.signature(what, eval_str=True).parameters.values())
+
+
+def flat(function: Command) -> Command:
+    """The command as Typer can read it: instead of each dataclass among its parameters, the fields of that one."""
+    own = parameters_of(function)
+    groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
+
+    def command(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{each.name: values.pop(each.name) for each in parameters_of(kind)})
+        function(**values)
+
+    parameters = []
+    for each in own:
+        parameters += parameters_of(groups[each.name]) if each.name in groups else [each]
+    return with_parameters(wraps(function)(command), parameters)
+
+
+def with_parameters(command: Command, parameters: list[inspect.Parameter]) -> Command:
+    """The same function, said to have these parameters, all of them given by name."""
+    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    command.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in named}
+    return command

@@ -1,0 +1,79 @@
+"""What a client asks of its users, and what it tells them: checks of what they give, and the errors that they get."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from famulus.core.session.done import Done
+from famulus.core.session.kept_bodies import KEPT_BYTES_MAX
+from famulus.errors import OutcomeError, Rejected, TaskError, Unknown
+from famulus.wire import limits, reasons
+
+DEFAULT_TIMEOUT_S: Final = 30.0
+IN_FLIGHT_MAX: Final = 100_000
+
+_ERRORS: dict[str, type[OutcomeError]] = {"ERROR": TaskError, "REJECTED": Rejected, "UNKNOWN": Unknown}
+
+
+def checked_token(token: str) -> str:
+    if not isinstance(token, str):
+        raise TypeError(f"token must be str, not {type(token).__name__}")
+    if not 16 <= len(token) <= limits.TOKEN_CHARS_MAX:
+        raise ValueError(f"token must have 16 to {limits.TOKEN_CHARS_MAX} characters, so that nobody guesses it")
+    return token
+
+
+def error_of(done: Done) -> OutcomeError:
+    return _ERRORS[done.outcome](done.reason, message_id=done.message_id, body=done.body)
+
+
+def orphan_error() -> Unknown:
+    sentence = "this process was forked while the task was open; its outcome goes to the parent alone"
+    return Unknown(reasons.reason(reasons.BROKER_LOST, sentence))
+
+
+def overload() -> Rejected:
+    return Rejected(reasons.reason(reasons.OVERLOAD, f"{IN_FLIGHT_MAX} tasks of this client are open already"))
+
+
+def kept_overload() -> Rejected:
+    sentence = f"{KEPT_BYTES_MAX >> 20} MiB of this client's tasks are kept already, to be sent again if need be"
+    return Rejected(reasons.reason(reasons.OVERLOAD, sentence))
+
+
+def timeout_ms(timeout_s: float) -> int:
+    """Checked here, so that a mistake is raised where it was made and not as somebody's outcome."""
+    if not 0 < timeout_s <= limits.TIMEOUT_MS_MAX / 1000:
+        raise ValueError(f"a timeout is more than 0 s and at most a day, not {timeout_s!r}")
+    return max(1, round(timeout_s * 1000))
+
+
+def checked_body(body: bytes | bytearray | memoryview | str) -> bytes:
+    if isinstance(body, bytes):
+        content = body
+    elif isinstance(body, str):
+        content = body.encode()
+    elif isinstance(body, bytearray | memoryview):
+        content = bytes(body)
+    else:
+        raise TypeError(f"a body is bytes or text, not {type(body).__name__}")
+    if len(content) > limits.BODY_BYTES_MAX:
+        # A broker would say the same, or, if it is far too large, cut the connection with all that is open on it.
+        sentence = f"a body has at most {limits.BODY_BYTES_MAX} bytes, and this one has {len(content)}"
+        raise Rejected(reasons.reason(reasons.TOO_LARGE, sentence))
+    return content
+
+
+def checked_service(service: str, priority: int, message_id: str | None) -> None:
+    if not 0 < len(service) <= limits.NAME_CHARS_MAX:
+        raise ValueError(f"a service is a text of 1 to {limits.NAME_CHARS_MAX} characters, not {service!r}")
+    if not 0 <= priority <= limits.PRIORITY_MAX:
+        raise ValueError(f"a priority is 0 to {limits.PRIORITY_MAX}, not {priority!r}")
+    if message_id is not None and not 0 < len(message_id) <= limits.MESSAGE_ID_CHARS_MAX:
+        raise ValueError(f"a message_id has 1 to {limits.MESSAGE_ID_CHARS_MAX} characters")
+    try:
+        service.encode()
+        (message_id or "").encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair: no text that could be sent.
+        raise ValueError("a service and a message_id are valid Unicode") from None

@@ -1,0 +1,122 @@
+"""Reads the headers of tasks for a worker. Knows no sockets.
+
+Most tasks of a worker differ only in their message_id. So what a header says besides is remembered under all of its
+bytes but those of the message_id, and is read only once. What is remembered was read before, and a header that is
+remembered says exactly what reading it would say.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from famulus.wire import headers, limits
+
+CACHED_MAX: Final = 1024
+SKIPPED: Final = 15
+ID_TEXT_MAX: Final = limits.MESSAGE_ID_CHARS_MAX + 2
+_ID: Final = b'"message_id":'
+_read_task_request: Final = headers.read_task_request
+_write_text: Final = headers.write_text
+#: Of these every text is its own JSON.
+_PLAIN: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_."
+
+
+class ParsedHeader:
+    """What a header says besides its message_id, and how the header of a plain OK ends."""
+
+    __slots__ = ("answer_tail", "service", "timeout_ms")
+
+    def __init__(self, service: str, timeout_ms: int | None, answer_tail: bytes = b"") -> None:
+        self.service = service
+        self.timeout_ms = timeout_ms
+        self.answer_tail = answer_tail
+
+
+class Given:
+    """A task that the broker gave us."""
+
+    __slots__ = ("body", "header", "id_text", "parsed", "place", "ticket")
+
+    def __init__(
+        self, ticket: bytes, parsed: ParsedHeader, id_text: bytes, header: bytes, body: bytes, place: int = 0
+    ) -> None:
+        self.ticket = ticket
+        self.parsed = parsed
+        #: The message_id as JSON.
+        self.id_text = id_text
+        self.header = header
+        self.body = body
+        #: The number of the session that got it, where a worker has several: tickets are unique at one broker only.
+        self.place = place
+
+    @property
+    def message_id(self) -> str:
+        return msgspec.json.decode(self.id_text, type=str)
+
+
+class HeaderCache:
+    def __init__(self) -> None:
+        self._known: dict[bytes, ParsedHeader] = {}
+        self._missed = b""
+        #: So many headers are read without a look at what is known.
+        self._skips = 0
+        self._answer_tails: dict[str, bytes] = {}
+
+    def given(self, ticket: bytes, header: bytes, body: bytes, place: int) -> Given | None:
+        """None if the header is not that of a task."""
+        if self._skips:
+            self._skips -= 1
+            return self._read(ticket, header, body, place)
+        start = header.find(_ID) + len(_ID)
+        end = header.find(b'"', start + 1) + 1
+        if end <= start:
+            return self._read(ticket, header, body, place)
+        id_text = header[start:end]
+        # Nothing that could be a part of a header stands where the id was cut out.
+        rest = header[:start] + b"\0" + header[end:]
+        known = self._known.get(rest)
+        if known is not None and _is_plain(id_text):
+            return Given(ticket, known, id_text, header, body, place)
+        given = self._read(ticket, header, body, place)
+        if given is not None:
+            self._learn(rest, id_text, given)
+        return given
+
+    def _read(self, ticket: bytes, header: bytes, body: bytes, place: int) -> Given | None:
+        request = _read_task_request(header)
+        if request is None:
+            return None
+        parsed = ParsedHeader(request.service, request.timeout_ms, self._answer_tail(request.service))
+        return Given(ticket, parsed, _write_text(request.message_id), header, body, place)
+
+    def _answer_tail(self, service: str) -> bytes:
+        # One per service, which are few: the broker only gives what we offered, and others cannot grow it for long.
+        tail = self._answer_tails.get(service)
+        if tail is None:
+            if len(self._answer_tails) >= limits.SERVICES_PER_WORKER_MAX:
+                self._answer_tails.clear()
+            tail = self._answer_tails[service] = headers.answer_tail(service)
+        return tail
+
+    def _learn(self, rest: bytes, id_text: bytes, given: Given) -> None:
+        if rest != self._missed:
+            # What comes once may never come again: the time that is left is different for each task that had to wait.
+            # While such tasks come, looking for what is known costs more than it saves.
+            self._missed = rest
+            self._skips = SKIPPED
+        elif _is_the_id(id_text, given.id_text, rest):
+            if len(self._known) >= CACHED_MAX:
+                self._known.clear()
+            self._known[rest] = given.parsed
+
+
+def _is_plain(text: bytes) -> bool:
+    """Whether this is a message_id in quotes that nobody needs to read to know that it is one."""
+    return text.startswith(b'"') and len(text) <= ID_TEXT_MAX and not text[1:-1].translate(None, _PLAIN)
+
+
+def _is_the_id(text: bytes, id_text: bytes, rest: bytes) -> bool:
+    """Whether what was cut out of a header is its message_id: no other field has that name, however it is spelled."""
+    return text == id_text and len(text) > 2 and _is_plain(text) and rest.count(_ID[:-1]) == 1 and b"\\" not in rest

@@ -1,0 +1,67 @@
+"""The headers of a client's tasks. Most tasks differ only in their bodies: the same header in the same bytes is cheap
+for the client, and for the broker too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from famulus.wire import headers, limits
+
+REMEMBERED_MAX: Final = 1024
+#: A client of more services than this asks for brokers of all services: one of them has to serve most of its own.
+SERVICES_NAMED_MAX: Final = 8
+
+
+class TaskHeaders:
+    def __init__(self, token: str) -> None:
+        self._token = token or None
+        self._known: dict[tuple[str, int, int], bytes] = {}
+        self._last: tuple[str, int, int, bytes] = ("", 0, 0, b"")
+        #: What was asked for so far: brokers that serve none of it are of no use.
+        self._services: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._known)
+
+    @property
+    def services(self) -> list[str]:
+        """Those of all tasks so far; none if they are too many to be named."""
+        return list(self._services) if len(self._services) <= SERVICES_NAMED_MAX else []
+
+    def of(self, service: str, timeout_ms: int, priority: int, message_id: str) -> bytes:
+        last = self._last
+        if service == last[0] and timeout_ms == last[1] and priority == last[2] and not message_id:
+            return last[3]
+        if service not in self._services and len(self._services) <= SERVICES_NAMED_MAX and _is_name(service):
+            self._services[service] = None
+        if message_id:
+            # Without an id there is nothing to ask for again: only these need the token.
+            return _write(service, timeout_ms, priority, message_id, self._token)
+        key = (service, timeout_ms, priority)
+        header = self._known.get(key)
+        if header is None:
+            header = _write(service, timeout_ms, priority, None, None)
+            if len(self._known) >= REMEMBERED_MAX:
+                self._known.clear()
+            self._known[key] = header
+        self._last = (service, timeout_ms, priority, header)
+        return header
+
+
+def _write(service: str, timeout_ms: int, priority: int, message_id: str | None, token: str | None) -> bytes:
+    return headers.write(
+        "TASK",
+        "REQUEST",
+        service=service,
+        timeout_ms=timeout_ms,
+        priority=priority if priority != limits.PRIORITY_DEFAULT else None,
+        message_id=message_id,
+        client_token=token,
+    )
+
+
+def _is_name(service: str) -> bool:
+    """One that no broker will find fault with, wherever it is named."""
+    return 0 < len(service) <= limits.NAME_CHARS_MAX and service.isprintable()

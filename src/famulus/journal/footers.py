@@ -1,0 +1,64 @@
+"""What a file of the journal says of itself at its end: version, table, and from when to when its row groups are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from famulus.journal import schema
+
+#: Key of the metadata: how many of the rows that each process told are in files, or in gaps that are, with this file.
+TOLD_KEY: Final = "famulus.journal.told"
+#: What reading a file, or its footer, may end in when that is broken.
+UNREADABLE: Final = (OSError, pa.ArrowException, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    metadata: pq.FileMetaData
+
+    @property
+    def words(self) -> Mapping[bytes, bytes]:
+        return self.metadata.metadata or {}
+
+    @property
+    def version(self) -> int:
+        """0 if it is none of ours; a ValueError if it says something else."""
+        return int(self.words.get(schema.VERSION_KEY.encode(), b"0"))
+
+    @property
+    def table(self) -> str:
+        return self.words.get(schema.TABLE_KEY.encode(), b"").decode()
+
+    @property
+    def told(self) -> dict[str, dict[str, int]]:
+        """By source, then by table."""
+        told: dict[str, dict[str, int]] = json.loads(self.words.get(TOLD_KEY.encode(), b"{}"))
+        return told
+
+    def spans(self, table: str) -> list[tuple[datetime, datetime] | None]:
+        """The first and the last instant of each row group; None for one without statistics."""
+        names = self.metadata.schema.names
+        place = names.index(schema.TIME_COLUMN[table]) if schema.TIME_COLUMN[table] in names else None
+        found: list[tuple[datetime, datetime] | None] = []
+        for index in range(self.metadata.num_row_groups):
+            statistics = self.metadata.row_group(index).column(place).statistics if place is not None else None
+            known = statistics if statistics is not None and statistics.has_min_max else None
+            found.append((known.min, known.max) if known is not None else None)
+        return found
+
+
+def footer_of(path: Path) -> Footer | None:
+    """None if it cannot be read, or is of a later version."""
+    try:
+        footer = Footer(pq.read_metadata(path))
+        return footer if footer.version <= schema.VERSION else None
+    except UNREADABLE:
+        return None

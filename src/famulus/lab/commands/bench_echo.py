@@ -1,0 +1,118 @@
+"""`famulus bench echo`, `journal` and `viewers`: the same echo with and without something, in turn."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from famulus.lab.commands.bench_result import Result, beside, give, tell_rounds
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Window = Annotated[int, typer.Option(min=1, help="Tasks open at once.")]
+Size = Annotated[int, typer.Option(min=8, help="Bytes of a body.")]
+Seconds = Annotated[float, typer.Option(min=0.5, help="Length of a round, after a short warm-up.")]
+
+
+class ClientKind(StrEnum):
+    asyncio = "asyncio"
+    threads = "threads"
+
+
+class Peer(StrEnum):
+    proxy = "proxy"
+
+
+def echo(
+    window: Window = 1000,
+    size: Size = 100,
+    seconds: Seconds = 3.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the medians are shown.")] = 3,
+    client: Annotated[ClientKind, typer.Option(help="Which client is measured.")] = ClientKind.asyncio,
+    flows: Annotated[bool, typer.Option(help="Remember headers; without, a router reads every message.")] = True,
+    against: Annotated[Peer | None, typer.Option(help="Measure this one too, round by round in turn.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with medians, ratios and rounds.")] = False,
+) -> None:
+    """How fast an echo is: throughput, latency, and the CPU time of a task in each process.
+
+    With --against proxy the same echo goes through `zmq.proxy` with plain pyzmq on both sides.
+
+    Example: famulus bench echo --window 1000 --size 100 --against proxy
+    """
+    from famulus.lab.bench.echo import Load, compare
+
+    sides = ["famulus", *([against.value] if against is not None else [])]
+    load = Load(window, size, seconds, client.value, flows)
+    tell = tell_rounds("{side:8} {rate:9,.0f} tasks/s  p99 {p99:9,.0f} us", as_json)
+    give("echo", {"load": asdict(load), **compare(load, sides, rounds, tell)}, as_json, _show_echo)
+
+
+def _show_echo(console: Console, result: Result) -> None:
+    console.print(beside("echo: medians of the rounds", result["medians"], decimals=1))
+    for side, ratio in result["ratios"].items():
+        console.print(f"famulus has {ratio:.2f} times the throughput of {side}")
+
+
+def journal(
+    window: Window = 1000,
+    size: Size = 100,
+    seconds: Seconds = 2.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds with and without; the medians are shown.")] = 9,
+    soak: Annotated[
+        float, typer.Option(min=0.0, help="Then so many seconds at full rate: rows, gaps, the scribe's memory.")
+    ] = 0.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with medians, ratio and rounds.")] = False,
+) -> None:
+    """What the journal costs: the same echo with and without it, in turn, and the CPU time of a task in each process.
+
+    Example: famulus bench journal --rounds 5 --soak 60
+    """
+    from famulus.lab.bench.echo import Load
+    from famulus.lab.bench.journal import compare
+    from famulus.lab.bench.journal import soak as run_soak
+
+    tell = tell_rounds("{side:5} {rate:9,.0f} tasks/s", as_json)
+    result = compare(Load(window, size, seconds), rounds, tell)
+    if soak:
+        result["soak"] = run_soak(Load(window, size, soak), tell)
+    give("journal", result, as_json, _show_journal)
+
+
+def _show_journal(console: Console, result: Result) -> None:
+    console.print(beside("echo with and without a journal: medians of the rounds", result["medians"]))
+    console.print(f"with the journal: {result['ratio']:.3f} of the throughput without")
+    for name, value in result.get("soak", {}).items():
+        console.print(f"soak: {name} {value:,.1f}")
+
+
+def viewers(
+    count: Annotated[int, typer.Option("--viewers", min=1, max=1000, help="Who look at the dashboard.")] = 100,
+    window: Window = 1000,
+    seconds: Seconds = 3.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds with and without; the medians are shown.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with medians, ratios and rounds.")] = False,
+) -> None:
+    """What viewers of the dashboard cost: the same echo with and without them, in turn.
+
+    Each viewer holds the stream of events that a page follows. `dispatcher_ratio` is the CPU time of the dispatcher per
+    task with them over that without; `ratio` is that of the throughput, where all processes share the machine's cores.
+
+    Example: famulus bench viewers --viewers 100
+    """
+    from famulus.lab.bench.echo import Load
+    from famulus.lab.bench.viewers import compare
+
+    tell = tell_rounds("{side:8} {rate:9,.0f} tasks/s  dispatcher {cpu_us_dispatcher:5.2f} us per task", as_json)
+    compared = compare(Load(window=window, seconds=seconds), count, rounds, tell)
+    give("viewers", {"viewers": count, **compared}, as_json, _show_viewers)
+
+
+def _show_viewers(console: Console, result: Result) -> None:
+    title = f"echo with {result['viewers']} viewers and with nobody: medians"
+    console.print(beside(title, result["medians"]))
+    console.print(f"with viewers a task costs the dispatcher {result['dispatcher_ratio']:.3f} of what it costs without")
+    console.print(f"and the throughput is {result['ratio']:.3f} of that without")

@@ -1,0 +1,155 @@
+"""`famulus bench latency`, `overload` and `recovery`: at fixed rates, beyond saturation, and after a fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from famulus.lab.commands.bench_result import Result, check_writable, give, table, tell, tell_unless
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+QUICK_SECONDS = 1.0
+
+
+def latency(
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(min=1.0, help="Tasks per second; may be given several times. [default: parts of the saturation]"),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.2, help="How long each rate is kept up in a round.")] = 5.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds through all rates; what they see is added up.")] = 2,
+    size: Annotated[int, typer.Option(min=8, help="Bytes of a body.")] = 100,
+    window: Annotated[int, typer.Option(min=1, help="Tasks open at once where the saturation is measured.")] = 100,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a task has failed.")] = 5.0,
+    quick: Annotated[bool, typer.Option("--quick", help="One round of a second per rate.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page with plots to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, with every bucket.")] = False,
+) -> None:
+    """How long tasks take at fixed rates: percentiles up to p99.99 of an open loop, and what became of the tasks.
+
+    Every task is due at an instant that is fixed beforehand, and its latency counts from that instant, whenever it
+    could be sent: so a stall counts for all the tasks that it held up, and not just for one ("coordinated omission").
+    Percentiles are of the tasks with the outcome OK; the others are counted beside them. A percentile that needs more
+    tasks than there were is left out.
+
+    Without --rate a closed loop first finds how much this machine can carry, and 10, 25, 50, 75 and 90 percent of
+    that are offered.
+
+    Example: famulus bench latency --rate 1000 --rate 5000 --html latency.html
+    """
+    from famulus.lab.bench.latency import Plan, measure
+    from famulus.lab.bench.latency_page import page
+
+    check_writable(html)
+    if quick:
+        seconds, rounds = min(seconds, QUICK_SECONDS), 1
+    plan = Plan(
+        rates=tuple(rate or ()),
+        seconds=seconds,
+        rounds=rounds,
+        size=size,
+        window=window,
+        saturation_s=min(2.0, seconds),
+        timeout_ms=round(timeout * 1000),
+    )
+    give("latency", measure(plan, tell), as_json, _show_latency, html, page)
+
+
+def _show_latency(console: Console, result: Result) -> None:
+    names = list(result["rates"][0]["latency_ns"])
+    rows = [
+        {
+            "tasks/s": f"{each['rate']:,.0f}",
+            **{name: "" if (ns := each["latency_ns"][name]) is None else f"{ns / 1e6:.2f}" for name in names},
+            "not OK": f"{sum(each['outcomes'].values()) - each['outcomes'].get('OK', 0):,}",
+        }
+        for each in result["rates"]
+    ]
+    if result["saturation_per_s"]:
+        console.print(f"saturated at {result['saturation_per_s']:,.0f} tasks/s")
+    title = "latency in ms, from the instant at which a task was due"
+    console.print(table(title, rows, title_justify="left"))
+
+
+def overload(
+    seconds: Annotated[float, typer.Option(min=1.0, help="Length of each measurement, after its warm-up.")] = 5.0,
+    work_ms: Annotated[float, typer.Option(min=0.1, help="How long the worker takes for a task.")] = 8.0,
+    slots: Annotated[int, typer.Option(min=1, help="Slots of the worker.")] = 8,
+    factor: Annotated[float, typer.Option(min=1.0, help="Offered load, in multiples of what the slots can do.")] = 2.0,
+    timeout: Annotated[
+        list[float] | None,
+        typer.Option(min=0.01, help="Time-out of the tasks, in s; repeatable. 0.2, 1, 5, 60 if none."),
+    ] = None,
+    slow: Annotated[bool, typer.Option(help="Also a service of 1 s a task, with 4 slots.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """What happens beyond saturation: goodput must stay, the rest is rejected quickly, memory stays flat.
+
+    So many times as much as its slots can do is offered to a worker, whether it is served or not: once for each
+    time-out. In the same seconds a second worker is kept busy and no more, which shows how much can be done.
+
+    Example: famulus bench overload --factor 2
+    """
+    from famulus.lab.bench import overload
+    from famulus.lab.bench.overload import Plan, Service
+
+    services = [Service("fast", work_ms, slots, tuple(timeout or (0.2, 1.0, 5.0, 60.0)))]
+    if slow:
+        services.append(Service("slow", 1000.0, 4, (1.5, 5.0, 60.0)))
+    result = overload.measure(Plan(seconds, factor, tuple(services)), tell_unless(as_json))
+    give("overload", result, as_json, _show_overload)
+
+
+def _show_overload(console: Console, result: Result) -> None:
+    from famulus.cli.status.words import milliseconds
+
+    rows = [
+        {
+            "work": milliseconds(load["work_ms"]),
+            "time-out": milliseconds(load["timeout_s"] * 1000),
+            "offered": f"{load['offered_per_s']:,.0f}",
+            "OK": f"{load['goodput_per_s']:,.1f}",
+            "ratio": f"{load['goodput_ratio']:.2f}",
+            "UNKNOWN": f"{load['unknown_share']:.1%}",
+            "rejected": f"{load['rejected_overload_per_s'] + load['rejected_expired_per_s']:,.1f}",
+            "OK took": milliseconds(load["ok_p99_ms"]),
+            "no took": milliseconds(load["rejected_p99_ms"]),
+        }
+        for load in result.pop("loads")
+    ]
+    title = "overload: tasks per second, and how long 99 % took"
+    console.print(table(title, rows, box=None, pad_edge=False))
+    for name, value in result.items():
+        console.print(f"{name}: {value:,.2f}" if isinstance(value, float) else f"{name}: {value}")
+
+
+def recovery(
+    rounds: Annotated[int, typer.Option(min=1, help="How often each fault is made.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0, help="Length of the run without faults; 0: none.")] = 60.0,
+    busy: Annotated[int, typer.Option(min=0, help="Processes that keep the processors busy in that run.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with all rounds.")] = False,
+) -> None:
+    """How long a client is without answers when a part is there but does nothing, at the default settings.
+
+    The client's broker is frozen, its dispatcher hangs, or the client is cut off from it. Then the same without a
+    fault, at the full rate beside busy processes: whoever is given up there is given up in vain.
+
+    Example: famulus bench recovery --rounds 5
+    """
+    from famulus.lab.bench.recovery import Plan, measure
+
+    give("recovery", measure(Plan(rounds, seconds, busy), tell_unless(as_json)), as_json, _show_recovery)
+
+
+def _show_recovery(console: Console, result: Result) -> None:
+    rows = [
+        {"fault": fault, "median": f"{found['median']:.2f} s", "worst": f"{found['worst']:.2f} s"}
+        for fault, found in result["recovery_s"].items()
+    ]
+    console.print(table("from the fault to the next success", rows, left=1))
+    for name, value in result["under_load"].items():
+        console.print(f"{name}: {value:,}")

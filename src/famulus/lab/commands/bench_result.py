@@ -1,0 +1,86 @@
+"""How the measurements tell what they are doing, and give what they found: as one JSON object, a page, or tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+Result = dict[str, Any]
+
+
+def tell(sentence: str) -> None:
+    typer.echo(sentence, err=True)
+
+
+def tell_unless(as_json: bool) -> Callable[[str], None]:
+    return (lambda _: None) if as_json else tell
+
+
+def tell_rounds(line: str, as_json: bool) -> Callable[[str, dict[str, float]], None]:
+    """Of each round this line, with its side and its figures filled in."""
+    tell_line = tell_unless(as_json)
+    return lambda side, figures: tell_line(line.format(side=side, **figures))
+
+
+def check_writable(html: Path | None) -> None:
+    """Before minutes of work, not after them."""
+    try:
+        if html is not None:
+            html.open("a").close()
+    except OSError as error:
+        raise typer.BadParameter(f"{html}: {error.strerror}", param_hint="--html") from None
+
+
+def give(
+    command: str,
+    result: Result,
+    as_json: bool,
+    show: Callable[[Console, Result], None],
+    html: Path | None = None,
+    page: Callable[[Result], str] | None = None,
+) -> None:
+    from rich.console import Console
+
+    from famulus.lab.bench import machine
+
+    whole = {"command": command, **machine.facts(), **result}
+    if html is not None and page is not None:
+        html.write_text(page(whole), encoding="utf-8")
+        tell(f"written to {html}")
+    if as_json:
+        typer.echo(json.dumps(whole, indent=2))
+    else:
+        show(Console(), result)
+
+
+def table(
+    title: str, rows: Iterable[Mapping[str, str]], *, left: int = 0, no_wrap: bool = False, **options: Any
+) -> Table:
+    """A row is its cells by their headings. The first `left` columns begin at the left."""
+    from rich.table import Table
+
+    made = Table(title=title, **options)
+    for row in rows:
+        if not made.columns:
+            for number, heading in enumerate(row):
+                made.add_column(heading, justify="left" if number < left else "right", no_wrap=no_wrap)
+        made.add_row(*row.values())
+    return made
+
+
+def beside(title: str, medians: dict[str, dict[str, float]], decimals: int = 2) -> Table:
+    """A column for each side, a row for each figure that one of them has."""
+    names = dict.fromkeys(name for figures in medians.values() for name in figures)
+    rows = [
+        {"figure": name} | {side: f"{of[name]:,.{decimals}f}" if name in of else "" for side, of in medians.items()}
+        for name in names
+    ]
+    return table(title, rows, left=1, title_justify="left")

@@ -1,0 +1,87 @@
+"""A stretch of network that can be cut or fall silent: passes on what comes in at one address to another one."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+CHUNK_BYTES = 1 << 16
+
+
+class Relay:
+    """From one host to another, with the same port. All of 127.0.0.0/8 is this machine."""
+
+    def __init__(self, known_host: str, own_host: str, port: int) -> None:
+        self.port = port
+        self._known = (known_host, port)
+        self._own = (own_host, port)
+        self._is_cut = False
+        self._speaks = asyncio.Event()
+        self._speaks.set()
+        self._server: asyncio.Server | None = None
+        self._passing: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._accept, *self._known)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        await self._drop_all()
+
+    async def cut(self) -> None:
+        """From now on nobody gets through, and whoever did is gone."""
+        self._is_cut = True
+        await self._drop_all()
+
+    def heal(self) -> None:
+        self._is_cut = False
+
+    def mute(self) -> None:
+        """From now on keep everything to itself, without letting anybody know. May be called from another thread."""
+        self._speaks.clear()
+
+    async def _drop_all(self) -> None:
+        passing = list(self._passing)
+        for each in passing:
+            each.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.close()
+            return
+        task = asyncio.create_task(self._carry(reader, writer))
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """There and back, until one side ends or the relay is cut."""
+        writers = [writer]
+        ways: list[asyncio.Task[None]] = []
+        try:
+            # If nobody is there, the other side sees it as it would without us.
+            with suppress(OSError):
+                other_reader, other_writer = await asyncio.open_connection(*self._own)
+                writers.append(other_writer)
+                ways += [
+                    asyncio.create_task(self._pass(reader, other_writer)),
+                    asyncio.create_task(self._pass(other_reader, writer)),
+                ]
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            for each in writers:
+                each.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while True:
+                chunk = await reader.read(CHUNK_BYTES)
+                await self._speaks.wait()
+                if not chunk:
+                    return
+                writer.write(chunk)
+                await writer.drain()

@@ -1,0 +1,86 @@
+"""What can be simulated: workloads, the faults that strike in them, and the mutants that they have to catch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from famulus.lab.sim.config import faults as config_faults
+from famulus.lab.sim.config import workload as config
+from famulus.lab.sim.config.mutants import OF_THE_CONFIG
+from famulus.lab.sim.mutants import Mutants
+from famulus.lab.sim.overload import Overload
+from famulus.lab.sim.tasks import faults, mutants, setting
+from famulus.lab.sim.tasks.workload import FAULTS_END_NS, Tasks
+from famulus.lab.sim.workload import Result, Workload
+from famulus.lab.sim.world import World
+
+W = TypeVar("W", bound=Workload)
+
+
+@dataclass(frozen=True)
+class Scenario(Generic[W]):
+    name: str
+    #: In this world, for so many brokers; 0: as the seed says.
+    workload: Callable[[World, int], W]
+    mutants: Mutants
+    #: Far more than any seed needs: a world that goes in circles is broken, too.
+    steps_max: int
+    faults: Mapping[Callable[[W], None], int] = field(default_factory=dict)
+    #: Some seeds are quiet, some are wild: one of these numbers is drawn, of so many kinds at least.
+    faults_drawn: tuple[int, ...] = (0,)
+    kinds_min: int = 0
+    faults_end_ns: int = 0
+
+    def start(self, seed: int, brokers: int = 0) -> W:
+        world = World(seed, self.name, self.steps_max)
+        workload = self.workload(world, brokers)
+        if self.faults:
+            count = world.random.choice(self.faults_drawn)
+            kinds = world.random.randint(self.kinds_min, len(self.faults))
+            world.plan_faults(workload, self.faults, kinds, count, self.faults_end_ns)
+            workload.on_faults_planned(count)
+        return workload
+
+    def run(self, seed: int, brokers: int = 0) -> Result:
+        return self.start(seed, brokers).run()
+
+
+def one_broker(how: setting.Setting = setting.ONE) -> Scenario[Tasks]:
+    return Scenario(
+        "one",
+        partial(Tasks, setting=how),
+        mutants.OF_ONE_BROKER,
+        200_000,
+        faults.OF_ONE_BROKER,
+        faults_drawn=(0, 1, 3, 10, 25),
+        kinds_min=1,
+        faults_end_ns=FAULTS_END_NS,
+    )
+
+
+ONE_BROKER = one_broker()
+SEVERAL_BROKERS = Scenario(
+    "brokers",
+    partial(Tasks, setting=setting.SEVERAL),
+    mutants.OF_SEVERAL_BROKERS,
+    1_500_000,
+    faults.OF_SEVERAL_BROKERS,
+    faults_drawn=(0, 3, 8, 15, 25),
+    kinds_min=4,
+    faults_end_ns=FAULTS_END_NS,
+)
+CONFIG = Scenario(
+    "config",
+    config.Config,
+    OF_THE_CONFIG,
+    200_000,
+    config_faults.FAULTS,
+    faults_drawn=(0, 2, 8, 20),
+    kinds_min=1,
+    faults_end_ns=config.FAULTS_END_NS,
+)
+OVERLOAD = Scenario("overload", Overload, mutants.OF_OVERLOAD, 200_000)
+SCENARIOS: dict[str, Scenario[Any]] = {each.name: each for each in (ONE_BROKER, SEVERAL_BROKERS, CONFIG, OVERLOAD)}

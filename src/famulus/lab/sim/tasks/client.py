@@ -1,0 +1,143 @@
+"""A client that knows several brokers: the real session and the real `Brokers`, with a shell as a client's connection.
+
+One plug, to the broker that it is with. A plug that it left, because its broker takes no more tasks, is kept while that
+broker still owes it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from famulus.core.session.brokers import Brokers, read_told
+from famulus.core.session.client import ClientSession, Done
+from famulus.lab.sim.actor import BATCH_MAX, Actor
+from famulus.lab.sim.invariants import Invariant, demand
+from famulus.lab.sim.network import Plug
+from famulus.lab.sim.tasks.ledger import Ledger
+from famulus.lab.sim.world import World
+
+#: Brokers that it left and that still owe it answers.
+FORMER_MAX = 4
+
+
+class Client(Actor):
+    def __init__(self, world: World, ledger: Ledger, name: str, addresses: Sequence[str]) -> None:
+        super().__init__(world, name)
+        self.session = ClientSession(self.random.getrandbits(32), self._new_id, self.new_token())
+        #: It is stopped until then, if it is.
+        self.stopped_until_ns = 0
+        self._ledger = ledger
+        #: Its tasks with an id, by service and id, which are no secret.
+        self.named: list[tuple[str, str]] = []
+        self._last_id = ""
+        self.brokers = Brokers(world.clock.now_ns, addresses, self.random.random)
+        self.plug = self.plug_to(self.brokers.address, "client")
+        self._former: list[tuple[Plug, int, list[Done]]] = []
+        self._tell_session()
+
+    def _new_id(self) -> str:
+        self._last_id = self.new_token()
+        return self._last_id
+
+    def submit(
+        self, service: str, body: bytes, timeout_ms: int, priority: int, at_least_once: bool, message_id: str = ""
+    ) -> None:
+        now_ns = self.clock.now_ns
+        self.session.submit(now_ns, body, service, body, timeout_ms, priority, message_id, at_least_once=at_least_once)
+        if at_least_once and not message_id:
+            self.named.append((service, self._last_id))
+        self.wake_at(now_ns)
+
+    def pause(self, for_ns: int) -> None:
+        self.stopped_until_ns = self.clock.now_ns + for_ns
+        self._ledger.disturb(self, stopped_ns=for_ns)
+        super().pause(for_ns)
+
+    def kill(self) -> None:
+        self.alive = False
+        for plug in (self.plug, *(plug for plug, _, _ in self._former)):
+            plug.close()
+
+    def run(self, now_ns: int) -> None:
+        session, brokers = self.session, self.brokers
+        self._follow_plug(now_ns)
+        self._take_news(now_ns)
+        for former in list(self._former):
+            self._follow_former(former, now_ns)
+        if brokers.asks(now_ns):
+            self.plug.send([session.question()])
+        self._move(now_ns)
+        self._tell_session()
+        if self.plug.up:
+            while taken := self.plug.send(session.next_to_send(now_ns, BATCH_MAX)):
+                session.on_sent(taken)
+        self._ended(session.on_messages(self.plug.recv()))
+        self._take_news(now_ns)
+        self._ended(session.on_tick(now_ns))
+        self.wake_at(max(now_ns + 1, min(session.next_due_ns, brokers.next_due_ns)))
+
+    def _follow_plug(self, now_ns: int) -> None:
+        for up in self.plug.changes():
+            if up:
+                self.brokers.on_up(now_ns)
+            else:
+                self._ledger.disturb(self)
+                # What the connection brought before it was lost still counts.
+                self._ended(self.session.on_messages(self.plug.recv()))
+                self._lose(now_ns, self.session.leg)
+                self.brokers.on_down(now_ns)
+
+    def _lose(self, now_ns: int, leg: int) -> None:
+        unsent = self.session.unsent
+        self._ended(self.session.on_lost(now_ns, leg))
+        self.world.events["sent again by its client"] += max(0, self.session.unsent - unsent)
+
+    def _take_news(self, now_ns: int) -> None:
+        """The broker told of others, or will have no more tasks."""
+        session, brokers = self.session, self.brokers
+        if session.told:
+            brokers.on_told(read_told(session.told, self.plug.address))
+            session.told = b""
+        if session.refused:
+            self.world.events["refused by a broker that is not active"] += len(session.refused)
+            brokers.on_refused(now_ns)
+            self._ended(session.send_again(now_ns) if self._move(now_ns) else session.pass_on(now_ns))
+            self.wake_at(now_ns + 1)
+
+    def _tell_session(self) -> None:
+        self.session.on_brokers(len(self.brokers.known) > 1, self.brokers.tried)
+
+    def _move(self, now_ns: int) -> bool:
+        """Go to the next broker, if it is time and there is one."""
+        address = self.brokers.next(now_ns)
+        if not address:
+            return False
+        leg, owed = self.session.next_leg()
+        if owed:
+            self._former.append((self.plug, leg, owed))
+        else:
+            self.plug.close()
+        self.plug = self.plug_to(address, "client")
+        self.brokers.on_moved(now_ns, address)
+        self.world.events["failover of a client"] += 1
+        return True
+
+    def _follow_former(self, former: tuple[Plug, int, list[Done]], now_ns: int) -> None:
+        plug, leg, owed = former
+        is_lost = False in plug.changes() or len(self._former) > FORMER_MAX
+        came = plug.recv()
+        self.world.events["answered by a broker that its client had left"] += len(came)
+        self._ended(self.session.on_messages(came))
+        self._ended(self.session.send_again(now_ns))
+        if is_lost:
+            self._lose(now_ns, leg)
+        if is_lost or not any(self.session.is_open(done, leg) for done in owed):
+            self._former.remove(former)
+            plug.close()
+
+    def _ended(self, done: list[Done]) -> None:
+        for each in done:
+            assert isinstance(each.token, bytes)
+            self._ledger.ended(each.token, self.clock.now_ns, each.outcome, each.reason)
+            its_own = each.outcome != "OK" or each.body == each.token
+            demand(its_own, Invariant.MEMORY, f"the answer to {each.token!r} is another one's")

@@ -1,0 +1,95 @@
+"""What must hold in a dispatcher after each of its runs, and when all is over.
+
+These run more often than anything else: words are made up only where something is broken.
+"""
+
+from __future__ import annotations
+
+from famulus.core.clock import NS_PER_S
+from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.service import Service
+from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.task import JUDGING, QUEUED, RUNNING, Task
+from famulus.core.timers import TICK_NS
+from famulus.lab.sim.invariants import Broken, Invariant
+
+
+def check_step(core: Dispatcher, now_ns: int) -> None:
+    """After the dispatcher has run, and before anybody else does."""
+    for session in core.sessions.by_peer.values():
+        _check_slots(session)
+    for service in core.services.by_name.values():
+        if service.backlog.tasks:
+            _check_backlog(service)
+    _check_accounts(core, _open_tasks(core), now_ns)
+
+
+def _check_slots(session: Session) -> None:
+    free, running, slots = session.free, len(session.running), session.slots
+    if free + running != slots:
+        what = f"worker {session.identity!r} has {slots} slots, but {free} are free and {running} are taken"
+        raise Broken(Invariant.SLOTS, what)
+    for service in session.services:
+        listed = session in service.lru
+        if session.ready and free and not listed:
+            what = f"a free slot of {session.identity!r} is not in the LRU of {service.name!r}"
+            raise Broken(Invariant.SLOTS, what)
+        if listed and not session.ready:
+            raise Broken(Invariant.SLOTS, f"{session.identity!r} is in the LRU without a PONG")
+
+
+def _check_backlog(service: Service) -> None:
+    backlog = service.backlog
+    if any(session.free for session in service.lru):
+        raise Broken(Invariant.SLOTS, f"tasks of {service.name!r} wait although a slot is free")
+    terms = next(iter(backlog)).terms
+    if backlog.tasks > terms.backlog_tasks_max:
+        raise Broken(Invariant.BOUNDS, f"the backlog of {service.name!r} has too many tasks")
+    if backlog.body_bytes > terms.backlog_bytes_max:
+        raise Broken(Invariant.BOUNDS, f"{service.name!r} has too many bytes waiting")
+
+
+def _open_tasks(core: Dispatcher) -> list[Task]:
+    tasks = [task for service in core.services.by_name.values() for task in service.backlog if isinstance(task, Task)]
+    if any(task.stage != QUEUED for task in tasks):
+        raise Broken(Invariant.ACCOUNTS, "a task in the backlog is not QUEUED")
+    for session in core.sessions.by_peer.values():
+        tasks += [task for task in session.running.values() if task.stage == RUNNING]
+    for delegate in core.delegates.by_identity.values():
+        tasks += [task for ticket, task in delegate.running.items() if task.waits_for(ticket)]
+    judged = [question.task for question in core.questions._open.values()]
+    return tasks + [task for task in judged if task is not None and task.stage == JUDGING]
+
+
+def _check_accounts(core: Dispatcher, open_tasks: list[Task], now_ns: int) -> None:
+    accepted, finished, still_open = core.counters.accepted, core.counters.finished, len(open_tasks)
+    if accepted != finished + still_open:
+        what = f"{accepted} tasks were accepted, but {finished} have an outcome and {still_open} are open"
+        raise Broken(Invariant.ACCOUNTS, what)
+    if core.outcomes.open_tasks != still_open:
+        raise Broken(Invariant.ACCOUNTS, "the count of open tasks is wrong")
+    if core.outcomes.open_bytes != sum([len(task.body) for task in open_tasks]):
+        raise Broken(Invariant.ACCOUNTS, "the count of open bytes is wrong")
+    for task in open_tasks:
+        if task.deadline_ns + TICK_NS < now_ns:
+            raise Broken(Invariant.TIME, f"a task of stage {task.stage} is past its deadline and a tick")
+        if task.bucket is None:
+            raise Broken(Invariant.TIME, "an open task has no timer")
+
+
+def left_behind(core: Dispatcher, now_ns: int) -> str:
+    """What is still there when nobody wants anything any more, in words; nothing if all is well."""
+    if core.outcomes.open_tasks:
+        return f"{core.outcomes.open_tasks} tasks never ended"
+    if any(delegate.running for delegate in core.delegates.by_identity.values()):
+        return "it waits for answers of others"
+    # Workers ping for ever, so a question may be under way at any time; an old one is forgotten.
+    forgotten = [question for question in core.questions._open.values() if question.seen_ns + NS_PER_S < now_ns]
+    if forgotten:
+        return f"{len(forgotten)} questions were never decided"
+    for session in core.sessions.by_peer.values():
+        if not session.ready:
+            return f"{session.identity!r} is not ready"
+        if session.free != session.slots:
+            return f"{session.identity!r} lost {session.slots - session.free} of its {session.slots} slots"
+    return ""

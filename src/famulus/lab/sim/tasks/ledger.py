@@ -1,0 +1,78 @@
+"""What was asked, what ran, and how it ended, as an outside observer wrote it down. Tasks are known by their bodies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from famulus.core.clock import NS_PER_MS
+from famulus.core.session.client import GRACE_NS
+from famulus.core.timers import TICK_NS
+from famulus.lab.sim.invariants import Invariant, demand
+
+#: Within which a broker is as good as its word, and a client that was woken by its timer.
+PROMPT_NS = 200 * NS_PER_MS
+SLACK_NS = 50 * NS_PER_MS
+
+
+@dataclass(slots=True)
+class Entry:
+    service: str
+    at_least_once: bool
+    submitted_ns: int
+    timeout_ns: int
+    client: object
+    outcomes: list[tuple[int, str, str]] = field(default_factory=list)
+    runs: int = 0
+    #: Something happened to its client or broker while it was open, so that silence is excused.
+    disturbed: bool = False
+    #: For how long its client was stopped while it was open.
+    stopped_ns: int = 0
+
+    def check(self, body: bytes, *, client_survived: bool) -> None:
+        """The laws of delivery, as seen from outside."""
+        name = f"task {body!r} of {self.service}"
+        demand(len(self.outcomes) <= 1, Invariant.OUTCOMES, f"{name} has {len(self.outcomes)} outcomes")
+        once = self.at_least_once or self.runs <= 1
+        demand(once, Invariant.DELIVERY, f"{name} is at-most-once and ran {self.runs} times")
+        if not self.outcomes:
+            demand(not client_survived, Invariant.OUTCOMES, f"{name} has no outcome")
+            return
+        ended_ns, outcome, reason = self.outcomes[0]
+        demand(outcome != "OK" or self.runs >= 1, Invariant.DELIVERY, f"{name} is OK and never ran")
+        ran = self.runs > 0
+        demand(outcome != "REJECTED" or not ran, Invariant.DELIVERY, f"{name} was rejected ({reason}) and ran")
+        self._check_time(name, ended_ns - self.submitted_ns)
+
+    def _check_time(self, name: str, took_ns: int) -> None:
+        """Whatever died, a client that lives has its outcome by the deadline and the grace; or else much sooner."""
+        took = f"{name} ended {took_ns / NS_PER_MS:.0f} ms after its submission"
+        by_ns = self.timeout_ns + GRACE_NS + TICK_NS + SLACK_NS + self.stopped_ns
+        in_time = took_ns <= by_ns
+        demand(in_time, Invariant.OUTCOMES, f"{took}, with a time-out of {self.timeout_ns / NS_PER_MS:.0f} ms")
+        prompt = self.disturbed or took_ns <= self.timeout_ns + TICK_NS + PROMPT_NS
+        demand(prompt, Invariant.PROMPTNESS, f"{took}, by a quiet broker and client")
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.entries: dict[bytes, Entry] = {}
+        #: Until then the brokers as a whole are not themselves, and new tasks are excused too.
+        self.quiet_from_ns = 0
+        #: Answers that tasks got from the broker or the client's own session, for the summary.
+        self.outcomes: Counter[str] = Counter()
+
+    def disturb(self, client: object = None, *, quiet_from_ns: int = 0, stopped_ns: int = 0) -> None:
+        self.quiet_from_ns = max(self.quiet_from_ns, quiet_from_ns)
+        for entry in self.entries.values():
+            if not entry.outcomes and (client is None or entry.client is client):
+                entry.disturbed = True
+                entry.stopped_ns += stopped_ns
+
+    def ran(self, body: bytes) -> None:
+        demand(body in self.entries, Invariant.DELIVERY, "a worker was given a task that nobody has submitted")
+        self.entries[body].runs += 1
+
+    def ended(self, body: bytes, now_ns: int, outcome: str, reason: str) -> None:
+        self.entries[body].outcomes.append((now_ns, outcome, reason))
+        self.outcomes[outcome] += 1

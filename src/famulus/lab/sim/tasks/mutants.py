@@ -1,0 +1,232 @@
+"""Deliberately broken rules of the dispatcher, and between brokers and clients."""
+
+from __future__ import annotations
+
+from famulus.core.clock import NS_PER_MS
+from famulus.core.dispatch.assignment import Assignment
+from famulus.core.dispatch.decisions import Decisions
+from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
+from famulus.core.dispatch.delegation import Delegation
+from famulus.core.dispatch.outcomes import Outcomes
+from famulus.core.dispatch.question import Question
+from famulus.core.dispatch.questions import Questions
+from famulus.core.dispatch.repeats import Known, Repeats
+from famulus.core.dispatch.service_time import ServiceTime
+from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.sessions import Sessions
+from famulus.core.dispatch.task import JUDGING, RUNNING, Task
+from famulus.core.session.client import ClientSession, Done, Repeatable
+from famulus.lab.sim.invariants import Invariant
+from famulus.lab.sim.mutants import Mutants
+from famulus.wire import inner, reasons
+from famulus.wire.headers import write_text
+
+OF_ONE_BROKER = Mutants()
+OF_SEVERAL_BROKERS = Mutants()
+#: Of the worlds in which there is too much to do.
+OF_OVERLOAD = Mutants()
+
+_on_lost = ClientSession.on_lost
+_find = Delegates.find
+_delegate = Assignment.delegate
+_get = Repeats.get
+
+
+@OF_ONE_BROKER.breaks(Assignment, "ticket_back", "late-answer-keeps-slot", Invariant.SLOTS)
+def _late_answer_keeps_slot(self: Assignment, session: Session, ticket: bytes, body_bytes: int) -> Task | None:
+    """The slot is not given back when an answer comes after the deadline."""
+    task = session.running.pop(ticket)
+    if not task.waits_for(ticket):
+        self._counters.late += 1
+        self._facts.late(task, ticket, session.identity, b"", self._now.ns, body_bytes)
+        return None
+    self._free_slot(session)
+    task.stage = JUDGING
+    return task
+
+
+@OF_ONE_BROKER.breaks(Assignment, "again_or_unknown", "always-again", Invariant.DELIVERY)
+def _always_again(self: Assignment, task: Task) -> None:
+    """An at-most-once task is given to another worker when its own is lost."""
+    if task.attempt < task.terms.attempts_max and self._now.ns < task.deadline_ns:
+        self.requeue(task)
+    else:
+        self._outcomes.unknown(task, inner.UNKNOWN_WORKER_LOST)
+
+
+@OF_ONE_BROKER.breaks(Questions, "router_gone", "router-takes-questions-along", Invariant.ACCOUNTS)
+def _lost_router_takes_questions_along(self: Questions, router_id: bytes) -> None:
+    """What a lost router had not decided is not asked again."""
+    router = self._routers.pop(router_id, None)
+    for question in router.asked.values() if router is not None else ():
+        del self._open[question.number]
+        self.held_bytes -= len(question.header) + len(question.body)
+
+
+@OF_ONE_BROKER.breaks(Assignment, "answer", "last-answer-wins", Invariant.ACCOUNTS)
+def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
+    """An answer that was read after the deadline is passed on all the same."""
+    self._counters.ok += 1
+    self._out.clients.append([task.client, task.envelope, task.client_header(tail), body])
+    if task.stage == JUDGING:
+        self._outcomes._end(task, tail, body)
+        self._out.clients.pop()
+
+
+@OF_ONE_BROKER.breaks(Decisions, "_on_connect", "enters-with-config", Invariant.SLOTS, Invariant.NOTHING_LEFT)
+def _enters_with_config(self: Decisions, question: Question, decision: list[bytes]) -> None:
+    """A worker enters the LRU with its CONFIG, before its first PONG."""
+    _, _, identity, terms, names, header, body, token = decision
+    if not self._sessions.connect(
+        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), token
+    ):
+        self._assignment.enter(self._sessions.by_peer[question.asker], self._now.ns)
+        self._reply(question, header, body)
+
+
+@OF_ONE_BROKER.breaks(Sessions, "holder", "newer-believed", Invariant.NAMES)
+def _newer_is_believed(self: Sessions, peer: bytes, identity: bytes, token: bytes) -> None:
+    """A worker that connects gets its name, whoever has it."""
+    return
+
+
+@OF_ONE_BROKER.breaks(Outcomes, "unstarted", "started-task-rejected", Invariant.DELIVERY)
+def _started_task_is_rejected(self: Outcomes, task: Task, rejection: bytes, unknown: bytes) -> None:
+    """A task that waits for its second attempt is rejected as if it had never run."""
+    self.reject(task, rejection)
+
+
+@OF_OVERLOAD.breaks(ServiceTime, "add", "nobody-learns", Invariant.GOODPUT, Invariant.IN_VAIN)
+def _nobody_learns(self: ServiceTime, duration_ns: int, now_ns: int) -> None:
+    """How long tasks take is not noted: they wait and are given out until their time is over."""
+
+
+@OF_OVERLOAD.breaks(ServiceTime, "wait_ns", "all-may-wait", Invariant.PROMPTNESS)
+def _all_may_wait(self: ServiceTime, ahead: int, slots: int) -> int:
+    """A task joins the backlog however long that will take."""
+    return 0
+
+
+@OF_OVERLOAD.breaks(ServiceTime, "needed_ns", "any-time-will-do", Invariant.GOODPUT, Invariant.IN_VAIN)
+def _any_time_will_do(self: ServiceTime, timeout_ns: int) -> int:
+    """A task that waited is given out with whatever time it has left."""
+    return 0
+
+
+@OF_SEVERAL_BROKERS.breaks(Delegates, "find", "ignores-via", Invariant.WAYS)
+def _find_in_circles(self: Delegates, service: bytes, visited: tuple[bytes, ...]) -> Delegate | None:
+    """A task is handed over to a broker that it has come through."""
+    return _find(self, service, ()) if len(visited) + 1 < HOPS_MAX else None
+
+
+@OF_SEVERAL_BROKERS.breaks(Task, "delegate_header", "forgets-via", Invariant.WAYS)
+def _delegate_header_without_past(self: Task, now_ns: int, broker: bytes, token: bytes) -> bytes:
+    """A task that is handed over names only the last broker that it has come through."""
+    left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
+    whose = self.flow.client_token or token
+    end = b',"timeout_ms":%d,"via":[%b],"client_token":%b}' % (left_ms, write_text(broker.decode()), whose)
+    return self.flow.worker_head + self.message_id + end
+
+
+@OF_SEVERAL_BROKERS.breaks(Delegates, "find", "no-hop-limit", Invariant.WAYS)
+def _find_for_ever(self: Delegates, service: bytes, visited: tuple[bytes, ...]) -> Delegate | None:
+    """A task passes any number of brokers."""
+    best = [
+        delegate
+        for delegate in self.by_identity.values()
+        if delegate.up and delegate.free.get(service, 0) > 0 and delegate.identity not in visited
+    ]
+    return best[0] if best else None
+
+
+@OF_SEVERAL_BROKERS.breaks(Delegation, "_lose", "lost-peer-again", Invariant.DELIVERY)
+def _lost_peer_means_again(self: Delegation, delegate: Delegate) -> None:
+    """An at-most-once task goes to another worker or broker when the one that had it is lost."""
+    running, delegate.running = delegate.running, {}
+    delegate.up = False
+    for ticket, task in running.items():
+        if task.waits_for(ticket):
+            self._assignment.requeue(task)
+
+
+@OF_SEVERAL_BROKERS.breaks(Delegation, "_lose", "lost-peer-waited-for", Invariant.PEERS)
+def _lost_peer_is_waited_for(self: Delegation, delegate: Delegate) -> None:
+    """What a lost peer had is waited for as if it were still there."""
+    delegate.up = False
+
+
+@OF_SEVERAL_BROKERS.breaks(Delegation, "unknown", "peer-unknown-again", Invariant.DELIVERY)
+def _unknown_of_peer_means_again(self: Delegation, task: Task, tail: bytes) -> None:
+    """A task whose outcome a peer does not know is taken for one that it rejected."""
+    self.rejected(task, b"")
+
+
+@OF_SEVERAL_BROKERS.breaks(Assignment, "delegate", "handed-over-not-started", Invariant.DELIVERY)
+def _handed_over_is_not_started(self: Assignment, task: Task) -> bool:
+    """A task that was handed over counts as one that nobody ever had."""
+    done = _delegate(self, task)
+    if done:
+        task.attempt -= 1
+    return done
+
+
+@OF_SEVERAL_BROKERS.breaks(Delegation, "answer", "late-peer-counts", Invariant.ACCOUNTS)
+def _late_answer_counts(self: Delegation, identity: bytes, ticket: bytes, header: bytes, body: bytes) -> Task | None:
+    """The answer of a peer is passed on also when the task has its outcome already."""
+    delegate = self._delegates.by_identity.get(identity)
+    task = delegate.running.pop(ticket, None) if delegate is not None else None
+    if delegate is None or task is None:
+        self._counters.late += 1
+        return None
+    self._delegates.give_back(delegate, task.service.name)
+    if header == task.client_header(inner.TAIL_OK):
+        self._counters.ok += 1
+        if task.stage == RUNNING:
+            self._outcomes._end(task, inner.TAIL_OK, body)
+        else:
+            self._outcomes._out.clients.append([task.client, task.envelope, header, body])
+        return None
+    return None
+
+
+@OF_SEVERAL_BROKERS.breaks(Repeats, "end", "no-memory", Invariant.MEMORY)
+def _nothing_is_remembered(self: Repeats, known: Known, tail: bytes, body: bytes, now_ns: int) -> None:
+    """A broker forgets how a task with an id of its own ended."""
+    self.drop(known)
+
+
+@OF_SEVERAL_BROKERS.breaks(Repeats, "get", "ids-of-everybody", Invariant.MEMORY, Invariant.DELIVERY)
+def _id_is_everybodys(self: Repeats, key: bytes, now_ns: int) -> Known | None:
+    """A task is remembered by its id alone, whosever it is."""
+    _, _, of_anybody = key.partition(b"\0")
+    for each in (*self._open, *self._ended):
+        if each.partition(b"\0")[2] == of_anybody:
+            return _get(self, each, now_ns)
+    return None
+
+
+@OF_SEVERAL_BROKERS.breaks(ClientSession, "on_lost", "client-repeats-all", Invariant.DELIVERY)
+def _lost_client_sends_everything_again(self: ClientSession, now_ns: int = 0, leg: int = 0) -> list[Done]:
+    """A client sends at-most-once tasks again when it loses its broker."""
+    lost = [each for each in self._pending.values() if each.leg and leg in (0, each.leg) and each.message]
+    again = [each for each in lost if each.deadline_ns > now_ns]
+    self._send_first(again + self._take_resting())
+    return _on_lost(self, now_ns, leg)
+
+
+@OF_SEVERAL_BROKERS.breaks(ClientSession, "_is_refusal", "client-repeats-doubtful", Invariant.DELIVERY)
+def _any_rejection_or_doubt_goes_elsewhere(self: ClientSession, pending: Done) -> bool:
+    """A client sends a task whose outcome is unknown to another broker."""
+    if pending.outcome == "REJECTED" and isinstance(pending, Repeatable):
+        return reasons.code_of(pending.reason) in (reasons.DISABLED, reasons.BROKER_LOST)
+    return pending.outcome == "UNKNOWN" and bool(pending.message)
+
+
+@OF_SEVERAL_BROKERS.breaks(ClientSession, "on_lost", "second-rejection-believed", Invariant.DELIVERY)
+def _second_rejection_is_believed(self: ClientSession, now_ns: int = 0, leg: int = 0) -> list[Done]:
+    """A client believes the next broker that a task did not run, though it lost the one before."""
+    ended = _on_lost(self, now_ns, leg)
+    for pending in self._pending.values():
+        if isinstance(pending, Repeatable):
+            pending.may_have_run = False
+    return ended

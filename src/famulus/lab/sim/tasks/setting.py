@@ -1,0 +1,64 @@
+"""How many there are of whom, and what they want."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from famulus.core.delivery import ServicePolicy
+
+POLICIES = {
+    "once": ServicePolicy(timeout_ms=3000, backlog_tasks_max=6, backlog_bytes_max=400, backlog_age_ms=800),
+    "again": ServicePolicy(delivery="at_least_once", timeout_ms=4000, max_attempts=3, backlog_tasks_max=12),
+    "rare": ServicePolicy(timeout_ms=2000, backlog_age_ms=500),
+}
+#: What clients ask for, and what workers offer.
+SERVICES = ["once", "once", "again", "again", "rare", "undeclared", "nobody"]
+OFFERED = ["once", "again", "rare", "undeclared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    #: Of each of these, one is drawn: how many brokers the family has, and how many it falls back on.
+    brokers: tuple[int, ...]
+    spares: tuple[int, ...]
+    #: At each broker.
+    workers: tuple[int, ...]
+    #: Processes of their own at each broker; with none, a broker asks within its own process.
+    routers: tuple[int, ...]
+    clients_min: int
+    #: From so many to so many, one by one; and how often several at once.
+    tasks: tuple[int, int]
+    bursts: tuple[int, int]
+    timeouts_ms: tuple[int, ...]
+    worker_heartbeats_ms: tuple[int, ...]
+    family_heartbeats_ms: tuple[int, ...]
+    flows_max: int = 20
+    #: Routers decide on the spot: then it makes no difference in time whether one is asked.
+    instant: bool = False
+
+
+ONE = Setting(
+    brokers=(1,),
+    spares=(0,),
+    workers=(1, 2, 3, 4, 5),
+    routers=(1, 2, 3),
+    clients_min=1,
+    tasks=(20, 120),
+    bursts=(0, 0),
+    timeouts_ms=(50, 300, 1000, 5000),
+    worker_heartbeats_ms=(50, 300, 600),
+    family_heartbeats_ms=(100, 300, 1000),
+)
+SEVERAL = Setting(
+    brokers=(3, 3, 3, 4, 4, 5, 6, 8, 16),
+    spares=(1, 2),
+    workers=(0, 1, 1, 2, 3),
+    routers=(0,),
+    clients_min=2,
+    tasks=(20, 60),
+    # Most of what is interesting happens where slots are few.
+    bursts=(1, 8),
+    timeouts_ms=(200, 1000, 2500, 4000),
+    worker_heartbeats_ms=(100, 500),
+    family_heartbeats_ms=(200, 500),
+)

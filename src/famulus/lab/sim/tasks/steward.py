@@ -1,0 +1,157 @@
+"""A broker's steward: the real one, with a thin shell. It tells its broker who can help, and what holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.core.config.author import Author
+from famulus.core.config.draft import Draft, parents_for
+from famulus.core.config.edit import SignedEdit
+from famulus.core.config.edit_set import EditSet
+from famulus.core.config.schema import State
+from famulus.core.dispatch.delegates import Offer
+from famulus.core.routing.book import Book
+from famulus.core.steward.books import book_of, offers_of
+from famulus.core.steward.post import Frames, Identity, next_boot
+from famulus.core.steward.steward import Steward
+from famulus.lab.sim.actor import Actor
+from famulus.lab.sim.config.pen import Pen
+from famulus.lab.sim.config.signing import signer, verify
+from famulus.lab.sim.world import World
+
+BOOK_NS = 1000 * NS_PER_MS
+
+
+class Broker(Protocol):
+    """What a steward tells, and whom."""
+
+    name: str
+
+    def on_epoch(self, epoch: int) -> None: ...
+
+    def on_offers(self, offers: list[Offer]) -> None: ...
+
+    def on_book(self, book: Book) -> None: ...
+
+
+class StewardActor(Actor):
+    def __init__(
+        self, world: World, broker: Broker, network: str, first: list[SignedEdit], others: dict[str, StewardActor]
+    ) -> None:
+        """It is added to `others`, which are all of this network."""
+        super().__init__(world, f"{broker.name}/steward")
+        self._broker = broker
+        self._others = others
+        others[broker.name] = self
+        self.pen = Pen(broker.name, network)
+        #: What it wrote down: all edits, and the number of its last start.
+        self._disk = list(first)
+        self._boot = 0
+        self.start()
+
+    def start(self) -> None:
+        self.alive = True
+        self._letters: list[tuple[bytes, Frames]] = []
+        self._cuts: list[str] = []
+        edits = EditSet(self.pen.network, verify)
+        edits.add(self._disk)
+        self._boot = next_boot(self._boot, self.world.wall_ms(self.pen.broker))
+        me = Identity(self.pen.network, self.pen.broker, self.pen.public_key, signer(self.pen.public_key), self._boot)
+        self.core = Steward(me, edits, verify, self.new_token)
+        self._epoch = self._boot
+        self._changes = self._meetings = -1
+        self._book_ns = 0
+        self._wake_ns = NEVER_NS
+        self.wake_at(self.clock.now_ns + self.random.randrange(BOOK_NS))
+
+    def die(self, notice_ns: int) -> None:
+        """The others learn of it within that time."""
+        self.alive = False
+        for other in self._others.values():
+            if other is not self:
+                self.clock.after(notice_ns, partial(other.cut, self.pen.broker))
+
+    @property
+    def book(self) -> Book:
+        now_ns = self.clock.now_ns
+        book = book_of(self.core.located, self.pen.broker, self.core.alive(now_ns), self._epoch)
+        assert book is not None, "its own broker is in its config from the beginning"
+        return book
+
+    # -- letters ------------------------------------------------------------------------------------------------
+
+    def post(self, route: bytes, frames: Frames) -> None:
+        """A letter arrives, over the connection `route` or over its own."""
+        if self.alive:
+            self._letters.append((route, frames))
+            self.wake_at(self.clock.now_ns + self.random.randrange(NS_PER_MS))
+
+    def cut(self, identity: str) -> None:
+        """Its connection to that peer breaks."""
+        if self.alive:
+            self._cuts.append(identity)
+            self.wake_at(self.clock.now_ns)
+
+    def run(self, now_ns: int) -> None:
+        core, now_ms = self.core, self.world.wall_ms(self.pen.broker)
+        letters, self._letters = self._letters, []
+        for route, frames in letters:
+            core.on_letter(frames, route, now_ns, now_ms)
+        cuts, self._cuts = self._cuts, []
+        for identity in cuts:
+            core.on_cut(identity, now_ns)
+        core.on_tick(now_ns)
+        self._disk += core.take_unlogged()
+        self._follow_config(now_ns)
+        self._send()
+        self.wake_at(max(now_ns + 1, min(core.next_due_ns, self._book_ns)))
+
+    def _follow_config(self, now_ns: int) -> None:
+        core = self.core
+        if self._meetings != core.meetings:
+            self._meetings = core.meetings
+            self._book_ns = 0
+        if self._changes != core.changes:
+            self._changes = core.changes
+            self._epoch += 1
+            self._book_ns = 0
+            self._tell(partial(self._broker.on_epoch, self._epoch))
+        if now_ns >= self._book_ns:
+            self._book_ns = now_ns + BOOK_NS
+            told = offers_of(core.located, self.pen.broker, core.alive(now_ns))
+            offers = [Offer(*offer) for offer in told]
+            self._tell(partial(self._broker.on_offers, offers))
+            self._tell(partial(self._broker.on_book, self.book))
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        """Over ipc; to whatever dispatcher is there then."""
+        self.clock.after(self.random.randrange(2 * NS_PER_MS), what)
+
+    def _send(self) -> None:
+        core = self.core
+        for identity, frames in core.to_peers:
+            self._carry(identity, self.pen.broker.encode(), frames)
+        for route, frames in core.replies:
+            self._carry(route.decode(), b"", frames)
+        for frames in core.to_publish:
+            for identity in core.peers:
+                self._carry(identity, b"", frames)
+        core.to_peers.clear()
+        core.replies.clear()
+        core.to_publish.clear()
+
+    def _carry(self, identity: str, route: bytes, frames: Frames) -> None:
+        self.world.network.carry(self.pen.broker, identity, partial(self._others[identity].post, route, frames))
+
+    # -- admins -------------------------------------------------------------------------------------------------
+
+    def set_state(self, identity: str, state: State) -> None:
+        """An admin asks this broker to set the state of that one."""
+        key = f"broker_state/{identity}"
+        draft = Draft(key, "PUT", {"state": state}, parents_for(self.core.edits, key))
+        edits = self.core.edit([draft], Author("admin"), self.world.wall_ms(self.pen.broker))
+        self.core.add(edits)
+        self.wake_at(self.clock.now_ns)

@@ -1,0 +1,165 @@
+"""A worker that knows several brokers: the real session and the real `Homes`, with a shell as a worker's shift.
+
+Its tasks it does mostly well and quickly, now and then neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.session.header_cache import Given
+from famulus.core.session.homes import PROBE, Homes, proves_life
+from famulus.core.session.worker import State, WorkerSession
+from famulus.lab.sim.actor import Actor
+from famulus.lab.sim.network import Plug
+from famulus.lab.sim.tasks.ledger import Ledger
+from famulus.lab.sim.world import World
+
+#: Soon enough for the preferred broker to be looked for within a run.
+RETURN_AFTER_NS = (1 * NS_PER_S, 4 * NS_PER_S)
+QUICK_NS = 30 * NS_PER_MS
+#: Longer than most time-outs.
+SLOW_NS = 3 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """What a worker can do, and where: what stays the same when it is started again."""
+
+    #: The address of a backend.
+    home: str
+    services: list[str]
+    slots: int
+    heartbeat_ms: int
+    #: Most tasks take no longer.
+    quick_ns: int
+
+
+class Worker(Actor):
+    def __init__(
+        self, world: World, ledger: Ledger, name: str, trade: Trade, on_gone: Callable[[Worker], None]
+    ) -> None:
+        super().__init__(world, name)
+        self.trade = trade
+        chance, token = self.random.random, self.new_token()
+        self.homes = Homes([trade.home], chance, return_after_ns=RETURN_AFTER_NS)
+        self.session = WorkerSession(
+            name, trade.services, trade.slots, trade.heartbeat_ms, chance, self.homes, token=token
+        )
+        #: When it was last cut off or stopped: what it has at the broker may be lost by that, for a while.
+        self.disturbed_ns = self.clock.now_ns
+        self._ledger = ledger
+        self._on_gone = on_gone
+        self._probe: Plug | None = None
+        self._was_at = ""
+        self.plug = self.plug_to(self.homes.next(), "worker")
+        self.session.on_linking(self.clock.now_ns)
+
+    @property
+    def ready(self) -> bool:
+        return self.session.state is State.READY
+
+    def pause(self, for_ns: int) -> None:
+        self.disturbed_ns = self.clock.now_ns + for_ns
+        super().pause(for_ns)
+
+    def kill(self) -> None:
+        self.alive = False
+        self.disturbed_ns = NEVER_NS
+        self.plug.close()
+        if self._probe is not None:
+            self._probe.close()
+
+    def run(self, now_ns: int) -> None:
+        session = self.session
+        for up in self.plug.changes():
+            if up:
+                session.on_link(now_ns)
+            else:
+                self.disturbed_ns = now_ns
+                session.on_link_lost(now_ns)
+        came = self.plug.recv()
+        for given in session.on_messages(now_ns, came) if came else []:
+            self._begin(given)
+        session.on_tick(now_ns)
+        self._look_home(now_ns)
+        self._relink(now_ns)
+        self._flush()
+        if self.ready:
+            self._settle()
+        if session.state is State.GONE and self.alive:
+            self.kill()
+            self._on_gone(self)
+        else:
+            self.wake_at(max(min(session.next_due_ns, self.homes.next_due_ns), now_ns + 1))
+
+    def _settle(self) -> None:
+        if self._was_at and self._was_at != self.plug.address:
+            self.world.events["worker at another broker"] += 1
+        self._was_at = self.plug.address
+
+    def _relink(self, now_ns: int) -> None:
+        """The session gave the broker up. Where the network has noticed too, it connects again by itself."""
+        session = self.session
+        if session.relink_at_ns > now_ns or session.state is not State.OFFLINE:
+            return
+        address = self.homes.next()
+        if self.plug.up or address != self.plug.address:
+            self.plug.close()
+            self.plug = self.plug_to(address, "worker")
+        session.on_linking(now_ns)
+
+    def _look_home(self, now_ns: int) -> None:
+        """Away from the preferred broker: look whether it is there, and go back to it."""
+        homes, probe = self.homes, self._probe
+        if probe is None:
+            if homes.probe_at_ns > now_ns:
+                return
+            homes.on_probe(now_ns)
+            probe = self._probe = self.plug_to(homes.preferred, "worker")
+        if True in probe.changes():
+            probe.send([PROBE])
+        answers = probe.recv()
+        if not answers and now_ns < homes.probe_by_ns < NEVER_NS:
+            return
+        probe.close()
+        self._probe = None
+        if any(map(proves_life, answers)) and self.session.move():
+            self.world.events["worker on its way back"] += 1
+            homes.on_probe_answered()
+        else:
+            homes.on_probe_failed(now_ns)
+
+    def _flush(self) -> None:
+        outbox = self.session.outbox
+        if self.plug.up:
+            del outbox[: self.plug.send(outbox)]
+
+    # -- its tasks ----------------------------------------------------------------------------------------------
+
+    def _begin(self, given: Given) -> None:
+        self._ledger.ran(given.body)
+        within_ns = self.trade.quick_ns if self.random.random() < 0.9 else SLOW_NS
+        self.clock.after(self.random.randrange(within_ns), partial(self._finish, given))
+
+    def _finish(self, given: Given) -> None:
+        session = self.session
+        if not self.alive:
+            return
+        if self.paused:
+            self.clock.after(50 * NS_PER_MS, partial(self._finish, given))
+            return
+        chance = self.random.random()
+        if chance < 0.02 and given.ticket in session._tickets:
+            # A worker with a bug: it answers with rubbish.
+            del session._tickets[given.ticket]
+            session.outbox.append([given.ticket, b"{rubbish", b""])
+        else:
+            outcome, reason = ("OK", "") if chance < 0.9 else ("ERROR", "ValueError: no")
+            session.answer(given, outcome, reason, given.body)
+            if chance < 0.05 and session.outbox:
+                session.outbox.append(session.outbox[-1])  # and one that answers twice
+        self._flush()

@@ -1,0 +1,206 @@
+"""A family of brokers and those that it falls back on, their routers, workers and clients, and what these want done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
+from famulus.core.delivery import ServicePolicy
+from famulus.lab.sim.invariants import Invariant, demand
+from famulus.lab.sim.tasks.broker import Broker, Common
+from famulus.lab.sim.tasks.charter import first_edits
+from famulus.lab.sim.tasks.client import Client
+from famulus.lab.sim.tasks.dispatcher_checks import left_behind
+from famulus.lab.sim.tasks.ledger import Entry, Ledger
+from famulus.lab.sim.tasks.setting import OFFERED, POLICIES, SERVICES, Setting
+from famulus.lab.sim.tasks.strangers import RouterActor
+from famulus.lab.sim.tasks.worker import QUICK_NS, Trade, Worker
+from famulus.lab.sim.workload import Result, Workload
+from famulus.lab.sim.world import World
+
+FAULTS_END_NS = 5 * NS_PER_S
+#: The last fault is over for longer than any task has time, and what is still at work may end.
+QUIET_NS = FAULTS_END_NS + 7 * NS_PER_S
+#: By then every silence, rest and back-off of this world is over, too.
+END_NS = QUIET_NS + 25 * NS_PER_S
+LOOK_NS = 200 * NS_PER_MS
+#: By then a lost router is known, a dead process is there again and everybody has connected anew.
+RECOVERY_NS = 2 * NS_PER_S
+
+
+class Tasks(Workload):
+    def __init__(self, world: World, brokers: int, setting: Setting) -> None:
+        """With 0 `brokers` the seed says how many the family has."""
+        super().__init__(world)
+        self.ledger = Ledger()
+        self._setting = setting
+        self._tasks = 0
+        world.network.doubles, world.network.waits = 0.02, 0.5
+        families = {f"b{number}": "own" for number in range(brokers or self.random.choice(setting.brokers))}
+        families |= {f"spare{number}": "spare" for number in range(self.random.choice(setting.spares))}
+        first = first_edits(families, self.random.choice(setting.family_heartbeats_ms), POLICIES)
+        common = Common(setting, first[0].edit.network, first)
+        self.brokers = {name: Broker(world, name, common) for name in families}
+        self.routers: list[RouterActor] = []
+        self.workers: list[Worker] = []
+        self.clients: list[Client] = []
+        # Once their connections are there, brokers are held to their word about time.
+        self.ledger.disturb(quiet_from_ns=self.clock.now_ns + NS_PER_S)
+        self._settle()
+
+    def _settle(self) -> None:
+        random, setting = self.random, self._setting
+        for broker in self.brokers.values():
+            for _ in range(0 if setting.instant else random.choice(setting.routers)):
+                self.spawn_router(broker)
+            for _ in range(random.choice(setting.workers)):
+                self.spawn_worker(broker.backend)
+        for _ in range(random.randint(setting.clients_min, max(3, len(self.brokers)))):
+            self.spawn_client()
+        for _ in range(random.randint(*setting.tasks)):
+            self.clock.after(random.randrange(FAULTS_END_NS), self._submit_somewhere)
+        for _ in range(random.randint(*setting.bursts)):
+            self.clock.after(random.randrange(FAULTS_END_NS), self._submit_several)
+        # So that at the end every broker can serve.
+        self.clock.after(FAULTS_END_NS, self._enable_all)
+
+    def on_faults_planned(self, count: int) -> None:
+        """Where several brokers help each other, only a world without faults is held to its word about time."""
+        if count and len(self.brokers) > 1:
+            self.disturb_brokers(NEVER_NS)
+
+    def disturb_brokers(self, for_ns: int) -> None:
+        self.ledger.disturb(quiet_from_ns=self.clock.now_ns + for_ns + RECOVERY_NS)
+
+    # -- people -------------------------------------------------------------------------------------------------
+
+    def spawn_router(self, broker: Broker) -> None:
+        self.routers.append(RouterActor(self.world, self.world.new_name("router"), broker))
+
+    def spawn_worker(self, home: str) -> None:
+        random = self.random
+        services = random.sample(OFFERED, random.randint(1, 3))
+        # Now and then a slow one.
+        quick_ns = QUICK_NS if random.random() < 0.7 else 20 * QUICK_NS
+        heartbeat_ms = random.choice(self._setting.worker_heartbeats_ms)
+        self.hire(self.world.new_name("worker"), Trade(home, services, random.randint(1, 3), heartbeat_ms, quick_ns))
+
+    def hire(self, name: str, trade: Trade) -> None:
+        self.workers.append(Worker(self.world, self.ledger, name, trade, self.replace_worker))
+
+    def replace_worker(self, worker: Worker) -> None:
+        """It is gone, and another one comes."""
+        self.workers.remove(worker)
+        self.clock.after(self.random.randrange(NS_PER_S), partial(self.spawn_worker, worker.trade.home))
+
+    def spawn_client(self) -> None:
+        known = min(len(self.brokers), self.random.choice([1, 1, 2, 3]))
+        addresses = [broker.frontend for broker in self.random.sample(list(self.brokers.values()), known)]
+        self.clients.append(Client(self.world, self.ledger, self.world.new_name("client"), addresses))
+
+    def _submit_somewhere(self) -> None:
+        self.submit(self.random.choice(self.clients))
+
+    def _submit_several(self) -> None:
+        client = self.random.choice(self.clients)
+        for _ in range(self.random.randint(3, 15)):
+            self.submit(client)
+
+    def submit(self, client: Client, named: tuple[str, str] | None = None) -> None:
+        """A task of its own, which may have the service and the id of another one."""
+        service, message_id = named or (self.random.choice(SERVICES), "")
+        policy = POLICIES.get(service, ServicePolicy())
+        timeout_ms = self.random.choice(self._setting.timeouts_ms)
+        # The client's word and the service's: either is enough for a task to be repeated.
+        insists = self.random.random() < (0.9 if policy.delivery == "at_least_once" else 0.1)
+        self._tasks += 1
+        # Bodies are names here, and of different sizes so that bytes matter.
+        body = b"%d." % self._tasks + b"x" * self.random.randrange(80)
+        now_ns = self.clock.now_ns
+        self.ledger.entries[body] = Entry(
+            service,
+            insists or policy.delivery == "at_least_once",
+            now_ns,
+            timeout_ms * NS_PER_MS,
+            client,
+            disturbed=client.paused or not client.plug.holds or now_ns < self.ledger.quiet_from_ns,
+            stopped_ns=max(0, client.stopped_until_ns - now_ns),
+        )
+        # Mostly the same priority, so that the same headers come again.
+        client.submit(service, body, timeout_ms, self.random.choice([5, 5, 5, 0, 9]), insists, message_id)
+
+    def _enable_all(self) -> None:
+        """An admin who does not give up: somebody else may have said otherwise, at a broker that was cut off."""
+        for steward in [broker.steward for broker in self.brokers.values() if broker.steward.alive][:1]:
+            for name, state in steward.core.config.broker_states.items():
+                if state != "active":
+                    steward.set_state(name, "active")
+        self.clock.after(NS_PER_S, self._enable_all)
+
+    # -- the run ------------------------------------------------------------------------------------------------
+
+    def live(self) -> Result:
+        world = self.world
+        look_ns = QUIET_NS
+        world.run_until(look_ns)
+        while (self._left_behind() or self._unsettled()) and look_ns < END_NS:
+            look_ns += LOOK_NS
+            world.run_until(look_ns)
+        self._check_end()
+        for broker in self.brokers.values():
+            broker.count_up()
+        entries = self.ledger.entries.values()
+        world.events["ran again"] += sum(entry.runs > 1 for entry in entries)
+        return Result(
+            world.seed,
+            world.clock.steps,
+            world.faults,
+            len(self.brokers),
+            len(entries),
+            sum(entry.runs for entry in entries),
+            _sorted(self.ledger.outcomes),
+            events=_sorted(world.events) if len(self.brokers) > 1 else {},
+            figures={"by_flow": sum(broker.by_flow for broker in self.brokers.values())},
+        )
+
+    def _check_end(self) -> None:
+        """All faults are over, all tasks too: nothing may be left behind."""
+        for body, entry in self.ledger.entries.items():
+            entry.check(body, client_survived=entry.client in self.clients)
+        demand(not (left := self._left_behind()), Invariant.NOTHING_LEFT, left)
+        demand(not (left := self._unsettled()), Invariant.END, f"long after the last fault: {left}")
+
+    def _left_behind(self) -> str:
+        """What a dispatcher has not got rid of, in words; nothing if all is well."""
+        for broker in self.brokers.values():
+            if left := left_behind(broker.core, self.clock.now_ns):
+                return f"{broker.name}: {left}"
+        connected = sorted(each for broker in self.brokers.values() for each in broker.core.sessions.by_identity)
+        there = sorted(worker.name.encode() for worker in self.workers)
+        return "" if connected == there else f"workers {there} are there, and {connected} are connected"
+
+    def _unsettled(self) -> str:
+        """Who is not yet as it should be when nothing is amiss, in words; nothing if all is well."""
+        now_ns = self.clock.now_ns
+        for broker in self.brokers.values():
+            core, steward = broker.core, broker.steward.core
+            if not broker.alive or steward.config.broker_states[broker.name] != "active":
+                return f"{broker.name} does not serve"
+            if len(steward.alive(now_ns)) != len(self.brokers) - 1:
+                return f"{broker.name} does not hear all others"
+            if any(not delegate.up for delegate in core.delegates.by_identity.values()):
+                return f"{broker.name} has no connection to another one"
+        if len({broker.steward.core.edits.digest for broker in self.brokers.values()}) > 1:
+            return "the brokers do not agree"
+        for worker in self.workers:
+            if not worker.ready:
+                return f"{worker.name} has no broker"
+        for client in self.clients:
+            if not client.plug.up or len(client.session):
+                return f"{client.name} has no broker, or open tasks"
+        return ""
+
+
+def _sorted(counter: Counter[str]) -> dict[str, int]:
+    return {name: counter[name] for name in sorted(counter) if counter[name]}

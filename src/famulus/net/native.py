@@ -1,0 +1,46 @@
+"""Which of the twins serves, the module in C or Python: what both have needs no libzmq. Knows no protocol.
+
+    Stream(socket, message_bytes_max)
+        Messages over a connection; see `famulus.net.stream_python`.
+
+    Connections(bounds...)
+        The same over many of them; see `famulus.net.connections_python`.
+
+FAMULUS_PUMP=native or FAMULUS_PUMP=python in the environment forces the choice.
+"""
+
+from __future__ import annotations
+
+import os
+
+from famulus.errors import NoSuchPump
+
+__all__ = ["NATIVE", "WHY_NOT_NATIVE", "Connections", "Stream"]
+
+
+def _why_not_native() -> str:
+    """Empty where the native module can be used."""
+    wish = os.environ.get("FAMULUS_PUMP", "")
+    if wish not in ("", "native", "python"):
+        raise NoSuchPump(f"FAMULUS_PUMP: must be native or python, not {wish!r}")
+    if wish == "python":
+        return "FAMULUS_PUMP=python"
+    try:
+        import famulus.net._pump  # noqa: F401
+    except ImportError as error:
+        reason = "it is not built" if error.name == "famulus.net._pump" else str(error)
+        if wish == "native":
+            raise NoSuchPump(f"FAMULUS_PUMP=native, but there is no native pump: {reason}") from error
+        return reason
+    return ""
+
+
+#: Why the Python twin serves; empty where the native module does.
+WHY_NOT_NATIVE = _why_not_native()
+NATIVE = not WHY_NOT_NATIVE
+
+if NATIVE:
+    from famulus.net._pump import Connections, Stream
+else:
+    from famulus.net.connections_python import Connections
+    from famulus.net.stream_python import Stream

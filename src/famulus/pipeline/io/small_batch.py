@@ -1,0 +1,83 @@
+"""Small batches: Arrow brings them to Spark and back, in less time than Spark takes to open and to write files.
+
+For each file that it opens, Spark copies all settings of Hadoop; for each one that it writes, Hadoop starts a process
+that sets its mode. And rows that are in one piece need not be small_frame together before they are joined or counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from famulus.errors import FileDamaged, FileGone, PlaceError
+from famulus.pipeline.io.place import Place, first_line, is_damage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: In memory. Spark sends them along with what is to be done with them, and that must not be larger than 128 MiB with
+#: all nine inputs of a table.
+BATCH_BYTES: Final = 12 * 1024 * 1024
+
+
+def small_frame(
+    spark: SparkSession, place: Place, paths: Sequence[str], schema: pa.Schema, in_path: Sequence[str] = ()
+) -> DataFrame | None:
+    """The rows of these files; None if they are too many for that. `in_path`: columns that are in names of folders.
+
+    A column that a file lacks is null.
+    """
+    found: list[pa.RecordBatch] = []
+    left = BATCH_BYTES
+    for batch in _batches(place, paths, schema, in_path):
+        left -= batch.nbytes
+        if left < 0:
+            return None
+        found.append(batch)
+    # In one piece: Spark would stop at the first one without rows.
+    rows = pa.Table.from_batches(found, _nullable(schema)).combine_chunks()
+    return spark.createDataFrame(rows).coalesce(1)
+
+
+def rows_of(place: Place, paths: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """What all these files have of these columns."""
+    return pa.Table.from_batches(_batches(place, paths, schema), _nullable(schema))
+
+
+def _batches(
+    place: Place, paths: Sequence[str], schema: pa.Schema, in_path: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    if not paths:
+        return
+    folders = ds.partitioning(pa.schema([schema.field(name) for name in in_path]), flavor="hive") if in_path else None
+    try:
+        yield from ds.dataset(
+            [place.full(path) for path in paths],
+            _nullable(schema),
+            format="parquet",
+            filesystem=place.filesystem,
+            partitioning=folders,
+            partition_base_dir=place.full(""),
+        ).to_batches()
+    except FileNotFoundError as error:
+        raise FileGone(f"{place} has lost a file: {first_line(error)}") from None
+    except (pa.ArrowException, OSError) as error:
+        kind = FileDamaged if is_damage(error) else PlaceError
+        raise kind(f"{place} cannot be read: {first_line(error)}") from None
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """As Spark has whatever it reads."""
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def file_of(rows: pa.Table, schema: pa.Schema) -> bytes:
+    """A file such as Spark would write."""
+    sink = pa.BufferOutputStream()
+    columns = rows.select(schema.names).cast(schema)
+    pq.write_table(columns, sink, compression="zstd", compression_level=1, store_schema=False)
+    return bytes(sink.getvalue())

@@ -1,0 +1,54 @@
+"""What two tables are made of is made once: a memo of what was made of which rows, and rows that Spark caches.
+
+A run gives all tables that read the same hours of the journal the very same rows. So whoever makes something costly of
+them can be asked twice and works once, by the identity of what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from threading import Lock
+from typing import Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame
+
+from famulus.pipeline.tables.scale import Scale, scale_of
+
+_cached: list[DataFrame] = []
+
+More = ParamSpec("More")
+Made = TypeVar("Made")
+
+
+def memo(make: Callable[Concatenate[DataFrame, More], Made]) -> Callable[Concatenate[DataFrame, More], Made]:
+    """Remembers what was made of some rows for as long as these are in use."""
+    known: WeakKeyDictionary[DataFrame, dict[tuple[int, ...], tuple[object, Made]]] = WeakKeyDictionary()
+    # Two tables may be made at the same time: then the second one waits for what the first one makes.
+    one_at_a_time = Lock()
+
+    @wraps(make)
+    def remembered(rows: DataFrame, /, *more: More.args, **named: More.kwargs) -> Made:
+        assert not named, "all that matters must be among the others"
+        with one_at_a_time:
+            before = known.setdefault(rows, {})
+            identity = tuple(map(id, more))
+            if identity not in before:
+                # With the others, so that nobody gets the identity of one that is gone.
+                before[identity] = (more, make(rows, *more, **named))
+            return before[identity][1]
+
+    return remembered
+
+
+def cached(rows: DataFrame) -> DataFrame:
+    """Rows that stay with Spark until `release_cached`. Few are not worth it: to make them twice takes less time."""
+    if scale_of(rows.sparkSession) is not Scale.SMALL:
+        _cached.append(rows.persist())
+    return rows
+
+
+def release_cached() -> None:
+    while _cached:
+        _cached.pop().unpersist()
