@@ -29,7 +29,7 @@ def test_every_address_for_admins_is_there(route: Route) -> None:
     assert re.search(rf"^\| {method} .*`{name}`", told, re.MULTILINE)
 
 
-KINDS = [*admin.ACTIONS.values(), actions.ApplyFinding, actions.LoginBody, actions.Plan, actions.Done]
+KINDS = [*admin.ACTIONS.values(), actions.ApplyFinding, actions.LoginBody, actions.ActionPlan, actions.ActionResult]
 
 
 @pytest.mark.parametrize("kind", KINDS)

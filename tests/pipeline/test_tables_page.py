@@ -14,7 +14,7 @@ from famulus.pipeline.tables.spark_types import output_schema
 PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text("utf-8")
 
 
-def kind_of(column: schemas.Column) -> str:
+def kind_of(column: schemas.TableColumn) -> str:
     return f"{column.kind.value}, may be null" if column.nullable else column.kind.value
 
 

@@ -20,7 +20,7 @@ from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, wait_un
 
 from famulus import Client
 from famulus.journal.listing import last_rows
-from famulus.journal.reading import Reading
+from famulus.journal.reading import JournalReader
 
 TASKS = 300
 
@@ -47,7 +47,7 @@ def start(brokers: Callable[..., BrokerProcess], tmp_path: Path, folder: Path) -
 
 
 def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
-    return last_rows(Reading(folder), table, 1_000_000)
+    return last_rows(JournalReader(folder), table, 1_000_000)
 
 
 def events(folder: Path, table: str) -> Counter[str]:
@@ -92,7 +92,7 @@ def test_a_broker_that_is_stopped_has_written_everything_down(
     happened = events(folder, "brokers")
     assert happened.keys() >= {"start", "stop", "state", "process_started", "load"}
     assert happened["gap"] == 0
-    assert Reading(folder).verify().whole
+    assert JournalReader(folder).verify().whole
 
 
 def test_without_a_journal_there_is_none(
@@ -163,7 +163,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning_and_then_a_gap(
     folder.unlink()
     wait_for_rows(folder, "brokers", lambda rows: any(row["event"] == "gap" for row in rows), "a gap")
     assert broker.stop() == 0
-    found = Reading(folder).verify()
+    found = JournalReader(folder).verify()
     assert found.gaps
     assert found.gaps.get("tasks", 0) + len(rows_of(folder, "tasks")) == 2 * TASKS
 
@@ -202,7 +202,7 @@ def test_a_full_disk_stops_nobody_and_is_a_gap_when_there_is_room(
     wait_for_rows(journal, "brokers", lambda rows: any(row["event"] == "gap" for row in rows), "a gap")
     ask(broker.frontend)
     assert broker.stop() == 0
-    found = Reading(journal).verify()
+    found = JournalReader(journal).verify()
     accounted = found.gaps.get("tasks", 0) + len(rows_of(journal, "tasks"))
     assert accounted == 4 * TASKS, (found, broker.output)
     assert not found.broken

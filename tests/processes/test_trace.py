@@ -18,7 +18,7 @@ from tests.processes.networks import Network
 
 from famulus import Client
 from famulus.journal.listing import last_rows
-from famulus.journal.reading import Reading
+from famulus.journal.reading import JournalReader
 
 SETTINGS = 'journal_roll_s = 1\n[services.again]\ndelivery = "at_least_once"\nmax_attempts = 3\n'
 
@@ -109,7 +109,7 @@ def test_a_task_that_a_crash_swallowed_is_told_of_by_its_checkpoint(
         book = Book(client)
         task = book.ask("once", b"sleep 30")
         wait_until(
-            lambda: journal.exists() and last_rows(Reading(journal), "open_tasks", 1), 20, "a checkpoint with it"
+            lambda: journal.exists() and last_rows(JournalReader(journal), "open_tasks", 1), 20, "a checkpoint with it"
         )
         story = trace(task, journal)
         assert (story["outcome"], story["fate"]) == (None, "open")

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from famulus.core.config.draft import Draft, Moved, parents_for, resolve
-from famulus.lab.sim.config.disk import Crash
+from famulus.lab.sim.config.disk import SimulatedCrash
 from famulus.lab.sim.config.invariants import check_agreement, check_closure, check_growth, check_reading
 from famulus.lab.sim.config.ledger import Ledger
 from famulus.lab.sim.config.pen import Pen, root_pen
-from famulus.lab.sim.config.steward import Outgoing, Steward
+from famulus.lab.sim.config.steward import SentLetters, Steward
 
 PLACES = st.integers(0, 2)
 KEYS = st.sampled_from(["family/a", "service/x", "admin/a/ann", "broker_state/b1"])
@@ -89,7 +89,7 @@ class StewardsMachine(RuleBasedStateMachine):
             return None
         try:
             answer = steward.accept(draft, "ann", self.now_ms[at])
-        except Crash:
+        except SimulatedCrash:
             steward.die()
             return None
         if isinstance(answer, tuple):
@@ -136,12 +136,12 @@ class StewardsMachine(RuleBasedStateMachine):
             return
         try:
             outgoing = steward.on_message(message, self.now_ms[receiver])
-        except Crash:
+        except SimulatedCrash:
             steward.die()
             return
         self.send(receiver, sender, outgoing)
 
-    def send(self, at: int, asker: int | None, outgoing: Outgoing) -> None:
+    def send(self, at: int, asker: int | None, outgoing: SentLetters) -> None:
         check_growth(self.ledger, self.stewards[at], outgoing.new)
         self.pile += [(at, asker, reply) for reply in outgoing.replies if asker is not None]
         self.pile += [(at, other, news) for news in outgoing.news for other in range(3) if other != at]

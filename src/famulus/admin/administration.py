@@ -10,7 +10,7 @@ import msgspec
 from famulus.admin.secret import Secret
 from famulus.core.config.draft import Draft
 from famulus.core.steward import answers
-from famulus.core.steward.answers import Accepted, Cleared, ErrorWorkers, History, Seen, Shown
+from famulus.core.steward.answers import Accepted, Cleared, ErrorWorkers, KeyHistory, SeenBy, Shown
 
 __all__ = ["Administration", "Shown"]
 
@@ -28,12 +28,12 @@ class Administration:
         """All keys that begin so, deleted ones too."""
         return answers.read_shown(self._ask("show", {"prefix": prefix}))
 
-    def history(self, key: str) -> History:
+    def history(self, key: str) -> KeyHistory:
         return answers.read_history(self._ask("history", {"key": key}))
 
-    def seen(self, edits: Sequence[str]) -> Seen:
+    def seen(self, edits: Sequence[str]) -> SeenBy:
         """By how many brokers these edits have been seen."""
-        return answers.read(Seen, self._ask("seen", {"edits": list(edits)}))
+        return answers.read(SeenBy, self._ask("seen", {"edits": list(edits)}))
 
     # -- changing -----------------------------------------------------------------------------------------------
 

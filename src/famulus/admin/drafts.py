@@ -11,12 +11,12 @@ from famulus.core.config import edit as edits
 from famulus.core.config import schema
 from famulus.core.config.draft import Draft, make
 from famulus.core.config.edit import PARENTS_MAX
-from famulus.core.steward.answers import History, PastEdit, Shown, is_secret
+from famulus.core.steward.answers import KeyHistory, PastEdit, Shown, is_secret
 from famulus.errors import FamulusError, ProtocolError, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Doubts:
+class ValueWarnings:
     """What brokers will think of a value."""
 
     warnings: tuple[str, ...] = ()
@@ -36,26 +36,26 @@ def delete(shown: Shown, key: str) -> Draft:
     return Draft(key, "DEL", None, parents_of(shown, key))
 
 
-def rollback(history: History, abbreviated: str) -> Draft:
+def rollback(history: KeyHistory, abbreviated: str) -> Draft:
     """Brings back what an edit said."""
     old = history.get(ids.find(abbreviated, history.ids, history.key))
     return _again(history, old)
 
 
-def resolve(history: History, abbreviated: str) -> Draft:
+def resolve(history: KeyHistory, abbreviated: str) -> Draft:
     """Keeps what one of the heads says, and ends the conflict."""
     heads = history.heads
     chosen = ids.find(abbreviated, [head.id for head in heads], history.key)
     return _again(history, history.get(chosen))
 
 
-def _again(history: History, old: PastEdit) -> Draft:
+def _again(history: KeyHistory, old: PastEdit) -> Draft:
     if old.op == "PUT" and is_secret(history.key):
         raise SettingsError("hashes of passwords do not leave the brokers; give a new one: famulus admins passwd")
     return Draft(history.key, old.op, old.value, _sorted(head.id for head in history.heads))
 
 
-def with_parents(draft: Draft, history: History, abbreviated: Iterable[str]) -> Draft:
+def with_parents(draft: Draft, history: KeyHistory, abbreviated: Iterable[str]) -> Draft:
     """The same, on top of what was seen earlier. An id in full may also be one that this broker does not know yet."""
     parents = [
         each.lower() if len(each) == 64 and each.lower() not in history.ids else ids.find(each, history.ids, draft.key)
@@ -71,11 +71,11 @@ def parents_of(shown: Shown, key: str) -> tuple[str, ...]:
     return _sorted(head.id for head in shown.key(key).heads)
 
 
-def doubts(draft: Draft) -> Doubts:
+def doubts(draft: Draft) -> ValueWarnings:
     if draft.op == "DEL":
-        return Doubts()
+        return ValueWarnings()
     view = schema.read(schema.subject(draft.key), draft.value)
-    return Doubts(view.warnings, view.value is None)
+    return ValueWarnings(view.warnings, view.value is None)
 
 
 def _sorted(parents: Iterable[str]) -> tuple[str, ...]:

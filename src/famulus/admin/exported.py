@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from famulus.admin import drafts
-from famulus.core.config.draft import Change, Draft, difference
+from famulus.core.config.draft import Draft, FieldChange, difference
 from famulus.core.steward.answers import Shown, is_secret
 from famulus.errors import SettingsError
 
@@ -35,12 +35,12 @@ class Planned:
     """One change that a file would make."""
 
     draft: Draft
-    difference: tuple[Change, ...]
+    difference: tuple[FieldChange, ...]
     ends_conflict: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ImportPlan:
     changes: tuple[Planned, ...]
     #: Keys that are in the file and are never imported.
     skipped: tuple[str, ...]
@@ -76,7 +76,7 @@ def read(data: bytes) -> Exported:
         raise SettingsError(f"not an exported config: {error}") from None
 
 
-def plan(exported: Exported, shown: Shown) -> Plan:
+def plan(exported: Exported, shown: Shown) -> ImportPlan:
     changes: list[Planned] = []
     disputed: list[str] = []
     same = 0
@@ -91,7 +91,7 @@ def plan(exported: Exported, shown: Shown) -> Plan:
         else:
             same += 1
     kept = [key for key, view in shown.keys.items() if view.is_set and key not in wanted and not is_secret(key)]
-    return Plan(
+    return ImportPlan(
         tuple(changes),
         tuple(sorted({*exported.admins, *filter(is_secret, exported.keys)})),
         tuple(disputed),

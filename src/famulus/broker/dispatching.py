@@ -17,7 +17,7 @@ from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.hangs import ALIVE_NS, LINGER_NS
 from famulus.errors import ProtocolError
-from famulus.journal.records import Pen
+from famulus.journal.records import BatchWriter
 from famulus.net import sockets
 from famulus.net.line import Change
 from famulus.net.link import Link
@@ -107,7 +107,7 @@ class Dispatching:
         settled_at_ns = clock_ns() + _settles_ns(settings, restarted)
         chance = secrets.randbits(64)
         message_ids = MessageIds(chance)
-        self._pen = Pen("dispatcher", boot, message_ids.head)
+        self._pen = BatchWriter("dispatcher", boot, message_ids.head)
         self._core = Dispatcher(
             settings.bounds,
             chance,

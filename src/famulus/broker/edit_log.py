@@ -60,7 +60,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LogContents:
     records: list[bytes]
     #: What was dropped, now or when the log was opened.
     damage: list[Damage]
@@ -81,9 +81,9 @@ class EditLog:
             self.close()
             raise
 
-    def read(self) -> Reading:
+    def read(self) -> LogContents:
         reading = scan(self._contents()[: self._end], _HEADER.size)
-        return Reading(reading.records, self._cut + reading.damage)
+        return LogContents(reading.records, self._cut + reading.damage)
 
     def append(self, records: Iterable[bytes]) -> None:
         """They are on the disk when this returns. If it raises, the file is as it was."""
@@ -164,7 +164,7 @@ class EditLog:
         return b"".join(framed)
 
 
-def read(path: Path, data: bytes) -> Reading:
+def read(path: Path, data: bytes) -> LogContents:
     """What the file holds that has these bytes; a SettingsError if a newer Famulus wrote it."""
     if (version := _version(data)) not in (None, VERSION):
         raise SettingsError(
@@ -173,9 +173,9 @@ def read(path: Path, data: bytes) -> Reading:
     return scan(data, _HEADER.size if data.startswith(_header()) else 0)
 
 
-def scan(data: bytes, offset: int) -> Reading:
+def scan(data: bytes, offset: int) -> LogContents:
     """Every whole record from here on, and every piece between them."""
-    reading = Reading([], [])
+    reading = LogContents([], [])
     while offset < len(data):
         record, end = _record_at(data, offset)
         if record is not None:

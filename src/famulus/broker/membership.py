@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from famulus.broker.edit_log import EditLog, Reading, read
+from famulus.broker.edit_log import EditLog, LogContents, read
 from famulus.broker.folder import Folder, Network, plainly, write_file
 from famulus.broker.keys import BrokerKey, Secret, verify
 from famulus.core.config import schema
@@ -93,7 +93,7 @@ def _open_log(folder: Folder) -> tuple[EditLog, list[str]]:
         return EditLog(folder.edits), [f"nothing in it is a record; it is kept as {folder.damaged_edits.name}"]
 
 
-def _edits_in(reading: Reading, network: Network) -> tuple[EditSet, list[str]]:
+def _edits_in(reading: LogContents, network: Network) -> tuple[EditSet, list[str]]:
     """The edits that a log holds, and what is wrong with it, in words."""
     edits = EditSet(network.network_id, verify)
     damage = [str(damage) for damage in reading.damage]

@@ -30,7 +30,7 @@ from famulus.core.steward.notes import Notes
 from famulus.core.steward.post import Identity, next_boot
 from famulus.core.steward.steward import Steward
 from famulus.errors import SettingsError
-from famulus.journal.records import Pen
+from famulus.journal.records import BatchWriter
 from famulus.net import sockets
 from famulus.net.listener import Listener, ListenerBounds
 from famulus.net.pump import recv_many, send_some
@@ -65,7 +65,7 @@ VOID_LOGGED_MAX = 50
 CONFIG_AGAIN_NS = 5 * NS_PER_S
 
 
-class _Passwords:
+class _Argon2Passwords:
     def unlock(self, admin: Admin, password: str) -> Unlocked | None:
         if not admin.public_key:
             return Unlocked() if passwords.check_password(admin.hash, password) else None
@@ -99,7 +99,7 @@ class Stewarding:
         self._context = context = sockets.new_context()
         self._admins, admins_at = self._open_for_admins(ipc)
         self._lockouts = Lockouts(self._member.known_admins())
-        self._commands = Commands(self._core, _Passwords(), lambda: self._errors, admins_at, self._lockouts)
+        self._commands = Commands(self._core, _Argon2Passwords(), lambda: self._errors, admins_at, self._lockouts)
         self._peers = Listener(b"ROUTER", _bounds(2 * peers.LETTER_BYTES_MAX))
         self._peers.bind(settings.host, settings.peer_port, "peer_port")
         self._publications = Listener(b"PUB", _bounds(SUBSCRIPTION_BYTES_MAX))
@@ -115,7 +115,7 @@ class Stewarding:
         self._snapshot_ns = self._config_ns = 0
         self._facts = StewardFacts(self._core)
         # Of whatever life of the dispatcher there is: the scribe knows which.
-        self._pen = Pen("steward", "")
+        self._pen = BatchWriter("steward", "")
         self._journal = (
             sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
         )

@@ -15,7 +15,7 @@ from typing import Literal, overload
 from famulus.client import rules
 from famulus.client.connection import Connection
 from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
-from famulus.client.waiters import Caller, Promise, Waiter
+from famulus.client.waiters import Promise, Waiter, WaitingThread
 from famulus.client.window import Window
 from famulus.core.session.client import Done
 from famulus.errors import Closed, OutcomeError
@@ -92,7 +92,7 @@ class Client:
 
         client.request("thumbnail", image, timeout=10)
         """
-        caller = Caller()
+        caller = WaitingThread()
         self._wish(caller, service, body, timeout, priority, message_id, at_least_once)
         try:
             return caller.wait()

@@ -15,7 +15,7 @@ from famulus.core.session.client import Done
 from famulus.errors import OutcomeError
 
 
-class Caller:
+class WaitingThread:
     """A thread that waits for one task."""
 
     __slots__ = ("_done", "_ended", "_error")
@@ -73,4 +73,4 @@ class Promise(Future[bytes]):
             self.set_exception(error)
 
 
-Waiter = Caller | Promise
+Waiter = WaitingThread | Promise

@@ -29,7 +29,7 @@ MEANINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TaskFate:
     """The fate of a task that was open, and when it was decided."""
 
     fate: str
@@ -78,7 +78,7 @@ class Signs:
     def alive(self, boot: str, at: datetime) -> None:
         self._alive[boot] = max(at, self._alive.get(boot, at))
 
-    def evidence(self, seen: dict[str, Any]) -> Evidence:
+    def evidence(self, seen: dict[str, Any]) -> TaskFate:
         """`seen`: the task at its last checkpoint."""
         alive_at = self._alive.get(seen["boot"], seen["at"])
         until = seen["at"] + GAP_WITHIN
@@ -86,15 +86,15 @@ class Signs:
         limit = max(OVERDUE, timedelta(microseconds=2 * self.longest_ns / 1000))
         # First, since what was forgotten long before is not the fault of a death.
         if alive_at - seen["at"] > limit:
-            return Evidence("overdue", alive_at, gap)
+            return TaskFate("overdue", alive_at, gap)
         end = self._first_end(seen)
         if end is None:
-            return Evidence("open", gap=gap)
+            return TaskFate("open", gap=gap)
         at, kind, _ = end
         if kind == "lost" and alive_at > at:
             # Whoever wrote after it was "lost" was not.
-            return Evidence("open", gap=gap)
-        return Evidence(kind, at, gap)
+            return TaskFate("open", gap=gap)
+        return TaskFate(kind, at, gap)
 
     def _first_end(self, seen: dict[str, Any]) -> tuple[datetime, str, str | None] | None:
         after = [

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from famulus.journal import schema
-from famulus.journal.fates import Evidence, Signs
+from famulus.journal.fates import Signs, TaskFate
 from famulus.journal.groups import Group, Span, read_newest_first
 from famulus.journal.ids import Wanted
-from famulus.journal.reading import Reading
+from famulus.journal.reading import JournalReader
 from famulus.journal.trace import Losses
 from famulus.wire import reasons
 
@@ -45,7 +45,7 @@ class Spots:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTasks:
     """Ids that fit; if it is one, its rows."""
 
     ids: list[str]
@@ -58,17 +58,17 @@ class Found:
         return max(len(self.tasks), len(self.open_tasks)) >= ROWS_MAX
 
 
-def find(readings: Sequence[Reading], wanted: Wanted, span: Span) -> Found:
+def find(readings: Sequence[JournalReader], wanted: Wanted, span: Span) -> FoundTasks:
     spots = {table: _spots(readings, table, wanted, span).by_id for table in ("tasks", "open_tasks")}
     ids = sorted({*spots["tasks"], *spots["open_tasks"]})
     if wanted.text in ids:
         ids = [wanted.text]
     if len(ids) != 1:
-        return Found(ids[:IDS_MAX], [], [])
-    return Found(ids, *(_rows(spots[table].get(ids[0], []), table, ids[0]) for table in ("tasks", "open_tasks")))
+        return FoundTasks(ids[:IDS_MAX], [], [])
+    return FoundTasks(ids, *(_rows(spots[table].get(ids[0], []), table, ids[0]) for table in ("tasks", "open_tasks")))
 
 
-def _spots(readings: Sequence[Reading], table: str, wanted: Wanted, span: Span) -> Spots:
+def _spots(readings: Sequence[JournalReader], table: str, wanted: Wanted, span: Span) -> Spots:
     """Only the ids are unpacked here, of one row group at a time."""
     spots = Spots()
     for group, rows in read_newest_first(readings, table, span, ["message_id"]):
@@ -105,7 +105,7 @@ def _rows(groups: Iterable[Group], table: str, message_id: str) -> list[Row]:
 # -- what became of its broker --------------------------------------------------------------------------------------
 
 
-def evidence(readings: Sequence[Reading], seen: Row) -> Evidence:
+def evidence(readings: Sequence[JournalReader], seen: Row) -> TaskFate:
     """What journals say about a broker after it was last seen with an open task."""
     since = Span(seen["at"])
     own = pc.field("broker") == seen["broker"]
@@ -126,7 +126,7 @@ def evidence(readings: Sequence[Reading], seen: Row) -> Evidence:
     return signs.evidence(seen)
 
 
-def losses(readings: Sequence[Reading], tasks: Sequence[Row]) -> Losses:
+def losses(readings: Sequence[JournalReader], tasks: Sequence[Row]) -> Losses:
     """Why the workers went that took attempts of the task with them."""
     found: Losses = {}
     for row in tasks:
@@ -139,7 +139,7 @@ def losses(readings: Sequence[Reading], tasks: Sequence[Row]) -> Losses:
     return found
 
 
-def _where(readings: Sequence[Reading], table: str, span: Span, holds: pc.Expression) -> Iterable[Row]:
+def _where(readings: Sequence[JournalReader], table: str, span: Span, holds: pc.Expression) -> Iterable[Row]:
     """Rows of this span, by their instant."""
     for bound, wanted in ((span.since, operator.ge), (span.until, operator.le)):
         if bound is not None:

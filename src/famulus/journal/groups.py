@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from famulus.journal.files import JournalFile
 from famulus.journal.footers import UNREADABLE, footer_of
-from famulus.journal.reading import Reading
+from famulus.journal.reading import JournalReader
 
 #: Of whatever has no end.
 _EVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -51,9 +51,9 @@ class Group:
             return None
 
 
-def newest_first(readings: Sequence[Reading], table: str, span: Span) -> Iterator[Group]:
+def newest_first(readings: Sequence[JournalReader], table: str, span: Span) -> Iterator[Group]:
     """All that may have rows of this span. Of each hour the one with the newest row comes first."""
-    by_hour: dict[datetime, list[tuple[Reading, JournalFile]]] = defaultdict(list)
+    by_hour: dict[datetime, list[tuple[JournalReader, JournalFile]]] = defaultdict(list)
     for reading in readings:
         for file in reading.folder.visible():
             if file.table == table:
@@ -66,7 +66,7 @@ def newest_first(readings: Sequence[Reading], table: str, span: Span) -> Iterato
 
 
 def read_newest_first(
-    readings: Sequence[Reading], table: str, span: Span, columns: Sequence[str] | None = None
+    readings: Sequence[JournalReader], table: str, span: Span, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[Group, pa.Table]]:
     """The same with their rows, as far as they can be read."""
     for group in newest_first(readings, table, span):
@@ -75,7 +75,7 @@ def read_newest_first(
             yield group, rows
 
 
-def _groups_of(reading: Reading, file: JournalFile) -> list[Group]:
+def _groups_of(reading: JournalReader, file: JournalFile) -> list[Group]:
     path = reading.folder.path / file.path
     footer = footer_of(path)
     spans = footer.spans(file.table) if footer is not None else []

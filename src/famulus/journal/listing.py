@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from famulus.journal import schema
 from famulus.journal.groups import Group, Span, newest_first
-from famulus.journal.reading import Reading
+from famulus.journal.reading import JournalReader
 from famulus.journal.visits import FINAL, Row
 
 NS_PER_MS: Final = 1_000_000
@@ -48,12 +48,12 @@ class Query:
         return holds
 
 
-def last_tasks(readings: Sequence[Reading], query: Query, limit: int) -> list[Row]:
+def last_tasks(readings: Sequence[JournalReader], query: Query, limit: int) -> list[Row]:
     """At most `limit` rows, in the order of their ends. Instants are as Python has them."""
     return _latest(newest_first(readings, "tasks", query.span), "ended", limit, query)
 
 
-def last_rows(reading: Reading, table: str, limit: int) -> list[Row]:
+def last_rows(reading: JournalReader, table: str, limit: int) -> list[Row]:
     """The last ones of any table, in the order of their time."""
     return _latest(newest_first([reading], table, Span()), schema.TIME_COLUMN[table], limit, None)
 

@@ -66,7 +66,7 @@ class Findings:
         return {"whole": self.whole, **asdict(self)}
 
 
-class Reading:
+class JournalReader:
     def __init__(self, path: Path) -> None:
         self.folder = JournalFolder(path)
 

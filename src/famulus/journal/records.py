@@ -68,7 +68,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Batch).decode
 
 
-class Pen:
+class BatchWriter:
     """What a process writes its batches with."""
 
     def __init__(self, source: str, boot: str, head: bytes = b"") -> None:
@@ -111,7 +111,7 @@ class Pen:
 
 
 def read(frame: bytes) -> Batch:
-    """What a Pen wrote; a msgspec.DecodeError if it is anything else. Its columns are views of the frame."""
+    """What a BatchWriter wrote; a msgspec.DecodeError if it is anything else. Its columns are views of the frame."""
     try:
         batch = _decode(frame)
     except msgspec.ValidationError as error:

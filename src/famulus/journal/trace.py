@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from famulus.journal.fates import Evidence
+from famulus.journal.fates import TaskFate
 from famulus.journal.verdict import Verdict, verdict
 from famulus.journal.visits import Row, Visit, visits
 from famulus.wire import reasons
@@ -26,7 +26,7 @@ WAITED_MS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TraceStep:
     at: datetime
     #: arrived, queued, assigned, delegated, retry, answered, ended, late, or unseen: the end that nobody wrote down.
     event: str
@@ -39,12 +39,12 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class TaskStory:
     message_id: str
     service: str
     at_most_once: bool
     priority: int
-    steps: list[Step]
+    steps: list[TraceStep]
     verdict: Verdict
     notes: list[str]
 
@@ -52,7 +52,7 @@ class Story:
     def began(self) -> datetime:
         return self.steps[0].at
 
-    def after_ms(self, step: Step) -> float:
+    def after_ms(self, step: TraceStep) -> float:
         """Since the task arrived for the first time."""
         return _ms(self.began, step.at)
 
@@ -75,9 +75,9 @@ def unsettled(tasks: Sequence[Row], open_tasks: Sequence[Row]) -> Row | None:
 def tell(
     tasks: Sequence[Row],
     open_tasks: Sequence[Row],
-    evidence: Evidence | None = None,
+    evidence: TaskFate | None = None,
     losses: Losses | None = None,
-) -> Story:
+) -> TaskStory:
     """`evidence`: what became of the broker that had it, if it is `unsettled`. `losses`: why workers went."""
     found = visits(tasks, open_tasks)
     first = found[0].rows[0]
@@ -86,7 +86,7 @@ def tell(
         steps += [(step.at, step) for step in _unseen(unsettled(tasks, open_tasks), evidence)]
     # Steps of the same instant stay as they were told.
     steps.sort(key=lambda each: each[0])
-    return Story(
+    return TaskStory(
         first["message_id"],
         first["service"],
         first["at_most_once"],
@@ -100,7 +100,7 @@ def tell(
 # -- one stay -----------------------------------------------------------------------------------------------------
 
 
-def _in_order(steps: Iterator[Step]) -> Iterator[tuple[datetime, Step]]:
+def _in_order(steps: Iterator[TraceStep]) -> Iterator[tuple[datetime, TraceStep]]:
     """With an instant that is never before that of the step before: two rows may differ about the same one."""
     latest: datetime | None = None
     for step in steps:
@@ -108,13 +108,13 @@ def _in_order(steps: Iterator[Step]) -> Iterator[tuple[datetime, Step]]:
         yield latest, step
 
 
-def _in_passing(visit: Visit) -> Iterator[tuple[datetime, Step]]:
+def _in_passing(visit: Visit) -> Iterator[tuple[datetime, TraceStep]]:
     """What stands beside the way of the task."""
     for step in (*_never_ended(visit), *map(_late, visit.late)):
         yield step.at, step
 
 
-def _steps(visit: Visit, losses: Losses) -> Iterator[Step]:
+def _steps(visit: Visit, losses: Losses) -> Iterator[TraceStep]:
     yield _arrival(visit)
     free_since = visit.arrived
     for row in visit.ends:
@@ -125,17 +125,17 @@ def _steps(visit: Visit, losses: Losses) -> Iterator[Step]:
         free_since = row["ended"]
 
 
-def _arrival(visit: Visit) -> Step:
+def _arrival(visit: Visit) -> TraceStep:
     row = visit.rows[0]
     if visit.came_from is not None:
         told = f"arrived from broker {visit.came_from}"
     else:
         told = f"arrived from client {row['client']}"
     size = f", {_bytes(row['request_bytes'])}" if row.get("request_bytes") is not None else ""
-    return Step(visit.arrived, "arrived", visit.broker, f"{told}{size}", peer=visit.came_from)
+    return TraceStep(visit.arrived, "arrived", visit.broker, f"{told}{size}", peer=visit.came_from)
 
 
-def _waiting(visit: Visit, row: Row, since: datetime) -> Iterator[Step]:
+def _waiting(visit: Visit, row: Row, since: datetime) -> Iterator[TraceStep]:
     """Until it was given to somebody, or ended without that."""
     until = row["assigned"] or row["ended"]
     waited_ms = _ms(since, until)
@@ -143,26 +143,26 @@ def _waiting(visit: Visit, row: Row, since: datetime) -> Iterator[Step]:
     if waited_ms < WAITED_MS and not checkpoint:
         return
     why = "no slot is free: it waits in the backlog" if checkpoint else "waits"
-    yield Step(since, "queued", visit.broker, f"{why} for {_long(waited_ms)}")
+    yield TraceStep(since, "queued", visit.broker, f"{why} for {_long(waited_ms)}")
 
 
-def _assignment(row: Row, doubt: str = "") -> Step:
+def _assignment(row: Row, doubt: str = "") -> TraceStep:
     if row["delegated_to"] is not None:
         told, event = f"handed over to broker {row['delegated_to']}", "delegated"
     else:
         told, event = f"given to worker {row['worker']}", "assigned"
     sentence = f"{told}, attempt {row['attempt']}{doubt}"
-    return Step(
+    return TraceStep(
         row["assigned"], event, row["broker"], sentence, row["worker"], peer=row["delegated_to"], attempt=row["attempt"]
     )
 
 
-def _end(row: Row, losses: Losses) -> Step:
+def _end(row: Row, losses: Losses) -> TraceStep:
     outcome = row["outcome"]
     event = {"RETRY": "retry", "OK": "answered", "ERROR": "answered"}.get(outcome, "ended")
     why_lost = _WHY_LOST.get(losses.get((row["broker"], row["boot"], row["ticket"]), ""), "")
     sentence = _END_SENTENCES[outcome](row, why_lost)
-    return Step(row["ended"], event, row["broker"], sentence, row["worker"], row["delegated_to"], row["attempt"])
+    return TraceStep(row["ended"], event, row["broker"], sentence, row["worker"], row["delegated_to"], row["attempt"])
 
 
 def _answered(row: Row, _: str) -> str:
@@ -201,14 +201,14 @@ _END_SENTENCES: Final = {
 }
 
 
-def _never_ended(visit: Visit) -> Iterator[Step]:
+def _never_ended(visit: Visit) -> Iterator[TraceStep]:
     """Attempts that were open at a checkpoint, and have no row of their own."""
     tickets = {row["ticket"] for row in visit.ends}
     last = visit.last_seen
     for row in visit.seen:
         if row["state"] == "queued":
             if visit.end is None:
-                yield Step(row["at"], "queued", visit.broker, "waits in the backlog, as a checkpoint saw it")
+                yield TraceStep(row["at"], "queued", visit.broker, "waits in the backlog, as a checkpoint saw it")
         elif row["ticket"] not in tickets and row["assigned"] is not None:
             # What never began has no row: the worker was gone when it was sent, or the other broker refused it.
             doubt = (
@@ -217,15 +217,15 @@ def _never_ended(visit: Visit) -> Iterator[Step]:
             yield _assignment(row, doubt)
 
 
-def _late(row: Row) -> Step:
+def _late(row: Row) -> TraceStep:
     sentence = f"{_who(row)} answered after the task had its outcome: the answer was dropped"
-    return Step(row["ended"], "late", row["broker"], sentence, row["worker"], row["delegated_to"])
+    return TraceStep(row["ended"], "late", row["broker"], sentence, row["worker"], row["delegated_to"])
 
 
-def _unseen(seen: Row | None, evidence: Evidence) -> Iterator[Step]:
+def _unseen(seen: Row | None, evidence: TaskFate) -> Iterator[TraceStep]:
     if seen is not None:
         at = evidence.at or seen["at"]
-        yield Step(at, "unseen", seen["broker"], f"no outcome: {evidence.sentence}")
+        yield TraceStep(at, "unseen", seen["broker"], f"no outcome: {evidence.sentence}")
 
 
 def _who(row: Row) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from famulus.journal.fates import Evidence
+from famulus.journal.fates import TaskFate
 from famulus.journal.visits import Row, Visit
 from famulus.wire import reasons
 
@@ -36,7 +36,7 @@ class Verdict:
     try_again: str
 
 
-def verdict(found: Sequence[Visit], evidence: Evidence | None) -> Verdict:
+def verdict(found: Sequence[Visit], evidence: TaskFate | None) -> Verdict:
     ended = [visit.end for visit in found if visit.came_from is None and visit.end is not None]
     if ended:
         last = max(ended, key=lambda row: row["ended"])
@@ -75,7 +75,7 @@ _AGAIN_BY_FATE: Final = {
 }
 
 
-def _unsettled(found: Sequence[Visit], evidence: Evidence | None) -> Verdict:
+def _unsettled(found: Sequence[Visit], evidence: TaskFate | None) -> Verdict:
     ran = _ran(found)
     if evidence is None:
         # Only brokers that it was handed over to tell of it.

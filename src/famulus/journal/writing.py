@@ -25,7 +25,7 @@ from famulus.journal.folder import US_PER_HOUR, JournalFolder
 from famulus.journal.footers import TOLD_KEY
 from famulus.journal.ledger import LAST_WORDS_US, NOT_WRITTEN, Counts, Gap, RowLedger
 from famulus.journal.parquet import OpenFile
-from famulus.journal.records import Batch, Pen, read
+from famulus.journal.records import Batch, BatchWriter, read
 from famulus.wire.rows import BrokerRow
 
 GROUP_ROWS: Final = 65_536
@@ -113,7 +113,7 @@ class Writing:
         boot = boot or self.boot
         if boot:
             # Told to ourselves, so nothing of it gets lost on the way and nothing is counted.
-            pen = Pen("", boot)
+            pen = BatchWriter("", boot)
             for row in rows:
                 pen.note(row)
             batch = read(pen.write(now_us, monotonic_ns))

@@ -69,7 +69,7 @@ _HEAD_BYTES: Final = 9
 _PING_BODY: Final = zmtp.PING[2:]
 
 
-class _Connection(Stream):
+class _PeerStream(Stream):
     def __init__(self, connected: socket.socket, peer: bytes, message_bytes_max: int) -> None:
         super().__init__(connected, message_bytes_max)
         self.fd = connected.fileno()
@@ -162,10 +162,10 @@ class Connections:
         self._patience_ns = patience_ns
         self._epoll = select.epoll()
         self.fd = self._epoll.fileno()
-        self._by_peer: dict[bytes, _Connection] = {}
-        self._by_fd: dict[int, _Connection] = {}
-        self._ready: deque[_Connection] = deque()
-        self._waiting: deque[_Connection] = deque()
+        self._by_peer: dict[bytes, _PeerStream] = {}
+        self._by_fd: dict[int, _PeerStream] = {}
+        self._ready: deque[_PeerStream] = deque()
+        self._waiting: deque[_PeerStream] = deque()
         self.news: list[int] = []
         self.gone: list[bytes] = []
         self.unsent = self.unfinished = 0
@@ -189,7 +189,7 @@ class Connections:
         self._epoll.register(fd, _EVENTS)
         connected = socket.socket(fileno=fd)
         connected.setblocking(False)
-        self._by_peer[peer] = self._by_fd[fd] = _Connection(connected, peer, self._message_bytes_max)
+        self._by_peer[peer] = self._by_fd[fd] = _PeerStream(connected, peer, self._message_bytes_max)
 
     def cut(self, peer: bytes) -> bool:
         connection = self._by_peer.get(peer)
@@ -203,7 +203,7 @@ class Connections:
     def forget(self, fd: int) -> None:
         self._epoll.unregister(fd)
 
-    def _end(self, connection: _Connection) -> None:
+    def _end(self, connection: _PeerStream) -> None:
         del self._by_peer[connection.peer], self._by_fd[connection.fd]
         for queue in (self._ready, self._waiting):
             with suppress(ValueError):
@@ -217,7 +217,7 @@ class Connections:
         if len(self.gone) < TOLD_MAX:
             self.gone.append(connection.peer)
 
-    def _count(self, connection: _Connection, unfinished: int) -> None:
+    def _count(self, connection: _PeerStream, unfinished: int) -> None:
         self.unsent += connection.unsent_bytes - connection.unsent_counted
         connection.unsent_counted = connection.unsent_bytes
         self._room_made = self._room_made or unfinished < connection.unfinished
@@ -263,12 +263,12 @@ class Connections:
             if events & ~select.EPOLLOUT and not connection.waits:
                 self._join(connection)
 
-    def _join(self, connection: _Connection) -> None:
+    def _join(self, connection: _PeerStream) -> None:
         if not connection.ready:
             connection.ready = True
             self._ready.append(connection)
 
-    def _turn(self, connection: _Connection, messages: list[list[bytes]], limit: int) -> None:
+    def _turn(self, connection: _PeerStream, messages: list[list[bytes]], limit: int) -> None:
         connection.ready = False
         # Those who wait take up little; if they counted, so many of them could come that nobody would ever have room.
         others = self.unfinished - sum(each.unfinished for each in self._waiting) - connection.unfinished
@@ -315,7 +315,7 @@ class Connections:
         return sorted(refused)
 
     def _send_chain(
-        self, connection: _Connection, messages: Sequence[Sequence[bytes]], numbers: list[int]
+        self, connection: _PeerStream, messages: Sequence[Sequence[bytes]], numbers: list[int]
     ) -> list[tuple[int, int]]:
         connection.flush()
         for at, number in enumerate(numbers):

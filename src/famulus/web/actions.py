@@ -1,7 +1,7 @@
 """What an admin can do from a page: the body of a request to what a broker says to it. Knows no HTTP and no sockets.
 
-Each action can be asked for with `dry_run` first. The answer is a `Plan`: what would change, and the heads that it
-would replace. Asked for again with these heads, it is refused if somebody else was faster.
+Each action can be asked for with `dry_run` first. The answer is an `ActionPlan`: what would change, and the heads that
+it would replace. Asked for again with these heads, it is refused if somebody else was faster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from famulus.admin import drafts, wishes
 from famulus.admin.administration import Administration
 from famulus.admin.secret import Secret
-from famulus.core.config.draft import Change, Draft, difference
+from famulus.core.config.draft import Draft, FieldChange, difference
 from famulus.core.config.edit import KEY_CHARS_MAX
 from famulus.core.config.effective import Notice
 from famulus.core.steward.answers import Accepted, Key, Shown, is_secret
@@ -38,12 +38,12 @@ class LoginBody(Struct, frozen=True, forbid_unknown_fields=True):
 class PlannedChange(Struct, frozen=True, omit_defaults=True):
     key: str
     op: str
-    difference: tuple[Change, ...]
+    difference: tuple[FieldChange, ...]
     #: How many heads it brings together, if there are several.
     ends_conflict_of: int = 0
 
 
-class Plan(Struct, frozen=True):
+class ActionPlan(Struct, frozen=True):
     """What would be done."""
 
     #: False if nothing would change.
@@ -57,7 +57,7 @@ class Plan(Struct, frozen=True):
     note: str = ""
 
 
-class Done(Struct, frozen=True):
+class ActionResult(Struct, frozen=True):
     """What became of it."""
 
     sentence: str
@@ -68,7 +68,7 @@ class Done(Struct, frozen=True):
     warnings: tuple[Notice, ...] = ()
 
 
-Result = Plan | Done
+Result = ActionPlan | ActionResult
 
 
 class _Edit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -80,9 +80,9 @@ class _Edit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def _send(self, administration: Administration, shown: Shown, wanted: Sequence[Draft], note: str = "") -> Result:
         """The plan, or the broker's word that it is done. Both times the broker says whether it may be."""
         if not wanted and self.dry_run:
-            return Plan(False, (), {}, note="Nothing would change.")
+            return ActionPlan(False, (), {}, note="Nothing would change.")
         if not wanted:
-            return Done("everything is like that already; nothing was sent")
+            return ActionResult("everything is like that already; nothing was sent")
         if self.heads is not None:
             wanted = [replace(each, parents=self.heads.get(each.key, ())) for each in wanted]
         ignored = tuple(each.key for each in wanted if drafts.doubts(each).ignored)
@@ -92,13 +92,13 @@ class _Edit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if not self.dry_run:
             return _done(accepted)
         changes = tuple(_planned(each, shown.key(each.key)) for each in wanted)
-        return Plan(True, changes, {each.key: each.parents for each in wanted}, accepted.warnings, ignored, note)
+        return ActionPlan(True, changes, {each.key: each.parents for each in wanted}, accepted.warnings, ignored, note)
 
 
 # -- brokers ------------------------------------------------------------------------------------------------------
 
 
-class _BrokerState(_Edit, frozen=True):
+class _SetState(_Edit, frozen=True):
     identity: _Name
     state: ClassVar[str]
     note: ClassVar[str]
@@ -109,17 +109,17 @@ class _BrokerState(_Edit, frozen=True):
         return self._send(administration, shown, wanted, self.note.format(self.identity))
 
 
-class Enable(_BrokerState, frozen=True):
+class Enable(_SetState, frozen=True):
     state = "active"
     note = "{} will serve: it takes tasks and workers."
 
 
-class Disable(_BrokerState, frozen=True):
+class Disable(_SetState, frozen=True):
     state = "disabled"
     note = "{} will take no tasks and no workers. It still hears admins, so that it can be enabled."
 
 
-class Drain(_BrokerState, frozen=True):
+class Drain(_SetState, frozen=True):
     state = "draining"
     note = "{} will take no new tasks, and finish those that it has."
 
@@ -219,9 +219,9 @@ class ClearErrors(Struct, frozen=True, forbid_unknown_fields=True):
         if self.dry_run:
             note = f"The faults of {self.identity} are forgotten: it may connect again at once."
             note += f" It is taken off the list of {' and '.join(lists)}." if lists else ""
-            return Plan(True, (), {}, note=note)
+            return ActionPlan(True, (), {}, note=note)
         administration.clear_errors(self.identity)
-        return Done(f"{self.identity} is forgiven")
+        return ActionResult(f"{self.identity} is forgiven")
 
 
 # -- what they share ----------------------------------------------------------------------------------------------
@@ -233,9 +233,9 @@ def _planned(draft: Draft, present: Key) -> PlannedChange:
     return PlannedChange(draft.key, draft.op, difference(present.said, wished), heads if heads > 1 else 0)
 
 
-def _done(accepted: Accepted) -> Done:
+def _done(accepted: Accepted) -> ActionResult:
     sentence = f"accepted, seen by {accepted.seen} of {accepted.brokers} brokers"
-    return Done(sentence, accepted.edits, accepted.version, accepted.seen, accepted.brokers, accepted.warnings)
+    return ActionResult(sentence, accepted.edits, accepted.version, accepted.seen, accepted.brokers, accepted.warnings)
 
 
 def _refuse_secrets(key: str) -> None:

@@ -41,7 +41,7 @@ ACTIONS: dict[str, type[Any]] = {
 CODES: dict[type[Exception], int] = {SessionOver: 401, NotAllowed: 403, NoAnswer: 503}
 
 
-class _Refusal(Exception):
+class _HTTPRefusal(Exception):
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
@@ -80,7 +80,7 @@ class Admin:
     async def login(self, request: Request) -> Response:
         _admit(request)
         if why := self._office.closed_because():
-            raise _Refusal(409, why)
+            raise _HTTPRefusal(409, why)
         wish = actions.read(actions.LoginBody, await _body(request))
         session = await self._office.log_in(wish.name, wish.password, _cookie(request))
         left_s = self._office.left_s(session)
@@ -119,21 +119,21 @@ class Admin:
         wish = actions.read(actions.ApplyFinding, await _body(request))
         finding = await self._findings.find(wish.id)
         if wish.digest and wish.digest != finding.digest:
-            raise _Refusal(409, "the pipeline found something else since you looked: look at it again")
+            raise _HTTPRefusal(409, "the pipeline found something else since you looked: look at it again")
         return await self._do(session, partial(wish.run, finding))
 
     async def _do(self, session: Session, run: Callable[[Administration], actions.Result]) -> Response:
         done = await self._office.do(session, run)
-        name = "plan" if isinstance(done, actions.Plan) else "done"
+        name = "plan" if isinstance(done, actions.ActionPlan) else "done"
         return json_reply({"left_s": self._office.left_s(session), name: done})
 
     def _known(self, request: Request, *, used: bool = True) -> Session:
         """The session, by both of its secrets."""
         if not request.headers.get(TOKEN_HEADER):
-            raise _Refusal(403, "the token of the session is missing")
+            raise _HTTPRefusal(403, "the token of the session is missing")
         session = self._find(request, used=used)
         if session is None:
-            raise _Refusal(401, "you are not logged in, or no longer")
+            raise _HTTPRefusal(401, "you are not logged in, or no longer")
         return session
 
     def _find(self, request: Request, *, used: bool) -> Session | None:
@@ -149,7 +149,7 @@ def _told(answer: Answer) -> Answer:
     async def tell(request: Request) -> Response:
         try:
             return await answer(request)
-        except _Refusal as refusal:
+        except _HTTPRefusal as refusal:
             return json_reply({"error": str(refusal)}, refusal.code)
         except HeadsMoved as error:
             return json_reply({"error": error.reason, "moved": error.moved}, 409)
@@ -167,12 +167,12 @@ def _told(answer: Answer) -> Answer:
 def _admit(request: Request) -> None:
     complaint = admission.complaint(_asked(request))
     if complaint is not None:
-        raise _Refusal(*complaint)
+        raise _HTTPRefusal(*complaint)
 
 
-def _asked(request: Request) -> admission.Asked:
+def _asked(request: Request) -> admission.RequestHead:
     headers = request.headers
-    return admission.Asked(
+    return admission.RequestHead(
         method=request.method,
         server=str((request.scope.get("server") or ("",))[0]),
         client=str((request.scope.get("client") or ("",))[0]),
@@ -200,9 +200,9 @@ async def _body(request: Request) -> bytes:
             async for piece in request.stream():
                 body += piece
                 if len(body) > BODY_BYTES_MAX:
-                    raise _Refusal(413, f"a body has at most {BODY_BYTES_MAX} bytes")
+                    raise _HTTPRefusal(413, f"a body has at most {BODY_BYTES_MAX} bytes")
     except TimeoutError:
-        raise _Refusal(408, "the body did not come") from None
+        raise _HTTPRefusal(408, "the body did not come") from None
     except ClientDisconnect:
-        raise _Refusal(400, "the body did not come") from None
+        raise _HTTPRefusal(400, "the body did not come") from None
     return bytes(body)

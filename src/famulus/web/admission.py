@@ -22,7 +22,7 @@ NOT_JSON = "the body has to be JSON, and the content type has to say so"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestHead:
     """What is known of a request before its body is read. Headers that are missing are empty."""
 
     method: str
@@ -35,7 +35,7 @@ class Asked:
     content_type: str
 
 
-def complaint(asked: Asked) -> tuple[int, str] | None:
+def complaint(asked: RequestHead) -> tuple[int, str] | None:
     """The status and the sentence, or None if it may go on."""
     if not (is_loopback_address(asked.server) and is_loopback_address(asked.client)):
         return 403, NOT_LOOPBACK

@@ -47,7 +47,7 @@ class FindingsAnswer(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ShownFindings:
     """What there is, and how it is told."""
 
     #: By which a file is known to be another one.
@@ -62,9 +62,9 @@ class Findings:
         self._folder = str(folder)
         self._command = command
         self._clock = clock
-        self._told: Told | None = None
+        self._told: ShownFindings | None = None
         self._looked_ns = 0
-        self._reading: asyncio.Future[Told] | None = None
+        self._reading: asyncio.Future[ShownFindings] | None = None
 
     async def answer(self) -> bytes:
         """As /api/v1/findings tells them."""
@@ -77,7 +77,7 @@ class Findings:
                 return each
         raise NoFinding("there is no such finding any more: look at the page again")
 
-    async def _look(self) -> Told:
+    async def _look(self) -> ShownFindings:
         if self._told is not None and self._clock() < self._looked_ns + LOOK_NS:
             return self._told
         if self._reading is None:
@@ -92,7 +92,7 @@ class Findings:
         except TimeoutError:
             raise NoAnswer("the folder of the tables does not answer") from None
 
-    def _take(self, reading: asyncio.Future[Told]) -> None:
+    def _take(self, reading: asyncio.Future[ShownFindings]) -> None:
         self._reading = None
         if not reading.cancelled() and reading.exception() is None:
             self._told = reading.result()
@@ -110,7 +110,7 @@ def made_by(settings: Settings) -> str:
 # -- in a thread ---------------------------------------------------------------------------------------------------
 
 
-def look(folder: str, command: str, before: Told | None) -> Told:
+def look(folder: str, command: str, before: ShownFindings | None) -> ShownFindings:
     """What the folder has now; what was told before, if that is the same. Whatever is wrong is a sentence."""
     if "://" in folder:
         return _none(None, command, "they are in another store: famulus findings --tables shows them")
@@ -128,7 +128,7 @@ def _open(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _look_at(file: BinaryIO, command: str, before: Told | None) -> Told:
+def _look_at(file: BinaryIO, command: str, before: ShownFindings | None) -> ShownFindings:
     about = os.fstat(file.fileno())
     stamp = (about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size)
     if before is not None and before.stamp == stamp:
@@ -139,7 +139,7 @@ def _look_at(file: BinaryIO, command: str, before: Told | None) -> Told:
         return _none(stamp, command, f"the findings cannot be read: {error}")
 
 
-def _read(file: BinaryIO, about: os.stat_result, stamp: tuple[int, ...], command: str) -> Told:
+def _read(file: BinaryIO, about: os.stat_result, stamp: tuple[int, ...], command: str) -> ShownFindings:
     if not stat.S_ISREG(about.st_mode):
         raise NotFindings("it is not a file")
     if about.st_size > FILE_BYTES_MAX:
@@ -155,7 +155,7 @@ def _read(file: BinaryIO, about: os.stat_result, stamp: tuple[int, ...], command
         shown.append(msgspec.Raw(facts))
     made_ms = about.st_mtime_ns // 1_000_000
     told = FindingsAnswer(True, "", command, made_ms, found.accounted, found.total, shown)
-    return Told(stamp, msgspec.json.encode(told), tuple(found.rows[: len(shown)]))
+    return ShownFindings(stamp, msgspec.json.encode(told), tuple(found.rows[: len(shown)]))
 
 
 def _facts(finding: Finding) -> dict[str, Any]:
@@ -164,5 +164,5 @@ def _facts(finding: Finding) -> dict[str, Any]:
     return {**facts, "last_seen_ms": int(seen.timestamp() * 1000), "digest": finding.digest if finding.has_edit else ""}
 
 
-def _none(stamp: tuple[int, ...] | None, command: str, problem: str = "") -> Told:
-    return Told(stamp, msgspec.json.encode(FindingsAnswer(False, problem, command)))
+def _none(stamp: tuple[int, ...] | None, command: str, problem: str = "") -> ShownFindings:
+    return ShownFindings(stamp, msgspec.json.encode(FindingsAnswer(False, problem, command)))

@@ -6,11 +6,11 @@ import logging
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
-from famulus.core.session.worker import State, WorkerSession
+from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.errors import IdentityTaken
 from famulus.net.line import Line
 from famulus.wire.reasons import CONFLICT, code_of
-from famulus.worker.settings import Settings
+from famulus.worker.settings import WorkerSettings
 
 log = logging.getLogger("famulus.worker")
 
@@ -20,11 +20,11 @@ REMEDY: Final = (
 
 
 class News:
-    def __init__(self, settings: Settings, session: WorkerSession, now_ns: int) -> None:
+    def __init__(self, settings: WorkerSettings, session: WorkerSession, now_ns: int) -> None:
         self._settings = settings
         self._session = session
         self._homes = session.homes
-        self._former = State.OFFLINE
+        self._former = SessionState.OFFLINE
         self._begun = 0
         self._ever_ready = False
         self._ready_by_ns = now_ns + int(settings.connect_timeout_s * NS_PER_S)
@@ -51,7 +51,7 @@ class News:
         if self._session.begun != self._begun:
             self._begun = self._session.begun
             if _serves(former):
-                former = State.OFFLINE  # it was lost and is back, between two looks
+                former = SessionState.OFFLINE  # it was lost and is back, between two looks
         if state is not former:
             self._tell_of_change(former, state, address)
             self._former = state
@@ -69,9 +69,9 @@ class News:
                 return self._not_ready(line)
         return ""
 
-    def _tell_of_change(self, former: State, state: State, address: str) -> None:
+    def _tell_of_change(self, former: SessionState, state: SessionState, address: str) -> None:
         identity = self._settings.identity
-        if state is State.MOVING:
+        if state is SessionState.MOVING:
             if self._homes.returning:
                 log.info("worker %s goes back to its broker at %s", identity, self._homes.preferred)
             else:
@@ -81,7 +81,12 @@ class News:
             self._ever_ready = True
             self._refusals.clear()
             self._tried.clear()
-        elif _serves(former) and not _serves(state) and state is not State.GONE and former is not State.MOVING:
+        elif (
+            _serves(former)
+            and not _serves(state)
+            and state is not SessionState.GONE
+            and former is not SessionState.MOVING
+        ):
             log.warning("worker %s lost the broker at %s; trying again", identity, address)
 
     def _ready_line(self, address: str) -> str:
@@ -122,8 +127,8 @@ class News:
         return "; ".join(said)
 
 
-def _serves(state: State) -> bool:
-    return state in (State.READY, State.DRAINING, State.MOVING)
+def _serves(state: SessionState) -> bool:
+    return state in (SessionState.READY, SessionState.DRAINING, SessionState.MOVING)
 
 
 def _either(names: list[str]) -> str:

@@ -11,7 +11,7 @@ from secrets import token_hex
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.homes import Homes
-from famulus.core.session.worker import State, WorkerSession
+from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.core.silence import SOON_NS
 from famulus.errors import SettingsError
 from famulus.net.addresses import BACKEND
@@ -20,7 +20,7 @@ from famulus.net.waiting import Waiting
 from famulus.worker.news import News
 from famulus.worker.probe import Probe
 from famulus.worker.saved_config import SavedConfig
-from famulus.worker.settings import Settings
+from famulus.worker.settings import WorkerSettings
 
 log = logging.getLogger("famulus.worker")
 
@@ -32,7 +32,7 @@ class Place:
         slots: int,
         homes: Homes,
         services: list[str],
-        settings: Settings,
+        settings: WorkerSettings,
         saved: SavedConfig,
         waiting: Waiting,
         now_ns: int,
@@ -98,7 +98,7 @@ class Place:
     def relink(self, now_ns: int) -> None:
         """The session gave the broker up. Where the line has noticed too, it connects again by itself."""
         session, former = self.session, self.line
-        if session.relink_at_ns > now_ns or session.state is not State.OFFLINE:
+        if session.relink_at_ns > now_ns or session.state is not SessionState.OFFLINE:
             return
         self.news.note(former)
         address = self._homes.next()
@@ -158,7 +158,7 @@ class Place:
             homes.on_probe_failed(now_ns)
 
 
-def places_of(settings: Settings, services: list[str], waiting: Waiting, now_ns: int) -> list[Place]:
+def places_of(settings: WorkerSettings, services: list[str], waiting: Waiting, now_ns: int) -> list[Place]:
     """One, at whichever broker; or one at each of the brokers, with the slots divided among them."""
     saved = SavedConfig(settings.config_file)
     homes = [Homes([each], random.random, stays=True) for each in settings.addresses] if settings.at_once else []
@@ -180,7 +180,7 @@ def shares(slots: int, places: int) -> list[int]:
     return [each + (number < more) for number in range(places)]
 
 
-def _known_homes(settings: Settings, saved: SavedConfig) -> Homes:
+def _known_homes(settings: WorkerSettings, saved: SavedConfig) -> Homes:
     least_s, most_s = settings.return_after_s
     homes = Homes(
         settings.addresses or (BACKEND,),

@@ -17,7 +17,7 @@ LONGEST_S = 100 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WorkerSettings:
     identity: str
     #: Of brokers' backends, the preferred one first. Empty: nobody chose, and the default will do.
     addresses: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.header_cache import Given
-from famulus.core.session.worker import State
+from famulus.core.session.worker import SessionState
 from famulus.errors import BrokerUnreachable, FamulusError
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import reasons
@@ -28,7 +28,7 @@ from famulus.worker.news import REMEDY
 from famulus.worker.place import Place, places_of
 from famulus.worker.runner import Runner
 from famulus.worker.services import Services
-from famulus.worker.settings import Settings
+from famulus.worker.settings import WorkerSettings
 from famulus.worker.threads import Threads
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
@@ -51,7 +51,7 @@ class Ending:
 class Shift:
     def __init__(
         self,
-        settings: Settings,
+        settings: WorkerSettings,
         services: Services,
         bell: Bell,
         ending: Ending,
@@ -267,7 +267,7 @@ class Shift:
                 gone = "1 task is" if self.running == 1 else f"{self.running} tasks are"
                 log.warning("worker %s stops; %s given up", self._settings.identity, gone)
             return True
-        return not self.running and all(place.session.state is State.GONE for place in self._places)
+        return not self.running and all(place.session.state is SessionState.GONE for place in self._places)
 
     def _drain(self, now_ns: int) -> None:
         if self._drained_by_ns == NEVER_NS:

@@ -25,7 +25,7 @@ from famulus.worker.nursery import Nursery
 from famulus.worker.processes import Processes
 from famulus.worker.runner import Runner
 from famulus.worker.services import Services
-from famulus.worker.settings import Settings, new_identity
+from famulus.worker.settings import WorkerSettings, new_identity
 from famulus.worker.shift import Ending, Shift
 from famulus.worker.threads import Threads
 
@@ -92,7 +92,7 @@ class Worker:
         return_after_s: tuple[float, float] = (30.0, 90.0),
         at_once: bool = False,
     ) -> None:
-        self.settings = Settings(
+        self.settings = WorkerSettings(
             addresses=_addresses(broker, brokers),
             identity=new_identity() if identity is None else identity,
             slots=slots,

@@ -17,14 +17,20 @@ from famulus.journal import arrow, files, schema
 from famulus.journal.schema import Kind
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.schemas import Column, More
+from famulus.pipeline.tables.schemas import More, TableColumn
 from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 HOUR_US = 3_600_000_000
 #: 2026-11-15 08:00 UTC.
 EIGHT = int(datetime(2026, 11, 15, 8, tzinfo=UTC).timestamp()) * 1_000_000
-_PLAIN: dict[Kind, Any] = {Kind.TEXT: "x", Kind.INT: 1, Kind.LONG: 1, Kind.BOOL: True, Kind.INSTANT: EIGHT}
+_PLAIN: dict[Kind, Any] = {
+    Kind.TEXT: "x",
+    Kind.INT: 1,
+    Kind.LONG: 1,
+    Kind.BOOL: True,
+    Kind.INSTANT: EIGHT,
+}
 
 
 class Journal:
@@ -99,14 +105,18 @@ def damaged_inside(path: Path, column: str = "message_id") -> None:
 # -- toy tables -----------------------------------------------------------------------------------------------------
 
 TOY_TASKS = (
-    Column("date", More.DATE, "UTC"),
-    Column("hour", Kind.INT, "UTC"),
-    Column("message_id", Kind.TEXT, ""),
-    Column("service", Kind.TEXT, ""),
-    Column("ended", Kind.INSTANT, "of its last attempt"),
-    Column("attempts", Kind.LONG, "all of them, also those of the hour before"),
+    TableColumn("date", More.DATE, "UTC"),
+    TableColumn("hour", Kind.INT, "UTC"),
+    TableColumn("message_id", Kind.TEXT, ""),
+    TableColumn("service", Kind.TEXT, ""),
+    TableColumn("ended", Kind.INSTANT, "of its last attempt"),
+    TableColumn("attempts", Kind.LONG, "all of them, also those of the hour before"),
 )
-TOY_SERVICES = (Column("service", Kind.TEXT, ""), Column("tasks", Kind.LONG, ""), Column("events", Kind.LONG, ""))
+TOY_SERVICES = (
+    TableColumn("service", Kind.TEXT, ""),
+    TableColumn("tasks", Kind.LONG, ""),
+    TableColumn("events", Kind.LONG, ""),
+)
 
 
 def toy_tasks(tasks: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ from tests.pipeline.jobs.conftest import Tables
 from tests.processes.conftest import HERE as PROCESSES
 from tests.processes.conftest import BrokerProcess, Process, wait_until
 
-from famulus.journal.reading import Reading
+from famulus.journal.reading import JournalReader
 from famulus.lab.chaos.ledgers import ClientLedger, Ended, names_of_calls
 from famulus.pipeline import report
 from famulus.pipeline.io.place import Place
@@ -69,7 +69,7 @@ class Run:
 
     def rows(self) -> int:
         """Of tasks, that nobody can lose any more."""
-        return Reading(self.journal).figures()["tasks"].rows if self.journal.exists() else 0
+        return JournalReader(self.journal).figures()["tasks"].rows if self.journal.exists() else 0
 
     def ended_after(self, instant: float) -> list[Ended]:
         return [each for each in self.ledger.read()[1] if each.at > instant and each.outcome == "OK"]

@@ -15,12 +15,12 @@ from famulus.cli.pipeline.progress import _words
 from famulus.errors import TablesBusy
 from famulus.pipeline.run import jobs, state
 from famulus.pipeline.run.lock import locked
-from famulus.pipeline.run.progress import Step, Summary
+from famulus.pipeline.run.progress import ProgressStep, RunSummary
 from famulus.pipeline.tables import lost_attempts, schemas
 from famulus.pipeline.tables.scale import Scale
 from famulus.pipeline.tables.table import Grain, Table
 
-Run = Callable[..., Summary]
+Run = Callable[..., RunSummary]
 
 
 @pytest.fixture(params=[None, Scale.LARGE], ids=["few", "many"])
@@ -33,13 +33,13 @@ def scale(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def run(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table], scale: None) -> Run:
-    def once(**more: object) -> Summary:
+    def once(**more: object) -> RunSummary:
         return jobs.run(spark, journal.place, tables.place, **{"registry": toys, **more})  # type: ignore[arg-type]
 
     return once
 
 
-def hours_of(summary: Summary) -> dict[str, int]:
+def hours_of(summary: RunSummary) -> dict[str, int]:
     return {each.table: each.hours for each in summary.tables}
 
 
@@ -232,7 +232,7 @@ def test_tables_of_an_older_pipeline_are_made_anew(run: Run, journal: Journal, t
     eleven.rename(ten)
     (tables.folder / "aside").rename(eleven)
     assert tables.rows("toy_tasks") != made
-    told: list[Step] = []
+    told: list[ProgressStep] = []
     summary = run(tell=told.append)
     assert (summary.renewed, hours_of(summary)) == (True, {"toy_tasks": 4, "toy_services": 0})
     assert tables.rows("toy_tasks") == made

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US
 
 from famulus.journal.files import JournalFile, hour_of
-from famulus.pipeline.io.place import Found
+from famulus.pipeline.io.place import FoundFile
 from famulus.pipeline.io.source import Bad, Sound
 from famulus.pipeline.run import plan
-from famulus.pipeline.run.state import Done, State
+from famulus.pipeline.run.state import ProcessedFile, RunState
 from famulus.pipeline.tables.table import Grain, Table
 
 HOURLY = Table("hourly", Grain.HOURLY, ("tasks",), lambda tasks: tasks)
@@ -28,16 +28,16 @@ def sound(hour: int, first: int, last: int | None = None, *, rows: int = 10, tab
     return Sound(file, 100 * rows, rows)
 
 
-def known(*files: Sound, frozen: tuple[int, ...] = ()) -> State:
-    done = tuple(Done(each.path, each.bytes, each.rows) for each in files)
-    return State(number=1, files=done, frozen=frozen, tables=DIGESTS)
+def known(*files: Sound, frozen: tuple[int, ...] = ()) -> RunState:
+    done = tuple(ProcessedFile(each.path, each.bytes, each.rows) for each in files)
+    return RunState(number=1, files=done, frozen=frozen, tables=DIGESTS)
 
 
-def make(state: State, *files: Sound, bad: tuple[Bad, ...] = ()) -> plan.Plan:
+def make(state: RunState, *files: Sound, bad: tuple[Bad, ...] = ()) -> plan.RunPlan:
     return plan.make(state, plan.Sight(files, bad), TABLES, DIGESTS, again=False)
 
 
-def relative(planned: plan.Plan, name: str) -> list[int]:
+def relative(planned: plan.RunPlan, name: str) -> list[int]:
     return sorted(hour - EIGHT_O_CLOCK for hour in planned.hourly[name])
 
 
@@ -53,11 +53,11 @@ def test_hours_of_a_table_of_hours_are_those_of_what_it_is_made_of() -> None:
     tables = (HOURLY, WIDE, further)
     digests = {table.name: table.name for table in tables}
     files = (sound(0, 1), sound(5, 1), sound(9, 1, table="workers"))
-    state = State(number=1, files=known(files[0]).files, tables=digests)
+    state = RunState(number=1, files=known(files[0]).files, tables=digests)
     planned = plan.make(state, plan.Sight(files, ()), tables, digests, again=False)
     assert relative(planned, "further") == relative(planned, "wide") == [4, 5, 6, 8, 9, 10]
     assert plan.roots(further, tables) == {"tasks", "workers"}
-    state = State(number=1, files=known(*files).files, tables=digests | {"wide": "another"})
+    state = RunState(number=1, files=known(*files).files, tables=digests | {"wide": "another"})
     planned = plan.make(state, plan.Sight(files, ()), tables, digests, again=False)
     assert relative(planned, "further") == relative(planned, "wide") == [-1, 0, 1, 4, 5, 6, 8, 9, 10]
     assert relative(planned, "hourly") == []
@@ -106,11 +106,11 @@ def test_a_file_that_can_be_read_again_counts_as_new() -> None:
     assert make(state, was).new == (was,)
     asked: list[str] = []
 
-    def check(unknown: Sequence[Found]) -> list[Sound | Bad]:
+    def check(unknown: Sequence[FoundFile]) -> list[Sound | Bad]:
         asked.extend(each.path for each in unknown)
         return [was]
 
-    plan.look([Found(was.path, was.bytes, 0)], state, check, state.bad)
+    plan.look([FoundFile(was.path, was.bytes, 0)], state, check, state.bad)
     assert asked == [was.path], "what was bad is looked at again, also if it is as long as it was"
 
 
@@ -170,15 +170,17 @@ def test_a_bad_compacted_file_does_not_hide_what_it_was_made_of() -> None:
     files = (sound(0, 1), sound(0, 2), sound(0, 1, 2, rows=20))
     verdicts: dict[str, Sound | Bad] = {each.path: each for each in files}
     verdicts[files[2].path] = Bad(files[2].path, 5, "truncated", "cut off")
-    found = [Found(each.path, each.bytes, 0) for each in files]
-    sight = plan.look(found, State(), lambda unknown: [verdicts[each.path] for each in unknown])
+    found = [FoundFile(each.path, each.bytes, 0) for each in files]
+    sight = plan.look(found, RunState(), lambda unknown: [verdicts[each.path] for each in unknown])
     assert sight.sound == files[:2]
     assert [each.kind for each in sight.bad] == ["truncated"]
 
 
 def test_only_what_was_asked_for_and_what_is_known() -> None:
-    state = State(files=(Done(sound(0, 1).path, 1, 1),), bad=(sound(0, 2).path,))
-    found = [Found(each.path, 1, 0) for each in (sound(0, 1), sound(0, 2), sound(0, 3), sound(0, 4), sound(0, 5, 6))]
+    state = RunState(files=(ProcessedFile(sound(0, 1).path, 1, 1),), bad=(sound(0, 2).path,))
+    found = [
+        FoundFile(each.path, 1, 0) for each in (sound(0, 1), sound(0, 2), sound(0, 3), sound(0, 4), sound(0, 5, 6))
+    ]
     paths = [each.path for each in plan.admitted(found, state, [sound(0, 4).path])]
     assert paths == [found[0].path, found[1].path, found[3].path, found[4].path]
     assert plan.admitted(found, state, None) == found
@@ -193,12 +195,12 @@ def test_an_hour_that_is_made_only_for_the_one_after_it_may_be_left_out() -> Non
     by_task = Table("by_task", Grain.HOURLY, ("tasks",), lambda tasks: tasks, neighbours=True, by_task=True)
     digests = {"by_task": "d"}
     files = (sound(0, 1), sound(1, 1), sound(2, 1), sound(4, 1))
-    old = State(number=1, files=known(*files).files, tables=digests)
+    old = RunState(number=1, files=known(*files).files, tables=digests)
 
-    def planned(*new: Sound, state: State = old, again: bool = False) -> plan.Plan:
+    def planned(*new: Sound, state: RunState = old, again: bool = False) -> plan.RunPlan:
         return plan.make(state, plan.Sight((*files, *new), ()), (by_task,), digests, again=again)
 
-    def before(made: plan.Plan) -> list[int]:
+    def before(made: plan.RunPlan) -> list[int]:
         return sorted(hour - EIGHT_O_CLOCK for hour in made.only_before.get("by_task", ()))
 
     assert before(planned(sound(2, 2))) == [1]
@@ -206,7 +208,7 @@ def test_an_hour_that_is_made_only_for_the_one_after_it_may_be_left_out() -> Non
     assert before(planned(sound(2, 2), sound(4, 2))) == [1]
     assert before(planned(sound(1, 2), sound(2, 2))) == [0]
     assert before(planned(sound(2, 2), again=True)) == []
-    assert before(planned(sound(2, 2), state=State(number=1, files=old.files, tables={"by_task": "another"}))) == []
+    assert before(planned(sound(2, 2), state=RunState(number=1, files=old.files, tables={"by_task": "another"}))) == []
     assert relative(planned(sound(2, 2)), "by_task") == [1, 2, 3, 4]
     assert relative(planned(sound(1, 2)), "by_task") == [0, 1, 2]
     left_out = plan.without(planned(sound(2, 2)), {EIGHT_O_CLOCK + 1, EIGHT_O_CLOCK + 3})

@@ -16,7 +16,7 @@ from tests.pipeline.jobs.conftest import Journal, Tables, damaged_inside
 from famulus.errors import EmptyJournal, PlaceError
 from famulus.journal import schema
 from famulus.pipeline.io import source
-from famulus.pipeline.io.place import Found, Place, is_damage
+from famulus.pipeline.io.place import FoundFile, Place, is_damage
 from famulus.pipeline.io.source import Bad, Sound
 from famulus.pipeline.run import jobs
 from famulus.pipeline.tables import lost_attempts, worker_hours
@@ -27,7 +27,7 @@ from famulus.pipeline.tables.table import Table
 
 
 def verdict(journal: Journal, path: Path) -> Sound | Bad:
-    return source.check(journal.place, Found(str(path.relative_to(journal.folder)), path.stat().st_size, 0))
+    return source.check(journal.place, FoundFile(str(path.relative_to(journal.folder)), path.stat().st_size, 0))
 
 
 def test_a_sound_file_says_how_many_rows_it_has(journal: Journal) -> None:

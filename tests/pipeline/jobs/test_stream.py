@@ -14,13 +14,13 @@ from famulus.errors import TablesBusy
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
 from famulus.pipeline.run.lock import locked
-from famulus.pipeline.run.progress import Summary
+from famulus.pipeline.run.progress import RunSummary
 from famulus.pipeline.run.stream import CHECKPOINT, Follower
 from famulus.pipeline.tables.table import Table
 
 
-def once(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]) -> list[Summary]:
-    told: list[Summary] = []
+def once(spark: SparkSession, journal: Journal, tables: Tables, toys: list[Table]) -> list[RunSummary]:
+    told: list[RunSummary] = []
     follower = Follower(spark, journal.place, tables.place, registry=toys, done=told.append, files_max=2)
     follower.follow(every_s=0.2, once=True, stop=threading.Event())
     return told
@@ -73,7 +73,7 @@ def test_files_that_come_while_it_follows(
     stop = threading.Event()
     rows: list[int] = []
 
-    def done(summary: Summary) -> None:
+    def done(summary: RunSummary) -> None:
         rows.append(summary.rows_new)
         if sum(rows) == 30:
             journal.write(journal.tasks(1, 100), 1)
@@ -93,7 +93,7 @@ def test_what_stops_the_job_stops_the_stream_with_the_same_error(
     began = time.monotonic()
     held = locked(tables.place)
 
-    def done(_: Summary) -> None:
+    def done(_: RunSummary) -> None:
         # From the first look on, another run has the tables.
         held.__enter__()
 

@@ -20,11 +20,11 @@ from tests.pipeline.jobs.conftest import toy_registry
 
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
-from famulus.pipeline.run.progress import Step
+from famulus.pipeline.run.progress import ProgressStep
 from famulus.pipeline.run.session import session
 
 
-def tell(step: Step) -> None:
+def tell(step: ProgressStep) -> None:
     # The answer is waited for: so the test decides what happens while the run stands exactly here.
     print(step.what, step.table, "done" if step.done else "", flush=True)
     sys.stdin.readline()

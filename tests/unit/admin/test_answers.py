@@ -10,7 +10,7 @@ import pytest
 
 from famulus.admin.secret import Secret
 from famulus.core.steward import answers
-from famulus.core.steward.answers import Accepted, Cleared, Seen
+from famulus.core.steward.answers import Accepted, Cleared, SeenBy
 from famulus.errors import Refused
 
 ID = "a" * 64
@@ -61,12 +61,12 @@ def test_an_absent_side_of_a_difference_stays_absent() -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"seen": "2"}', b"\xff", b"[" * 10_000])
 def test_an_answer_that_makes_no_sense_is_a_refusal(body: bytes) -> None:
     with pytest.raises(Refused, match="cannot be understood"):
-        answers.read(Seen, body)
+        answers.read(SeenBy, body)
 
 
 def test_fields_that_a_broker_may_leave_out() -> None:
     assert answers.read(Accepted, b'{"edits":["a"],"version":1,"seen":1,"brokers":2}').digest == ""
-    assert answers.read(Seen, b'{"seen":1,"brokers":1}').missing == ()
+    assert answers.read(SeenBy, b'{"seen":1,"brokers":1}').missing == ()
     assert answers.read(Cleared, b'{"cleared":3}').cleared == 3
 
 

@@ -9,25 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from famulus.core.config.draft import Change, difference
+from famulus.core.config.draft import FieldChange, difference
 
 
 @pytest.mark.parametrize(
     ("seen", "now", "changes"),
     [
         ({"a": 1}, {"a": 1}, ()),
-        ({"a": 1, "b": 2}, {"b": 3, "c": 4}, (Change("a", 1), Change("b", 2, 3), Change("c", UNSET, 4))),
-        (UNSET, {"a": 1}, (Change("", UNSET, {"a": 1}),)),
-        ({"a": 1}, UNSET, (Change("", {"a": 1}, UNSET),)),
+        ({"a": 1, "b": 2}, {"b": 3, "c": 4}, (FieldChange("a", 1), FieldChange("b", 2, 3), FieldChange("c", UNSET, 4))),
+        (UNSET, {"a": 1}, (FieldChange("", UNSET, {"a": 1}),)),
+        ({"a": 1}, UNSET, (FieldChange("", {"a": 1}, UNSET),)),
         (UNSET, UNSET, ()),
-        ("x", "y", (Change("", "x", "y"),)),
-        ({"a": 1}, {"a": True}, (Change("a", 1, True),)),
-        ({"a": [0]}, {"a": [False]}, (Change("a", [0], [False]),)),
-        ({"a": {"b": 1}}, {"a": {"b": True}}, (Change("a", {"b": 1}, {"b": True}),)),
-        ({"a": None}, {}, (Change("a", None, UNSET),)),
+        ("x", "y", (FieldChange("", "x", "y"),)),
+        ({"a": 1}, {"a": True}, (FieldChange("a", 1, True),)),
+        ({"a": [0]}, {"a": [False]}, (FieldChange("a", [0], [False]),)),
+        ({"a": {"b": 1}}, {"a": {"b": True}}, (FieldChange("a", {"b": 1}, {"b": True}),)),
+        ({"a": None}, {}, (FieldChange("a", None, UNSET),)),
     ],
 )
-def test_what_changed(seen: Any, now: Any, changes: tuple[Change, ...]) -> None:
+def test_what_changed(seen: Any, now: Any, changes: tuple[FieldChange, ...]) -> None:
     found = difference(seen, now)
     assert found == changes
     assert [type(each.now) for each in found] == [type(each.now) for each in changes]

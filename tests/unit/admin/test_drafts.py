@@ -9,7 +9,7 @@ import pytest
 from famulus.admin import drafts
 from famulus.core.config.draft import Draft
 from famulus.core.config.edit import PARENTS_MAX
-from famulus.core.steward.answers import Head, History, Key, PastEdit, Shown
+from famulus.core.steward.answers import Head, Key, KeyHistory, PastEdit, Shown
 from famulus.errors import FamulusError, SettingsError
 
 ECHO = "service/echo"
@@ -22,8 +22,8 @@ def shown(*heads: Head, key: str = ECHO) -> Shown:
     return Shown("n", "b1", 1, "d", {key: Key(heads[0].op, heads[0].value, heads)})
 
 
-def history(*edits: PastEdit, key: str = ECHO) -> History:
-    return History(key, edits)
+def history(*edits: PastEdit, key: str = ECHO) -> KeyHistory:
+    return KeyHistory(key, edits)
 
 
 def test_a_new_key_has_no_parents() -> None:

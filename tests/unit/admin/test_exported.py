@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from famulus.admin import exported
-from famulus.core.config.draft import Change
+from famulus.core.config.draft import FieldChange
 from famulus.core.steward.answers import Head, Key, Shown
 
 A, B = "a" * 64, "b" * 64
@@ -51,8 +51,8 @@ def test_a_plan_names_every_change_and_deletes_nothing() -> None:
     plan = exported.plan(exported.Exported(format=1, keys=keys, network="other"), THERE)
     by_key = {planned.draft.key: planned for planned in plan.changes}
     assert list(by_key) == ["service/gone", "service/torn", "service/zeta"]
-    assert by_key["service/zeta"].difference == (Change("timeout_ms", 1, 2),)
-    assert by_key["service/gone"].difference == (Change("", UNSET, {}),)
+    assert by_key["service/zeta"].difference == (FieldChange("timeout_ms", 1, 2),)
+    assert by_key["service/gone"].difference == (FieldChange("", UNSET, {}),)
     assert by_key["service/gone"].draft.parents == (A,)
     assert by_key["service/torn"].draft.parents == (A, B)
     assert [planned.ends_conflict for planned in plan.changes] == [False, True, False]

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from famulus.broker import edit_log as logs
 from famulus.broker import folder as folders
-from famulus.broker.edit_log import RECORD_BYTES_MAX, Damage, EditLog, Reading
+from famulus.broker.edit_log import RECORD_BYTES_MAX, Damage, EditLog, LogContents
 from famulus.errors import SettingsError
 
 HEADER_BYTES = 20
@@ -46,7 +46,7 @@ def write(path: Path, *records: bytes) -> bytes:
     return path.read_bytes()
 
 
-def read(path: Path) -> Reading:
+def read(path: Path) -> LogContents:
     with EditLog(path) as log:
         return log.read()
 
@@ -69,12 +69,12 @@ def powerless() -> Iterator[None]:
 
 def test_what_was_appended_is_read_in_order(path: Path) -> None:
     with EditLog(path) as log:
-        assert log.read() == Reading([], [])
+        assert log.read() == LogContents([], [])
         log.append([b"one", b""])
         log.append([])
         log.append(iter([b"two"]))
-        assert log.read() == Reading([b"one", b"", b"two"], [])
-    assert read(path) == Reading([b"one", b"", b"two"], [])
+        assert log.read() == LogContents([b"one", b"", b"two"], [])
+    assert read(path) == LogContents([b"one", b"", b"two"], [])
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -88,10 +88,10 @@ def test_any_bytes_come_back(first: list[bytes], second: list[bytes]) -> None:
         path = Path(folder) / "edits.log"
         write(path, *first)
         write(path, *second)
-        assert read(path) == Reading(first + second, [])
+        assert read(path) == LogContents(first + second, [])
         with EditLog(path) as log:
             log.rewrite(second)
-        assert read(path) == Reading(second, [])
+        assert read(path) == LogContents(second, [])
 
 
 def test_the_layout_is_as_documented(path: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_layout_is_as_documented(path: Path) -> None:
 @pytest.mark.parametrize("record", [b"x" * RECORD_BYTES_MAX, (MARKER[:-1] * RECORD_BYTES_MAX)[:RECORD_BYTES_MAX]])
 def test_the_largest_record(path: Path, record: bytes) -> None:
     write(path, record, b"next")
-    assert read(path) == Reading([record, b"next"], [])
+    assert read(path) == LogContents([record, b"next"], [])
 
 
 def test_a_record_that_is_too_large_changes_nothing(path: Path) -> None:
@@ -136,9 +136,9 @@ def test_cut_anywhere_it_keeps_every_whole_record_and_goes_on(path: Path, small:
         whole = [record for record, end in zip(SMALL, ENDS[1:], strict=True) if end <= size]
         begin = max((end for end in ENDS if end <= size), default=0)
         with EditLog(path) as log:
-            assert log.read() == Reading(whole, [Damage(begin, size - begin)] if size > begin else [])
+            assert log.read() == LogContents(whole, [Damage(begin, size - begin)] if size > begin else [])
             log.append([b"new"])
-        assert read(path) == Reading([*whole, b"new"], []), size
+        assert read(path) == LogContents([*whole, b"new"], []), size
 
 
 def test_with_any_bit_flipped_it_loses_at_most_the_record_that_was_hit(small: bytes) -> None:
@@ -162,7 +162,7 @@ def test_with_any_byte_hit_it_opens_tells_and_goes_on(path: Path, small: bytes) 
         left = SMALL if hit == 0 or harmless else SMALL[: hit - 1] + SMALL[hit:]
         begin = ENDS[hit - 1] if hit else 0
         with EditLog(path) as log:
-            assert log.read() == Reading(left, [] if harmless else [Damage(begin, ENDS[hit] - begin)]), place
+            assert log.read() == LogContents(left, [] if harmless else [Damage(begin, ENDS[hit] - begin)]), place
             log.append([b"new"])
         assert read(path).records == [*left, b"new"], place
 
@@ -234,19 +234,19 @@ def test_damage_in_the_middle_is_told_until_a_rewrite(path: Path, small: bytes) 
     assert str(hole) == "50 bytes at 20"
     with EditLog(path) as log:
         for _ in range(2):
-            assert log.read() == Reading(SMALL[1:], [hole])
+            assert log.read() == LogContents(SMALL[1:], [hole])
         log.rewrite(log.read().records)
-        assert log.read() == Reading(SMALL[1:], [])
-    assert read(path) == Reading(SMALL[1:], [])
+        assert log.read() == LogContents(SMALL[1:], [])
+    assert read(path) == LogContents(SMALL[1:], [])
 
 
 def test_what_was_cut_off_is_told_until_a_rewrite(path: Path, small: bytes) -> None:
     path.write_bytes(small[:-1])
     with EditLog(path) as log:
         for _ in range(2):
-            assert log.read() == Reading(SMALL[:3], [Damage(ENDS[3], ENDS[4] - ENDS[3] - 1)])
+            assert log.read() == LogContents(SMALL[:3], [Damage(ENDS[3], ENDS[4] - ENDS[3] - 1)])
         log.rewrite(SMALL)
-        assert log.read() == Reading(SMALL, [])
+        assert log.read() == LogContents(SMALL, [])
 
 
 def test_neighbouring_damage_is_one_piece(path: Path, small: bytes) -> None:
@@ -254,7 +254,7 @@ def test_neighbouring_damage_is_one_piece(path: Path, small: bytes) -> None:
     for end in ENDS[1:3]:
         data[end - 1] ^= 1
     path.write_bytes(data)
-    assert read(path) == Reading(SMALL[2:], [Damage(ENDS[0], ENDS[2] - ENDS[0])])
+    assert read(path) == LogContents(SMALL[2:], [Damage(ENDS[0], ENDS[2] - ENDS[0])])
 
 
 # -- files that are not ours, or not ours alone ------------------------------------------------------------------
@@ -379,7 +379,7 @@ def test_a_disk_that_does_not_sync_has_nothing(path: Path, monkeypatch: pytest.M
         assert path.read_bytes() == before
         assert os.listdir(path.parent) == [path.name]
         log.append([b"three"])
-    assert read(path) == Reading([b"one", b"three"], [])
+    assert read(path) == LogContents([b"one", b"three"], [])
 
 
 def test_a_rewrite_that_fails_leaves_the_former_records(path: Path) -> None:
@@ -393,7 +393,7 @@ def test_a_rewrite_that_fails_leaves_the_former_records(path: Path) -> None:
         beside.rmdir()
         beside.write_bytes(b"what a crash left" * 100)
         log.rewrite([b"four"])
-    assert read(path) == Reading([b"four"], [])
+    assert read(path) == LogContents([b"four"], [])
     assert not beside.exists()
 
 
@@ -449,7 +449,7 @@ def test_a_full_disk_when_it_is_made(small_disk: Path) -> None:
         EditLog(path)
     ballast.unlink()
     write(path, b"one")
-    assert read(path) == Reading([b"one"], [])
+    assert read(path) == LogContents([b"one"], [])
 
 
 APPEND_WITH_A_LIMIT = """
@@ -477,7 +477,7 @@ def test_a_file_that_may_not_grow(path: Path) -> None:
     number, _, sentence = said.strip().partition(" ")
     assert sentence == f"{path}: cannot be appended to, and is as it was (File too large)"
     expected = [record for i in range(int(number)) for record in (b"%d" % i * 100, b"second")]
-    assert read(path) == Reading([*expected, b"small"], [])
+    assert read(path) == LogContents([*expected, b"small"], [])
 
 
 APPEND_FOR_EVER = """

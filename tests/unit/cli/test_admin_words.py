@@ -8,9 +8,9 @@ import pytest
 from msgspec import UNSET
 
 from famulus.cli.admin import words
-from famulus.core.config.draft import Change, Moved
+from famulus.core.config.draft import FieldChange, Moved
 from famulus.core.config.effective import Notice
-from famulus.core.steward.answers import History, Key, PastEdit, Shown
+from famulus.core.steward.answers import Key, KeyHistory, PastEdit, Shown
 
 EVIL = "\x1b[2J\x07\u202e\x9b"
 
@@ -36,13 +36,13 @@ def test_a_value_in_words(value: Any, said: str) -> None:
 
 
 def test_nothing_from_the_network_reaches_the_terminal_as_it_is() -> None:
-    past = History(EVIL, (PastEdit("a" * 64, "PUT", {EVIL: EVIL}, (), EVIL, EVIL),))
+    past = KeyHistory(EVIL, (PastEdit("a" * 64, "PUT", {EVIL: EVIL}, (), EVIL, EVIL),))
     shown = Shown("n", EVIL, 1, "d", {EVIL: Key("PUT", EVIL, ())}, (EVIL,), (Notice(EVIL, EVIL),))
     lines = [
         *words.history_lines(past),
         *words.shown_lines(shown, deleted=True),
-        *words.moved_lines([Moved(EVIL, (EVIL,), (Change(EVIL, EVIL, {EVIL: 1}),), (EVIL,))]),
-        *words.difference_lines([Change(EVIL, EVIL, [EVIL])], "a", "b"),
+        *words.moved_lines([Moved(EVIL, (EVIL,), (FieldChange(EVIL, EVIL, {EVIL: 1}),), (EVIL,))]),
+        *words.difference_lines([FieldChange(EVIL, EVIL, [EVIL])], "a", "b"),
     ]
     assert len(lines) > 8
     for line in lines:

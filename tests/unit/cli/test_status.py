@@ -10,7 +10,7 @@ from tests.unit.web.status.conftest import NS_PER_S, dispatcher, peer, service, 
 
 from famulus.cli.status import status, words
 from famulus.cli.status.http_port import base_of
-from famulus.cli.status.top import Screen
+from famulus.cli.status.top import TopScreen
 from famulus.errors import NobodyAnswers
 from famulus.web.status.board import Board
 from famulus.web.status.views import Status
@@ -91,7 +91,7 @@ def test_addresses_are_made_whole(given: str, whole: str) -> None:
 
 
 def test_keys_sort_and_quit() -> None:
-    screen = Screen()
+    screen = TopScreen()
     screen.status = told(dispatcher(1, services=(service("b", busy=1), service("a"), service("c", backlog=3))))
     orders = {}
     for key in "nbw":

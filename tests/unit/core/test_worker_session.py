@@ -10,7 +10,7 @@ import pytest
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.header_cache import Given
 from famulus.core.session.homes import LINK_NS, Homes
-from famulus.core.session.worker import State, WorkerSession
+from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.wire import headers
 
 START_NS = 1000 * NS_PER_S
@@ -46,28 +46,28 @@ class Talk:
         self.now_ns += ns
         self.session.on_tick(self.now_ns)
 
-    def becomes(self, state: State) -> Talk:
+    def becomes(self, state: SessionState) -> Talk:
         """By the shortest way, and with nothing left unsaid."""
-        if state is not State.OFFLINE:
+        if state is not SessionState.OFFLINE:
             self.session.on_link(self.now_ns)
-        if state in (State.GREETING, State.READY, State.DRAINING, State.MOVING):
+        if state in (SessionState.GREETING, SessionState.READY, SessionState.DRAINING, SessionState.MOVING):
             self.hears_config()
-        if state in (State.READY, State.DRAINING, State.MOVING):
+        if state in (SessionState.READY, SessionState.DRAINING, SessionState.MOVING):
             self.hears("PONG", version=3, digest="d3")
-        if state is State.DRAINING:
+        if state is SessionState.DRAINING:
             self.session.drain(self.now_ns)
-        if state is State.MOVING:
+        if state is SessionState.MOVING:
             assert self.session.move()
-        if state is State.ASKING:
+        if state is SessionState.ASKING:
             refuses(self, "disabled")
-        if state is State.GONE:
+        if state is SessionState.GONE:
             self.session.drain(self.now_ns)
             self.hears("DISCONNECT")
         assert self.state() is state
         self.session.outbox.clear()
         return self
 
-    def state(self) -> State:
+    def state(self) -> SessionState:
         return self.session.state
 
 
@@ -84,7 +84,7 @@ def gives_task(talk: Talk, ticket: bytes = b"t-1") -> list[Given]:
 
 
 def test_connect_config_ping_pong_ready(talk: Talk) -> None:
-    assert talk.state() is State.OFFLINE
+    assert talk.state() is SessionState.OFFLINE
     talk.session.on_link(talk.now_ns)
     assert talk.says() == [
         {
@@ -97,48 +97,48 @@ def test_connect_config_ping_pong_ready(talk: Talk) -> None:
         }
     ]
     talk.hears_config()
-    assert talk.state() is State.GREETING
+    assert talk.state() is SessionState.GREETING
     assert talk.requests() == ["PING"]
     assert talk.session.config == b"config"
     talk.hears("PONG", version=3, digest="d3")
-    assert talk.state() is State.READY
+    assert talk.state() is SessionState.READY
     assert talk.says() == []
 
 
 def test_a_pong_before_the_config_makes_nobody_ready(talk: Talk) -> None:
-    talk.becomes(State.CONNECTING).hears("PONG", version=3, digest="d3")
-    assert talk.state() is State.CONNECTING
+    talk.becomes(SessionState.CONNECTING).hears("PONG", version=3, digest="d3")
+    assert talk.state() is SessionState.CONNECTING
 
 
 def test_a_task_before_ready_is_not_taken(talk: Talk) -> None:
-    talk.becomes(State.GREETING)
+    talk.becomes(SessionState.GREETING)
     assert gives_task(talk) == []
 
 
 def test_a_connect_that_nobody_answers_is_said_again_and_then_the_link_is_made_anew(talk: Talk) -> None:
     # Once a second, whatever was wished for: no heartbeat has been granted yet.
-    talk.becomes(State.CONNECTING)
+    talk.becomes(SessionState.CONNECTING)
     talk.later(NS_PER_S)
     assert talk.requests() == ["CONNECT"]
     talk.later(NS_PER_S)
     assert talk.requests() == ["CONNECT"]
     talk.later(NS_PER_S)
-    assert talk.state() is State.OFFLINE
+    assert talk.state() is SessionState.OFFLINE
     assert talk.session.relink_at_ns == talk.now_ns + NS_PER_S // 10
 
 
 def test_a_config_that_is_current_keeps_what_we_have_and_a_new_one_replaces_it(talk: Talk) -> None:
-    talk.becomes(State.READY)
+    talk.becomes(SessionState.READY)
     talk.hears("CONFIG", b"", identity="bob", heartbeat_ms=1000, version=3, digest="d3", current=True)
     assert talk.session.config == b"config"
     talk.hears("CONFIG", b"newer", identity="bob", heartbeat_ms=1000, version=4, digest="d4")
     assert talk.session.config == b"newer"
     assert talk.session.digest == "d4"
-    assert talk.state() is State.READY
+    assert talk.state() is SessionState.READY
 
 
 def test_a_pong_with_another_digest_makes_us_check_our_config(talk: Talk) -> None:
-    talk.becomes(State.READY).hears("PONG", version=4, digest="d4")
+    talk.becomes(SessionState.READY).hears("PONG", version=4, digest="d4")
     (check,) = talk.says()
     assert check["request"] == "CHECKCONFIG"
     assert check["identity"] == "bob"
@@ -153,7 +153,7 @@ def test_a_pong_with_another_digest_makes_us_check_our_config(talk: Talk) -> Non
 
 
 def test_a_ready_worker_pings_once_per_granted_heartbeat(talk: Talk) -> None:
-    talk.becomes(State.READY)
+    talk.becomes(SessionState.READY)
     for _ in range(20):
         assert talk.session.next_due_ns == talk.now_ns + HEARTBEAT_NS
         talk.later(HEARTBEAT_NS - 1)
@@ -165,23 +165,23 @@ def test_a_ready_worker_pings_once_per_granted_heartbeat(talk: Talk) -> None:
 
 def test_a_heartbeat_that_was_granted_before_does_not_count_in_a_new_session(talk: Talk) -> None:
     """Else a broker that does not answer a CONNECT would be waited for as long as three of them."""
-    talk.becomes(State.CONNECTING).hears_config(heartbeat_ms=3_600_000)
+    talk.becomes(SessionState.CONNECTING).hears_config(heartbeat_ms=3_600_000)
     talk.hears("PONG", version=3, digest="d3")
     refuses(talk, "not_connected")
     talk.says()
     talk.later(NS_PER_S)
     assert talk.requests() == ["CONNECT"]
     talk.later(2 * NS_PER_S)
-    assert talk.state() is State.OFFLINE
+    assert talk.state() is SessionState.OFFLINE
 
 
 def test_three_silent_heartbeats_and_the_broker_is_lost(talk: Talk) -> None:
-    talk.becomes(State.READY)
+    talk.becomes(SessionState.READY)
     gives_task(talk)
     talk.later(3 * HEARTBEAT_NS - 1)
-    assert talk.state() is State.READY
+    assert talk.state() is SessionState.READY
     talk.later(1)
-    assert talk.state() is State.OFFLINE
+    assert talk.state() is SessionState.OFFLINE
     assert talk.says() == [], "there is nobody to say it to"
     assert talk.session.next_due_ns == talk.session.relink_at_ns > talk.now_ns
     talk.session.on_link(talk.session.relink_at_ns)
@@ -189,18 +189,18 @@ def test_three_silent_heartbeats_and_the_broker_is_lost(talk: Talk) -> None:
     assert talk.session.relink_at_ns == NEVER_NS
 
 
-@pytest.mark.parametrize("state", [State.CONNECTING, State.GREETING, State.READY])
-def test_whoever_waits_in_vain_goes_offline(talk: Talk, state: State) -> None:
+@pytest.mark.parametrize("state", [SessionState.CONNECTING, SessionState.GREETING, SessionState.READY])
+def test_whoever_waits_in_vain_goes_offline(talk: Talk, state: SessionState) -> None:
     talk.becomes(state).later(3 * HEARTBEAT_NS)
-    assert talk.state() is State.OFFLINE
+    assert talk.state() is SessionState.OFFLINE
 
 
 def test_any_message_counts_as_a_sign_of_life(talk: Talk) -> None:
-    talk.becomes(State.READY)
+    talk.becomes(SessionState.READY)
     for _ in range(5):
         talk.later(2 * HEARTBEAT_NS)
         talk.session.on_messages(talk.now_ns, [[b"only one frame"], [b"", b"rubbish", b""]])
-    assert talk.state() is State.READY
+    assert talk.state() is SessionState.READY
 
 
 def test_each_lost_link_waits_longer_until_one_holds(talk: Talk) -> None:
@@ -211,7 +211,7 @@ def test_each_lost_link_waits_longer_until_one_holds(talk: Talk) -> None:
         waits.append(talk.session.relink_at_ns - talk.now_ns)
     tenth = NS_PER_S // 10
     assert waits == [tenth, 2 * tenth, 4 * tenth, 8 * tenth, 16 * tenth, 32 * tenth, 64 * tenth, 80 * tenth, 80 * tenth]
-    talk.becomes(State.READY)
+    talk.becomes(SessionState.READY)
     talk.session.on_link_lost(talk.now_ns)
     assert talk.session.relink_at_ns - talk.now_ns == tenth
 
@@ -230,7 +230,7 @@ def test_a_broker_that_fell_silent_is_tried_last_and_one_whose_link_was_cut_firs
 
 
 def test_a_task_is_given_and_answered_with_its_ticket(talk: Talk) -> None:
-    (given,) = gives_task(talk.becomes(State.READY))
+    (given,) = gives_task(talk.becomes(SessionState.READY))
     assert (given.ticket, given.body) == (b"t-1", b"body")
     assert (given.parsed.service, given.message_id, given.parsed.timeout_ms) == ("echo", "m-1", 500)
     assert json.loads(given.header)["message_id"] == "m-1"
@@ -241,23 +241,23 @@ def test_a_task_is_given_and_answered_with_its_ticket(talk: Talk) -> None:
 
 
 def test_an_error_carries_its_reason(talk: Talk) -> None:
-    (given,) = gives_task(talk.becomes(State.READY))
+    (given,) = gives_task(talk.becomes(SessionState.READY))
     talk.session.answer(given, "ERROR", "ValueError: no", b"")
     (said,) = talk.says()
     assert (said["outcome"], said["reason"]) == ("ERROR", "ValueError: no")
 
 
 def test_a_task_is_answered_once(talk: Talk) -> None:
-    (given,) = gives_task(talk.becomes(State.READY))
+    (given,) = gives_task(talk.becomes(SessionState.READY))
     assert talk.session.answer(given, "OK", "", b"")
     assert not talk.session.answer(given, "OK", "", b"")
     assert len(talk.session.outbox) == 1
 
 
 def test_tickets_are_void_once_the_link_is_lost(talk: Talk) -> None:
-    (given,) = gives_task(talk.becomes(State.READY))
+    (given,) = gives_task(talk.becomes(SessionState.READY))
     talk.session.on_link_lost(talk.now_ns)
-    talk.becomes(State.READY)
+    talk.becomes(SessionState.READY)
     assert not talk.session.answer(given, "OK", "", b"")
     assert talk.says() == []
 
@@ -269,33 +269,33 @@ def refuses(talk: Talk, code: str) -> None:
     talk.hears("ERROR", reason=f"{code}: because")
 
 
-@pytest.mark.parametrize("state", [State.GREETING, State.READY])
-def test_not_connected_means_connect_again_at_once(talk: Talk, state: State) -> None:
+@pytest.mark.parametrize("state", [SessionState.GREETING, SessionState.READY])
+def test_not_connected_means_connect_again_at_once(talk: Talk, state: SessionState) -> None:
     """A dispatcher that was restarted knows its workers again within a heartbeat."""
     refuses(talk.becomes(state), "not_connected")
-    assert talk.state() is State.CONNECTING
+    assert talk.state() is SessionState.CONNECTING
     assert talk.requests() == ["CONNECT"]
 
 
 def test_not_connected_many_times_means_one_connect(talk: Talk) -> None:
-    (given,) = gives_task(talk.becomes(State.READY))
+    (given,) = gives_task(talk.becomes(SessionState.READY))
     for _ in range(5):
         refuses(talk, "not_connected")
     assert talk.requests() == ["CONNECT"]
     assert not talk.session.answer(given, "OK", "", b"")
 
 
-@pytest.mark.parametrize("state", [State.GREETING, State.READY])
-def test_a_worker_whose_name_was_given_away_tries_again_later(talk: Talk, state: State) -> None:
+@pytest.mark.parametrize("state", [SessionState.GREETING, SessionState.READY])
+def test_a_worker_whose_name_was_given_away_tries_again_later(talk: Talk, state: SessionState) -> None:
     refuses(talk.becomes(state), "conflict")
-    assert talk.state() is State.OFFLINE
+    assert talk.state() is SessionState.OFFLINE
     assert talk.session.refusal.startswith("conflict")
     assert talk.session.relink_at_ns > talk.now_ns
-    talk.becomes(State.READY)
+    talk.becomes(SessionState.READY)
 
 
-@pytest.mark.parametrize("state", [State.GREETING, State.READY, State.DRAINING])
-def test_a_broker_that_asks_whether_we_are_there_hears_a_ping(talk: Talk, state: State) -> None:
+@pytest.mark.parametrize("state", [SessionState.GREETING, SessionState.READY, SessionState.DRAINING])
+def test_a_broker_that_asks_whether_we_are_there_hears_a_ping(talk: Talk, state: SessionState) -> None:
     talk.becomes(state)
     talk.says()
     talk.session.on_messages(talk.now_ns, [[b"", headers.write("PING", "REQUEST"), b""]])
@@ -304,17 +304,17 @@ def test_a_broker_that_asks_whether_we_are_there_hears_a_ping(talk: Talk, state:
 
 @pytest.mark.parametrize("code", ["not_allowed", "overload", "disabled", "conflict"])
 def test_a_refused_connect_is_tried_again_later_over_a_new_link(talk: Talk, code: str) -> None:
-    refuses(talk.becomes(State.CONNECTING), code)
-    assert talk.state() is State.OFFLINE
+    refuses(talk.becomes(SessionState.CONNECTING), code)
+    assert talk.state() is SessionState.OFFLINE
     assert talk.session.refusal.startswith(code)
     assert talk.session.relink_at_ns > talk.now_ns
-    talk.becomes(State.READY)
+    talk.becomes(SessionState.READY)
     assert talk.session.refusal == ""
 
 
 def test_an_error_in_the_middle_is_noted_and_nothing_more(talk: Talk) -> None:
-    refuses(talk.becomes(State.READY), "bad_header")
-    assert talk.state() is State.READY
+    refuses(talk.becomes(SessionState.READY), "bad_header")
+    assert talk.state() is SessionState.READY
     assert talk.session.refusal.startswith("bad_header")
 
 
@@ -322,75 +322,75 @@ def test_an_error_in_the_middle_is_noted_and_nothing_more(talk: Talk) -> None:
 
 
 def test_draining_answers_what_it_holds_and_goes_when_let_go(talk: Talk) -> None:
-    (given,) = gives_task(talk.becomes(State.READY))
+    (given,) = gives_task(talk.becomes(SessionState.READY))
     talk.session.drain(talk.now_ns)
-    assert talk.state() is State.DRAINING
+    assert talk.state() is SessionState.DRAINING
     assert talk.requests() == ["DISCONNECT"]
     (crossing,) = gives_task(talk, b"t-2")
     assert talk.session.answer(given, "OK", "", b"")
     assert talk.session.answer(crossing, "OK", "", b"")
     talk.hears("DISCONNECT")
-    assert talk.state() is State.GONE
+    assert talk.state() is SessionState.GONE
     talk.session.drain(talk.now_ns)
-    assert talk.state() is State.GONE
+    assert talk.state() is SessionState.GONE
 
 
 def test_a_draining_worker_still_pings(talk: Talk) -> None:
-    talk.becomes(State.DRAINING).later(HEARTBEAT_NS)
+    talk.becomes(SessionState.DRAINING).later(HEARTBEAT_NS)
     assert talk.requests() == ["PING"]
     talk.hears("PONG", version=9, digest="other")
     assert talk.says() == [], "its config does not matter any more"
-    assert talk.state() is State.DRAINING
+    assert talk.state() is SessionState.DRAINING
 
 
 def test_who_gave_its_link_up_and_is_told_to_connect_again_keeps_the_link(talk: Talk) -> None:
     """Else it would cut the link that it just became ready on."""
-    talk.becomes(State.READY).later(3 * HEARTBEAT_NS)
-    assert talk.state() is State.OFFLINE
+    talk.becomes(SessionState.READY).later(3 * HEARTBEAT_NS)
+    assert talk.state() is SessionState.OFFLINE
     assert talk.session.relink_at_ns < NEVER_NS
     refuses(talk, "not_connected")
-    assert talk.state() is State.CONNECTING
+    assert talk.state() is SessionState.CONNECTING
     assert talk.session.relink_at_ns == NEVER_NS
 
 
 def test_who_has_no_link_just_goes(talk: Talk) -> None:
-    talk.becomes(State.OFFLINE).session.drain(talk.now_ns)
-    assert talk.state() is State.GONE
+    talk.becomes(SessionState.OFFLINE).session.drain(talk.now_ns)
+    assert talk.state() is SessionState.GONE
 
 
-@pytest.mark.parametrize("state", [State.CONNECTING, State.GREETING])
-def test_who_is_not_ready_yet_says_goodbye_too(talk: Talk, state: State) -> None:
+@pytest.mark.parametrize("state", [SessionState.CONNECTING, SessionState.GREETING])
+def test_who_is_not_ready_yet_says_goodbye_too(talk: Talk, state: SessionState) -> None:
     """The broker may have it in the LRU already: only the PONG is still on its way."""
     talk.becomes(state).session.drain(talk.now_ns)
-    assert talk.state() is State.DRAINING
+    assert talk.state() is SessionState.DRAINING
     assert talk.requests() == ["DISCONNECT"]
     talk.hears("DISCONNECT")
-    assert talk.state() is State.GONE
+    assert talk.state() is SessionState.GONE
 
 
 def test_a_drain_ends_with_a_lost_link_too(talk: Talk) -> None:
-    talk.becomes(State.DRAINING).session.on_link_lost(talk.now_ns)
-    assert talk.state() is State.GONE
+    talk.becomes(SessionState.DRAINING).session.on_link_lost(talk.now_ns)
+    assert talk.state() is SessionState.GONE
 
 
 def test_a_drain_ends_with_a_broker_that_does_not_know_us(talk: Talk) -> None:
-    refuses(talk.becomes(State.DRAINING), "not_connected")
-    assert talk.state() is State.GONE
+    refuses(talk.becomes(SessionState.DRAINING), "not_connected")
+    assert talk.state() is SessionState.GONE
 
 
 def test_a_drain_ends_with_silence(talk: Talk) -> None:
-    talk.becomes(State.DRAINING).later(3 * HEARTBEAT_NS)
-    assert talk.state() is State.GONE
+    talk.becomes(SessionState.DRAINING).later(3 * HEARTBEAT_NS)
+    assert talk.state() is SessionState.GONE
 
 
 def test_who_is_gone_stays_gone(talk: Talk) -> None:
-    talk.becomes(State.GONE)
+    talk.becomes(SessionState.GONE)
     talk.session.on_link(talk.now_ns)
     talk.session.on_link_lost(talk.now_ns)
     talk.later(60 * NS_PER_S)
     talk.hears_config()
     talk.hears("PONG", version=3, digest="d3")
-    assert talk.state() is State.GONE
+    assert talk.state() is SessionState.GONE
     assert talk.says() == []
     assert talk.session.next_due_ns == NEVER_NS
 
@@ -412,7 +412,7 @@ def roaming() -> Talk:
 
 def goes_to(talk: Talk) -> str:
     """As the shell does when a new link is due."""
-    assert talk.state() is State.OFFLINE
+    assert talk.state() is SessionState.OFFLINE
     talk.now_ns = max(talk.now_ns, talk.session.relink_at_ns)
     address = talk.session.homes.next()
     talk.session.on_linking(talk.now_ns)
@@ -434,7 +434,7 @@ def test_a_link_that_does_not_come_up_is_left_for_the_next(roaming: Talk) -> Non
 def test_a_link_that_is_up_in_time_has_time(roaming: Talk) -> None:
     roaming.session.on_link(roaming.now_ns)
     roaming.later(LINK_NS)
-    assert roaming.state() is State.CONNECTING
+    assert roaming.state() is SessionState.CONNECTING
 
 
 def test_who_knows_nobody_else_waits_for_its_link() -> None:
@@ -444,15 +444,15 @@ def test_who_knows_nobody_else_waits_for_its_link() -> None:
 
 
 def test_a_broker_that_is_silent_is_left_and_one_that_was_cut_off_is_tried_again(roaming: Talk) -> None:
-    roaming.becomes(State.READY).later(3 * HEARTBEAT_NS)
+    roaming.becomes(SessionState.READY).later(3 * HEARTBEAT_NS)
     assert goes_to(roaming) == "b"
-    roaming.becomes(State.READY).session.on_link_lost(roaming.now_ns)
+    roaming.becomes(SessionState.READY).session.on_link_lost(roaming.now_ns)
     assert goes_to(roaming) == "b"
 
 
 def test_a_link_that_is_lost_twice_is_lost_once(roaming: Talk) -> None:
     """The session gave it up, and a moment later the system does."""
-    roaming.becomes(State.READY).later(3 * HEARTBEAT_NS)
+    roaming.becomes(SessionState.READY).later(3 * HEARTBEAT_NS)
     due_ns = roaming.session.relink_at_ns
     roaming.session.on_link_lost(roaming.now_ns)
     assert roaming.session.relink_at_ns == due_ns
@@ -460,7 +460,7 @@ def test_a_link_that_is_lost_twice_is_lost_once(roaming: Talk) -> None:
 
 
 def test_who_is_ready_asks_at_once_who_else_there_is(roaming: Talk) -> None:
-    roaming.becomes(State.GREETING).hears("PONG", version=3, digest="d3")
+    roaming.becomes(SessionState.GREETING).hears("PONG", version=3, digest="d3")
     (question,) = roaming.says()
     assert question == {
         "request": "NEEDBROKER",
@@ -471,11 +471,11 @@ def test_who_is_ready_asks_at_once_who_else_there_is(roaming: Talk) -> None:
     }
     roaming.hears("NEEDBROKER", BROKERS)
     assert roaming.session.homes.known == ["a", "b", "tcp://t:1"]
-    assert roaming.state() is State.READY
+    assert roaming.state() is SessionState.READY
 
 
 def test_who_is_ready_asks_again_now_and_then_since_brokers_come_and_go(roaming: Talk) -> None:
-    roaming.becomes(State.READY)
+    roaming.becomes(SessionState.READY)
     asked = []
     for _ in range(25):
         roaming.hears("PONG", version=3, digest="d3")
@@ -486,7 +486,7 @@ def test_who_is_ready_asks_again_now_and_then_since_brokers_come_and_go(roaming:
 
 
 def test_a_config_tells_of_the_family_and_a_new_one_makes_us_ask_again(roaming: Talk) -> None:
-    roaming.becomes(State.READY)
+    roaming.becomes(SessionState.READY)
     roaming.hears("CONFIG", CONFIG, identity="bob", heartbeat_ms=1000, version=4, digest="d4")
     assert roaming.session.homes.known == ["a", "b", "tcp://f:1"]
     assert roaming.requests() == ["NEEDBROKER"]
@@ -494,8 +494,8 @@ def test_a_config_tells_of_the_family_and_a_new_one_makes_us_ask_again(roaming: 
 
 @pytest.mark.parametrize("code", ["not_allowed", "overload", "disabled"])
 def test_who_is_refused_asks_for_others_and_goes_to_the_next(roaming: Talk, code: str) -> None:
-    refuses(roaming.becomes(State.CONNECTING), code)
-    assert roaming.state() is State.ASKING
+    refuses(roaming.becomes(SessionState.CONNECTING), code)
+    assert roaming.state() is SessionState.ASKING
     assert roaming.requests() == ["NEEDBROKER"]
     roaming.hears("NEEDBROKER", BROKERS)
     assert roaming.session.refusal.startswith(code)
@@ -506,12 +506,12 @@ def test_who_is_refused_asks_for_others_and_goes_to_the_next(roaming: Talk, code
 
 
 def test_who_is_refused_after_its_config_does_the_same(roaming: Talk) -> None:
-    refuses(roaming.becomes(State.GREETING), "disabled")
-    assert roaming.state() is State.ASKING
+    refuses(roaming.becomes(SessionState.GREETING), "disabled")
+    assert roaming.state() is SessionState.ASKING
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for(roaming: Talk) -> None:
-    roaming.becomes(State.ASKING)
+    roaming.becomes(SessionState.ASKING)
     assert roaming.session.next_due_ns == roaming.now_ns + NS_PER_S
     roaming.later(NS_PER_S)
     assert goes_to(roaming) == "b"
@@ -519,21 +519,21 @@ def test_an_answer_that_does_not_come_is_not_waited_for(roaming: Talk) -> None:
 
 @pytest.mark.parametrize("code", ["disabled", "not_connected", "unknown_request"])
 def test_a_broker_that_will_not_even_tell_is_left(roaming: Talk, code: str) -> None:
-    refuses(roaming.becomes(State.ASKING), code)
+    refuses(roaming.becomes(SessionState.ASKING), code)
     assert goes_to(roaming) == "b"
 
 
 def test_who_asks_gets_no_tasks_and_needs_no_goodbye(roaming: Talk) -> None:
-    assert gives_task(roaming.becomes(State.ASKING)) == []
+    assert gives_task(roaming.becomes(SessionState.ASKING)) == []
     roaming.session.drain(roaming.now_ns)
-    assert roaming.state() is State.GONE
+    assert roaming.state() is SessionState.GONE
     assert roaming.says() == []
 
 
 def test_moving_answers_what_it_holds_and_goes_when_let_go(roaming: Talk) -> None:
-    (given,) = gives_task(roaming.becomes(State.READY))
+    (given,) = gives_task(roaming.becomes(SessionState.READY))
     assert roaming.session.move()
-    assert roaming.state() is State.MOVING
+    assert roaming.state() is SessionState.MOVING
     assert roaming.requests() == ["DISCONNECT"]
     (crossing,) = gives_task(roaming, b"t-2")
     roaming.later(HEARTBEAT_NS)
@@ -551,7 +551,7 @@ def test_moving_answers_what_it_holds_and_goes_when_let_go(roaming: Talk) -> Non
 
 @pytest.mark.parametrize("loss", ["cut", "silence", "not_connected"])
 def test_a_broker_that_is_lost_while_we_move_does_not_stop_us(roaming: Talk, loss: str) -> None:
-    roaming.becomes(State.MOVING)
+    roaming.becomes(SessionState.MOVING)
     if loss == "cut":
         roaming.session.on_link_lost(roaming.now_ns)
     elif loss == "silence":
@@ -563,32 +563,35 @@ def test_a_broker_that_is_lost_while_we_move_does_not_stop_us(roaming: Talk, los
 
 
 def test_who_moves_and_is_told_to_stop_has_said_goodbye_already(roaming: Talk) -> None:
-    roaming.becomes(State.MOVING).session.drain(roaming.now_ns)
-    assert roaming.state() is State.DRAINING
+    roaming.becomes(SessionState.MOVING).session.drain(roaming.now_ns)
+    assert roaming.state() is SessionState.DRAINING
     assert roaming.says() == []
     roaming.hears("DISCONNECT")
-    assert roaming.state() is State.GONE
+    assert roaming.state() is SessionState.GONE
     assert roaming.session.next_due_ns == NEVER_NS
 
 
 def test_a_way_back_leads_to_the_preferred_broker(roaming: Talk) -> None:
     roaming.later(LINK_NS)
     assert goes_to(roaming) == "b"
-    roaming.becomes(State.MOVING).session.homes.on_probe_answered()
+    roaming.becomes(SessionState.MOVING).session.homes.on_probe_answered()
     roaming.hears("DISCONNECT")
     assert goes_to(roaming) == "a"
 
 
-@pytest.mark.parametrize("state", [State.OFFLINE, State.CONNECTING, State.GREETING, State.ASKING, State.DRAINING])
-def test_only_who_is_ready_moves(roaming: Talk, state: State) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [SessionState.OFFLINE, SessionState.CONNECTING, SessionState.GREETING, SessionState.ASKING, SessionState.DRAINING],
+)
+def test_only_who_is_ready_moves(roaming: Talk, state: SessionState) -> None:
     assert not roaming.becomes(state).session.move()
     assert roaming.state() is state
 
 
 def test_a_broker_that_is_disabled_while_it_has_us_is_left_in_order(roaming: Talk) -> None:
-    (given,) = gives_task(roaming.becomes(State.READY))
+    (given,) = gives_task(roaming.becomes(SessionState.READY))
     refuses(roaming, "disabled")
-    assert roaming.state() is State.MOVING
+    assert roaming.state() is SessionState.MOVING
     assert roaming.requests() == ["DISCONNECT"]
     refuses(roaming, "disabled")
     assert roaming.says() == []
@@ -598,16 +601,16 @@ def test_a_broker_that_is_disabled_while_it_has_us_is_left_in_order(roaming: Tal
 
 
 def test_who_knows_nobody_else_stays_with_a_disabled_broker_and_asks() -> None:
-    talk = Talk("a").becomes(State.READY)
+    talk = Talk("a").becomes(SessionState.READY)
     refuses(talk, "disabled")
-    assert talk.state() is State.READY
+    assert talk.state() is SessionState.READY
     assert talk.requests() == ["NEEDBROKER"]
     talk.hears("NEEDBROKER", BROKERS)
     refuses(talk, "disabled")
-    assert talk.state() is State.MOVING
+    assert talk.state() is SessionState.MOVING
 
 
 def test_who_has_one_broker_only_asks_nobody(talk: Talk) -> None:
-    refuses(talk.becomes(State.READY), "disabled")
-    assert talk.state() is State.READY
+    refuses(talk.becomes(SessionState.READY), "disabled")
+    assert talk.state() is SessionState.READY
     assert talk.says() == []

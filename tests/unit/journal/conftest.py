@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from famulus.journal.records import Pen
+from famulus.journal.records import BatchWriter
 from famulus.journal.writing import Roll, Writing
 from famulus.wire.rows import LAYOUTS
 
@@ -47,7 +47,7 @@ def task(number: int = 1, *, ended_ns: int = NOW_NS, **changes: object) -> Row:
     return tuple(values[name] for name, _ in LAYOUTS["tasks"])
 
 
-def frame(pen: Pen, tables: dict[str, list[Row]], now_us: int = NOW_US, now_ns: int = NOW_NS) -> bytes:
+def frame(pen: BatchWriter, tables: dict[str, list[Row]], now_us: int = NOW_US, now_ns: int = NOW_NS) -> bytes:
     for table, rows in tables.items():
         for row in rows:
             pen._packers[table].add(*row)
@@ -62,7 +62,7 @@ class Desk:
         self.warnings: list[str] = []
         self.writing = Writing(path, "ann", "main", roll or Roll(), self.warnings.append)
         self.writing.boot = boot
-        self.pen = Pen("dispatcher", boot, HEAD)
+        self.pen = BatchWriter("dispatcher", boot, HEAD)
         self.now_us = NOW_US
 
     def tell(self, *rows: Row, table: str = "tasks") -> None:
@@ -80,9 +80,9 @@ class Desk:
         self.writing.close(self.now_us, NOW_NS + (self.now_us - NOW_US) * 1000)
 
     def rows(self, table: str = "tasks") -> list[dict[str, Any]]:
-        from famulus.journal.reading import Reading
+        from famulus.journal.reading import JournalReader
 
-        reading = Reading(self.path)
+        reading = JournalReader(self.path)
         found = []
         for file in reading.folder.visible():
             if file.table == table:

@@ -16,7 +16,7 @@ from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_DAY, US_PER_HOUR, JournalFolder
 from famulus.journal.listing import last_rows
 from famulus.journal.parquet import OpenFile, hidden
-from famulus.journal.reading import Reading
+from famulus.journal.reading import JournalReader
 from famulus.journal.upkeep import EVERY_US, Upkeep
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def test_small_files_of_a_past_hour_become_one(three: Desk) -> None:
     assert (whole.first, whole.last) == (1, 3)
     assert three.names() == [whole.path]
     assert three.rows() == before
-    assert Reading(three.path).verify().whole
+    assert JournalReader(three.path).verify().whole
 
 
 def test_the_present_hour_is_left_alone(three: Desk) -> None:
@@ -61,7 +61,7 @@ def test_a_whole_one_does_not_hide_what_was_lost(three: Desk) -> None:
     three.close()
     (whole,) = compact(three)
     assert (whole.first, whole.last) == (3, 4)
-    assert Reading(three.path).verify().missing == {"tasks ann b007": [2]}
+    assert JournalReader(three.path).verify().missing == {"tasks ann b007": [2]}
 
 
 def test_compacted_files_are_bounded(three: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_upkeep_goes_in_small_steps_and_waits_for_quiet(three: Desk) -> None:
 
 
 def test_figures_of_each_table(three: Desk) -> None:
-    figures = Reading(three.path).figures()
+    figures = JournalReader(three.path).figures()
     assert (figures["tasks"].files, figures["tasks"].rows) == (3, 6)
     assert figures["tasks"].first == "2026-11-15T08:30:00+00:00"
     assert figures["workers"].files == 0
@@ -164,11 +164,11 @@ def test_the_last_rows_come_in_the_order_of_their_time(desks: Callable[..., Desk
     desk = desks()
     desk.tell(*(task(number, ended_ns=77_000_000_000_000 + 1000 * (7 - number)) for number in range(5)))
     desk.close()
-    assert [row["ticket"] for row in last_rows(Reading(desk.path), "tasks", 3)] == [2, 1, 0]
+    assert [row["ticket"] for row in last_rows(JournalReader(desk.path), "tasks", 3)] == [2, 1, 0]
 
 
 def test_new_rows_are_shown_once(three: Desk) -> None:
-    reading = Reading(three.path)
+    reading = JournalReader(three.path)
     known = set(reading.folder.files())
     assert list(reading.follow("tasks", known)) == []
     three.tell(task(9))
@@ -186,7 +186,7 @@ def test_verify_names_what_is_wrong(three: Desk) -> None:
     pq.write_table(rows.replace_schema_metadata({schema.VERSION_KEY: "1", schema.TABLE_KEY: "peers"}), other)
     (three.path / "tasks" / "notes.txt").write_text("mine")
     hidden(three.path / three.names()[0].replace("0001", "0009")).write_bytes(b"half")
-    found = Reading(three.path).verify()
+    found = JournalReader(three.path).verify()
     assert set(found.broken) == {str(path.relative_to(three.path)) for path in (broken, other)}
     assert found.newer == [str(newer.relative_to(three.path))]
     assert found.foreign == ["tasks/notes.txt"]
@@ -198,6 +198,6 @@ def test_a_newer_file_is_left_alone(three: Desk, tmp_path: Path) -> None:
     newer = three.path / three.names()[0]
     rows = pq.read_table(newer)
     pq.write_table(rows.replace_schema_metadata({schema.VERSION_KEY: "3", schema.TABLE_KEY: "tasks"}), newer)
-    assert len(last_rows(Reading(three.path), "tasks", 100)) == 4
-    found = Reading(three.path).verify()
+    assert len(last_rows(JournalReader(three.path), "tasks", 100)) == 4
+    found = JournalReader(three.path).verify()
     assert found.whole

@@ -14,33 +14,33 @@ from famulus.journal.finding import IDS_MAX, evidence, find, losses
 from famulus.journal.groups import Group, Span
 from famulus.journal.ids import short, wanted
 from famulus.journal.listing import Query, last_tasks
-from famulus.journal.reading import Reading
+from famulus.journal.reading import JournalReader
 
 NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
 HOUR_NS = 3600 * 10**9
 
 
 @pytest.fixture
-def reading(desk: Desk) -> Reading:
+def reading(desk: Desk) -> JournalReader:
     """Nine files of some hours, written in no order; number n ended n times 20 minutes after the first."""
     for number in (7, 8, 3, 0, 2, 1, 5, 4, 6):
         passed_ns = (desk.now_us - NOW_US) * 1000
         desk.tell(task(number, ended_ns=NOW_NS + number * HOUR_NS // 3 - passed_ns))
         desk.later(120)
     desk.close()
-    return Reading(desk.path)
+    return JournalReader(desk.path)
 
 
 def numbers(rows: list[dict[str, Any]]) -> list[int]:
     return [int(row["message_id"][-12:], 16) for row in rows]
 
 
-def test_the_last_ones_come_in_the_order_of_their_ends(reading: Reading) -> None:
+def test_the_last_ones_come_in_the_order_of_their_ends(reading: JournalReader) -> None:
     assert numbers(last_tasks([reading], Query(), 4)) == [5, 6, 7, 8]
     assert numbers(last_tasks([reading], Query(), 100)) == list(range(9))
 
 
-def test_no_more_is_read_than_is_needed(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_read_than_is_needed(reading: JournalReader, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Group] = []
     real = Group.read
 
@@ -57,7 +57,7 @@ def test_no_more_is_read_than_is_needed(reading: Reading, monkeypatch: pytest.Mo
     assert len(read) == 9
 
 
-def test_a_span_counts_by_the_end_of_a_task(reading: Reading) -> None:
+def test_a_span_counts_by_the_end_of_a_task(reading: JournalReader) -> None:
     first, last = (NOW + timedelta(minutes=20 * number) for number in (3, 5))
     assert numbers(last_tasks([reading], Query(span=Span(first, last)), 100)) == [3, 4, 5]
     assert numbers(last_tasks([reading], Query(span=Span(None, first)), 2)) == [2, 3]
@@ -74,7 +74,7 @@ def test_filters_hold_together(desk: Desk) -> None:
         task(5, tail=tail("UNKNOWN", "worker_lost: gone"), client=b"\0efgh"),
     )
     desk.close()
-    readings = [Reading(desk.path)]
+    readings = [JournalReader(desk.path)]
 
     def found(**query: Any) -> list[int]:
         return numbers(last_tasks(readings, Query(**query), 10))
@@ -91,7 +91,7 @@ def test_filters_hold_together(desk: Desk) -> None:
     assert found(equal={"client": client}) == [5]
 
 
-def test_a_file_that_cannot_be_read_is_passed_over(reading: Reading) -> None:
+def test_a_file_that_cannot_be_read_is_passed_over(reading: JournalReader) -> None:
     newest = sorted(reading.folder.path.glob("tasks/*/*/*.parquet"))[-1]
     newest.write_bytes(b"rubbish")
     assert len(last_tasks([reading], Query(), 100)) == 8
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_read_is_passed_over(reading: Reading) -> None:
 # -- one task -----------------------------------------------------------------------------------------------------
 
 
-def test_a_task_is_found_by_its_beginning_its_short_form_and_itself(reading: Reading) -> None:
+def test_a_task_is_found_by_its_beginning_its_short_form_and_itself(reading: JournalReader) -> None:
     (row,) = last_tasks([reading], Query(), 1)
     for text in (row["message_id"], short(row["message_id"])):
         found = find([reading], wanted(text), Span())
@@ -118,7 +118,7 @@ def test_a_whole_column_is_asked_the_same_as_one_id(desk: Desk, text: str) -> No
     ids = ["ab", "ab..cd", "abxcd", "a-00000000002c", "7f3a09c1-89ab-4cde-a123-00000000002c", "7f3a09c1-2c", "b"]
     desk.tell(*(task(number, message_id=b'"%b"' % each.encode()) for number, each in enumerate(ids)))
     desk.close()
-    found = find([Reading(desk.path)], wanted(text), Span()).ids
+    found = find([JournalReader(desk.path)], wanted(text), Span()).ids
     assert found == sorted(each for each in ids if wanted(text).matches(each)) or found == [text]
 
 
@@ -126,15 +126,15 @@ def test_an_id_to_the_letter_wins_over_those_that_begin_with_it(desk: Desk) -> N
     desk.tell(*(task(number, message_id=b'"task-%d"' % number) for number in range(100, 100 + 3 * IDS_MAX)))
     desk.tell(task(1, message_id=b'"task-1"'))
     desk.close()
-    readings = [Reading(desk.path)]
+    readings = [JournalReader(desk.path)]
     assert find(readings, wanted("task-1"), Span()).ids == ["task-1"]
     assert len(find(readings, wanted("task"), Span()).ids) == IDS_MAX
 
 
-def test_a_journal_and_its_copy_have_each_row_once(reading: Reading, tmp_path: Path) -> None:
+def test_a_journal_and_its_copy_have_each_row_once(reading: JournalReader, tmp_path: Path) -> None:
     shutil.copytree(reading.folder.path, tmp_path / "copy")
     (row,) = last_tasks([reading], Query(), 1)
-    assert find([reading, Reading(tmp_path / "copy")], wanted(row["message_id"]), Span()).tasks == [row]
+    assert find([reading, JournalReader(tmp_path / "copy")], wanted(row["message_id"]), Span()).tasks == [row]
 
 
 # -- what became of its broker and its workers --------------------------------------------------------------------
@@ -152,7 +152,7 @@ LAST_SEEN = {"broker": "ann", "boot": "b007", "at": NOW + timedelta(seconds=1), 
 def test_the_fate_of_a_broker_is_read_from_its_rows(desk: Desk) -> None:
     desk.tell(broker_event(b"load", 60), broker_event(b"process_died", 61, b"dispatcher"), table="brokers")
     desk.close()
-    found = evidence([Reading(desk.path)], LAST_SEEN)
+    found = evidence([JournalReader(desk.path)], LAST_SEEN)
     assert (found.fate, found.at) == ("died", NOW + timedelta(seconds=61))
     assert not found.gap
 
@@ -161,7 +161,7 @@ def test_a_broker_that_went_on_had_forgotten_the_task_unless_such_tasks_take_lon
     desk.tell(broker_event(b"load", 200), table="brokers")
     desk.tell(task(1, ended_ns=NOW_NS + 2 * 10**9, arrived=NOW_NS))
     desk.later(120)
-    readings = [Reading(desk.path)]
+    readings = [JournalReader(desk.path)]
     assert evidence(readings, LAST_SEEN).fate == "overdue"
     before_ns = NOW_NS - 1200 * 10**9
     desk.tell(task(2, ended_ns=before_ns, arrived=before_ns - 180 * 10**9))
@@ -179,7 +179,7 @@ def test_why_a_worker_went_is_read_from_its_row(desk: Desk) -> None:
         table="workers",
     )
     desk.close()
-    readings = [Reading(desk.path)]
+    readings = [JournalReader(desk.path)]
     rows = last_tasks(readings, Query(outcomes=("RETRY", "OK")), 10)
     (lost,) = [row for row in rows if row["outcome"] == "RETRY"]
     assert losses(readings, rows) == {("ann", "b007", lost["ticket"]): "expired"}

@@ -18,7 +18,7 @@ from tests.unit.journal.conftest import HEAD, NOW_NS, NOW_US, OK, Row, frame, ta
 from famulus.journal import packing_python, records, schema
 from famulus.journal.arrow import schema_of
 from famulus.journal.columns import Columns, Stack, unpacked
-from famulus.journal.records import LETTERS, Pen
+from famulus.journal.records import LETTERS, BatchWriter
 from famulus.wire.rows import LAYOUTS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,7 +95,7 @@ def plainly(row: Row) -> dict[str, Any]:
 
 @given(st.lists(rows_of_tasks, min_size=1, max_size=3))
 def test_columns_say_what_the_rows_said(batches: list[list[Row]]) -> None:
-    pen = Pen("dispatcher", "b007", HEAD)
+    pen = BatchWriter("dispatcher", "b007", HEAD)
     stack = Stack("tasks", "ann", "b007", "main")
     for rows in batches:
         batch = records.read(frame(pen, {"tasks": rows}))
@@ -115,7 +115,7 @@ def test_columns_say_what_the_rows_said(batches: list[list[Row]]) -> None:
 @pytest.mark.parametrize("second", ["echo", "other"])
 def test_batches_with_one_service_each_keep_their_own(second: str) -> None:
     """The codes are the same in both; what they stand for need not be."""
-    pen = Pen("dispatcher", "b007", HEAD)
+    pen = BatchWriter("dispatcher", "b007", HEAD)
     stack = Stack("tasks", "ann", "b007", "main")
     for number, service in enumerate(["echo", second]):
         batch = records.read(frame(pen, {"tasks": [task(number, service=service.encode())]}))
@@ -126,7 +126,7 @@ def test_batches_with_one_service_each_keep_their_own(second: str) -> None:
 
 
 def test_records_that_are_laid_out_in_another_way_are_not_read() -> None:
-    whole = msgspec.msgpack.decode(frame(Pen("dispatcher", "b007", HEAD), {"tasks": [task(1)]}))
+    whole = msgspec.msgpack.decode(frame(BatchWriter("dispatcher", "b007", HEAD), {"tasks": [task(1)]}))
     with pytest.raises(msgspec.DecodeError, match="another way"):
         records.read(msgspec.msgpack.encode([1, *whole[1:]]))
     with pytest.raises(msgspec.DecodeError):
@@ -250,7 +250,7 @@ VALUES = {
 def test_one_number_for_all_rows_says_what_many_would(table: str, data: st.DataObject) -> None:
     one_row = st.tuples(*[VALUES[letter] for letter in LETTERS[table]])
     batches = data.draw(st.lists(st.lists(one_row, min_size=1, max_size=3), min_size=1, max_size=3))
-    pen, stacks = Pen("dispatcher", "b007", HEAD), [Stack(table, "ann", "b007", "main") for _ in range(2)]
+    pen, stacks = BatchWriter("dispatcher", "b007", HEAD), [Stack(table, "ann", "b007", "main") for _ in range(2)]
     for rows in batches:
         batch = records.read(frame(pen, {table: rows}))
         columns = unpacked(batch, table)
@@ -290,14 +290,14 @@ def with_all(letter: str, value: object) -> Callable[[int, list[Any]], object]:
     ],
 )
 def test_records_that_make_no_sense_are_left_alone(spoil: Callable[[int, list[Any]], object]) -> None:
-    whole = msgspec.msgpack.decode(frame(Pen("dispatcher", "b007", HEAD), {"tasks": [task(1), task(2)]}))
+    whole = msgspec.msgpack.decode(frame(BatchWriter("dispatcher", "b007", HEAD), {"tasks": [task(1), task(2)]}))
     whole[7]["tasks"] = spoil(*whole[7]["tasks"])
     assert unpacked(records.read(msgspec.msgpack.encode(whole)), "tasks") is None
 
 
 def test_columns_do_not_hold_on_to_the_frame() -> None:
     """It may have many rows of other tables, which are written long before."""
-    batch = records.read(frame(Pen("dispatcher", "b007", HEAD), {"tasks": [task(1), task(2)]}))
+    batch = records.read(frame(BatchWriter("dispatcher", "b007", HEAD), {"tasks": [task(1), task(2)]}))
     columns = unpacked(batch, "tasks")
     assert columns is not None
     arrays = [values for values in columns.values() if not isinstance(values, int)]
@@ -306,7 +306,7 @@ def test_columns_do_not_hold_on_to_the_frame() -> None:
 
 
 def test_each_batch_can_be_read_without_any_other() -> None:
-    pen = Pen("dispatcher", "b007", HEAD)
+    pen = BatchWriter("dispatcher", "b007", HEAD)
     frame(pen, {"tasks": [task(1), task(2)]})
     batch = records.read(frame(pen, {"tasks": [task(3)], "open_tasks": []}))
     assert b"echo" in batch.texts
@@ -315,7 +315,7 @@ def test_each_batch_can_be_read_without_any_other() -> None:
 
 
 def test_a_name_that_is_no_text_is_shown_all_the_same() -> None:
-    pen = Pen("dispatcher", "b007", HEAD)
+    pen = BatchWriter("dispatcher", "b007", HEAD)
     batch = records.read(frame(pen, {"workers": [(NOW_NS, b"\xff\x00peer", b"error_listed", b"", 0, -1, b"")]}))
     stack = Stack("workers", "ann", "b007", "main")
     columns = unpacked(batch, "workers")

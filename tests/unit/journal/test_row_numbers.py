@@ -15,7 +15,7 @@ from famulus.journal import schema
 from famulus.journal.crashes import crashes
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
 from famulus.journal.listing import last_rows
-from famulus.journal.reading import Reading
+from famulus.journal.reading import JournalReader
 
 if TYPE_CHECKING:
     from tests.unit.journal.conftest import Desk
@@ -56,7 +56,7 @@ def test_what_is_lost_on_the_way_has_a_number_too(desk: Desk) -> None:
     desk.later(1)
     desk.close()
     assert numbers(desk) == [1, 4]
-    found = Reading(desk.path).verify()
+    found = JournalReader(desk.path).verify()
     assert (found.gaps, found.missing_rows) == ({"tasks": 2}, {})
 
 
@@ -71,13 +71,13 @@ def test_a_scribe_that_takes_over_goes_on_with_the_numbers(desks: Callable[..., 
     second.later(1)
     second.close()
     assert numbers(second) == [1, 4]
-    assert Reading(second.path).verify().missing_rows == {}
+    assert JournalReader(second.path).verify().missing_rows == {}
 
 
 def test_a_row_that_somebody_took_away_is_missed(three: Desk) -> None:
-    assert Reading(three.path).verify().missing_rows == {}
+    assert JournalReader(three.path).verify().missing_rows == {}
     without_rows(three.path / three.names()[1], lambda row: row != 3)
-    found = Reading(three.path).verify()
+    found = JournalReader(three.path).verify()
     assert (found.missing_rows, found.whole) == ({"ann b007": 1}, False)
 
 
@@ -88,7 +88,7 @@ def test_a_gap_explains_no_more_rows_than_it_counts(desk: Desk) -> None:
     desk.tell(task(8))
     desk.later(61)
     without_rows(desk.path / desk.names()[0], lambda row: row < 3)
-    found = Reading(desk.path).verify()
+    found = JournalReader(desk.path).verify()
     assert (found.gaps, found.missing_rows) == ({"tasks": 2}, {"ann b007": 3})
 
 
@@ -98,9 +98,9 @@ def test_the_last_file_of_a_life_that_is_over_is_missed(three: Desk) -> None:
     three.close()
     (told,) = [row for row in three.rows("brokers") if row["event"] == "told"]
     assert (told["table"], told["rows"], told["boot"]) == ("tasks", 6, "b007")
-    assert Reading(three.path).verify().whole
+    assert JournalReader(three.path).verify().whole
     (three.path / three.names()[2]).unlink()
-    assert Reading(three.path).verify().missing_rows == {"ann b007": 2}
+    assert JournalReader(three.path).verify().missing_rows == {"ann b007": 2}
 
 
 def test_an_hour_with_tasks_says_at_its_end_how_many_were_told(three: Desk) -> None:
@@ -116,7 +116,7 @@ def test_an_hour_with_tasks_says_at_its_end_how_many_were_told(three: Desk) -> N
 
 def test_what_has_expired_is_not_missed(three: Desk) -> None:
     (three.path / three.names()[0]).unlink()
-    assert Reading(three.path).verify().missing_rows == {}
+    assert JournalReader(three.path).verify().missing_rows == {}
 
 
 def test_files_from_before_rows_had_numbers_are_as_good_as_ever(three: Desk) -> None:
@@ -124,13 +124,13 @@ def test_files_from_before_rows_had_numbers_are_as_good_as_ever(three: Desk) -> 
         as_of_version_1(three.path / name)
     three.tell(task(9))
     three.close()
-    found = Reading(three.path).verify()
+    found = JournalReader(three.path).verify()
     assert (found.whole, found.rows) == (True, 7)
-    assert [row["row"] for row in last_rows(Reading(three.path), "tasks", 2)] == [None, 7]
+    assert [row["row"] for row in last_rows(JournalReader(three.path), "tasks", 2)] == [None, 7]
     ours = JournalFolder(three.path, "ann")
     (whole,) = [file for file in ours.compaction(NOW_US + 2 * US_PER_HOUR) if file is not None]
     assert (whole.first, whole.last) == (1, 4)
-    assert Reading(three.path).verify().whole
+    assert JournalReader(three.path).verify().whole
     assert numbers(three) == [None] * 6 + [7]
 
 

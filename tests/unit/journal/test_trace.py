@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import famulus
-from famulus.journal.fates import MEANINGS, OVERDUE, Evidence, Signs
-from famulus.journal.trace import Story, tell, unsettled
+from famulus.journal.fates import MEANINGS, OVERDUE, Signs, TaskFate
+from famulus.journal.trace import TaskStory, tell, unsettled
 
 T0 = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
 tickets = count(1)
@@ -55,7 +55,7 @@ def seen(state: str, ms: float, **changes: Any) -> dict[str, Any]:
     return row(**{"state": state, "at": at(ms), **waits, **changes})
 
 
-def events(story: Story) -> list[tuple[str, str, str | None]]:
+def events(story: TaskStory) -> list[tuple[str, str, str | None]]:
     return [(step.event, step.broker, step.worker or step.peer) for step in story.steps]
 
 
@@ -285,7 +285,7 @@ def test_a_task_whose_last_row_is_a_retry_is_unsettled() -> None:
     last = unsettled([ended("RETRY", 700, "worker_lost")], [])
     assert last is not None
     assert last["at"] == at(700)
-    assert tell([ended("RETRY", 700, "worker_lost")], [], Evidence("died", at(900))).verdict.fate == "died"
+    assert tell([ended("RETRY", 700, "worker_lost")], [], TaskFate("died", at(900))).verdict.fate == "died"
 
 
 def test_the_story_for_programs() -> None:

@@ -178,11 +178,11 @@ def test_a_task_has_the_version_of_the_config_that_it_ended_under(desk: Desk) ->
 
 @pytest.mark.parametrize("rows", [1, 500])
 def test_what_is_read_is_what_the_schema_says(desk: Desk, rows: int) -> None:
-    from famulus.journal.reading import Reading
+    from famulus.journal.reading import JournalReader
 
     desk.tell(*(task(number) for number in range(rows)))
     desk.close()
-    found = Reading(desk.path).verify()
+    found = JournalReader(desk.path).verify()
     assert found.whole, found
     assert found.rows == rows
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from famulus.web import admission
-from famulus.web.admission import Asked, complaint
+from famulus.web.admission import RequestHead, complaint
 
-PAGE = Asked(
+PAGE = RequestHead(
     method="POST",
     server="127.0.0.1",
     client="127.0.0.1",
@@ -21,7 +21,7 @@ PAGE = Asked(
 LOOK = replace(PAGE, method="GET", origin="", content_type="")
 
 
-def code(asked: Asked) -> int:
+def code(asked: RequestHead) -> int:
     found = complaint(asked)
     return found[0] if found is not None else 0
 
@@ -43,7 +43,7 @@ def test_a_tunnel_may_begin_anywhere(host: str) -> None:
     ("server", "client"),
     [("10.0.0.7", "10.0.0.9"), ("10.0.0.7", "127.0.0.1"), ("127.0.0.1", "10.0.0.9"), ("", ""), ("evil", "evil")],
 )
-def test_only_loopback_is_heard(asked: Asked, server: str, client: str) -> None:
+def test_only_loopback_is_heard(asked: RequestHead, server: str, client: str) -> None:
     assert complaint(replace(asked, server=server, client=client)) == (403, admission.NOT_LOOPBACK)
 
 

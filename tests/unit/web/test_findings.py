@@ -131,10 +131,10 @@ def test_another_store_is_left_to_the_command() -> None:
 def test_a_disk_that_hangs_holds_up_nobody_else(port: Port, shown: Findings, monkeypatch: pytest.MonkeyPatch) -> None:
     hang, started = threading.Event(), []
 
-    def hanging(*_: object) -> findings.Told:
+    def hanging(*_: object) -> findings.ShownFindings:
         started.append(1)
         hang.wait(20)
-        return findings.Told(None, b"{}")
+        return findings.ShownFindings(None, b"{}")
 
     monkeypatch.setattr(findings, "look", hanging)
     monkeypatch.setattr(findings, "WAIT_S", 0.05)

@@ -8,11 +8,11 @@ import pytest
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.homes import Homes
-from famulus.core.session.worker import State, WorkerSession
+from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.net.line import Line
 from famulus.wire import headers, reasons
 from famulus.worker.news import News
-from famulus.worker.settings import Settings
+from famulus.worker.settings import WorkerSettings
 
 START_NS = 1000 * NS_PER_S
 DEAD = "tcp://127.0.0.1:1"
@@ -28,7 +28,7 @@ def line() -> Iterator[Line]:
 def news_of(*homes: str, session: WorkerSession | None = None) -> tuple[News, Homes]:
     known = Homes(homes, lambda: 1.0)
     session = session or WorkerSession("w1", ["echo"], 1, None, lambda: 1.0, known)
-    return News(Settings("w1", homes, connect_timeout_s=2.0), session, START_NS), known
+    return News(WorkerSettings("w1", homes, connect_timeout_s=2.0), session, START_NS), known
 
 
 def test_a_single_broker_has_the_time_that_it_was_given(line: Line) -> None:
@@ -65,7 +65,7 @@ def get_ready(session: WorkerSession) -> None:
     config = headers.write("CONFIG", "RESPONSE", identity="w1", heartbeat_ms=500, version=1, digest="d")
     pong = headers.write("PONG", "RESPONSE", digest="d")
     assert session.on_messages(START_NS, [[b"", config, b"{}"], [b"", pong, b""]]) == []
-    assert session.state is State.READY
+    assert session.state is SessionState.READY
 
 
 def test_a_broker_that_forgot_us_and_took_us_again_between_two_looks_is_told_of(

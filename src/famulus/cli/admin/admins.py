@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
+from famulus.cli.admin.desk import AdminSession, Wait, add_command, new_group
 from famulus.cli.admin.edits import send, tell_accepted
 from famulus.cli.admin.passwords import ask_password, read_password
 from famulus.errors import FamulusError, SettingsError
@@ -26,7 +26,7 @@ NewPasswordFile = Annotated[
 
 
 def list_admins(
-    desk: Desk, family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None
+    desk: AdminSession, family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None
 ) -> None:
     """Show all admins: their families, and who set their passwords and when."""
     from famulus.cli.admin.words import columns, instant
@@ -47,7 +47,7 @@ def list_admins(
 
 
 def add(
-    desk: Desk, name: Name, family: Family = None, new_password_file: NewPasswordFile = None, wait: Wait = None
+    desk: AdminSession, name: Name, family: Family = None, new_password_file: NewPasswordFile = None, wait: Wait = None
 ) -> None:
     """Make NAME an admin of a family, with a password that you give.
 
@@ -60,7 +60,7 @@ def add(
 
 
 def passwd(
-    desk: Desk,
+    desk: AdminSession,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The admin's name. [default: yourself]")] = None,
     family: Family = None,
     new_password_file: NewPasswordFile = None,
@@ -78,7 +78,7 @@ def passwd(
 
 
 def remove(
-    desk: Desk,
+    desk: AdminSession,
     name: Name,
     family: Family = None,
     force: Annotated[bool, typer.Option("--force", help="Even if that is you.")] = False,
@@ -100,7 +100,7 @@ def remove(
     send(desk, [drafts.delete(shown, key)], None if myself else wait)
 
 
-def _look(desk: Desk, name: str, family: str | None) -> tuple[Shown, str, str]:
+def _look(desk: AdminSession, name: str, family: str | None) -> tuple[Shown, str, str]:
     """What there is, the key of this admin, and its family."""
     from famulus.core.config.schema import subject
 
@@ -116,7 +116,7 @@ def _look(desk: Desk, name: str, family: str | None) -> tuple[Shown, str, str]:
 
 
 def _set_password(
-    desk: Desk, shown: Shown, family: str, name: str, new_password_file: Path | None, wait: float | None
+    desk: AdminSession, shown: Shown, family: str, name: str, new_password_file: Path | None, wait: float | None
 ) -> None:
     from famulus.admin.drafts import parents_of
 

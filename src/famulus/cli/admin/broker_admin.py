@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
+from famulus.cli.admin.desk import AdminSession, Wait, add_command, new_group
 from famulus.cli.admin.edits import send, send_wanted
 from famulus.errors import FamulusError, SettingsError
 
@@ -17,7 +17,7 @@ PublicKey = Annotated[str, typer.Argument(metavar="KEY", help="The public key of
 Force = Annotated[bool, typer.Option("--force", help="Also if there is no such broker.")]
 
 
-def enable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+def enable(desk: AdminSession, identity: Identity, force: Force = False, wait: Wait = None) -> None:
     """Let a broker serve (again): its state becomes active.
 
     Example: famulus broker-admin enable b2
@@ -25,7 +25,7 @@ def enable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = No
     _set_state(desk, identity, "active", force, wait)
 
 
-def disable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+def disable(desk: AdminSession, identity: Identity, force: Force = False, wait: Wait = None) -> None:
     """Make a broker refuse tasks and workers. It still hears admins, so that it can be enabled again.
 
     Example: famulus broker-admin disable b2
@@ -33,7 +33,7 @@ def disable(desk: Desk, identity: Identity, force: Force = False, wait: Wait = N
     _set_state(desk, identity, "disabled", force, wait)
 
 
-def drain(desk: Desk, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+def drain(desk: AdminSession, identity: Identity, force: Force = False, wait: Wait = None) -> None:
     """Make a broker refuse new tasks and finish those that it has.
 
     Example: famulus broker-admin drain b2 --wait 10
@@ -42,7 +42,7 @@ def drain(desk: Desk, identity: Identity, force: Force = False, wait: Wait = Non
 
 
 def forget(
-    desk: Desk,
+    desk: AdminSession,
     identity: Identity,
     force: Annotated[bool, typer.Option("--force", help="Also if it is alive.")] = False,
     wait: Wait = None,
@@ -60,7 +60,7 @@ def forget(
 
 
 def trust(
-    desk: Desk,
+    desk: AdminSession,
     key: PublicKey,
     identity: Annotated[str, typer.Option(help="The only name that it may take. [default: any that is free]")] = "",
     family: Annotated[
@@ -82,7 +82,7 @@ def trust(
     send_wanted(desk, wishes.put(shown, f"trusted_key/{key}", wished), "this key is trusted already", wait)
 
 
-def distrust(desk: Desk, key: PublicKey, wait: Wait = None) -> None:
+def distrust(desk: AdminSession, key: PublicKey, wait: Wait = None) -> None:
     """Stop trusting this key: a broker that has it can no longer join. One that has joined stays: see forget.
 
     Example: famulus broker-admin distrust 5f8a...
@@ -98,7 +98,7 @@ def _check_key(key: str) -> None:
         raise SettingsError("a public key is 64 digits from 0 to f, as famulus broker --show-key shows it")
 
 
-def _set_state(desk: Desk, identity: str, state: str, force: bool, wait: float | None) -> None:
+def _set_state(desk: AdminSession, identity: str, state: str, force: bool, wait: float | None) -> None:
     from famulus.admin import wishes
 
     wanted = wishes.state(desk.administration.show("broker"), identity, state, force=force)

@@ -1,6 +1,6 @@
 """The desk at which a command of an admin works: the options that all of them have, the password, and the answers.
 
-A function whose first parameter is a `Desk` becomes a command by `add_command`, which gives it these options.
+A function whose first parameter is a `AdminSession` becomes a command by `add_command`, which gives it these options.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Force = Annotated[bool, typer.Option("--force", help="Send it even though broker
 
 
 @dataclass
-class Desk:
+class AdminSession:
     """Its fields are the options of every command."""
 
     broker: Annotated[
@@ -109,7 +109,7 @@ class Desk:
         if self._connection is not None:
             self._connection.close()
 
-    def __enter__(self) -> Desk:
+    def __enter__(self) -> AdminSession:
         return self
 
     def __exit__(
@@ -118,7 +118,7 @@ class Desk:
         self.close()
 
 
-_OPTIONS = parameters_of(Desk)
+_OPTIONS = parameters_of(AdminSession)
 
 
 def new_group(what: str) -> typer.Typer:
@@ -134,12 +134,12 @@ def new_group(what: str) -> typer.Typer:
 
 
 def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
-    """`function` takes a Desk and its own parameters; the command takes these and the common options."""
+    """`function` takes a AdminSession and its own parameters; the command takes these and the common options."""
     _, *own = parameters_of(function)
 
     @wraps(function)
     def command(**values: Any) -> None:
-        with Desk(**{each.name: values.pop(each.name) for each in _OPTIONS}) as desk:
+        with AdminSession(**{each.name: values.pop(each.name) for each in _OPTIONS}) as desk:
             try:
                 function(desk, **values)
             except Exception as error:
@@ -149,7 +149,7 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
     app.command(name)(with_parameters(command, [*own, *_OPTIONS]))
 
 
-def _show_failure(desk: Desk, error: Exception) -> None:
+def _show_failure(desk: AdminSession, error: Exception) -> None:
     """What a broker had against it, for programs or as a table; `main` adds the sentence and the exit code."""
     from famulus.cli.admin.words import moved_lines
     from famulus.errors import HeadsMoved, NoBroker, Refused

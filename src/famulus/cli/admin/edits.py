@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from famulus.cli.admin.desk import Desk
+from famulus.cli.admin.desk import AdminSession
 from famulus.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from famulus.core.steward.answers import Accepted
 
 
-def send(desk: Desk, drafts: Sequence[Draft], wait: float | None, *, force: bool = False) -> None:
+def send(desk: AdminSession, drafts: Sequence[Draft], wait: float | None, *, force: bool = False) -> None:
     """Warn, send, and tell."""
     for draft in drafts:
         if len(draft.parents) > 1:
@@ -25,7 +25,7 @@ def send(desk: Desk, drafts: Sequence[Draft], wait: float | None, *, force: bool
     tell_accepted(desk, desk.administration.edit(drafts), wait, warned)
 
 
-def send_wanted(desk: Desk, drafts: Sequence[Draft], unchanged: str, wait: float | None) -> None:
+def send_wanted(desk: AdminSession, drafts: Sequence[Draft], unchanged: str, wait: float | None) -> None:
     """As `send`; without drafts everything is as it is wanted, which `unchanged` says."""
     if drafts:
         send(desk, drafts, wait)
@@ -33,7 +33,7 @@ def send_wanted(desk: Desk, drafts: Sequence[Draft], unchanged: str, wait: float
         tell_unchanged(desk, unchanged)
 
 
-def warn(desk: Desk, drafts: Sequence[Draft], *, force: bool) -> set[tuple[str, str]]:
+def warn(desk: AdminSession, drafts: Sequence[Draft], *, force: bool) -> set[tuple[str, str]]:
     """Before anything is sent: brokers take every value, but ignore what they do not understand."""
     from famulus.admin.drafts import doubts
 
@@ -52,7 +52,7 @@ def warn(desk: Desk, drafts: Sequence[Draft], *, force: bool) -> set[tuple[str, 
 
 
 def tell_accepted(
-    desk: Desk,
+    desk: AdminSession,
     accepted: Accepted,
     wait: float | None,
     warned: Collection[tuple[str, str]] = (),
@@ -69,12 +69,12 @@ def tell_accepted(
         raise typer.Exit(1)
 
 
-def tell_unchanged(desk: Desk, sentence: str) -> None:
+def tell_unchanged(desk: AdminSession, sentence: str) -> None:
     """Everything is as wanted already. An edit that changes nothing would only make the history longer."""
     desk.show({"edits": []}, f"{sentence}; nothing was sent")
 
 
-def _waited(desk: Desk, accepted: Accepted, seconds: float) -> Spread:
+def _waited(desk: AdminSession, accepted: Accepted, seconds: float) -> Spread:
     from famulus.admin.spreading import wait
 
     told = False

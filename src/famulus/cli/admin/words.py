@@ -12,8 +12,8 @@ from msgspec import UNSET
 from famulus.admin.ids import short
 
 if TYPE_CHECKING:
-    from famulus.core.config.draft import Change, Moved
-    from famulus.core.steward.answers import BrokerFacts, Head, History, Key, PastEdit, Shown
+    from famulus.core.config.draft import FieldChange, Moved
+    from famulus.core.steward.answers import BrokerFacts, Head, Key, KeyHistory, PastEdit, Shown
 
 VALUE_CHARS_SHOWN = 100
 FIELD_CHARS_SHOWN = 40
@@ -149,7 +149,7 @@ def _time_ms(hlc: int) -> int:
 # -- edits --------------------------------------------------------------------------------------------------------
 
 
-def history_lines(history: History) -> list[str]:
+def history_lines(history: KeyHistory) -> list[str]:
     heads = {head.id for head in history.heads}
     rows = [
         (
@@ -164,7 +164,7 @@ def history_lines(history: History) -> list[str]:
     return columns(rows, indent="")
 
 
-def _what_changed(history: History, edit: PastEdit) -> str:
+def _what_changed(history: KeyHistory, edit: PastEdit) -> str:
     from famulus.core.config.draft import difference
 
     if len(edit.parents) > 1:
@@ -183,7 +183,7 @@ def _said_words(edit: PastEdit) -> str:
     return "deleted" if edit.op == "DEL" else value_words(edit.value)
 
 
-def _change_words(change: Change) -> str:
+def _change_words(change: FieldChange) -> str:
     arrow = f"{value_words(change.seen, 40)} -> {value_words(change.now, 40)}"
     return f"{change.field}: {arrow}" if change.field else arrow
 
@@ -191,7 +191,7 @@ def _change_words(change: Change) -> str:
 # -- differences --------------------------------------------------------------------------------------------------
 
 
-def difference_lines(changes: Sequence[Change], before: str, after: str, indent: str = "  ") -> list[str]:
+def difference_lines(changes: Sequence[FieldChange], before: str, after: str, indent: str = "  ") -> list[str]:
     if not changes:
         return [f"{indent}no difference"]
     rows = [(change.field or "value", value_words(change.seen), value_words(change.now)) for change in changes]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import UNSET
 
-from famulus.cli.admin.desk import Desk, Force, Wait
+from famulus.cli.admin.desk import AdminSession, Force, Wait
 from famulus.cli.admin.edits import send, tell_unchanged
 from famulus.cli.config.look import KeyArgument, history_of
 from famulus.errors import FamulusError, SettingsError
@@ -22,7 +22,7 @@ Parents = Annotated[
 
 
 def set_value(
-    desk: Desk,
+    desk: AdminSession,
     key: KeyArgument,
     value: Annotated[list[str], typer.Argument(metavar="VALUE", help="JSON, a text, or fields as NAME=VALUE.")],
     parents: Parents = None,
@@ -55,7 +55,7 @@ def set_value(
     return send(desk, [draft], wait, force=force)
 
 
-def unset(desk: Desk, key: KeyArgument, parents: Parents = None, wait: Wait = None) -> None:
+def unset(desk: AdminSession, key: KeyArgument, parents: Parents = None, wait: Wait = None) -> None:
     """Delete KEY. Its history stays, and `famulus config rollback` brings it back.
 
     Example: famulus config unset service/echo
@@ -69,7 +69,7 @@ def unset(desk: Desk, key: KeyArgument, parents: Parents = None, wait: Wait = No
 
 
 def rollback(
-    desk: Desk,
+    desk: AdminSession,
     key: KeyArgument,
     edit_id: Annotated[str, typer.Argument(metavar="ID", help="An edit of KEY; 6 characters are enough.")],
     force: Force = False,
@@ -93,7 +93,7 @@ def rollback(
 
 
 def resolve(
-    desk: Desk,
+    desk: AdminSession,
     key: KeyArgument,
     choose: Annotated[str | None, typer.Option(metavar="ID", help="The head to keep.")] = None,
     value: Annotated[str | None, typer.Option(metavar="JSON", help="A value to set instead.")] = None,
@@ -111,7 +111,7 @@ def resolve(
     send(desk, [_resolving(desk, key, choose, value)], wait, force=force)
 
 
-def _resolving(desk: Desk, key: str, choose: str | None, value: str | None) -> Draft:
+def _resolving(desk: AdminSession, key: str, choose: str | None, value: str | None) -> Draft:
     from famulus.admin import drafts, typed
 
     if choose is not None:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from famulus.cli.admin.desk import Desk, Wait, confirmed
+from famulus.cli.admin.desk import AdminSession, Wait, confirmed
 from famulus.cli.admin.edits import tell_accepted, tell_unchanged, warn
 from famulus.errors import FamulusError, SettingsError
 
 if TYPE_CHECKING:
-    from famulus.admin.exported import Exported, Plan
+    from famulus.admin.exported import Exported, ImportPlan
 
 
 def export_file(
-    desk: Desk, file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is standard output.")]
+    desk: AdminSession,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is standard output.")],
 ) -> None:
     """Write the config to FILE as JSON, with sorted keys: equal configs give equal files.
 
@@ -40,7 +41,7 @@ def export_file(
 
 
 def import_file(
-    desk: Desk,
+    desk: AdminSession,
     file: Annotated[str, typer.Argument(metavar="FILE", help="What `export` wrote; - is standard input.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -104,7 +105,7 @@ def _write(path: Path, data: bytes) -> None:
         raise SettingsError(f"{path}: {error.strerror}") from None
 
 
-def _plan_lines(plan: Plan) -> Iterator[str]:
+def _plan_lines(plan: ImportPlan) -> Iterator[str]:
     from famulus.cli.admin.words import counted, difference_lines, printable
 
     for planned in plan.changes:
@@ -117,7 +118,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"{counted(len(plan.changes), 'change')}, {plan.same} the same, {plan.kept} not in the file and left alone"
 
 
-def _plan_facts(plan: Plan) -> dict[str, Any]:
+def _plan_facts(plan: ImportPlan) -> dict[str, Any]:
     return {
         "changes": [
             {"key": planned.draft.key, "difference": planned.difference, "ends_conflict": planned.ends_conflict}

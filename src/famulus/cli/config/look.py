@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import UNSET
 
-from famulus.cli.admin.desk import Desk, to_json
+from famulus.cli.admin.desk import AdminSession, to_json
 from famulus.errors import FamulusError
 
 if TYPE_CHECKING:
-    from famulus.core.steward.answers import History
+    from famulus.core.steward.answers import KeyHistory
 
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="Such as service/echo, family/main or broker_state/b1.")
@@ -19,7 +19,7 @@ KeyArgument = Annotated[
 
 
 def show(
-    desk: Desk,
+    desk: AdminSession,
     prefix: Annotated[
         str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this, such as service/.")
     ] = "",
@@ -37,7 +37,7 @@ def show(
     desk.show(shown, *shown_lines(shown, deleted))
 
 
-def get(desk: Desk, key: KeyArgument) -> None:
+def get(desk: AdminSession, key: KeyArgument) -> None:
     """Print the value of KEY as JSON, as `famulus config set` takes it. Exit code 1 if it is not set.
 
     Example: famulus config get service/echo
@@ -51,7 +51,7 @@ def get(desk: Desk, key: KeyArgument) -> None:
     desk.show(facts, to_json(view.value))
 
 
-def history(desk: Desk, key: KeyArgument) -> None:
+def history(desk: AdminSession, key: KeyArgument) -> None:
     """Show every edit of KEY: its id, when it was made, by whom and at which broker, and what it changed.
 
     Example: famulus config history service/echo
@@ -63,7 +63,7 @@ def history(desk: Desk, key: KeyArgument) -> None:
 
 
 def diff(
-    desk: Desk,
+    desk: AdminSession,
     key: KeyArgument,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID ID]", help="Two edits of KEY.")] = None,
 ) -> None:
@@ -89,7 +89,7 @@ def diff(
     desk.show({"key": key, "differences": facts}, *lines)
 
 
-def conflicts(desk: Desk) -> None:
+def conflicts(desk: AdminSession) -> None:
     """Show every key that is in conflict, with its heads: which of them counts meanwhile, and who made them.
 
     Brokers that could not talk to each other took different edits of one key. Nothing is lost; an edit that you make
@@ -103,14 +103,14 @@ def conflicts(desk: Desk) -> None:
     desk.show({"conflicts": found}, *(lines or ["no conflicts"]))
 
 
-def history_of(desk: Desk, key: str) -> History:
+def history_of(desk: AdminSession, key: str) -> KeyHistory:
     told = desk.administration.history(key)
     if not told.edits:
         raise FamulusError(f"there is no edit of {key}")
     return told
 
 
-def _pairs(told: History, abbreviated: list[str]) -> list[tuple[str, str]]:
+def _pairs(told: KeyHistory, abbreviated: list[str]) -> list[tuple[str, str]]:
     """Which edits to compare, the older one first."""
     from famulus.admin.ids import find
 

@@ -11,7 +11,7 @@ import typer
 from famulus.errors import NoSuchWord
 
 if TYPE_CHECKING:
-    from famulus.cli.explain.words import Entry, Kind
+    from famulus.cli.explain.words import Entry, WordList
 
 
 def explain(
@@ -53,7 +53,7 @@ def explain(
         typer.echo(line)
 
 
-def _told(found: list[tuple[Kind, Entry]]) -> Iterator[str]:
+def _told(found: list[tuple[WordList, Entry]]) -> Iterator[str]:
     for number, (kind, entry) in enumerate(found):
         if number:
             yield ""
@@ -68,7 +68,7 @@ def _told(found: list[tuple[Kind, Entry]]) -> Iterator[str]:
         yield from (f"  {name:10} {text}" for name, text in facts.items() if text)
 
 
-def _listed(kinds: tuple[Kind, ...]) -> Iterator[str]:
+def _listed(kinds: tuple[WordList, ...]) -> Iterator[str]:
     from famulus.cli.admin.words import columns
 
     for number, kind in enumerate(kinds):

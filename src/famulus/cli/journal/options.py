@@ -14,7 +14,7 @@ from famulus.journal import schema
 
 if TYPE_CHECKING:
     from famulus.journal.groups import Span
-    from famulus.journal.reading import Reading
+    from famulus.journal.reading import JournalReader
 
 Journals = Annotated[
     list[Path] | None,
@@ -30,7 +30,7 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Only what ended before that; as for --since.")]
 
 
-def open_reading(folder: Path | None) -> Reading:
+def open_reading(folder: Path | None) -> JournalReader:
     from famulus.journal.places import default_folder
 
     path = folder or default_folder()
@@ -38,12 +38,12 @@ def open_reading(folder: Path | None) -> Reading:
         path = folder / "journal"
     if not path.is_dir():
         raise SettingsError(f"{path}: there is no journal")
-    from famulus.journal.reading import Reading
+    from famulus.journal.reading import JournalReader
 
-    return Reading(path)
+    return JournalReader(path)
 
 
-def open_readings(folders: Sequence[Path] | None) -> list[Reading]:
+def open_readings(folders: Sequence[Path] | None) -> list[JournalReader]:
     """Of each journal one, also if it was given twice."""
     readings = [open_reading(folder) for folder in folders] if folders else [open_reading(None)]
     return list({reading.folder.path.resolve(): reading for reading in readings}.values())

@@ -14,8 +14,8 @@ from famulus.errors import NoTask, SettingsError
 
 if TYPE_CHECKING:
     from famulus.journal.groups import Span
-    from famulus.journal.reading import Reading
-    from famulus.journal.trace import Story
+    from famulus.journal.reading import JournalReader
+    from famulus.journal.trace import TaskStory
 
 #: Between two looks; a file of the journal is finished once a second at most.
 LOOK_S = 0.5
@@ -71,7 +71,7 @@ def trace(
             typer.echo(line)
 
 
-def _find(message_id: str, readings: list[Reading], span: Span) -> Story | None:
+def _find(message_id: str, readings: list[JournalReader], span: Span) -> TaskStory | None:
     from famulus.cli.admin.words import printable
     from famulus.journal.finding import evidence, find, losses
     from famulus.journal.ids import wanted
@@ -90,7 +90,7 @@ def _find(message_id: str, readings: list[Reading], span: Span) -> Story | None:
     return story
 
 
-def _lines(story: Story) -> Iterator[str]:
+def _lines(story: TaskStory) -> Iterator[str]:
     from famulus.cli.admin.words import columns, printable
 
     delivery = "at most once" if story.at_most_once else "at least once"

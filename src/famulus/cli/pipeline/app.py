@@ -87,7 +87,7 @@ def follow(
 
     from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
     from famulus.pipeline.io import source
-    from famulus.pipeline.run.progress import Summary
+    from famulus.pipeline.run.progress import RunSummary
     from famulus.pipeline.run.stream import Follower
 
     place, target = journal_place(journal), tables_place(journal, tables)
@@ -96,7 +96,7 @@ def follow(
     stop = threading.Event()
     began = time.monotonic()
 
-    def done(summary: Summary) -> None:
+    def done(summary: RunSummary) -> None:
         if as_json:
             typer.echo(json.dumps(facts(summary, started_s)))
         elif summary.tables or summary.bad:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from famulus.cli.admin.desk import Desk, Force, Wait, add_command, confirmed, to_json
+from famulus.cli.admin.desk import AdminSession, Force, Wait, add_command, confirmed, to_json
 from famulus.cli.pipeline.options import JournalOption, JsonOption, TablesOption, tables_place
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def show(which: Which, tables: TablesOption = None, journal: JournalOption = Non
 
 
 def apply(
-    desk: Desk,
+    desk: AdminSession,
     which: Which,
     tables: TablesOption = None,
     journal: JournalOption = None,

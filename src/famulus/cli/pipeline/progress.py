@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from famulus.pipeline.run.progress import Step, Summary, Tell
+    from famulus.pipeline.run.progress import ProgressStep, RunSummary, Tell
 
 _DOING = {
     "renew": "these tables are from an older pipeline, which filed some rows under wrong hours: all are made anew, "
@@ -41,7 +41,7 @@ def starting(*, quiet: bool) -> None:
         typer.echo("starting Spark", err=True)
 
 
-def _line(step: Step) -> None:
+def _line(step: ProgressStep) -> None:
     typer.echo(_words(step), err=True)
     sys.stderr.flush()
 
@@ -53,7 +53,7 @@ def _live() -> Iterator[Tell]:
     console = Console(stderr=True)
     with console.status("") as status:
 
-        def tell(step: Step) -> None:
+        def tell(step: ProgressStep) -> None:
             if step.done:
                 console.print(_words(step), highlight=False, markup=False)
             else:
@@ -62,7 +62,7 @@ def _live() -> Iterator[Tell]:
         yield tell
 
 
-def _words(step: Step) -> str:
+def _words(step: ProgressStep) -> str:
     about = f"{_DOING[step.what]}{' ' + step.table if step.table else ''}"
     if step.what == "renew":
         return about
@@ -75,7 +75,7 @@ def _words(step: Step) -> str:
     return f"{name:20} {hours} {step.rows:14,} {what:8} {step.seconds:8.1f} s"
 
 
-def show_summary(summary: Summary) -> None:
+def show_summary(summary: RunSummary) -> None:
     for bad in summary.bad:
         typer.echo(f"famulus: left out {bad.path}: {bad.reason}", err=True)
     for path in summary.late:
@@ -83,7 +83,7 @@ def show_summary(summary: Summary) -> None:
     typer.echo(words(summary))
 
 
-def words(summary: Summary) -> str:
+def words(summary: RunSummary) -> str:
     left_out = f", {len(summary.bad)} left out" if summary.bad else ""
     if not summary.tables:
         return f"nothing new in {summary.files:,} files{left_out}; the tables are in {summary.tables_folder}"
@@ -94,5 +94,5 @@ def words(summary: Summary) -> str:
     )
 
 
-def facts(summary: Summary, start_s: float) -> dict[str, Any]:
+def facts(summary: RunSummary, start_s: float) -> dict[str, Any]:
     return summary.facts() | {"start_seconds": round(start_s, 3)}

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from famulus.cli.admin.desk import Desk, Wait, add_command, new_group
+from famulus.cli.admin.desk import AdminSession, Wait, add_command, new_group
 from famulus.cli.admin.edits import send_wanted
 
 app = new_group("See which workers a broker ignores, put one on the list, and forgive them.")
 
 
-def list_workers(desk: Desk) -> None:
+def list_workers(desk: AdminSession) -> None:
     """Show the workers that are ignored.
 
     Those that broke the protocol, with their faults and the seconds that are left; and those that the config names, in
@@ -33,7 +33,7 @@ def list_workers(desk: Desk) -> None:
 
 
 def clear(
-    desk: Desk,
+    desk: AdminSession,
     identity: Annotated[
         str | None, typer.Argument(metavar="[IDENTITY]", help="The worker's name. [default: all of them]")
     ] = None,
@@ -49,7 +49,7 @@ def clear(
 
 
 def add(
-    desk: Desk,
+    desk: AdminSession,
     identity: Annotated[str, typer.Argument(metavar="IDENTITY", help="The worker's name.")],
     family: Annotated[
         str | None,

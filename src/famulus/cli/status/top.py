@@ -33,7 +33,7 @@ KEYS = "q quit   r rate   f failed   b busy   w waiting   p p99   n name   v wor
 ROUND_S = 1.0
 
 
-class Screen:
+class TopScreen:
     """What is shown, and what keys make of it."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ def top(address: Address = None) -> None:
     from rich.live import Live
 
     base = base_of(address)
-    screen = Screen()
+    screen = TopScreen()
     screen.status = ask_status(base)
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise typer.BadParameter("top needs a terminal; 'famulus status --json' is for programs")

@@ -21,7 +21,7 @@ class Draft(Struct, frozen=True):
     parents: tuple[str, ...]
 
 
-class Change(Struct, frozen=True, omit_defaults=True):
+class FieldChange(Struct, frozen=True, omit_defaults=True):
     """A field as the admin saw it and as it is now; absent where it was or is not there."""
 
     #: Empty for the value as a whole, where that is not an object.
@@ -35,7 +35,7 @@ class Moved(Struct, frozen=True):
 
     key: str
     heads: tuple[str, ...]
-    difference: tuple[Change, ...]
+    difference: tuple[FieldChange, ...]
     #: Edits that the admin saw elsewhere, and that are not here yet.
     unknown: tuple[str, ...] = ()
 
@@ -106,12 +106,12 @@ def _value_of(heads: list[SignedEdit] | tuple[SignedEdit, ...]) -> Any:
     return chosen.value if chosen.op == "PUT" else UNSET
 
 
-def difference(seen: Any, now: Any) -> tuple[Change, ...]:
+def difference(seen: Any, now: Any) -> tuple[FieldChange, ...]:
     """What changed between two values, field by field. `UNSET` stands for a key that is not there."""
     if not isinstance(seen, dict) or not isinstance(now, dict):
-        return () if _same(seen, now) else (Change("", seen, now),)
+        return () if _same(seen, now) else (FieldChange("", seen, now),)
     return tuple(
-        Change(field, seen.get(field, UNSET), now.get(field, UNSET))
+        FieldChange(field, seen.get(field, UNSET), now.get(field, UNSET))
         for field in sorted(seen.keys() | now.keys())
         if not _same(seen.get(field, UNSET), now.get(field, UNSET))
     )

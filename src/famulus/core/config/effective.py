@@ -135,14 +135,14 @@ def from_heads(
     void: Sequence[tuple[SignedEdit, str]] = (),
 ) -> Effective:
     """What these heads amount to, of each key at least one; without brokers with keys that were revoked."""
-    reading = _Reading(Effective(version, digest), revoked_keys)
+    reading = _Builder(Effective(version, digest), revoked_keys)
     for key in sorted(heads):
         reading.take(key, heads[key])
     reading.tell_of_void(void)
     return reading.result()
 
 
-class _Reading:
+class _Builder:
     """The effective config in the making."""
 
     def __init__(self, config: Effective, revoked_keys: frozenset[str]) -> None:

@@ -22,7 +22,7 @@ LISTED_MAX = 100
 
 
 @dataclass(slots=True)
-class _Entry:
+class _Offender:
     faults: int
     last_ns: int
     until_ns: int
@@ -32,7 +32,7 @@ class ErrorWorkers:
     """By identity, or by the name of their connection for those who never said who they are."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._entries: OrderedDict[bytes, _Offender] = OrderedDict()
         #: Identities that the config names.
         self.named: frozenset[bytes] = frozenset()
 
@@ -40,7 +40,7 @@ class ErrorWorkers:
         """Note a fault; True if the sender is to be ignored from now on."""
         entry = self._entries.get(name)
         if entry is None or entry.last_ns + FORGOTTEN_AFTER_NS <= now_ns:
-            entry = self._entries[name] = _Entry(0, now_ns, 0)
+            entry = self._entries[name] = _Offender(0, now_ns, 0)
             if len(self._entries) > ENTRIES_MAX:
                 self._entries.popitem(last=False)
         entry.faults += 1

@@ -39,7 +39,7 @@ FIRST_HEARTBEAT_NS: Final = NS_PER_S
 ASK_AGAIN_NS: Final = 10 * NS_PER_S
 
 
-class State(Enum):
+class SessionState(Enum):
     OFFLINE = "offline"
     CONNECTING = "connecting"
     GREETING = "greeting"
@@ -53,9 +53,9 @@ class State(Enum):
 # Final, so that compiled code has them at hand instead of looking for them each time.
 _ANSWER_HEAD: Final = headers.ANSWER_HEAD
 #: States in which it may be given tasks.
-_READY: Final = State.READY
-_MOVING: Final = State.MOVING
-_DRAINING: Final = State.DRAINING
+_READY: Final = SessionState.READY
+_MOVING: Final = SessionState.MOVING
+_DRAINING: Final = SessionState.DRAINING
 
 
 class WorkerSession:
@@ -79,7 +79,7 @@ class WorkerSession:
         self.identity = identity
         self.services = services
         self.slots = slots
-        self.state = State.OFFLINE
+        self.state = SessionState.OFFLINE
         #: How often it became ready.
         self.begun = 0
         #: Why this broker will not have us, where it said so.
@@ -112,7 +112,7 @@ class WorkerSession:
 
     def on_link(self, now_ns: int) -> None:
         """A new connection: say who we are."""
-        if self.state is State.GONE:
+        if self.state is SessionState.GONE:
             return
         self._heard_ns = now_ns
         self._connect(now_ns)
@@ -127,16 +127,16 @@ class WorkerSession:
     def _leave(self, now_ns: int, *, cut: bool = False) -> None:
         """This broker is not ours any more; on to the next, which may be the same."""
         state = self.state
-        if state is State.GONE or (state is State.OFFLINE and self.relink_at_ns < NEVER_NS):
+        if state is SessionState.GONE or (state is SessionState.OFFLINE and self.relink_at_ns < NEVER_NS):
             return
         self._tickets.clear()
         self.outbox.clear()
         self._ping_at_ns = self._link_by_ns = self._told_by_ns = NEVER_NS
-        if state is State.DRAINING:
-            self.state = State.GONE  # nobody is left to say goodbye to
+        if state is SessionState.DRAINING:
+            self.state = SessionState.GONE  # nobody is left to say goodbye to
             return
-        self.state = State.OFFLINE
-        if state is State.MOVING:
+        self.state = SessionState.OFFLINE
+        if state is SessionState.MOVING:
             self.homes.on_left()
             self.relink_at_ns = now_ns
         else:
@@ -176,15 +176,15 @@ class WorkerSession:
         elif isinstance(told, headers.PongResponse):
             self._on_pong(told, now_ns)
         elif isinstance(told, headers.DisconnectResponse):
-            if self.state in (State.DRAINING, State.MOVING):
+            if self.state in (SessionState.DRAINING, SessionState.MOVING):
                 self._leave(now_ns)
         elif isinstance(told, headers.NeedBrokerResponse):
             self.homes.on_told(read_brokers(body))
-            if self.state is State.ASKING:
+            if self.state is SessionState.ASKING:
                 self._leave(now_ns)
         elif isinstance(told, headers.PingRequest):
             # Somebody claims our name, and the broker asks whether we are there: any word will do.
-            if self.state is State.GREETING or self._works():
+            if self.state is SessionState.GREETING or self._works():
                 self._ping(now_ns)
         elif isinstance(told, headers.ErrorResponse):
             self._on_error(told, now_ns)
@@ -198,23 +198,23 @@ class WorkerSession:
             config = read_config(body)
             if config is not None:
                 self.homes.on_config(now_ns, config)
-        if self.state is State.CONNECTING:
-            self.state = State.GREETING
+        if self.state is SessionState.CONNECTING:
+            self.state = SessionState.GREETING
             self._ping(now_ns)
-        elif self.state is State.READY:
+        elif self.state is SessionState.READY:
             # Where the family is another, so are those who stand in for it.
             self._ask_for_brokers()
 
     def _on_pong(self, told: headers.PongResponse, now_ns: int) -> None:
-        if self.state is State.GREETING:
-            self.state = State.READY
+        if self.state is SessionState.GREETING:
+            self.state = SessionState.READY
             self.begun += 1
             self.refusal = ""
             self.homes.on_ready(now_ns)
             # Now, while there is somebody to ask: later it may be too late.
             self._ask_for_brokers()
             self._ask_at_ns = now_ns + ASK_AGAIN_NS
-        if self.state is State.READY and told.digest != self.digest:
+        if self.state is SessionState.READY and told.digest != self.digest:
             self._send("CHECKCONFIG", **self._who(), heartbeat_ms=self._wish_ms)
 
     def _on_error(self, error: headers.ErrorResponse, now_ns: int) -> None:
@@ -223,28 +223,28 @@ class WorkerSession:
             self._on_not_connected(now_ns)
             return
         self.refusal = error.reason
-        if self.state is State.CONNECTING or (self.state is State.GREETING and code == reasons.DISABLED):
+        if self.state is SessionState.CONNECTING or (self.state is SessionState.GREETING and code == reasons.DISABLED):
             # Not now: ask again later, over a new link; and somebody else meanwhile.
             self._ask_or_leave(now_ns)
-        elif self.state is State.ASKING or code == reasons.CONFLICT:
+        elif self.state is SessionState.ASKING or code == reasons.CONFLICT:
             # We were silent for too long, and another one has our name: the session is over.
             self._leave(now_ns)
-        elif self.state is State.READY and code in (reasons.DISABLED, reasons.NO_SERVICE) and not self.move():
+        elif self.state is SessionState.READY and code in (reasons.DISABLED, reasons.NO_SERVICE) and not self.move():
             # It has no more tasks for us, and we know of nobody else; it may.
             self._ask_for_brokers()
 
     def _on_not_connected(self, now_ns: int) -> None:
         self._tickets.clear()
-        if self.state in (State.DRAINING, State.MOVING, State.ASKING):
+        if self.state in (SessionState.DRAINING, SessionState.MOVING, SessionState.ASKING):
             self._leave(now_ns)
-        elif self.state not in (State.CONNECTING, State.GONE):
+        elif self.state not in (SessionState.CONNECTING, SessionState.GONE):
             self._connect(now_ns)
 
     def _ask_or_leave(self, now_ns: int) -> None:
         if not self._moves:
             self._leave(now_ns)
             return
-        self.state = State.ASKING
+        self.state = SessionState.ASKING
         self._ping_at_ns = NEVER_NS
         self._told_by_ns = now_ns + FIRST_HEARTBEAT_NS
         self._ask_for_brokers()
@@ -268,49 +268,49 @@ class WorkerSession:
 
     def drain(self, now_ns: int) -> None:
         """Take no more tasks; `state` is GONE when the broker has let us go."""
-        if self.state in (State.OFFLINE, State.ASKING):
-            self.state = State.GONE
+        if self.state in (SessionState.OFFLINE, SessionState.ASKING):
+            self.state = SessionState.GONE
             self.relink_at_ns = NEVER_NS
-        elif self.state is State.MOVING:
-            self.state = State.DRAINING
-        elif self.state not in (State.DRAINING, State.GONE):
+        elif self.state is SessionState.MOVING:
+            self.state = SessionState.DRAINING
+        elif self.state not in (SessionState.DRAINING, SessionState.GONE):
             # Even before its PONG: the broker may count it among its workers already.
-            self.state = State.DRAINING
+            self.state = SessionState.DRAINING
             self._send("DISCONNECT")
 
     def move(self) -> bool:
         """Take no more tasks here, answer what we hold, and then on to the next broker. False if we stay."""
-        if self.state is not State.READY or self.homes.alone:
+        if self.state is not SessionState.READY or self.homes.alone:
             return False
-        self.state = State.MOVING
+        self.state = SessionState.MOVING
         self._send("DISCONNECT")
         return True
 
     # -- time ---------------------------------------------------------------------------------------------------
 
     def on_tick(self, now_ns: int) -> None:
-        if self.state is State.GONE:
+        if self.state is SessionState.GONE:
             return
-        if self.state is State.OFFLINE:
+        if self.state is SessionState.OFFLINE:
             if self._link_by_ns <= now_ns:
                 self._leave(now_ns)
         elif self._heard_ns + self._silence_ns <= now_ns or self._told_by_ns <= now_ns:
             self._leave(now_ns)
         elif self._ping_at_ns <= now_ns:
-            if self.state is State.CONNECTING:
+            if self.state is SessionState.CONNECTING:
                 self._connect(now_ns)
             else:
                 self._ping(now_ns)
                 # Who can stand in changes: a broker that starts or joins later is to be known before ours is lost.
-                if self.state is State.READY and self._ask_at_ns <= now_ns:
+                if self.state is SessionState.READY and self._ask_at_ns <= now_ns:
                     self._ask_for_brokers()
                     self._ask_at_ns = now_ns + ASK_AGAIN_NS
 
     @property
     def next_due_ns(self) -> int:
-        if self.state is State.GONE:
+        if self.state is SessionState.GONE:
             return NEVER_NS
-        if self.state is State.OFFLINE:
+        if self.state is SessionState.OFFLINE:
             return min(self.relink_at_ns, self._link_by_ns)
         # In pairs: compiled code compares two numbers by itself, and asks Python about more.
         return min(min(self._ping_at_ns, self._told_by_ns), self._heard_ns + self._silence_ns)
@@ -325,7 +325,7 @@ class WorkerSession:
         self._tickets.clear()
         # A link that was given up may speak again ("connect again"): then it is not to be cut in the middle of work.
         self.relink_at_ns = NEVER_NS
-        self.state = State.CONNECTING
+        self.state = SessionState.CONNECTING
         # What another broker granted, or this one in a former session, does not count yet.
         self.heartbeat_ns = FIRST_HEARTBEAT_NS
         self._send("CONNECT", **self._who(), slots=self.slots, heartbeat_ms=self._wish_ms, worker_token=self._token)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from famulus.core.config.draft import Change, Moved
+from famulus.core.config.draft import FieldChange, Moved
 from famulus.core.config.effective import Notice
 from famulus.errors import Refused
 
@@ -115,7 +115,7 @@ class PastEdit(Struct, frozen=True):
         return self.value if self.op == "PUT" else UNSET
 
 
-class History(Struct, frozen=True):
+class KeyHistory(Struct, frozen=True):
     """All edits of a key, each after its parents."""
 
     key: str
@@ -145,7 +145,7 @@ class Accepted(Struct, frozen=True):
     warnings: tuple[Notice, ...] = ()
 
 
-class Seen(Struct, frozen=True):
+class SeenBy(Struct, frozen=True):
     seen: int
     brokers: int
     #: Those that have not said that they have it.
@@ -203,8 +203,8 @@ def read_shown(body: bytes) -> Shown:
     return replace(shown, keys=keys)
 
 
-def read_history(body: bytes) -> History:
-    history = read(History, body)
+def read_history(body: bytes) -> KeyHistory:
+    history = read(KeyHistory, body)
     edits = tuple(replace(edit, value=without_secrets(history.key, edit.value)) for edit in history.edits)
     return replace(history, edits=edits)
 
@@ -230,7 +230,7 @@ def _without_values(moved: Moved) -> Moved:
     if not is_secret(moved.key):
         return moved
     hidden = [
-        Change(each.field, *(UNSET if value is UNSET else HIDDEN for value in (each.seen, each.now)))
+        FieldChange(each.field, *(UNSET if value is UNSET else HIDDEN for value in (each.seen, each.now)))
         for each in moved.difference
     ]
     return replace(moved, difference=tuple(hidden))

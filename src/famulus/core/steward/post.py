@@ -42,7 +42,7 @@ class Post:
         self._verify = verify
         self._number = 0
         #: By sender.
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _LettersSeen] = {}
 
     def write(self, content: peers.Content) -> Frames:
         self._number += 1
@@ -73,14 +73,14 @@ class Post:
         return letter
 
     def _is_new(self, letter: peers.Letter) -> bool:
-        return self._seen.setdefault(letter.sender, _Seen()).add(letter.boot, letter.number)
+        return self._seen.setdefault(letter.sender, _LettersSeen()).add(letter.boot, letter.number)
 
     def forget(self, known: set[str]) -> None:
         """Only these are worth remembering."""
         self._seen = {sender: seen for sender, seen in self._seen.items() if sender in known}
 
 
-class _Seen:
+class _LettersSeen:
     """Which letters of one sender were here: the last one of its present life, and those shortly before."""
 
     def __init__(self) -> None:

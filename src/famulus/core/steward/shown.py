@@ -9,7 +9,7 @@ from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.effective import Notice
 from famulus.core.config.schema import Broker
-from famulus.core.steward.answers import BrokerFacts, Head, History, Key, PastEdit, Seen, Shown, without_secrets
+from famulus.core.steward.answers import BrokerFacts, Head, Key, KeyHistory, PastEdit, SeenBy, Shown, without_secrets
 from famulus.core.steward.peer import Peer
 from famulus.core.steward.places import changes_at_start, placed
 from famulus.core.steward.steward import Steward
@@ -32,20 +32,20 @@ def show(steward: Steward, prefix: str, now_ns: int) -> Shown:
     )
 
 
-def history(steward: Steward, key: str) -> History:
+def history(steward: Steward, key: str) -> KeyHistory:
     void = steward.edits.void
     edits = steward.edits.history(key)
-    return History(key, tuple(_past_edit(signed, void=signed.id in void) for signed in edits))
+    return KeyHistory(key, tuple(_past_edit(signed, void=signed.id in void) for signed in edits))
 
 
-def seen(steward: Steward, edits: list[str], now_ns: int) -> Seen:
+def seen(steward: Steward, edits: list[str], now_ns: int) -> SeenBy:
     """By whom: brokers whose digest is ours have all that we have."""
     if any(edit not in steward.edits for edit in edits):
         raise ProtocolError(reasons.NO_SERVICE, "no such edit is known here")
     others = sorted(steward.config.brokers.keys() - {steward.me.name})
     alive = {peer.identity: peer.digest for peer in steward.alive(now_ns)}
     behind = [identity for identity in others if alive.get(identity) != steward.edits.digest]
-    return Seen(len(others) + 1 - len(behind), len(others) + 1, tuple(behind))
+    return SeenBy(len(others) + 1 - len(behind), len(others) + 1, tuple(behind))
 
 
 def waiting_for_restart(steward: Steward, wanted: Mapping[str, Broker], now_ns: int) -> list[Notice]:

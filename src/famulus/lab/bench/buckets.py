@@ -40,7 +40,7 @@ def highest_in(index: int) -> int:
     return (((index - (shift << STEP_BITS)) + 1) << shift) - 1
 
 
-class Buckets(msgspec.Struct):
+class LatencyBuckets(msgspec.Struct):
     counts: dict[int, int] = msgspec.field(default_factory=dict)
     #: The largest value seen, exactly.
     highest: int = 0
@@ -51,7 +51,7 @@ class Buckets(msgspec.Struct):
     def add(self, value: int) -> None:
         self._add(index_of(value), 1, value)
 
-    def merge(self, other: Buckets) -> None:
+    def merge(self, other: LatencyBuckets) -> None:
         for index, count in other.counts.items():
             self._add(index, count, other.highest)
 
@@ -84,5 +84,5 @@ class Buckets(msgspec.Struct):
         return {"counts": sorted(self.counts.items()), "highest": self.highest}
 
     @classmethod
-    def read(cls, counts: Iterable[tuple[int, int]], highest: int) -> Buckets:
+    def read(cls, counts: Iterable[tuple[int, int]], highest: int) -> LatencyBuckets:
         return cls(dict(counts), highest)

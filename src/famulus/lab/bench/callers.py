@@ -2,9 +2,9 @@
 
 python -m famulus.lab.bench.callers ADDRESS CALL
 
-CALL is a `Call` in JSON. So many tasks are open at once over all connections; each one that ends is followed by one to
-the next service in turn over the next connection in turn. The CPU time of the processes to be weighed is read here, at
-the very moments between which the tasks are counted.
+CALL is a `CallStep` in JSON. It says how many tasks are open at once over all connections; each one that ends is
+followed by one to the next service over the next connection, in turn. The CPU time of the processes to be measured is
+read here, at the very moments between which the tasks are counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONNECT_WITHIN_S = 30
 TIMEOUT_MS = 30_000
 
 
-class Call(msgspec.Struct, frozen=True):
+class CallStep(msgspec.Struct, frozen=True):
     step: Step
     seconds: float
     warm_up_s: float
@@ -81,7 +81,7 @@ class Caller:
 class ClosedLoop:
     """So many tasks are open at once: each one that ends is followed by another."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallStep) -> None:
         self._call = call
         self._window = call.step.window
         self._open = 0
@@ -118,7 +118,7 @@ class ClosedLoop:
 
 
 class Callers(ClosedLoop):
-    def __init__(self, address: str, call: Call) -> None:
+    def __init__(self, address: str, call: CallStep) -> None:
         super().__init__(call)
         step = call.step
         self._context = new_crowd_context(step.connections)
@@ -166,7 +166,7 @@ class Callers(ClosedLoop):
 
 def main(address: str, text: str) -> None:
     descriptors.raise_limit()
-    callers = Callers(address, msgspec.json.decode(text, type=Call))
+    callers = Callers(address, msgspec.json.decode(text, type=CallStep))
     callers.connect()
     print(msgspec.json.encode(callers.run()).decode())
 

@@ -20,7 +20,7 @@ from time import monotonic_ns
 import zmq
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
-from famulus.core.session.worker import State, WorkerSession
+from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.lab.bench import descriptors
 from famulus.net.pump import recv_many, send_some
 from famulus.net.sockets import Context, Socket, descriptor, new_context, outside_dealer
@@ -106,7 +106,7 @@ class Crowd:
 
     @property
     def connected(self) -> int:
-        return sum(hand.session.state is State.READY for hand in self._hands)
+        return sum(hand.session.state is SessionState.READY for hand in self._hands)
 
     def connect(self, until_ns: int) -> None:
         """Until all of them are ready for tasks, or the time is up."""
@@ -119,7 +119,7 @@ class Crowd:
                 greeting.add(self._hands[number])
                 heappush(self._dues, (monotonic_ns() + NS_PER_S, number))
             self._step(until_ns)
-            greeting = {hand for hand in greeting if hand.session.state is not State.READY}
+            greeting = {hand for hand in greeting if hand.session.state is not SessionState.READY}
 
     def serve(self) -> None:
         """Until `end` is called."""

@@ -58,9 +58,9 @@ def soak(load: Load, progress: Progress) -> dict[str, object]:
 
 
 def _written(folder: Path) -> Figures:
-    from famulus.journal.reading import Reading
+    from famulus.journal.reading import JournalReader
 
-    reading = Reading(folder)
+    reading = JournalReader(folder)
     figures = reading.figures()
     return {
         "rows_of_tasks": figures["tasks"].rows,

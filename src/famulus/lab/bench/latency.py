@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from famulus.lab.bench.buckets import Buckets
+from famulus.lab.bench.buckets import LatencyBuckets
 from famulus.lab.bench.fleet import Crew
-from famulus.lab.bench.load import Offer, Seen, start
+from famulus.lab.bench.load import OfferedLoad, Seen, start
 from famulus.lab.bench.meter import Order
 
 FRACTIONS = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -42,7 +42,7 @@ class Rate:
         self.per_s = per_s
         self.offered = 0
         self.outcomes: Counter[str] = Counter()
-        self.latencies = Buckets()
+        self.latencies = LatencyBuckets()
         self.latest_ns = 0
 
     def add(self, seen: Seen) -> None:
@@ -77,7 +77,7 @@ def measure(plan: Plan, tell: Tell) -> dict[str, Any]:
         for number in range(plan.rounds):
             for rate in rates:
                 tell(f"round {number + 1}: {rate.per_s:,.0f} tasks/s for {plan.seconds:g} s")
-                offer = Offer(rate.per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
+                offer = OfferedLoad(rate.per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
                 rate.add(start(crew, broker.frontend, offer).take())
     return {
         "saturation_per_s": saturation,

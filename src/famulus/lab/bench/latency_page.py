@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from famulus.lab.bench.buckets import MILLION, PERCENTILES, Buckets
+from famulus.lab.bench.buckets import MILLION, PERCENTILES, LatencyBuckets
 from famulus.lab.bench.plot import LINES_MAX, Line, linear_axis, log_axis, plot
 
 NS_PER_US = 1000.0
@@ -110,7 +110,7 @@ def distribution(rates: list[dict[str, Any]]) -> str:
     return plot("Distribution of the latency for each rate", x, y, lines)
 
 
-def tail(latencies: Buckets) -> list[tuple[float, float]]:
+def tail(latencies: LatencyBuckets) -> list[tuple[float, float]]:
     """(rarity, microseconds): one task in `rarity` takes that long or longer. The slowest task of all is the end."""
     total = len(latencies)
     points: list[tuple[float, float]] = []
@@ -129,8 +129,8 @@ def _chosen(rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [ordered[number * (len(ordered) - 1) // (LINES_MAX - 1)] for number in range(LINES_MAX)]
 
 
-def _buckets(rate: dict[str, Any]) -> Buckets:
-    return Buckets.read(rate["buckets"]["counts"], rate["buckets"]["highest"])
+def _buckets(rate: dict[str, Any]) -> LatencyBuckets:
+    return LatencyBuckets.read(rate["buckets"]["counts"], rate["buckets"]["highest"])
 
 
 def table(rates: list[dict[str, Any]]) -> str:

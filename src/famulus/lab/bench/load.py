@@ -2,10 +2,10 @@
 
 python -m famulus.lab.bench.load ADDRESS OFFER
 
-OFFER is an `Offer` in JSON: an open loop of so many tasks a second, whatever comes back, or a closed one that keeps so
-many open. In an open loop every task is due at an instant that is fixed beforehand, and its latency counts from then
-on, also if it left later because this process or the broker was held up. A loop that counts from the sending leaves
-out just those tasks that had to wait longest ("coordinated omission").
+OFFER is an `OfferedLoad` in JSON: an open loop with a fixed number of tasks a second, whatever comes back, or a closed
+one that keeps a fixed number open. In an open loop every task is due at an instant that is fixed beforehand, and its
+latency counts from then on, also if it left later because this process or the broker was held up. A loop that counts
+from the sending leaves out just those tasks that had to wait longest ("coordinated omission").
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from famulus.client.rules import error_of
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.session.client import ClientSession, Done
 from famulus.errors import BenchFailed
-from famulus.lab.bench.buckets import Buckets
+from famulus.lab.bench.buckets import LatencyBuckets
 from famulus.lab.bench.fleet import GRACE_S, Crew, Member
 from famulus.lab.processes import python
 
@@ -33,7 +33,7 @@ BURST_MAX = 100
 LONGEST_S = 1.0
 
 
-class Offer(msgspec.Struct, frozen=True):
+class OfferedLoad(msgspec.Struct, frozen=True):
     #: Tasks per second; or, if it is 0, tasks that are open at once.
     per_s: float
     seconds: float
@@ -52,12 +52,12 @@ class Seen(msgspec.Struct, frozen=True):
     offered: int
     outcomes: dict[str, int]
     #: In nanoseconds, by outcome; of what was rejected, by the code of the reason.
-    latencies: dict[str, Buckets]
+    latencies: dict[str, LatencyBuckets]
     #: By how much the latest task left after it was due: large where this process could not keep up.
     latest_ns: int
 
-    def latency(self, which: str) -> Buckets:
-        return self.latencies.get(which, Buckets())
+    def latency(self, which: str) -> LatencyBuckets:
+        return self.latencies.get(which, LatencyBuckets())
 
 
 class Schedule:
@@ -104,12 +104,12 @@ class Window:
 
 
 class Loop:
-    def __init__(self, address: str, offer: Offer) -> None:
+    def __init__(self, address: str, offer: OfferedLoad) -> None:
         self._offer = offer
         self._connection = Connection(address)
         self._body = bytes(offer.size)
         self._outcomes: Counter[str] = Counter()
-        self._latencies: dict[str, Buckets] = {}
+        self._latencies: dict[str, LatencyBuckets] = {}
         self._offered = 0
         self._latest_ns = 0
         self._from_ns = self._until_ns = 0
@@ -157,7 +157,7 @@ class Loop:
                 continue
             self._outcomes[done.outcome] += 1
             which = error_of(done).code if done.outcome == "REJECTED" else done.outcome
-            self._latencies.setdefault(which, Buckets()).add(now_ns - due_ns)
+            self._latencies.setdefault(which, LatencyBuckets()).add(now_ns - due_ns)
 
     def _wait(self, until_ns: int) -> None:
         # select, and not epoll: its time-out is exact to the microsecond, where that of epoll is in milliseconds.
@@ -169,7 +169,7 @@ class Running(NamedTuple):
     """A loop in a process of its own."""
 
     client: Member
-    offer: Offer
+    offer: OfferedLoad
 
     def take(self) -> Seen:
         """What it saw, when it is at its end."""
@@ -177,13 +177,13 @@ class Running(NamedTuple):
         return msgspec.json.decode(self.client.output(within_s), type=Seen)
 
 
-def start(crew: Crew, address: str, offer: Offer) -> Running:
+def start(crew: Crew, address: str, offer: OfferedLoad) -> Running:
     command = python("famulus.lab.bench.load", address, msgspec.json.encode(offer).decode())
     return Running(crew.start("client", command, stderr=True), offer)
 
 
 def main(address: str, text: str) -> None:
-    print(msgspec.json.encode(Loop(address, msgspec.json.decode(text, type=Offer)).run()).decode())
+    print(msgspec.json.encode(Loop(address, msgspec.json.decode(text, type=OfferedLoad)).run()).decode())
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import msgspec
 
 from famulus.core.clock import NS_PER_S
 from famulus.lab.bench import descriptors
-from famulus.lab.bench.callers import Call, ClosedLoop
+from famulus.lab.bench.callers import CallStep, ClosedLoop
 from famulus.lab.bench.crowd import service_name
 from famulus.lab.bench.meter import STAMP_BYTES
 
@@ -109,7 +109,7 @@ class Lines:
 
 
 class Callers(ClosedLoop):
-    def __init__(self, address: str, call: Call) -> None:
+    def __init__(self, address: str, call: CallStep) -> None:
         super().__init__(call)
         step = call.step
         self._callers = [_caller(address, number) for number in range(step.connections)]
@@ -172,7 +172,7 @@ def _end(connected: int) -> None:
 
 
 def call(address: str, text: str) -> None:
-    callers = Callers(address, msgspec.json.decode(text, type=Call))
+    callers = Callers(address, msgspec.json.decode(text, type=CallStep))
     print(msgspec.json.encode(callers.run()).decode())
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from famulus import Worker
 from famulus.lab.bench.buckets import PERCENTILES
 from famulus.lab.bench.fleet import Broker, Crew
-from famulus.lab.bench.load import Offer, Seen, start
+from famulus.lab.bench.load import OfferedLoad, Seen, start
 from famulus.lab.bench.memory import MemoryWatch
 from famulus.lab.processes import python, rss_kib
 
@@ -90,7 +90,7 @@ def _loads(
     for timeout_s in service.timeouts_s:
         tell(f"{service.name}: offering {offered:,.0f} tasks/s, time-out {timeout_s:g} s")
         warm_up_s = 1.0 + max(min(timeout_s, WARM_UP_S_MAX), TASKS_TO_LEARN * service.work_ms / 1000)
-        over = Offer(offered, seconds, warm_up_s, BODY_BYTES, round(timeout_s * 1000), service.name, by_end=True)
+        over = OfferedLoad(offered, seconds, warm_up_s, BODY_BYTES, round(timeout_s * 1000), service.name, by_end=True)
         busy = replace(over, per_s=0.0, window=service.slots * 4, timeout_ms=CLOSED_TIMEOUT_MS, service=beside)
         running = [start(crew, broker.frontend, offer) for offer in (busy, over)]
         peak, seen = (each.take() for each in running)

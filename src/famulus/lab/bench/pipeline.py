@@ -19,7 +19,7 @@ from famulus.lab import synth
 from famulus.lab.bench.memory import MemoryWatch
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
-from famulus.pipeline.run.progress import Step
+from famulus.pipeline.run.progress import ProgressStep
 from famulus.pipeline.run.session import session
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _run(spark: SparkSession, journal: Path, tables: Path) -> dict[str, Any]:
     peaks_kib: dict[str, int] = {}
     with MemoryWatch() as memory:
 
-        def tell(step: Step) -> None:
+        def tell(step: ProgressStep) -> None:
             if step.table and step.done:
                 peaks_kib[step.table] = memory.take_peak_kib()
             elif step.table and step.what == "stage":

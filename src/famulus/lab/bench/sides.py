@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from famulus.lab.bench import descriptors
-from famulus.lab.bench.callers import Answers, Call
+from famulus.lab.bench.callers import Answers, CallStep
 from famulus.lab.bench.fleet import Crew, Member
 from famulus.lab.bench.peers import nats
 from famulus.lab.bench.peers.peer import Needs, absence
@@ -21,7 +21,7 @@ END_WITHIN_S = 30.0
 
 class Side:
     def __init__(self, server: Member, crowds: list[Member], callers: list[str]) -> None:
-        """`callers` is the command that asks, but for the `Call`."""
+        """`callers` is the command that asks, but for the `CallStep`."""
         self._pids = list(server.parts().values())
         self._crowds = crowds
         self._callers = callers
@@ -34,7 +34,7 @@ class Side:
         return sum(map(rss_kib, self._pids))
 
     def run(self, step: Step, seconds: float, warm_up_s: float) -> Answers:
-        call = Call(step, seconds, warm_up_s, self._pids)
+        call = CallStep(step, seconds, warm_up_s, self._pids)
         with Crew() as crew:
             callers = crew.start("callers", [*self._callers, call.text()], stderr=True)
             return msgspec.json.decode(callers.output(seconds + 120), type=Answers)

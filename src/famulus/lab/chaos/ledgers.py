@@ -28,7 +28,7 @@ class Ended(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LedgerVerdict:
     """Names of tasks; the first three must be empty."""
 
     #: Without an outcome, or OK and never run.
@@ -54,7 +54,7 @@ class Verdict:
         return f"{self.ok} OK, " + ", ".join(f"{len(tasks)} {name}" for name, tasks in counts.items())
 
 
-def judge(sent: Iterable[Sent], ended: Iterable[Ended], ran: Iterable[str]) -> Verdict:
+def judge(sent: Iterable[Sent], ended: Iterable[Ended], ran: Iterable[str]) -> LedgerVerdict:
     """`ran` has the message_id of each call that began, as often as it began."""
     asked = {each.message_id: each for each in sent}
     outcomes: dict[str, str] = {}
@@ -67,7 +67,7 @@ def judge(sent: Iterable[Sent], ended: Iterable[Ended], ran: Iterable[str]) -> V
     unexpected |= {task for task in runs if task not in asked or outcomes.get(task) == "REJECTED"}
     ok = [task for task, outcome in outcomes.items() if outcome == "OK"]
     several = [task for task, count in runs.items() if count > 1 and task in asked]
-    return Verdict(
+    return LedgerVerdict(
         lost=sorted({*(asked.keys() - outcomes.keys()), *(task for task in ok if not runs[task])}),
         duplicated=sorted(task for task in several if not asked[task].at_least_once),
         unexpected=sorted(unexpected),
@@ -97,7 +97,7 @@ class ClientLedger:
         return min((each.at for each in ended if each.outcome == "OK" and each.message_id in later), default=None)
 
 
-def compare(clients: Iterable[Path], workers: Iterable[Path]) -> Verdict:
+def compare(clients: Iterable[Path], workers: Iterable[Path]) -> LedgerVerdict:
     ledgers = [ClientLedger(path).read() for path in clients]
     sent = (each for its_sent, _ in ledgers for each in its_sent)
     ended = (each for _, its_ended in ledgers for each in its_ended)

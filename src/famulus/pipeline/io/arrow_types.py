@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from famulus.journal import arrow
 from famulus.journal.schema import Kind
-from famulus.pipeline.tables.schemas import Column, More
+from famulus.pipeline.tables.schemas import More, TableColumn
 
 _HISTOGRAM: Final = pa.struct([("bucket", pa.int32()), ("count", pa.int64())])
 _ARRIVAL: Final = pa.struct([("broker", pa.string()), ("at", arrow.TYPES[Kind.INSTANT]), ("delay_ms", pa.int64())])
@@ -24,6 +24,6 @@ TYPES: Final[dict[Kind | More, pa.DataType]] = {
 }
 
 
-def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+def arrow_schema(columns: Iterable[TableColumn]) -> pa.Schema:
     # Of most columns Spark does not know that they are never null, and one file should not differ from the next.
     return pa.schema([pa.field(each.name, TYPES[each.kind]) for each in columns])

@@ -25,7 +25,7 @@ def is_damage(error: Exception) -> bool:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Found:
+class FoundFile:
     #: Below the place, with slashes.
     path: str
     bytes: int
@@ -73,7 +73,7 @@ class Place:
         except OSError as error:
             raise PlaceError(f"{self.name} cannot be read: {_reason(error)}") from None
 
-    def files(self, below: str = "") -> Iterator[Found]:
+    def files(self, below: str = "") -> Iterator[FoundFile]:
         """All that are not hidden, in folders that are not hidden; none if the folder is not there."""
         if self.is_local:
             yield from _walk(self.folder / below if below else self.folder, below)
@@ -87,7 +87,7 @@ class Place:
             path = each.path[len(self._base) + 1 :]
             inside = path[len(below) + 1 :] if below else path
             if each.type == fs.FileType.File and not any(part.startswith((".", "_")) for part in inside.split("/")):
-                yield Found(path, each.size, each.mtime_ns or 0)
+                yield FoundFile(path, each.size, each.mtime_ns or 0)
 
     def names(self, folder: str) -> list[str]:
         """What is directly in a folder, hidden or not."""
@@ -155,7 +155,7 @@ class Place:
             self.filesystem.delete_dir(self.full(path))
 
 
-def _walk(folder: Path, below: str) -> Iterator[Found]:
+def _walk(folder: Path, below: str) -> Iterator[FoundFile]:
     """Faster than Arrow for many small folders, and it says which folder it was not allowed to read."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -174,7 +174,7 @@ def _walk(folder: Path, below: str) -> Iterator[Found]:
             about = entry.stat()
         except FileNotFoundError:
             continue  # compacted or expired since it was listed
-        yield Found(path, about.st_size, about.st_mtime_ns)
+        yield FoundFile(path, about.st_size, about.st_mtime_ns)
 
 
 def _sync(path: Path) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from famulus.errors import EmptyJournal, PlaceError
 from famulus.journal import arrow, files, schema
 from famulus.journal.files import JournalFile
-from famulus.pipeline.io.place import Found, Place, is_damage
+from famulus.pipeline.io.place import FoundFile, Place, is_damage
 from famulus.pipeline.io.small_batch import small_frame
 from famulus.pipeline.tables.scale import BATCH_ROWS, Scale, scale_of
 
@@ -62,7 +62,7 @@ class Bad:
         return f"{self.path}: {self.reason}"
 
 
-def found_in(journal: Place) -> dict[str, Found]:
+def found_in(journal: Place) -> dict[str, FoundFile]:
     """All files that have a name of ours, by their path; an error that says what is wrong if there is none."""
     if not journal.exists():
         raise PlaceError(f"there is no journal at {journal}: give --journal, or start a broker that writes one")
@@ -73,7 +73,7 @@ def found_in(journal: Place) -> dict[str, Found]:
     return ours
 
 
-def check_all(journal: Place, found: Sequence[Found], suspects: Collection[str] = ()) -> list[Sound | Bad]:
+def check_all(journal: Place, found: Sequence[FoundFile], suspects: Collection[str] = ()) -> list[Sound | Bad]:
     """`suspects`: paths of files that are to be read from beginning to end."""
     if len(found) < 2:
         return [check(journal, each, wholly=each.path in suspects) for each in found]
@@ -88,7 +88,7 @@ def damaged(journal: Place, paths: Sequence[str]) -> set[str]:
         return {path for path, is_one in zip(paths, verdicts, strict=True) if is_one}
 
 
-def check(journal: Place, found: Found, *, wholly: bool = False) -> Sound | Bad:
+def check(journal: Place, found: FoundFile, *, wholly: bool = False) -> Sound | Bad:
     """Reads the end of a file, where Parquet says what is in it; `wholly`: and all the rest."""
 
     def bad(kind: str, reason: str) -> Bad:

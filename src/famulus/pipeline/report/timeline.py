@@ -26,7 +26,7 @@ US_PER_MINUTE: Final = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TimeAxis:
     """Bins of equal length from a first minute on."""
 
     first_us: int
@@ -55,7 +55,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    axis: Axis
+    axis: TimeAxis
     #: Busiest first; the last may stand for all others.
     services: list[str]
     #: By name of the count: services x bins.
@@ -73,14 +73,14 @@ class Timeline:
         return int(self.counts[count].sum())
 
 
-def axis_of(first: int, last: int) -> Axis:
+def axis_of(first: int, last: int) -> TimeAxis:
     """`last` is the begin of the last minute."""
     minutes = (last - first) // US_PER_MINUTE + 1
     step = next((step for step in STEPS if minutes / step <= BINS_MAX), None)
     step = step or -(-minutes // BINS_MAX)
     # Bins begin on round times.
     begin = first - first % (step * US_PER_MINUTE)
-    return Axis(begin, step, int((last - begin) // (step * US_PER_MINUTE)) + 1)
+    return TimeAxis(begin, step, int((last - begin) // (step * US_PER_MINUTE)) + 1)
 
 
 def read(tables: Tables) -> Timeline | None:
@@ -103,7 +103,7 @@ def read(tables: Tables) -> Timeline | None:
     return _filled(tables, axis, ranked, services, _instant(last))
 
 
-def _filled(tables: Tables, axis: Axis, ranked: list[str], services: list[str], last: datetime) -> Timeline:
+def _filled(tables: Tables, axis: TimeAxis, ranked: list[str], services: list[str], last: datetime) -> Timeline:
     shape = (len(services), axis.bins)
     counts = {name: np.zeros(shape, dtype=np.int64) for name in COUNTS}
     histograms = {name: np.zeros((*shape, BUCKETS), dtype=np.int64) for name in HISTOGRAMS}

@@ -20,10 +20,10 @@ from famulus.pipeline.io.source import Sound
 from famulus.pipeline.io.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
 from famulus.pipeline.run import plan, state
 from famulus.pipeline.run.lock import locked
-from famulus.pipeline.run.plan import Plan, Sight
-from famulus.pipeline.run.progress import BadFile, Step, Summary, TableDone, Tell, silent
+from famulus.pipeline.run.plan import RunPlan, Sight
+from famulus.pipeline.run.progress import BadFile, ProgressStep, RunSummary, TableDone, Tell, silent
 from famulus.pipeline.run.schedule import Schedule, make_all
-from famulus.pipeline.run.state import State
+from famulus.pipeline.run.state import RunState
 from famulus.pipeline.run.unaffected import unaffected_hours
 from famulus.pipeline.tables.memo import release_cached
 from famulus.pipeline.tables.scale import COUNTED_ROWS, SMALL_BYTES, Scale, scale_for, session_for, threads_for
@@ -48,14 +48,14 @@ def run(
     again: bool = False,
     tell: Tell = silent,
     rows_per_file: int = ROWS_PER_FILE,
-) -> Summary:
+) -> RunSummary:
     """`only`: of the files that are not known, these. `again`: make everything that the journal has, known or not."""
     wanted = all_tables() if registry is None else registry
     damaged: set[str] = set()
     missed = 0
     with locked(tables):
         while True:
-            one = _Run(spark, journal, tables, wanted, tell, rows_per_file, damaged)
+            one = _PipelineRun(spark, journal, tables, wanted, tell, rows_per_file, damaged)
             try:
                 return one.run(only, again=again)
             except Exception as error:
@@ -76,7 +76,7 @@ def all_tables() -> Sequence[Table]:
     return ALL
 
 
-class _Run:
+class _PipelineRun:
     """One run, with what it knows."""
 
     def __init__(
@@ -111,13 +111,13 @@ class _Run:
         #: The files of the journal that anybody has asked for.
         self._asked_for: set[str] = set()
 
-    def run(self, only: Collection[str] | None, *, again: bool) -> Summary:
+    def run(self, only: Collection[str] | None, *, again: bool) -> RunSummary:
         began = time.monotonic()
         self._store.clean()
         before = state.load(self._place)
         digests = {table.name: digest_of(table) for table in self._registry}
         if before.is_older:
-            self._tell(Step("renew", done=True))
+            self._tell(ProgressStep("renew", done=True))
         sight, planned = self._plan(before, only, digests, again=again or before.is_older)
         self._sound = sight.sound
         made = [] if planned.is_empty else self._make(planned)
@@ -125,7 +125,7 @@ class _Run:
         # A state that says the same as before is not worth a number.
         says_more = (after.files, after.frozen, after.bad) != (before.files, before.frozen, before.bad)
         if made or says_more or before.is_older:
-            self._tell(Step("remember"))
+            self._tell(ProgressStep("remember"))
             state.save(self._place, after)
         else:
             after = before
@@ -136,10 +136,10 @@ class _Run:
     # -- deciding -------------------------------------------------------------------------------------------------
 
     def _plan(
-        self, before: State, only: Collection[str] | None, digests: dict[str, str], *, again: bool
-    ) -> tuple[Sight, Plan]:
+        self, before: RunState, only: Collection[str] | None, digests: dict[str, str], *, again: bool
+    ) -> tuple[Sight, RunPlan]:
         began = time.monotonic()
-        self._tell(Step("look"))
+        self._tell(ProgressStep("look"))
         sight = self._look(before, only)
         planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
         if planned.expired:
@@ -149,15 +149,15 @@ class _Run:
         planned = self._without_unaffected(sight, planned)
         rows = sum(each.rows for each in planned.new)
         touched = len(_touched(planned, sight))
-        self._tell(Step("look", done=True, rows=rows, hours=touched, seconds=time.monotonic() - began))
+        self._tell(ProgressStep("look", done=True, rows=rows, hours=touched, seconds=time.monotonic() - began))
         return sight, planned
 
-    def _without_unaffected(self, sight: Sight, planned: Plan) -> Plan:
+    def _without_unaffected(self, sight: Sight, planned: RunPlan) -> RunPlan:
         candidates = {hour for wanted in planned.only_before.values() for hour in wanted}
         self._unaffected = unaffected_hours(self._journal, sight.sound, planned.new, candidates)
         return plan.without(planned, self._unaffected)
 
-    def _look(self, before: State, only: Collection[str] | None) -> Sight:
+    def _look(self, before: RunState, only: Collection[str] | None) -> Sight:
         found = source.found_in(self._journal)
         admitted = plan.admitted(found.values(), before, only)
         suspects = {*self._damaged, *before.bad}
@@ -167,7 +167,7 @@ class _Run:
         """Files of the journal that are the reason for an error; none, if it is about something else."""
         if not _is_unreadable(error):
             return set()
-        self._tell(Step("look"))
+        self._tell(ProgressStep("look"))
         asked = sorted(self._asked_for - self._damaged)
         # Spark names the file. To read all of them may take long; where one is damaged after the other, it does not.
         named = [path for path in asked if path.rpartition("/")[2] in str(error) and not self._damaged]
@@ -175,7 +175,7 @@ class _Run:
 
     # -- making ---------------------------------------------------------------------------------------------------
 
-    def _make(self, planned: Plan) -> list[TableDone]:
+    def _make(self, planned: RunPlan) -> list[TableDone]:
         """Each as soon as those are there that it is made of."""
         tables = {
             table.name: table
@@ -212,7 +212,7 @@ class _Run:
         self._shared.clear()
         release_cached()
 
-    def _scale_for(self, table: Table, planned: Plan) -> Scale:
+    def _scale_for(self, table: Table, planned: RunPlan) -> Scale:
         """By the rows that the journal has for it in these hours; a whole table by the size of what it is made of."""
         wanted = planned.hourly.get(table.name)
         if not wanted:
@@ -233,22 +233,22 @@ class _Run:
 
     def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
         began = time.monotonic()
-        self._tell(Step("stage", table.name, hours=len(wanted)))
+        self._tell(ProgressStep("stage", table.name, hours=len(wanted)))
         spark, read = self._sessions[self._scales[table.name]], plan.to_read(table, wanted, self._unaffected)
         inputs = [self._hours_of(spark, name, read) for name in table.inputs]
         parts, few = self._parts(table, wanted), self._makes_few(table)
         made = self._store.stage_hours(table, table.make(*inputs), wanted, parts, few=few)
-        self._tell(Step("publish", table.name, rows=made.rows, hours=len(wanted)))
+        self._tell(ProgressStep("publish", table.name, rows=made.rows, hours=len(wanted)))
         self._store.publish_hours(made, self._hours_with_files(table))
         return self._told(made, began)
 
     def _make_whole(self, table: Table) -> TableDone:
         began = time.monotonic()
-        self._tell(Step("stage", table.name))
+        self._tell(ProgressStep("stage", table.name))
         spark = self._sessions[self._scales[table.name]]
         inputs = [self._rows(spark, name, table.wants.get(name)) for name in table.inputs]
         made = self._store.stage_whole(table, table.make(*inputs), few=self._makes_few(table))
-        self._tell(Step("publish", table.name, rows=made.rows))
+        self._tell(ProgressStep("publish", table.name, rows=made.rows))
         self._store.publish_whole(made)
         return self._told(made, began)
 
@@ -258,7 +258,9 @@ class _Run:
 
     def _told(self, made: Made, began: float) -> TableDone:
         done = TableDone(made.table.name, len(made.hours), made.rows, time.monotonic() - began)
-        self._tell(Step("publish", done.table, done=True, rows=done.rows, hours=done.hours, seconds=done.seconds))
+        self._tell(
+            ProgressStep("publish", done.table, done=True, rows=done.rows, hours=done.hours, seconds=done.seconds)
+        )
         return done
 
     def _rows(self, spark: SparkSession, name: str, columns: Sequence[str] | None) -> DataFrame:
@@ -310,9 +312,16 @@ class _Run:
     # -- telling --------------------------------------------------------------------------------------------------
 
     def _summary(
-        self, sight: Sight, planned: Plan, made: Sequence[TableDone], after: State, seconds: float, *, renewed: bool
-    ) -> Summary:
-        return Summary(
+        self,
+        sight: Sight,
+        planned: RunPlan,
+        made: Sequence[TableDone],
+        after: RunState,
+        seconds: float,
+        *,
+        renewed: bool,
+    ) -> RunSummary:
+        return RunSummary(
             journal=str(self._journal),
             tables_folder=str(self._place),
             files=len(sight.sound),
@@ -330,7 +339,7 @@ class _Run:
         )
 
 
-def _touched(planned: Plan, sight: Sight) -> set[int]:
+def _touched(planned: RunPlan, sight: Sight) -> set[int]:
     """Hours that are made; an hour of which there is nothing is nobody's news."""
     there = {hours.number_of(*each.hour) for each in sight.sound}
     return there & {hour for each in planned.hourly.values() for hour in each}

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from famulus.journal import files
 from famulus.journal.files import JournalFile
 from famulus.pipeline.io import hours
-from famulus.pipeline.io.place import Found
+from famulus.pipeline.io.place import FoundFile
 from famulus.pipeline.io.source import Bad, Sound
-from famulus.pipeline.run.state import Done, State
+from famulus.pipeline.run.state import ProcessedFile, RunState
 
 if TYPE_CHECKING:
     from famulus.pipeline.tables.table import Table
@@ -30,7 +30,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     #: Files that were not known, or have changed.
     new: tuple[Sound, ...]
     #: Of those, the ones for hours that are frozen: too late, they are not counted.
@@ -38,7 +38,7 @@ class Plan:
     #: Compacted files with the very rows that were known: nothing is to be done for them.
     same: tuple[Sound, ...]
     #: Files that are gone, with nothing in their place: expired.
-    expired: tuple[Done, ...]
+    expired: tuple[ProcessedFile, ...]
     frozen: frozenset[int]
     #: For each hourly table, the hours to make.
     hourly: dict[str, frozenset[int]]
@@ -53,9 +53,9 @@ class Plan:
 
 
 def look(
-    found: Iterable[Found],
-    state: State,
-    check: Callable[[Sequence[Found]], list[Sound | Bad]],
+    found: Iterable[FoundFile],
+    state: RunState,
+    check: Callable[[Sequence[FoundFile]], list[Sound | Bad]],
     suspects: Collection[str] = (),
 ) -> Sight:
     """Which files count. A compacted one that cannot be read must not hide the sound ones that it was made of.
@@ -87,14 +87,14 @@ def look(
 
 
 def make(
-    state: State,
+    state: RunState,
     sight: Sight,
     tables: Sequence[Table],
     digests: Mapping[str, str],
     *,
     again: bool,
     damaged: Collection[str] = (),
-) -> Plan:
+) -> RunPlan:
     """`again`: everything that the journal still has, whatever was done. `damaged`: some tables may have rows of these.
 
     What could be read, then could not, and now can be, is new: an hour may have been made without it.
@@ -136,10 +136,10 @@ def make(
     redefined = bool(sight.sound) and dict(digests) != state.tables
     changed = again or bool(new) or any(hourly.values()) or redefined
     whole = tuple(table.name for table in tables if table.grain.value == "whole") if changed else ()
-    return Plan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, only_before, whole)
+    return RunPlan(tuple(new), tuple(late), tuple(same), tuple(expired), frozen, hourly, only_before, whole)
 
 
-def without(plan: Plan, unaffected: Collection[int]) -> Plan:
+def without(plan: RunPlan, unaffected: Collection[int]) -> RunPlan:
     """Hours that turned out to need nothing."""
     hourly = {
         name: wanted - (plan.only_before.get(name, frozenset()) & set(unaffected))
@@ -148,11 +148,11 @@ def without(plan: Plan, unaffected: Collection[int]) -> Plan:
     return replace(plan, hourly=hourly)
 
 
-def after(state: State, sight: Sight, plan: Plan, digests: Mapping[str, str]) -> State:
+def after(state: RunState, sight: Sight, plan: RunPlan, digests: Mapping[str, str]) -> RunState:
     """What is to be remembered when the plan is done."""
-    present = {each.path: Done(each.path, each.bytes, each.rows) for each in sight.sound}
+    present = {each.path: ProcessedFile(each.path, each.bytes, each.rows) for each in sight.sound}
     unreadable = _unreadable(state, sight)
-    return State(
+    return RunState(
         number=state.number + 1,
         files=tuple(sorted((unreadable | present).values(), key=lambda each: each.path)),
         frozen=tuple(sorted(plan.frozen)),
@@ -202,14 +202,14 @@ def to_read(table: Table, wanted: Collection[int], unaffected: Collection[int]) 
     return frozenset(read)
 
 
-def _unreadable(state: State, sight: Sight) -> dict[str, Done]:
+def _unreadable(state: RunState, sight: Sight) -> dict[str, ProcessedFile]:
     """Known files that cannot be read now, or that became a part of such a file: their rows are in the tables."""
     sound = {each.path for each in sight.sound}
     found = _lying_in((each.path for each in sight.bad), state.files)
     return {path: done for path, done in found.items() if path not in sound}
 
 
-def _lying_in(paths: Iterable[str], done: Iterable[Done]) -> dict[str, Done]:
+def _lying_in(paths: Iterable[str], done: Iterable[ProcessedFile]) -> dict[str, ProcessedFile]:
     """Those that are one of these files, or were put together to one of them."""
     parts = _by_origin(done)
     wholes = [file for path in paths if (file := files.parse(path)) is not None]
@@ -217,7 +217,10 @@ def _lying_in(paths: Iterable[str], done: Iterable[Done]) -> dict[str, Done]:
 
 
 def _compacted(
-    sound: Iterable[Sound], known: Mapping[str, Done], vanished: Iterable[Done], was_bad: Collection[str]
+    sound: Iterable[Sound],
+    known: Mapping[str, ProcessedFile],
+    vanished: Iterable[ProcessedFile],
+    was_bad: Collection[str],
 ) -> tuple[list[Sound], set[str]]:
     """Files with the very rows of files that were known, and the paths of all files that others now cover."""
     by_origin = _by_origin(vanished)
@@ -233,8 +236,8 @@ def _compacted(
     return same, covered
 
 
-def _by_origin(done: Iterable[Done]) -> dict[tuple[str, ...], list[tuple[JournalFile, Done]]]:
-    found: dict[tuple[str, ...], list[tuple[JournalFile, Done]]] = defaultdict(list)
+def _by_origin(done: Iterable[ProcessedFile]) -> dict[tuple[str, ...], list[tuple[JournalFile, ProcessedFile]]]:
+    found: dict[tuple[str, ...], list[tuple[JournalFile, ProcessedFile]]] = defaultdict(list)
     for each in done:
         if (file := files.parse(each.path)) is not None:
             found[_origin(file)].append((file, each))
@@ -262,7 +265,7 @@ def _hour(path: str) -> int:
     return hours.number_of(file.date, file.hour)
 
 
-def admitted(found: Iterable[Found], state: State, only: Collection[str] | None) -> list[Found]:
+def admitted(found: Iterable[FoundFile], state: RunState, only: Collection[str] | None) -> list[FoundFile]:
     """Without those that are neither known nor asked for; None asks for all."""
     if only is None:
         return list(found)

@@ -10,7 +10,7 @@ import msgspec
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgressStep:
     """Something begins, or has been done."""
 
     #: renew, look, stage, publish, remember
@@ -23,10 +23,10 @@ class Step:
     seconds: float = 0.0
 
 
-Tell = Callable[[Step], None]
+Tell = Callable[[ProgressStep], None]
 
 
-def silent(_: Step) -> None:
+def silent(_: ProgressStep) -> None:
     pass
 
 
@@ -44,7 +44,7 @@ class BadFile(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Summary(msgspec.Struct, frozen=True):
+class RunSummary(msgspec.Struct, frozen=True):
     """What a run has done."""
 
     journal: str

@@ -21,7 +21,7 @@ FORMAT: Final = 2
 _NAME: Final = re.compile(r"state-(\d{8})\.json")
 
 
-class Done(msgspec.Struct, frozen=True, array_like=True):
+class ProcessedFile(msgspec.Struct, frozen=True, array_like=True):
     """A file whose rows are in the tables."""
 
     path: str
@@ -29,11 +29,11 @@ class Done(msgspec.Struct, frozen=True, array_like=True):
     rows: int
 
 
-class State(msgspec.Struct, frozen=True):
+class RunState(msgspec.Struct, frozen=True):
     format: int = FORMAT
     #: One more with each run that changed something.
     number: int = 0
-    files: tuple[Done, ...] = ()
+    files: tuple[ProcessedFile, ...] = ()
     #: Hours of which the journal no longer has all files: their tables stay as they are.
     frozen: tuple[int, ...] = ()
     #: Files that could not be read, or that such a file was put together from: they are tried again.
@@ -47,14 +47,14 @@ class State(msgspec.Struct, frozen=True):
         return self.format < FORMAT
 
 
-def load(tables: Place) -> State:
+def load(tables: Place) -> RunState:
     number = max(_numbers(tables), default=0)
     if number == 0:
-        return State()
+        return RunState()
     path = _path(number)
     remedy = f"remove {tables.uri(FOLDER)} to make all tables anew"
     try:
-        state = msgspec.json.decode(tables.read(path), type=State)
+        state = msgspec.json.decode(tables.read(path), type=RunState)
     except (msgspec.MsgspecError, OSError) as error:
         raise StateError(f"{tables.full(path)} cannot be read ({error}); {remedy}") from None
     if state.format > FORMAT:
@@ -62,7 +62,7 @@ def load(tables: Place) -> State:
     return state
 
 
-def save(tables: Place, state: State) -> None:
+def save(tables: Place, state: RunState) -> None:
     older = _numbers(tables)
     tables.write(_path(state.number), msgspec.json.encode(state))
     for number in older:

@@ -16,7 +16,7 @@ from famulus.errors import FamulusError
 from famulus.pipeline.io import source
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs, state
-from famulus.pipeline.run.progress import Summary, Tell, silent
+from famulus.pipeline.run.progress import RunSummary, Tell, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +44,7 @@ class Follower:
         *,
         registry: Sequence[Table] | None = None,
         tell: Tell = silent,
-        done: Callable[[Summary], None],
+        done: Callable[[RunSummary], None],
         files_max: int = FILES_MAX,
     ) -> None:
         self._spark = spark

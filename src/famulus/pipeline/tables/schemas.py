@@ -27,7 +27,7 @@ class More(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     name: str
     kind: Kind | More
     meaning: str
@@ -42,7 +42,7 @@ _KINDS: Final[dict[str, Kind | More]] = {kind.value: kind for kind in (*Kind, *M
 _LINE: Final = re.compile(r"(\w+) (\w+)(\??): (.+)")
 
 
-def _columns(lines: Sequence[str]) -> Iterator[Column]:
+def _columns(lines: Sequence[str]) -> Iterator[TableColumn]:
     for line in lines:
         if line.startswith("+"):
             yield from _columns(_FILE["groups"][line[1:]])
@@ -50,7 +50,7 @@ def _columns(lines: Sequence[str]) -> Iterator[Column]:
         found = _LINE.fullmatch(line)
         assert found is not None, line
         name, kind, null, meaning = found.groups()
-        yield Column(name, _KINDS[kind], meaning, bool(null))
+        yield TableColumn(name, _KINDS[kind], meaning, bool(null))
 
 
 #: In the order in which they can be made.

@@ -45,7 +45,7 @@ TYPES: Final[dict[Kind | More, T.DataType]] = {
 }
 
 
-def struct_of(columns: Iterable[schema.Column | schemas.Column]) -> T.StructType:
+def struct_of(columns: Iterable[schema.Column | schemas.TableColumn]) -> T.StructType:
     return T.StructType([T.StructField(each.name, TYPES[each.kind], each.nullable) for each in columns])
 
 
@@ -62,6 +62,6 @@ def union_all(parts: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda above, below: above.unionByName(below, allowMissingColumns=True), parts)
 
 
-def contract(rows: DataFrame, columns: Iterable[schemas.Column]) -> DataFrame:
+def contract(rows: DataFrame, columns: Iterable[schemas.TableColumn]) -> DataFrame:
     """The columns of a table in their order and types: what each transformation ends in."""
     return rows.select(*[F.col(each.name).cast(TYPES[each.kind]).alias(each.name) for each in columns])

@@ -9,7 +9,7 @@ from enum import Enum
 from pyspark.sql import DataFrame
 
 from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.schemas import Column
+from famulus.pipeline.tables.schemas import TableColumn
 from famulus.pipeline.tables.spark_types import contract
 
 
@@ -40,7 +40,7 @@ class Table:
     wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[TableColumn, ...]:
         return schemas.TABLES[self.name]
 
     def make(self, *inputs: DataFrame) -> DataFrame:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from famulus.core.config import draft as drafts
-from famulus.core.config.draft import Change, Draft, Moved, check, make, parents_for, resolve, rollback
+from famulus.core.config.draft import Draft, FieldChange, Moved, check, make, parents_for, resolve, rollback
 from famulus.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_a_draft_of_what_has_moved_on_is_refused_with_the_difference(network: Ne
     assert moved == Moved(
         "family/a",
         (b.id,),
-        (Change("drain_ms", seen=1), Change("heartbeat_ms", 500, 900), Change("new", now=None)),
+        (FieldChange("drain_ms", seen=1), FieldChange("heartbeat_ms", 500, 900), FieldChange("new", now=None)),
     )
     told = msgspec.json.decode(msgspec.json.encode(moved))
     assert told["difference"][0] == {"field": "drain_ms", "seen": 1}
@@ -42,15 +42,15 @@ def test_a_key_that_came_went_or_is_no_object_is_told_as_a_whole(network: Networ
     a = network.put("strange/thing", 1)
     new = check(network.edits, Draft("strange/thing", "PUT", 2, ()))
     assert new is not None
-    assert new.difference == (Change("", now=1),)
+    assert new.difference == (FieldChange("", now=1),)
     b = network.put("strange/thing", [2], [a])
     other = check(network.edits, Draft("strange/thing", "PUT", 2, (a.id,)))
     assert other is not None
-    assert other.difference == (Change("", 1, [2]),)
+    assert other.difference == (FieldChange("", 1, [2]),)
     network.delete("strange/thing", [b])
     gone = check(network.edits, Draft("strange/thing", "PUT", 2, (b.id,)))
     assert gone is not None
-    assert gone.difference == (Change("", seen=[2]),)
+    assert gone.difference == (FieldChange("", seen=[2]),)
 
 
 def test_to_see_one_of_two_heads_is_not_enough(network: Network) -> None:
@@ -59,7 +59,7 @@ def test_to_see_one_of_two_heads_is_not_enough(network: Network) -> None:
     moved = check(network.edits, Draft("family/a", "PUT", {}, (a.id,)))
     assert moved is not None
     assert moved.heads == tuple(sorted([a.id, b.id]))
-    assert moved.difference == (Change("heartbeat_ms", 500, 900),)
+    assert moved.difference == (FieldChange("heartbeat_ms", 500, 900),)
     same = check(network.edits, Draft("family/a", "PUT", {}, (b.id,)))
     assert same is not None
     assert same.difference == (), "what counts is the same, but there is a conflict now"

@@ -466,7 +466,7 @@ def test_answers_are_what_admins_commands_expect(desk: Desk) -> None:
     assert answers.read_history(desk.asks("history", key="family/a").body).ids == [shown.keys["family/a"].heads[0].id]
     edited = desk.asks("edit", drafts=[desk.draft("service/x", {"colour": 1})])
     assert answers.read(answers.Accepted, edited.body).warnings[0].key == "service/x"
-    assert answers.read(answers.Seen, desk.asks("seen", edits=[]).body).brokers == 3
+    assert answers.read(answers.SeenBy, desk.asks("seen", edits=[]).body).brokers == 3
     assert answers.read(answers.ErrorWorkers, desk.asks("errors").body).workers == ()
     moved = desk.asks("edit", drafts=[desk.draft("service/odd", {}, [])])
     assert answers.read_moved(moved.body)[0].key == "service/odd"

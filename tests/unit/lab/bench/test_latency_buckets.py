@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from famulus.lab.bench.buckets import MILLION, PERCENTILES, STEPS, Buckets, highest_in, index_of
+from famulus.lab.bench.buckets import MILLION, PERCENTILES, STEPS, LatencyBuckets, highest_in, index_of
 
 VALUES = st.integers(min_value=0, max_value=10**13)
 
 
-def filled(values: list[int]) -> Buckets:
-    buckets = Buckets()
+def filled(values: list[int]) -> LatencyBuckets:
+    buckets = LatencyBuckets()
     for value in values:
         buckets.add(value)
     return buckets
@@ -66,9 +66,9 @@ def test_a_percentile_that_needs_more_values_is_left_out() -> None:
 
 
 def test_without_values_there_is_nothing() -> None:
-    assert Buckets().percentile(500_000) == 0
-    assert Buckets().percentiles()["p50"] is None
-    assert Buckets().cumulated() == []
+    assert LatencyBuckets().percentile(500_000) == 0
+    assert LatencyBuckets().percentiles()["p50"] is None
+    assert LatencyBuckets().cumulated() == []
 
 
 def test_cumulated_ends_with_all_values_and_the_largest() -> None:
@@ -77,6 +77,6 @@ def test_cumulated_ends_with_all_values_and_the_largest() -> None:
 
 def test_what_is_written_can_be_read() -> None:
     buckets = filled([1, 5, 5, 123_456_789])
-    again = Buckets.read(sorted(buckets.counts.items()), buckets.highest)
+    again = LatencyBuckets.read(sorted(buckets.counts.items()), buckets.highest)
     assert again.percentiles() == buckets.percentiles()
     assert again.written() == buckets.written()

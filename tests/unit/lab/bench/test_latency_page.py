@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from famulus.lab.bench.buckets import Buckets
+from famulus.lab.bench.buckets import LatencyBuckets
 from famulus.lab.bench.latency_page import distribution, over_rate, page, share_text, short, tail, time_text
 from famulus.lab.bench.plot import HEIGHT, LABEL_GAP, WIDTH, Axis, Line, apart, linear_axis, log_axis, plot
 
@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def rate(per_s: float, latencies_us: list[int]) -> dict[str, Any]:
-    buckets = Buckets()
+    buckets = LatencyBuckets()
     for latency_us in latencies_us:
         buckets.add(latency_us * 1000)
     return {
@@ -69,7 +69,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 def test_the_tail_goes_to_the_slowest_task() -> None:
-    points = tail(Buckets.read([(100, 90), (200, 9), (255, 1)], 255))
+    points = tail(LatencyBuckets.read([(100, 90), (200, 9), (255, 1)], 255))
     assert [round(rarity, 6) for rarity, _ in points] == [1.0, 10.0, 100.0]
     assert points[-1][1] == 0.255
 

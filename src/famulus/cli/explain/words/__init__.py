@@ -12,16 +12,17 @@ from typing import Final
 
 import msgspec
 
-from famulus.cli.explain.words.entry import Entry, Kind
+from famulus.cli.explain.words.entry import Entry, WordList
 
 #: In the order of the page.
 _FILES: Final = ("outcomes", "reasons", "exit_codes", "fates", "events", "audit", "findings")
 KINDS: Final = tuple(
-    msgspec.toml.decode((files(__package__) / f"{name}.toml").read_bytes(), type=Kind, strict=True) for name in _FILES
+    msgspec.toml.decode((files(__package__) / f"{name}.toml").read_bytes(), type=WordList, strict=True)
+    for name in _FILES
 )
 
 
-def find(text: str) -> list[tuple[Kind, Entry]]:
+def find(text: str) -> list[tuple[WordList, Entry]]:
     """All meanings of a word, or of a whole reason: what stands behind the colon is for people."""
     word = text.strip().partition(":")[0].strip().lower()
     return [(kind, entry) for kind in KINDS for entry in kind.entries if entry.word.lower() == word]
@@ -36,4 +37,4 @@ def close_to(text: str) -> list[str]:
     return [words[word] for word in dict.fromkeys([*near, *parts])][:5]
 
 
-__all__ = ["KINDS", "Entry", "Kind", "close_to", "find"]
+__all__ = ["KINDS", "Entry", "WordList", "close_to", "find"]

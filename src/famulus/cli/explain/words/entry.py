@@ -33,7 +33,7 @@ class Entry(Struct, frozen=True):
         }
 
 
-class Kind(Struct, frozen=True):
+class WordList(Struct, frozen=True):
     """Words of one sort: a file of this folder."""
 
     #: As one of them is called.

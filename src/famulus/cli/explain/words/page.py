@@ -7,7 +7,7 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Final
 
-from famulus.cli.explain.words.entry import Entry, Kind
+from famulus.cli.explain.words.entry import Entry, WordList
 
 WIDTH: Final = 120
 
@@ -30,13 +30,13 @@ This page is what `famulus explain --markdown` prints.
 """
 
 
-def page(kinds: tuple[Kind, ...]) -> str:
+def page(kinds: tuple[WordList, ...]) -> str:
     parts = [_BEGINNING, "\n".join(f"- [{kind.heading}](#{_anchor(kind.heading)})" for kind in kinds) + "\n"]
     parts += ["\n".join(_section(kind)) + "\n" for kind in kinds]
     return "\n".join(parts)
 
 
-def _section(kind: Kind) -> Iterator[str]:
+def _section(kind: WordList) -> Iterator[str]:
     yield f"## {kind.heading}"
     yield ""
     yield from _lines(kind.about)
@@ -49,7 +49,7 @@ def _section(kind: Kind) -> Iterator[str]:
         yield from _chapters(kind)
 
 
-def _chapters(kind: Kind) -> Iterator[str]:
+def _chapters(kind: WordList) -> Iterator[str]:
     name = f"{kind.name} " if kind.named else ""
     for number, (word, entries) in enumerate(groupby(kind.entries, key=lambda each: each.word)):
         if number:

@@ -18,7 +18,7 @@ _encode = Encoder().encode
 _decode = Decoder(SignedEdit).decode
 
 
-class Crash(Exception):
+class SimulatedCrash(Exception):
     """The process died in the middle of what it was doing."""
 
 
@@ -36,7 +36,7 @@ class Disk:
     def sync(self) -> None:
         if self.armed:
             self.armed = False
-            raise Crash
+            raise SimulatedCrash
         self._records += self._unsynced
         self._unsynced = ()
 

@@ -23,7 +23,7 @@ from famulus.lab.sim.config.signing import verify
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class SentLetters:
     #: To whom the message came from.
     replies: tuple[bytes, ...] = ()
     #: To everybody who listens.
@@ -71,17 +71,17 @@ class Steward:
     def read(self) -> Effective:
         return self.rules.read(self.edits)
 
-    def on_message(self, data: bytes, now_ms: int) -> Outgoing:
+    def on_message(self, data: bytes, now_ms: int) -> SentLetters:
         message = sync.read(data)
         if not isinstance(message, Edits):
-            return Outgoing(replies=_written(self.rules.answer(self.edits, message)))
+            return SentLetters(replies=_written(self.rules.answer(self.edits, message)))
         merged = self.rules.merge(self.edits, message)
         if merged.edits is not self.edits:
             self.disk.wipe()
             self.edits = merged.edits
         return self._grown(merged.new, sync.missing(self.edits), now_ms)
 
-    def accept(self, draft: Draft, author: str, now_ms: int) -> tuple[SignedEdit, Outgoing] | Moved | None:
+    def accept(self, draft: Draft, author: str, now_ms: int) -> tuple[SignedEdit, SentLetters] | Moved | None:
         """An admin's edit. None if this broker may not accept any: it, or the admin, is not known, or not yet here."""
         grant = self.edits.grant_of(self.name, self.pen.public_key)
         signers = self.signers(*CHIEF) if self.edits.needs_proofs else {}
@@ -108,7 +108,7 @@ class Steward:
 
     def forge(
         self, draft: Draft, hlc: int, nonce: int, now_ms: int, *, proven: bool
-    ) -> tuple[SignedEdit, Outgoing] | None:
+    ) -> tuple[SignedEdit, SentLetters] | None:
         """As a changed broker does: it signs what it likes, for its own admin or for nobody, and asks for no rights."""
         grant = self.edits.grant_of(self.name, self.pen.public_key)
         signers = self.signers(EVE) if proven else {}
@@ -117,14 +117,14 @@ class Steward:
         signed = self.pen.write(draft, grant, hlc, nonce, EVE.name, signers)
         return signed, self._grown(self.edits.add([signed]).new, [], now_ms)
 
-    def _grown(self, new: tuple[SignedEdit, ...], replies: Sequence[Message], now_ms: int) -> Outgoing:
+    def _grown(self, new: tuple[SignedEdit, ...], replies: Sequence[Message], now_ms: int) -> SentLetters:
         if not new:
-            return Outgoing(_written(replies))
+            return SentLetters(_written(replies))
         for signed in new:
             self.disk.append(signed)
             self._clock.observe(signed.edit.hlc, now_ms)
         self.disk.sync()
-        return Outgoing(_written(replies), _written(self.rules.news(self.edits, new)), new)
+        return SentLetters(_written(replies), _written(self.rules.news(self.edits, new)), new)
 
 
 def _written(messages: Sequence[Message]) -> tuple[bytes, ...]:

@@ -18,12 +18,12 @@ from famulus.core.config.draft import Draft, Moved, parents_for
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.lab.sim.config.admins import Admin
-from famulus.lab.sim.config.disk import Crash
+from famulus.lab.sim.config.disk import SimulatedCrash
 from famulus.lab.sim.config.invariants import FORGED, check_agreement, check_growth, check_reading
 from famulus.lab.sim.config.ledger import Ledger
 from famulus.lab.sim.config.pen import CHIEF, EVE, KEPT, Pen, broker_value, root_pen
 from famulus.lab.sim.config.signing import verify
-from famulus.lab.sim.config.steward import Outgoing, Steward
+from famulus.lab.sim.config.steward import SentLetters, Steward
 from famulus.lab.sim.config.topology import Topology
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.link import DELAY_NS_MAX
@@ -154,11 +154,11 @@ class Config(Workload):
         """None if it died of it."""
         try:
             return act()
-        except Crash:
+        except SimulatedCrash:
             self.kill(steward)
             return None
 
-    def _send(self, steward: Steward, asker: str | None, outgoing: Outgoing) -> None:
+    def _send(self, steward: Steward, asker: str | None, outgoing: SentLetters) -> None:
         if outgoing.new:
             check_growth(self.ledger, steward, outgoing.new)
         for message in outgoing.replies:

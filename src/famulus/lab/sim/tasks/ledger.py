@@ -16,7 +16,7 @@ SLACK_NS = 50 * NS_PER_MS
 
 
 @dataclass(slots=True)
-class Entry:
+class LedgerEntry:
     service: str
     at_least_once: bool
     submitted_ns: int
@@ -56,7 +56,7 @@ class Entry:
 
 class Ledger:
     def __init__(self) -> None:
-        self.entries: dict[bytes, Entry] = {}
+        self.entries: dict[bytes, LedgerEntry] = {}
         #: Until then the brokers as a whole are not themselves, and new tasks are excused too.
         self.quiet_from_ns = 0
         #: Answers that tasks got from the broker or the client's own session, for the summary.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.questions import ROUTER_HEARTBEAT_NS
-from famulus.core.session.worker import State
+from famulus.core.session.worker import SessionState
 from famulus.lab.sim.actor import Actor
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.tasks.broker import Broker
@@ -44,7 +44,7 @@ class Thief(Actor):
         self._ledger = ledger
         self._victim = victim
         # A name that nobody has is nobody's.
-        self._was_there = victim.session.state is State.READY
+        self._was_there = victim.session.state is SessionState.READY
         self._came_ns = self.clock.now_ns
         self._plug = self.plug_to(victim.plug.address, "worker")
 
@@ -67,5 +67,5 @@ class Thief(Actor):
         """Nothing has happened to the victim or the broker since long before it was asked whether it is there."""
         victim = self._victim
         quiet_from_ns = max(victim.disturbed_ns, self._ledger.quiet_from_ns)
-        is_there = victim.session.state is State.READY and victim.plug.holds
+        is_there = victim.session.state is SessionState.READY and victim.plug.holds
         return is_there and quiet_from_ns + NS_PER_S < self._came_ns

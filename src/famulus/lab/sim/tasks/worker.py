@@ -12,7 +12,7 @@ from functools import partial
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.session.header_cache import Given
 from famulus.core.session.homes import PROBE, Homes, proves_life
-from famulus.core.session.worker import State, WorkerSession
+from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.lab.sim.actor import Actor
 from famulus.lab.sim.network import Plug
 from famulus.lab.sim.tasks.ledger import Ledger
@@ -60,7 +60,7 @@ class Worker(Actor):
 
     @property
     def ready(self) -> bool:
-        return self.session.state is State.READY
+        return self.session.state is SessionState.READY
 
     def pause(self, for_ns: int) -> None:
         self.disturbed_ns = self.clock.now_ns + for_ns
@@ -90,7 +90,7 @@ class Worker(Actor):
         self._flush()
         if self.ready:
             self._settle()
-        if session.state is State.GONE and self.alive:
+        if session.state is SessionState.GONE and self.alive:
             self.kill()
             self._on_gone(self)
         else:
@@ -104,7 +104,7 @@ class Worker(Actor):
     def _relink(self, now_ns: int) -> None:
         """The session gave the broker up. Where the network has noticed too, it connects again by itself."""
         session = self.session
-        if session.relink_at_ns > now_ns or session.state is not State.OFFLINE:
+        if session.relink_at_ns > now_ns or session.state is not SessionState.OFFLINE:
             return
         address = self.homes.next()
         if self.plug.up or address != self.plug.address:

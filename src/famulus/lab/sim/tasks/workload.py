@@ -12,7 +12,7 @@ from famulus.lab.sim.tasks.broker import Broker, Common
 from famulus.lab.sim.tasks.charter import first_edits
 from famulus.lab.sim.tasks.client import Client
 from famulus.lab.sim.tasks.dispatcher_checks import left_behind
-from famulus.lab.sim.tasks.ledger import Entry, Ledger
+from famulus.lab.sim.tasks.ledger import Ledger, LedgerEntry
 from famulus.lab.sim.tasks.setting import OFFERED, POLICIES, SERVICES, Setting
 from famulus.lab.sim.tasks.strangers import RouterActor
 from famulus.lab.sim.tasks.worker import QUICK_NS, Trade, Worker
@@ -118,7 +118,7 @@ class Tasks(Workload):
         # Bodies are names here, and of different sizes so that bytes matter.
         body = b"%d." % self._tasks + b"x" * self.random.randrange(80)
         now_ns = self.clock.now_ns
-        self.ledger.entries[body] = Entry(
+        self.ledger.entries[body] = LedgerEntry(
             service,
             insists or policy.delivery == "at_least_once",
             now_ns,
