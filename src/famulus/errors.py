@@ -279,7 +279,7 @@ class DemoFailed(FamulusError):
 
 
 class NoNamespaces(FamulusError):
-    """Machines cannot be parted here."""
+    """Machines cannot be cut off from each other here."""
 
     def __init__(self) -> None:
         super().__init__("parting machines takes network namespaces: root, and ip")

@@ -1,7 +1,7 @@
 """Decides when to ask whether the other side of a connection is there, and when it is not. Knows no sockets, no clock.
 
 Whoever has the connection looks at it from time to time: has anything been heard since the last look? Each look asks
-again, with a PING, so that there is something to be heard. So many looks in vain, and the other side is lost.
+again, with a PING, so that there is something to be heard. This many looks in vain, and the other side is lost.
 
 Nobody is to blame for a silence that we could not have heard: a look that comes late, because we were stopped or the
 machine has too much to do, is no look in vain. But only some of them are excused, since we may never be quicker.

@@ -102,7 +102,7 @@ class Stack:
         self._ids_from: list[int] = []
 
     def add(self, batch: Batch, piece: Columns, rows: int, config_version: int) -> None:
-        """Take so many rows of a batch."""
+        """Take this many rows of a batch."""
         self._pieces.append(piece)
         self._counts.append(rows)
         self._shifts_ns.append(_shift_ns(batch))

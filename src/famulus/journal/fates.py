@@ -34,7 +34,7 @@ class TaskFate:
 
     fate: str
     at: datetime | None = None
-    #: So many rows the journal lacks of that life of its broker, in the hour after the task was seen.
+    #: This many rows the journal lacks of that life of its broker, in the hour after the task was seen.
     gap: int = 0
 
     @property

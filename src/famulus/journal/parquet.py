@@ -21,7 +21,7 @@ from famulus.journal.files import JournalFile
 from famulus.journal.schema import Kind
 
 TMP: Final = ".tmp"
-#: So many values of a column are encoded at once: there are fewer steps than with Arrow's thousand.
+#: This many values of a column are encoded at once: there are fewer steps than with Arrow's thousand.
 BATCH_ROWS: Final = 8192
 
 

@@ -14,7 +14,7 @@
         About as many as the limit says. Parcels are opened, PINGs are answered. Whoever has something to read is read
         once, in turn. A large frame that finds no room waits, in the socket; whoever takes up room meanwhile and brings
         nothing is cut off by `tick`. With a limit of 0 nobody is read, and so no PING is answered: instead, whoever
-        sends something hears a PONG, once between two ticks, lest it takes us for lost.
+        sends something hears a PONG, once between two ticks, or it would take us for lost.
 
     more
         Whether there is something to read that `fd` will tell no news of.

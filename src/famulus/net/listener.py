@@ -31,7 +31,7 @@ BACKLOG: Final = 4096
 OPEN_NS: Final = 2 * NS_PER_S
 #: Of those who have not: when one more comes, the oldest goes.
 OPENINGS_MAX: Final = 1000
-#: Whoever comes when there are so many has to wait, as when descriptors run out.
+#: Whoever comes when there are this many has to wait, as when descriptors run out.
 CONNECTIONS_MAX: Final = 200_000
 #: In one turn: between two turns those who are in are served.
 ACCEPTS_MAX: Final = 32
@@ -118,7 +118,7 @@ class Listener:
     # -- messages -----------------------------------------------------------------------------------------------
 
     def recv(self, limit: int) -> list[list[bytes]]:
-        """[peer, frame, ...]: about so many at most."""
+        """[peer, frame, ...]: about this many at most."""
         connections = self._connections
         messages = connections.recv(limit)
         self.more = connections.more

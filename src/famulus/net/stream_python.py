@@ -2,7 +2,7 @@
 
     Stream(socket, message_bytes_max)
         Messages over a socket that is connected, does not block, and where the opening of ZMTP is over (see
-        `famulus.wire.zmtp`). It remains its owner's, who closes it. All frames of a message together may have so many
+        `famulus.wire.zmtp`). It remains its owner's, who closes it. All frames of a message together may have this many
         bytes.
 
     recv() -> list of messages, each a list of frames
@@ -125,7 +125,7 @@ class Stream:
         return None if self.ended else (flags, head, size)
 
     def _take(self, messages: list[list[bytes]], limit: int) -> bool:
-        """Whole messages, until there are so many; whether more may be there."""
+        """Whole messages, until there are this many; whether more may be there."""
         while not self._over():
             if len(messages) >= limit:
                 return bool(self._inbox)

@@ -14,13 +14,13 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS
 LOOK_NS = NS_PER_MS
 #: Calls that last less than this on average are quick: another thread would not start the next one sooner.
 QUICK_NS = NS_PER_MS // 2
-#: So many calls are remembered. Many, since now and then a quick one waits for the interpreter and looks slow.
+#: This many calls are remembered. Many, since now and then a quick one waits for the interpreter and looks slow.
 REMEMBERED = 512
 #: Fewer say nothing yet.
 TELLING = 64
 #: When nothing has ended for so long, then what runs now is slow, whatever ran before.
 SILENCE_NS = 20 * NS_PER_MS
-#: So many threads are never too many.
+#: This many threads are never too many.
 FEW = 4
 
 

@@ -17,7 +17,7 @@ from famulus.core.clock import NS_PER_MS
 #: After so long in a function a thread has lost the I/O to the deputy.
 PATIENCE_NS: Final = 2 * NS_PER_MS
 LOOK_S: Final = 0.002
-#: The deputy sleeps when so many looks saw no function run.
+#: The deputy sleeps when this many looks saw no function run.
 QUIET_LOOKS: Final = 50
 JOIN_S: Final = 1.0
 

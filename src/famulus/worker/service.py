@@ -14,7 +14,7 @@ Function = Callable[..., Any]
 
 #: A call that lasts less is quick.
 QUICK_NS: Final = NS_PER_MS // 10
-#: So many quick calls in a row make a service quick.
+#: This many quick calls in a row make a service quick.
 ENOUGH: Final = 32
 #: More are not remembered: a service that turns slow must not live on its good name for long.
 MOST: Final = 64

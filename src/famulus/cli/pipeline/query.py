@@ -35,7 +35,7 @@ def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="For example: 'SELECT * FROM findings ORDER BY rank'.")],
     tables: TablesOption = None,
     journal: JournalOption = None,
-    rows: Annotated[int, typer.Option(min=0, help="At most so many rows; 0 for all.")] = 1000,
+    rows: Annotated[int, typer.Option(min=0, help="At most this many rows; 0 for all.")] = 1000,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON array with an object for each row.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values, with a first line of names.")] = False,
     master: MasterOption = None,

@@ -32,7 +32,7 @@ ASK_EVERY_NS = (9 * NS_PER_S, 11 * NS_PER_S)
 TOLD_MAX = 16
 #: A larger answer is not looked at.
 TOLD_BYTES_MAX = 64 * 1024
-#: A sentence for people names so many, and counts the others.
+#: A sentence for people names this many, and counts the others.
 NAMED_MAX = 8
 
 _ADDRESS = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")

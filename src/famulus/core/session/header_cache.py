@@ -60,7 +60,7 @@ class HeaderCache:
     def __init__(self) -> None:
         self._known: dict[bytes, ParsedHeader] = {}
         self._missed = b""
-        #: So many headers are read without a look at what is known.
+        #: This many headers are read without a look at what is known.
         self._skips = 0
         self._answer_tails: dict[str, bytes] = {}
 

@@ -30,7 +30,7 @@ LINK_NS: Final = NS_PER_S
 #: How long the preferred broker may take to show that it is there.
 PROBE_NS: Final = 2 * NS_PER_S
 RETURN_AFTER_NS: Final = (30 * NS_PER_S, 90 * NS_PER_S)
-#: A way back that failed doubles the time to the next one, up to so many times.
+#: A way back that failed doubles the time to the next one, up to this many times.
 DOUBLINGS_MAX: Final = 4
 #: Whose brokers are remembered: our own family, and those that took us in.
 FAMILIES_MAX: Final = 8

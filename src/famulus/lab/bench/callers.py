@@ -79,7 +79,7 @@ class Caller:
 
 
 class ClosedLoop:
-    """So many tasks are open at once: each one that ends is followed by another."""
+    """This many tasks are open at once: each one that ends is followed by another."""
 
     def __init__(self, call: CallStep) -> None:
         self._call = call

@@ -28,7 +28,7 @@ from famulus.net.waiting import Bell, Waiting
 
 #: Long, so that what is measured is the tasks and not the beats of so many hearts.
 HEARTBEAT_MS = 30_000
-#: So many may be in the middle of their greetings; a session that waits too long for its turn would start anew.
+#: This many may be in the middle of their greetings; a session that waits too long for its turn would start anew.
 GREETING_MAX = 256
 CONNECT_WITHIN_S = 90
 #: To cancel a timer libzmq looks through all those of the thread, and each of its heartbeats cancels one: with

@@ -52,7 +52,7 @@ instant at which a task was due, not from when it left, so a stall counts for ev
 <figure>
 <h2>Percentiles over the rate</h2>
 {over_rate(result["rates"])}
-<figcaption>Each line is the latency that so many of 100 tasks do not exceed.</figcaption>
+<figcaption>Each line is the latency that this many of 100 tasks do not exceed.</figcaption>
 </figure>
 <figure>
 <h2>Distribution of latency</h2>

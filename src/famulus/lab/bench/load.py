@@ -75,7 +75,7 @@ class Schedule:
         return self.next_ns >= self._until_ns
 
     def due(self, now_ns: int, most: int) -> list[int]:
-        """The instants that have come by now, at most so many of them."""
+        """The instants that have come by now, at most this many of them."""
         due: list[int] = []
         while self.next_ns <= now_ns and not self.is_over and len(due) < most:
             due.append(self.next_ns)
@@ -86,7 +86,7 @@ class Schedule:
 
 
 class Window:
-    """A task is due whenever fewer than so many are open. Knows no clock."""
+    """A task is due whenever fewer than this many are open. Knows no clock."""
 
     def __init__(self, session: ClientSession, size: int, until_ns: int) -> None:
         self._session = session

@@ -32,9 +32,9 @@ CLOSED_TIMEOUT_MS = 60_000
 BODY_BYTES = 100
 #: The backlog of an open loop grows for as long as its tasks may wait, but not for ever.
 WARM_UP_S_MAX = 10.0
-#: And until a slot has done so many tasks, the broker does not know how long they take.
+#: And until a slot has done this many tasks, the broker does not know how long they take.
 TASKS_TO_LEARN = 4
-#: A measurement is so many tasks of a slot long, or half a task would show.
+#: A measurement is this many tasks of a slot long, or half a task would show.
 TASKS_OF_A_SLOT = 10
 
 
@@ -122,7 +122,7 @@ def _figures(service: Service, timeout_s: float, peak_per_s: float, over: Seen, 
 
 
 def work(address: str, service: str, slots: str, work_ms: str) -> None:
-    """The worker process: a service of so many slots and so many milliseconds a task."""
+    """The worker process: a service of this many slots and this many milliseconds a task."""
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
     worker = Worker(address, slots=int(slots))
 

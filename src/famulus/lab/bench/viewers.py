@@ -42,7 +42,7 @@ def one_round(load: Load, viewers: int) -> Figures:
 
 
 async def watch(port: int, count: int) -> None:
-    """So many viewers, each with a connection of its own, who read whatever comes."""
+    """This many viewers, each with a connection of its own, who read whatever comes."""
     await _until_it_is_open(port)
     streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
     try:

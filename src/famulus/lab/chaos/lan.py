@@ -2,7 +2,7 @@
 
 In namespaces a partition is a real one: the cable of a machine is put into the switch of its side, and what is on its
 way to the others is lost without a word. To cut one way only, a machine is told to send to a card that nobody has. Both
-take root and `ip`; elsewhere all share loopback, where nobody can be parted.
+take root and `ip`; elsewhere all share loopback, where nobody can be cut off.
 
 The addresses are of 127.77.0.0/24 unless told otherwise, although they are on cables: a broker hears admins only if it
 listens on loopback.
@@ -40,7 +40,7 @@ class Machine:
 
 
 class Loopback:
-    """All on one machine, where nobody can be parted."""
+    """All on one machine, where nobody can be cut off."""
 
     def machine(self, name: str) -> Machine:
         """The machine of this name; a new one if there is none."""
@@ -97,7 +97,7 @@ class Namespaces(Loopback):
             Path("/proc/sys/net/ipv4/conf/eth0/route_localnet").write_text("1")
             _ip("link", "set", "eth0", "address", _card(self._numbers[name]), "up")
             _ip("address", "add", f"{self._host(name)}/24", "dev", "eth0")
-            # Nobody is asked who has which address: or else a parted machine would be told at once that it is alone.
+            # Nobody is asked who has which address: or a machine that is cut off would learn at once that it is alone.
             known = [
                 f"neigh add {self._address(number)} lladdr {_card(number)} dev eth0"
                 for number in range(1, MACHINES_MAX)

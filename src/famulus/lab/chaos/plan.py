@@ -52,7 +52,7 @@ class Fault:
 def plan(
     seed: int, seconds: float, brokers: Sequence[str], workers: Sequence[str], clients: Sequence[str], *, parting: bool
 ) -> list[Fault]:
-    """What strikes within so many seconds; without `parting` nobody is cut off from anybody."""
+    """What strikes within this many seconds; without `parting` nobody is cut off from anybody."""
     random = Random(f"chaos/{seed}")
     kinds = [kind for kind in WEIGHTS if parting or kind not in PARTING]
     weights = [WEIGHTS[kind] for kind in kinds]

@@ -21,7 +21,7 @@ from famulus.lab.processes import send_signal
 TURN_S = 0.02
 #: After everything has healed, within which all must be well again; longer on a machine that has no time for us.
 HEAL_S = 30.0
-#: For each second that we ourselves were kept waiting, everybody else may be late by so many.
+#: For each second that we ourselves were kept waiting, everybody else may be late by this many.
 SECONDS_PER_LAG = 10.0
 STOP_S = 20.0
 #: How long a process that was killed stays away.

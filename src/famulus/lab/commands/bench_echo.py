@@ -63,7 +63,7 @@ def journal(
     seconds: Seconds = 2.0,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds with and without; the medians are shown.")] = 9,
     soak: Annotated[
-        float, typer.Option(min=0.0, help="Then so many seconds at full rate: rows, gaps, the scribe's memory.")
+        float, typer.Option(min=0.0, help="Then this many seconds at full rate: rows, gaps, the scribe's memory.")
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with medians, ratio and rounds.")] = False,
 ) -> None:

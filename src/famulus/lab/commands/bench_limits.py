@@ -89,7 +89,7 @@ def overload(
 ) -> None:
     """What happens beyond saturation: goodput must stay, the rest is rejected quickly, memory stays flat.
 
-    So many times as much as its slots can do is offered to a worker, whether it is served or not: once for each
+    This many times as much as its slots can do is offered to a worker, whether it is served or not: once for each
     time-out. In the same seconds a second worker is kept busy and no more, which shows how much can be done.
 
     Example: famulus bench overload --factor 2

@@ -37,7 +37,7 @@ def chaos(
 
     Brokers of two families, workers and clients run as processes of their own on this machine. Each client writes
     down what it sends and is told, each worker what it begins. Meanwhile every kind of process is killed and stopped,
-    brokers are drained and disabled, the config is edited, and, with root, machines are parted from each other, also
+    brokers are drained and disabled, the config is edited, and, with root, machines are cut off from each other, also
     one way only. Then everything heals, and the ledgers are compared.
 
     Each of these is a violation: a task without exactly one outcome, or with one long after its deadline; an OK that
@@ -61,7 +61,7 @@ def chaos(
     parting = lan and can_have_namespaces()
     tell = partial(print, file=sys.stderr if as_json else sys.stdout, flush=True)
     if not parting:
-        tell("nobody is parted: that takes network namespaces, so root and ip")
+        tell("nobody is cut off: that takes network namespaces, so root and ip")
     machines = Namespaces() if parting else Loopback()
     try:
         with closing(Network(place, machines, brokers, workers, clients, callers)) as network:

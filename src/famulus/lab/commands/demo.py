@@ -50,7 +50,7 @@ def demo(
         for promise in broken:
             typer.echo(f"broken: {promise}", err=True)
         raise typer.Exit(1)
-    console.print("A worker died, a broker died, and the brokers parted and met again. Every promise was kept.")
+    console.print("A worker died, a broker died, and the brokers lost and found each other. Every promise was kept.")
     console.print("Next, each in a terminal of its own:")
     for command in ("broker", "worker examples.greeter:worker", "call greet you"):
         console.print(f"  ./famulus {command}")

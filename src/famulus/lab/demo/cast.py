@@ -37,7 +37,7 @@ class Service:
     name: str
     delivery: str
     per_second: int
-    #: One in so many tasks fails, as a promise to the audience; 0 means none.
+    #: One in this many tasks fails, as a promise to the audience; 0 means none.
     fails_every: int
     what: str
 

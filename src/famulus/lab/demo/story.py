@@ -84,7 +84,7 @@ class Story:
 
     async def _part_and_meet_again(self) -> None:
         await self._stage.part()
-        self._tell("the brokers are parted: none hears of another")
+        self._tell("the brokers are cut off from each other")
         await self._stage.admin(ANN, "config", "set", CONFLICTED, "timeout_ms=5000")
         await self._stage.admin(BOB, "config", "set", CONFLICTED, "timeout_ms=9000")
         self._tell(f"an admin sets {CONFLICTED} to 5000 ms at ann, and to 9000 ms at bob")

@@ -15,7 +15,7 @@ from famulus.lab.sim.clock import Clock
 
 Frames = list[bytes]
 
-#: No message is under way for longer, unless the network is parted.
+#: No message is under way for longer, unless the network is partitioned.
 DELAY_NS_MAX = 50 * NS_PER_MS
 
 

@@ -48,7 +48,7 @@ class Part:
 
 
 class Network:
-    """Every broker, worker and client has a place, and the network between places may be parted."""
+    """Every broker, worker and client has a place, and the network between places may be partitioned."""
 
     def __init__(self, clock: Clock, random: Random) -> None:
         self._clock = clock

@@ -56,7 +56,7 @@ class Load:
 
     @property
     def lasts_ns(self) -> int:
-        """Until what may wait does wait, and as long again; but no longer than it takes to offer so many tasks."""
+        """Until what may wait does wait, and as long again; but no longer than it takes to offer this many tasks."""
         settled_ns = max(self.timeouts_ns) + 20 * self.work_ns
         return min(3 * settled_ns, int(TASKS_MAX / self.factor / self.per_s * NS_PER_S))
 

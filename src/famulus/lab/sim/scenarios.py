@@ -23,13 +23,13 @@ W = TypeVar("W", bound=Workload)
 @dataclass(frozen=True)
 class Scenario(Generic[W]):
     name: str
-    #: In this world, for so many brokers; 0: as the seed says.
+    #: In this world, for this many brokers; 0: as the seed says.
     workload: Callable[[World, int], W]
     mutants: Mutants
     #: Far more than any seed needs: a world that goes in circles is broken, too.
     steps_max: int
     faults: Mapping[Callable[[W], None], int] = field(default_factory=dict)
-    #: Some seeds are quiet, some are wild: one of these numbers is drawn, of so many kinds at least.
+    #: Some seeds are quiet, some are wild: one of these numbers is drawn, of this many kinds at least.
     faults_drawn: tuple[int, ...] = (0,)
     kinds_min: int = 0
     faults_end_ns: int = 0

@@ -37,7 +37,7 @@ class Workload:
         self.random = world.random
 
     def on_faults_planned(self, count: int) -> None:
-        """So many will strike."""
+        """This many will strike."""
 
     def live(self) -> Result:
         """Let time pass. Broken invariants, and whatever else the core may raise, leave from here."""

@@ -57,7 +57,7 @@ class World:
     def plan_faults(
         self, subject: Subject, weights: Mapping[Callable[[Subject], None], int], kinds: int, count: int, until_ns: int
     ) -> None:
-        """So many of so many kinds, those with more weight more often, at any time until then."""
+        """This many faults of this many kinds, those with more weight more often, at any time until then."""
         drawn = self.random.sample(list(weights), kinds)
         for fault in self.random.choices(drawn, [weights[kind] for kind in drawn], k=count):
             self.clock.after(self.random.randrange(until_ns), partial(self._strike, fault, subject))

@@ -125,7 +125,7 @@ def _workers(world: World, rng: np.random.Generator, broker: int, service: int, 
 
 
 def _waits(world: World, rng: np.random.Generator, broker: int, service: int, at_us: np.ndarray) -> np.ndarray:
-    """As in a queue with so many servers: who has to wait at all does so for a time with an exponential law."""
+    """As in a queue with this many servers: who has to wait at all does so for a time with an exponential law."""
     slots, mean_s = world.slots(broker, service), world.services[service].mean_s
     busy = world.busy_share(broker, service, at_us)
     waits = rng.random(len(at_us)) < busy ** np.sqrt(2 * (slots + 1))

@@ -1,4 +1,4 @@
-"""The minutes of a span, put together into so many bins as a plot can show. Bounded, however long the span is."""
+"""The minutes of a span, put together into as many bins as a plot can show. Bounded, however long the span is."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.driver.memory": f"{heap_mib or _heap_mib()}m",
-        # Above so many paths Spark lists files with a Spark job, which takes seconds for what takes milliseconds.
+        # Above this many paths Spark lists files with a Spark job, which takes seconds for what takes milliseconds.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         # A file that we did not find bad, and Spark does, must not vanish silently.
         "spark.sql.files.ignoreCorruptFiles": "false",

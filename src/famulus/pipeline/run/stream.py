@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from famulus.pipeline.tables.table import Table
 
 CHECKPOINT: Final = "_state/follow"
-#: In one go, if so many have gathered: so the staging area stays bounded.
+#: In one go, if this many have gathered: so the staging area stays bounded.
 FILES_MAX: Final = 10_000
 #: Older ones, by the newest that was seen, are left to `run`: the stream remembers names only so long.
 AGE_MAX: Final = "60d"

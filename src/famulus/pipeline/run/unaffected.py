@@ -22,7 +22,7 @@ from famulus.pipeline.io.small_batch import rows_of
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.tables.columns import FINAL
 
-#: The ids of so many fit into memory.
+#: The ids of this many fit into memory.
 ROWS_MAX: Final = 5_000_000
 _ID: Final = "message_id"
 _COLUMNS: Final = (_ID, "outcome", "delegated_from", "delegated_to", "broker", "boot", "row", "event")

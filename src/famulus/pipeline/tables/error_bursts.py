@@ -12,10 +12,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-#: The lengths that a stretch may have, in minutes; the shortest in which a service has so many tasks on average.
+#: The lengths that a stretch may have, in minutes; the shortest in which a service has this many tasks on average.
 LENGTHS: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
 TASKS_MIN: Final = 20
-#: Of so many journals in which all is chance, one has a burst.
+#: Of this many journals in which all is chance, one has a burst.
 ONE_IN: Final = 100
 #: A share that is less than so far from another one is no news, however sure it is.
 SHARE_FLOOR: Final = 0.01

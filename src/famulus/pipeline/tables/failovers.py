@@ -15,7 +15,7 @@ EPISODE_S: Final = 60
 #: A broker that is lost has hit the services that it had tasks of in the minutes before.
 MINUTES_BEFORE: Final = 5
 MINUTES_AFTER: Final = 30
-#: A minute is normal if at most one in so many of its tasks was rejected, became UNKNOWN or was tried again.
+#: A minute is normal if at most one in this many of its tasks was rejected, became UNKNOWN or was tried again.
 NORMAL_ONE_IN: Final = 20
 
 

@@ -26,11 +26,11 @@ WEEK_H: Final = 24 * 7
 #: Workers below this score are worth a word, below the second one they are urgent.
 SCORE_LOW: Final = 60
 SCORE_BAD: Final = 30
-#: One in so many tasks is too many.
+#: One in this many tasks is too many.
 ONE_IN: Final = 100
 DEATHS_MIN: Final = 3
 RECOVERY_S: Final = 300
-#: An edit that takes so many minutes to come to a broker is late.
+#: An edit that takes this many minutes to come to a broker is late.
 LATE_MINUTES: Final = 2
 # Bounds of the config.
 _BACKLOG_TASKS_MAX: Final = 10_000_000

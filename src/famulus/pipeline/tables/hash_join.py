@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.memo import cached, memo
 from famulus.pipeline.tables.scale import BATCH_ROWS, Scale, scale_of
 
-#: Up to so many hashes are told to everybody, 8 bytes each; with more of them, Spark is left to choose.
+#: Up to this many hashes are told to everybody, 8 bytes each; with more of them, Spark is left to choose.
 TOLD_MAX: Final = 1_000_000
 _HASH: Final = "key_hash_"
 
@@ -59,7 +59,7 @@ def in_one_partition(rows: DataFrame) -> DataFrame:
 
 
 def _hashes(rows: DataFrame, key: str, *, at_least: int) -> _Hashes:
-    """Of the keys that so many rows have."""
+    """Of the keys that this many rows have."""
     hashes = rows.select(F.xxhash64(key).alias(_HASH))
     if scale_of(rows.sparkSession) is Scale.MEDIUM:
         # Counted by Arrow: Spark would need three stages, and these are not so many.

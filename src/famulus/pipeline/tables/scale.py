@@ -9,17 +9,17 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Up to so many rows of tasks, code for them is not worth compiling.
+#: Up to this many rows of tasks, code for them is not worth compiling.
 SMALL_ROWS: Final = 50_000
-#: Of up to so many, Arrow brings the files to Spark; see `famulus.pipeline.io.small_batch`.
+#: Of up to this many, Arrow brings the files to Spark; see `famulus.pipeline.io.small_batch`.
 BATCH_ROWS: Final = 100_000
-#: What is counted of up to so many is written without Spark.
+#: What is counted of up to this many is written without Spark.
 COUNTED_ROWS: Final = 200_000
-#: Up to so many, it is not worth planning anew after each stage.
+#: Up to this many, it is not worth planning anew after each stage.
 MEDIUM_ROWS: Final = 2_000_000
 #: Files that are not larger than this, all together, have few of them.
 SMALL_BYTES: Final = 16 * 1024 * 1024
-#: So many tables are made at a time, at most; with many rows each one keeps all cores busy, and wants the memory.
+#: This many tables are made at a time, at most; with many rows each one keeps all cores busy, and wants the memory.
 THREADS_MAX: Final = 4
 
 
@@ -46,7 +46,7 @@ def scale_of(spark: SparkSession) -> Scale:
 
 
 def session_for(spark: SparkSession, scale: Scale) -> SparkSession:
-    """A session that is set for so many rows, and otherwise as the given one is now. It lasts as long as that one."""
+    """A session that is set for this many rows, and otherwise as the given one is now. It lasts as long as that one."""
     if scale is Scale.LARGE:
         return spark
     known = _sessions.setdefault(spark, {})
@@ -63,7 +63,7 @@ def session_for(spark: SparkSession, scale: Scale) -> SparkSession:
 
 
 def threads_for(spark: SparkSession) -> int:
-    """So many tables are made at a time."""
+    """This many tables are made at a time."""
     return min(THREADS_MAX, spark.sparkContext.defaultParallelism)
 
 

@@ -30,7 +30,7 @@ class Needs:
 @dataclass(frozen=True, slots=True)
 class Peer:
     name: str
-    #: Starts a server and a worker that can hold so many tasks at once; gives the address for clients.
+    #: Starts a server and a worker that can hold this many tasks at once; gives the address for clients.
     start: Callable[[Crew, int], str]
     client: Callable[[Order], Meter | Coroutine[Any, Any, Meter]]
     #: What else runs in a process of its own.

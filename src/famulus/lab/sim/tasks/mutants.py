@@ -197,7 +197,7 @@ def _nothing_is_remembered(self: Repeats, known: Known, tail: bytes, body: bytes
 
 @OF_SEVERAL_BROKERS.breaks(Repeats, "get", "ids-of-everybody", Invariant.MEMORY, Invariant.DELIVERY)
 def _id_is_everybodys(self: Repeats, key: bytes, now_ns: int) -> Known | None:
-    """A task is remembered by its id alone, whosever it is."""
+    """A task is remembered by its id alone, whoever's it is."""
     _, _, of_anybody = key.partition(b"\0")
     for each in (*self._open, *self._ended):
         if each.partition(b"\0")[2] == of_anybody:

@@ -26,7 +26,7 @@ class Setting:
     #: Processes of their own at each broker; with none, a broker asks within its own process.
     routers: tuple[int, ...]
     clients_min: int
-    #: From so many to so many, one by one; and how often several at once.
+    #: From the first number to the second, one by one; and how often several at once.
     tasks: tuple[int, int]
     bursts: tuple[int, int]
     timeouts_ms: tuple[int, ...]

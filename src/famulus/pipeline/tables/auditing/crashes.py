@@ -18,7 +18,7 @@ from famulus.pipeline.tables.lives import lives
 from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 
-#: The rate before a crash is that of so many seconds before the last row.
+#: The rate before a crash is that of this many seconds before the last row.
 RATE_S: Final = 10
 #: A broker that is gone with its scribe takes along what was not in a file yet: by default, a minute.
 SILENT_S: Final = 60

@@ -32,7 +32,7 @@ def with_gap(rows: DataFrame, brokers: DataFrame, needs: Column) -> DataFrame:
     """`in_gap`: whether a gap can have the end of this task.
 
     Of the rows that need one, each goes to the first gap of its own boot after it, within the next hour; and of those
-    that come to one gap, the first so many as it counts are in it.
+    that come to one gap, as many of the first ones as it counts are in it.
     """
     life = ("broker", "boot")
     known = of_tasks(brokers).groupBy(*life).agg(F.array_sort(F.collect_list(F.struct("at", "rows"))).alias("gaps"))
