@@ -14,7 +14,7 @@ from setuptools.command.build_ext import build_ext
 
 COMPILED = Path("compiled.txt").read_text().split()
 #: The parts of the native pump.
-PUMP = ("_pump", "_messages", "_wire", "_stream", "_connections")
+PUMP = ("_pump", "_messages", "_wire", "_stream", "_connections", "_waiting")
 
 
 class Building(build_ext):

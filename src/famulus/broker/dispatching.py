@@ -90,7 +90,7 @@ class Dispatching:
         self._backend = Listener(b"ROUTER", _bounds_of_workers(settings))
         self.frontend_port = self._frontend.bind(settings.host, settings.frontend_port, "frontend_port")
         self.backend_port = self._backend.bind(settings.host, settings.backend_port, "backend_port")
-        self._waiting = waiting = Waiting(once=True)
+        self._waiting = waiting = Waiting(once=True, alone=True)
         self._clients = Inlet(self._frontend.fd, waiting)
         self._workers = Inlet(self._backend.fd, waiting)
         self._routers = Inlet(sockets.inside_router(context, f"ipc://{ipc}/task"), waiting)

@@ -1,4 +1,4 @@
-/* The native module: messages over connections of our own. It knows nothing of libzmq. */
+/* The native module: messages over connections of our own, and the wait for them. It knows nothing of libzmq. */
 #include "_pump.h"
 
 #include "_messages.h"
@@ -10,6 +10,12 @@ static int pump_exec(PyObject *module) {
     return stream_add_to(module) < 0 ? -1 : connections_add_to(module);
 }
 
+static PyMethodDef methods[] = {
+    /* METH_FASTCALL functions have another type than the slot; the cast by way of a plain function keeps gcc content. */
+    {"wait", (PyCFunction)(void (*)(void))waiting_wait, METH_FASTCALL, "Those of `sources` that have news by `until_ns`."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, pump_exec},
     {0, NULL},
@@ -19,6 +25,7 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "famulus.net._pump",
     .m_doc = "The native module; see famulus.net.native.",
+    .m_methods = methods,
     .m_slots = slots,
 };
 

@@ -9,4 +9,6 @@
 int stream_add_to(PyObject *module);
 int connections_add_to(PyObject *module);
 
+PyObject *waiting_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 #endif

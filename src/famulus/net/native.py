@@ -6,16 +6,21 @@
     Connections(bounds...)
         The same over many of them; see `famulus.net.connections_python`.
 
+    wait(epoll, until_ns, longest_ms, names, alone) -> those that have news by then
+        The wait of `famulus.net.waiting`; None where the Python twin serves.
+
 FAMULUS_PUMP=native or FAMULUS_PUMP=python in the environment forces the choice.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 from famulus.errors import NoSuchPump
 
-__all__ = ["NATIVE", "WHY_NOT_NATIVE", "Connections", "Stream"]
+__all__ = ["NATIVE", "WHY_NOT_NATIVE", "Connections", "Stream", "wait"]
 
 
 def _why_not_native() -> str:
@@ -39,8 +44,9 @@ def _why_not_native() -> str:
 WHY_NOT_NATIVE = _why_not_native()
 NATIVE = not WHY_NOT_NATIVE
 
+wait: Callable[[int, int, int, dict[int, Any], bool], list[Any]] | None = None
 if NATIVE:
-    from famulus.net._pump import Connections, Stream
+    from famulus.net._pump import Connections, Stream, wait
 else:
     from famulus.net.connections_python import Connections
     from famulus.net.stream_python import Stream

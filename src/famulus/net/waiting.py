@@ -14,6 +14,7 @@ from time import monotonic_ns
 from typing import Any, Final, Protocol
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
+from famulus.net.native import wait as wait_natively
 
 #: A wait never lasts longer than this, so that a clock that jumped or a lost wake-up is mended by itself.
 LONGEST_MS: Final = 10_000
@@ -26,10 +27,16 @@ class Pollable(Protocol):
 
 
 class Waiting:
-    def __init__(self, *, once: bool = False) -> None:
-        """With `once` news is told once, and not again and again until it is looked at."""
+    def __init__(self, *, once: bool = False, alone: bool = False) -> None:
+        """With `once` news is told once, and not again and again until it is looked at.
+
+        `alone`: this process has no other thread that runs Python; if it had, that one would wait as well.
+        """
+        self._alone = alone
+        self._wait = wait_natively
         self._events = select.EPOLLIN | select.EPOLLET if once else select.EPOLLIN
         self._epoll = select.epoll()
+        self._descriptor = self._epoll.fileno()
         self._names: dict[int, Any] = {}
 
     def watch(self, source: Pollable | int, name: object = None) -> None:
@@ -46,6 +53,8 @@ class Waiting:
 
     def wait(self, until_ns: int) -> list[Any]:
         """What has news by `until_ns`; nothing if nothing has."""
+        if self._wait is not None:
+            return self._wait(self._descriptor, until_ns, LONGEST_MS, self._names, self._alone)
         timeout_ms = float(LONGEST_MS)
         if until_ns < NEVER_NS:
             timeout_ms = min(max(0, until_ns - monotonic_ns()) / NS_PER_MS, LONGEST_MS)

@@ -1,7 +1,8 @@
-"""A wait ends with news, in time, or by a signal."""
+"""A wait ends with news, in time, or by a signal; native or not."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,10 +13,18 @@ import pytest
 import zmq
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.net import pump, waiting
+from famulus.net import native, pump, waiting
 from famulus.net.waiting import Bell, Waiting
 
 SOON_NS = 10 * NS_PER_S
+
+
+@pytest.fixture(params=["native", "python"], autouse=True)
+def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "python":
+        monkeypatch.setattr(waiting, "wait_natively", None)
+    elif not native.NATIVE:
+        pytest.skip(f"no native pump: {native.WHY_NOT_NATIVE}")
 
 
 @pytest.fixture
@@ -145,8 +154,25 @@ def test_a_closed_wait_is_an_error_and_no_crash() -> None:
         watching.wait(0)
 
 
-def test_who_hears_news_once_hears_the_same(bell: Bell) -> None:
-    watching = Waiting(once=True)
+@pytest.mark.skipif(not native.NATIVE, reason="of the native one")
+def test_the_native_wait_checks_what_it_is_given() -> None:
+    from famulus.net import _pump
+
+    with pytest.raises(TypeError):
+        _pump.wait(0, 0, 0, [], False)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        _pump.wait("0", 0, 0, {}, False)  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="descriptor"):
+        _pump.wait(-1, 0, 0, {}, False)
+    read, write = os.pipe()
+    with pytest.raises(OSError, match="argument"):
+        _pump.wait(read, 0, 0, {}, False)  # no epoll
+    os.close(read)
+    os.close(write)
+
+
+def test_who_is_alone_hears_the_same(bell: Bell) -> None:
+    watching = Waiting(once=True, alone=True)
     watching.watch(bell.fd)
     assert watching.wait(monotonic_ns() + NS_PER_MS) == []
     bell.ring()
@@ -154,7 +180,7 @@ def test_who_hears_news_once_hears_the_same(bell: Bell) -> None:
     watching.close()
 
 
-def test_a_signal_that_rings_is_obeyed_and_heard(bell: Bell) -> None:
+def test_a_signal_is_obeyed_by_who_is_alone_too(bell: Bell) -> None:
     heard: list[int] = []
 
     def hear(number: int, _: FrameType | None) -> None:
@@ -164,7 +190,7 @@ def test_a_signal_that_rings_is_obeyed_and_heard(bell: Bell) -> None:
     before = signal.signal(signal.SIGALRM, hear)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.01)
-        watching = Waiting()
+        watching = Waiting(alone=True)
         watching.watch(bell.fd)
         assert watching.wait(monotonic_ns() + SOON_NS) == [bell.fd]
         watching.close()
