@@ -41,7 +41,6 @@ LONGEST = tuple(
         "unit/web/test_admin",
         "unit/journal/test_records",
         "unit/net/test_connections",
-        "unit/net/test_parcels",
         "unit/admin/test_difference",
         "unit/cli/test_admin_desk",
     )
