@@ -26,7 +26,7 @@ from famulus.net.lookup import Lookup
 from famulus.net.opening import unconfirmed_bytes
 from famulus.wire import zmtp
 
-SOON_S = 10.0
+SOON_S = 60.0
 TASK = [b"envelope", b"header", b"body"]
 READY = zmtp.opening(b"DEALER")[:64] + zmtp.command(b"READY", b"\x0bSocket-Type\0\0\0\x06ROUTER")
 
