@@ -14,7 +14,7 @@ import msgspec
 from famulus.broker import keys, passwords
 from famulus.broker.lifeline import Lifeline
 from famulus.broker.membership import Membership, nonce
-from famulus.broker.peer_lines import PeerLines
+from famulus.broker.peer_links import PeerLinks
 from famulus.broker.settings import Settings
 from famulus.core import telling
 from famulus.core.clock import NS_PER_S
@@ -120,7 +120,7 @@ class Stewarding:
             sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
         )
         self._waiting = Waiting()
-        self._lines = PeerLines(context, self._waiting)
+        self._links = PeerLinks(context, self._waiting)
         for source in (self._dispatcher, lifeline.fd):
             self._waiting.watch(source)
         for listener in self._listeners:
@@ -216,14 +216,14 @@ class Stewarding:
                     self._core.on_letter(frames, route, now_ns, now_ms)
         busy = busy or self._peers.more
         self._publications.recv(LETTERS_MAX)  # what somebody wants to hear: everybody hears all
-        for frames in self._lines.read(LETTERS_MAX):
+        for frames in self._links.read(LETTERS_MAX):
             busy = True
             self._core.on_letter(frames, b"", now_ns, now_ms)
         return busy
 
     def _read_cuts(self, now_ns: int) -> bool:
         busy = False
-        for identity, is_cut in self._lines.changes():
+        for identity, is_cut in self._links.changes():
             busy = True
             if is_cut:
                 self._core.on_cut(identity, now_ns)
@@ -306,7 +306,7 @@ class Stewarding:
     def _send(self, now_ns: int) -> None:
         core = self._core
         for identity, frames in core.to_peers:
-            self._lines.send(identity, frames)
+            self._links.send(identity, frames)
         core.to_peers.clear()
         replies = [[route, *frames] for route, frames in (*core.replies, *self._gate.replies)]
         self._peers.send(replies)  # who is gone asks again
@@ -354,12 +354,12 @@ class Stewarding:
             self._book_ns = self._snapshot_ns = 0
         if self._moves != core.moves:
             self._moves = core.moves
-            self._lines.follow(core.aims, core.located.brokers.get(core.me.name))
+            self._links.follow(core.aims, core.located.brokers.get(core.me.name))
             self._book_ns = 0
         if self._changes != core.changes:
             self._changes = core.changes
             self._epoch += 1
-            self._lines.follow(core.aims, core.located.brokers.get(core.me.name))
+            self._links.follow(core.aims, core.located.brokers.get(core.me.name))
             self._log_config()
             self._remember_brokers()
             self._book_ns = self._config_ns = 0

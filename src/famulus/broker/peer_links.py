@@ -19,7 +19,7 @@ log = logging.getLogger("famulus.broker")
 
 
 @dataclass
-class _Line:
+class _PeerLink:
     """Our connection to one peer."""
 
     address: str
@@ -27,51 +27,51 @@ class _Line:
     published: str
 
 
-class PeerLines:
+class PeerLinks:
     def __init__(self, context: sockets.Context, waiting: Waiting) -> None:
         self._context = context
         self._waiting = waiting
         self._published = sockets.outside_sub(context, peers.LETTER_BYTES_MAX)
         waiting.watch(self._published)
-        self._lines: dict[str, _Line] = {}
+        self._links: dict[str, _PeerLink] = {}
         #: Where we hear news that no peer of ours publishes.
         self._more_news: set[str] = set()
 
     def read(self, limit: int) -> Iterator[list[bytes]]:
         """Letters, this many at most from each."""
-        for socket in (self._published, *(line.link.socket for line in self._lines.values())):
+        for socket in (self._published, *(peer.link.socket for peer in self._links.values())):
             yield from recv_many(socket, limit)
 
     def send(self, identity: str, frames: list[bytes]) -> None:
-        line = self._lines.get(identity)
-        if line is not None:
-            send_some(line.link.socket, [frames])
+        peer = self._links.get(identity)
+        if peer is not None:
+            send_some(peer.link.socket, [frames])
 
     def changes(self) -> Iterator[tuple[str, bool]]:
         """Peers whose connections came or went, and whether each is cut now."""
-        for identity, line in self._lines.items():
-            for change in line.link.changes():
+        for identity, peer in self._links.items():
+            for change in peer.link.changes():
                 yield identity, change is Change.DOWN
 
     def follow(self, brokers: dict[str, Broker], own: Broker | None) -> None:
         """A connection to each of these, where it listens; and to the `config_sub_ports` of our own config."""
         wanted = {identity: _addresses(broker) for identity, broker in brokers.items()}
-        for identity, line in list(self._lines.items()):
-            if wanted.get(identity) != (line.address, line.published):
-                self._close(identity, line)
+        for identity, peer in list(self._links.items()):
+            if wanted.get(identity) != (peer.address, peer.published):
+                self._close(identity, peer)
         for identity, (address, published) in wanted.items():
-            if identity not in self._lines:
+            if identity not in self._links:
                 self._connect(identity, address, published)
         self._hear_more(own)
 
-    def _close(self, identity: str, line: _Line) -> None:
-        for socket in (line.link.socket, line.link.monitor):
+    def _close(self, identity: str, peer: _PeerLink) -> None:
+        for socket in (peer.link.socket, peer.link.monitor):
             self._waiting.forget(socket)
-        line.link.close()
-        del self._lines[identity]
+        peer.link.close()
+        del self._links[identity]
         # Two brokers at one place are a mistake, but one that somebody will make.
-        if line.published not in self._publishers():
-            self._published.disconnect(line.published)
+        if peer.published not in self._publishers():
+            self._published.disconnect(peer.published)
 
     def _connect(self, identity: str, address: str, published: str) -> None:
         link: Link | None = None
@@ -86,7 +86,7 @@ class PeerLines:
             return
         for socket in (link.socket, link.monitor):
             self._waiting.watch(socket)
-        self._lines[identity] = _Line(address, link, published)
+        self._links[identity] = _PeerLink(address, link, published)
 
     def _hear_more(self, own: Broker | None) -> None:
         """No place twice, and not our own."""
@@ -101,7 +101,7 @@ class PeerLines:
         self._more_news = wanted
 
     def _publishers(self) -> set[str]:
-        return {line.published for line in self._lines.values()}
+        return {peer.published for peer in self._links.values()}
 
 
 def _addresses(broker: Broker) -> tuple[str, str]:
