@@ -26,6 +26,10 @@ def pair(tmp_path: Path) -> Iterator[Network]:
     network.close()
 
 
+def hears(one: Member, other: Member) -> bool:
+    return bool(one.admin.told("show", prefix="none")["brokers"][other.identity]["alive"])
+
+
 def damage_first_record(log: Path) -> None:
     data = bytearray(log.read_bytes())
     data[data.index(b"\xedEDIT\r\n\xff") + 60] ^= 0xFF
@@ -78,13 +82,15 @@ def test_one_that_lost_its_log_and_forgot_its_peers_says_so_and_can_be_told_of_o
 def test_ports_of_an_edit_count_from_the_next_start_and_nobody_is_sent_there_before(pair: Network) -> None:
     b1, b2 = pair["b1"], pair["b2"]
     frontend, *_, peer = pair.lan.ports()
+    # One that has just joined is in step before it has heard a heartbeat.
+    wait_until(lambda: all(hears(one, other) for one, other in ((b1, b2), (b2, b1))), 20, "that they hear each other")
     told = b1.cli("config", "set", "broker/b2", f"peer_port={peer}", f"frontend_port={frontend}")
     assert "restart it" in told.stdout + told.stderr
     pair.wait_until_in_step(20)
     until = time.monotonic() + WATCHED_S
     while time.monotonic() < until:
         for one, other in ((b1, b2), (b2, b1)):
-            assert one.admin.told("show", prefix="none")["brokers"][other.identity]["alive"], "they hear each other"
+            assert hears(one, other), "they hear each other"
     assert frontends_told(pair, b1) == {"b1": b1.frontend, "b2": b2.frontend}
     b2.kill()
     b2.start()
