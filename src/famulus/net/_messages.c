@@ -56,7 +56,7 @@ static int check_message(PyObject *frames, Py_ssize_t number) {
     return 0;
 }
 
-int messages_check(PyObject *messages) {
+int messages_check(PyObject *messages, Py_ssize_t most) {
     if (!is_row(messages)) {
         PyErr_Format(PyExc_TypeError, "messages must be a list or tuple, not %.100s", Py_TYPE(messages)->tp_name);
         return -1;
@@ -66,10 +66,6 @@ int messages_check(PyObject *messages) {
             return -1;
         }
     }
-    return 0;
-}
-
-int messages_check_counts(PyObject *messages, Py_ssize_t most) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(messages); i++) {
         if (PySequence_Fast_GET_SIZE(PySequence_Fast_GET_ITEM(messages, i)) > most) {
             PyErr_Format(PyExc_ValueError, "message %zd has more than %zd frames", i, most);
