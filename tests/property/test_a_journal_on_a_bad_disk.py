@@ -41,9 +41,9 @@ class Fragile(OpenFile):
         Disk.ask()
         super().write(rows)
 
-    def finish(self, metadata: Any = None) -> Path:
+    def finish(self, told: Any) -> None:
         Disk.ask()
-        return super().finish(metadata)
+        super().finish(told)
 
     def drop(self) -> None:
         """As a kill does: it stays as it is, and nobody holds it."""

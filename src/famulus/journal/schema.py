@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Final
 
 VERSION: Final = 2
@@ -35,20 +36,11 @@ class Column:
     nullable: bool = False
 
 
-def _text(name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, Kind.TEXT, meaning, nullable)
+def _column(kind: Kind, name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, kind, meaning, nullable)
 
 
-def _int(name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, Kind.INT, meaning, nullable)
-
-
-def _long(name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, Kind.LONG, meaning, nullable)
-
-
-def _instant(name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, Kind.INSTANT, meaning, nullable)
+_text, _int, _long, _instant = (partial(_column, kind) for kind in (Kind.TEXT, Kind.INT, Kind.LONG, Kind.INSTANT))
 
 
 #: Every row of every table begins with these.
@@ -161,5 +153,10 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
     "config": CONFIG,
 }
 
+#: Texts that come up again and again, and are written as dictionaries.
+REPEATED_TEXTS: Final = {
+    name: [column.name for column in columns if column.kind is Kind.TEXT and column.name != "message_id"]
+    for name, columns in TABLES.items()
+}
 #: Which column says when: files are laid out by its date and hour.
 TIME_COLUMN: Final = {name: "ended" if name == "tasks" else "at" for name in TABLES}

@@ -7,7 +7,6 @@ table of brokers as soon as one can be written. Memory is bounded: a row group f
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +21,7 @@ from famulus.journal import files, schema
 from famulus.journal.columns import Columns, Stack, picked, span_us, unpacked, wall_us
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
-from famulus.journal.footers import TOLD_KEY
+from famulus.journal.footers import Told
 from famulus.journal.ledger import LAST_WORDS_US, NOT_WRITTEN, Counts, Gap, RowLedger
 from famulus.journal.parquet import OpenFile
 from famulus.journal.records import Batch, BatchWriter, read
@@ -52,10 +51,6 @@ class _Sheet:
     file: OpenFile | None = None
     #: How many rows came, by who told them, over all row groups.
     came: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> int:
-        return sum(self.came.values())
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -207,16 +202,16 @@ class Writing:
             return
         size = sheet.file.bytes
         try:
-            sheet.file.finish({TOLD_KEY: json.dumps(self._settled(place.boot, with_gaps=with_gaps))})
+            sheet.file.finish(self._settled(place.boot, with_gaps=with_gaps))
         except OSError as error:
             self._sheets[place] = sheet
             self._block(place, error, now_us)
             return
-        self.counts.rows += sheet.rows
+        self.counts.rows += sum(sheet.came.values())
         self.counts.files += 1
         self.counts.bytes += size
 
-    def _settled(self, boot: str, *, with_gaps: bool) -> dict[str, dict[str, int]]:
+    def _settled(self, boot: str, *, with_gaps: bool) -> Told:
         pending: Counter[tuple[str, str]] = Counter()
         for place, sheet in self._sheets.items():
             if place.boot == boot:
