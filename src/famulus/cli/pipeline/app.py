@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 import time
 from pathlib import Path
 from typing import Annotated
@@ -20,9 +22,11 @@ from famulus.cli.pipeline.options import (
     spark_session,
     tables_place,
 )
+from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
 from famulus.cli.pipeline.query import query
+from famulus.errors import PlaceError
 
-app = typer.Typer(help="Make tables of what the brokers wrote into their journal, and ask them.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()
@@ -41,7 +45,6 @@ def run(
 
     Example: famulus pipeline run --journal journal --tables tables
     """
-    from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
     from famulus.pipeline.io import source
     from famulus.pipeline.run import jobs
     from famulus.pipeline.tables.scale import SMALL_BYTES
@@ -82,10 +85,6 @@ def follow(
 
     Example: famulus pipeline follow --journal journal --every 30
     """
-    import signal
-    import threading
-
-    from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
     from famulus.pipeline.io import source
     from famulus.pipeline.run.progress import RunSummary
     from famulus.pipeline.run.stream import Follower
@@ -138,7 +137,6 @@ def report(
 
     Example: famulus pipeline report --tables tables --output report.html
     """
-    from famulus.errors import PlaceError
     from famulus.pipeline import report as page
 
     place = tables_place(journal, tables)

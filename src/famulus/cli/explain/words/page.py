@@ -7,7 +7,7 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Final
 
-from famulus.cli.explain.words.entry import Entry, WordList
+from famulus.cli.explain.words import Entry, WordList
 
 WIDTH: Final = 120
 
@@ -31,7 +31,10 @@ This page is what `famulus explain --markdown` prints.
 
 
 def page(kinds: tuple[WordList, ...]) -> str:
-    parts = [_BEGINNING, "\n".join(f"- [{kind.heading}](#{_anchor(kind.heading)})" for kind in kinds) + "\n"]
+    parts = [
+        _BEGINNING,
+        "\n".join(f"- [{kind.heading}](#{kind.heading.lower().replace(' ', '-')})" for kind in kinds) + "\n",
+    ]
     parts += ["\n".join(_section(kind)) + "\n" for kind in kinds]
     return "\n".join(parts)
 
@@ -63,7 +66,7 @@ def _chapters(kind: WordList) -> Iterator[str]:
 def _chapter(entry: Entry) -> Iterator[str]:
     where = f"*{entry.when[0].upper()}{entry.when[1:]}.* " if entry.when else ""
     yield from _lines(f"{where}{entry.meaning}")
-    facts = [("Why:", entry.why), ("What to do:", entry.remedy), ("Try again?", entry.again)]
+    facts = [("Why:", entry.why), ("What to do:", entry.remedy), ("Try again?", entry.try_again)]
     told = [f"{name} {text}" for name, text in facts if text]
     yield ""
     for line in [*told, f"[More]({entry.page})"]:
@@ -72,13 +75,9 @@ def _chapter(entry: Entry) -> Iterator[str]:
 
 def _row(entry: Entry) -> str:
     meaning = f"{entry.meaning} {entry.why}".strip()
-    again = f"Try again? {entry.again}" if entry.again else ""
+    again = f"Try again? {entry.try_again}" if entry.try_again else ""
     return f"| `{entry.word}` | {entry.when} | {meaning} | {f'{entry.remedy} {again}'.strip()} | [more]({entry.page}) |"
 
 
 def _lines(text: str, first: str = "", later: str = "") -> list[str]:
     return wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False)
-
-
-def _anchor(heading: str) -> str:
-    return heading.lower().replace(" ", "-")
