@@ -20,7 +20,6 @@ SOURCES = (
     "setup.py",
     "compiled.txt",
     "src/famulus/net/_pump.c",
-    "src/famulus/net/_parcel.h",
 )
 TOOLS = ("cat", "cksum", "cp", "env", "flock", "mkdir", "mv", "readlink", "rm", "sed", "sh", "sleep", "touch")
 
