@@ -65,8 +65,7 @@ _OF_A_TASK: Final = (
     _text("delegated_to", "the broker that this one gave the task to", nullable=True),
 )
 
-TASKS: Final = (
-    *_WHERE,
+_TASKS: Final = (
     *_OF_A_TASK,
     _text("outcome", "OK, ERROR, REJECTED, UNKNOWN: the task ended with this attempt. RETRY: another one follows. "
           "LATE: an answer to a ticket that had ended before; it was dropped"),
@@ -82,15 +81,13 @@ TASKS: Final = (
           "was lost. Null in files of version 1", nullable=True),
 )  # fmt: skip
 
-OPEN_TASKS: Final = (
-    *_WHERE,
+_OPEN_TASKS: Final = (
     _instant("at", "the checkpoint: once a second, whatever is open is written once in each of its states"),
     *_OF_A_TASK,
     _text("state", "queued, running or delegated"),
 )
 
-WORKERS: Final = (
-    *_WHERE,
+_WORKERS: Final = (
     _instant("at", "when it happened"),
     _text("worker", "identity of the worker"),
     _text("event", "connect, ready, lost, disconnected, error_listed, cleared"),
@@ -100,8 +97,7 @@ WORKERS: Final = (
     _text("reason", "code of the reason, where there is one", nullable=True),
 )
 
-BROKERS: Final = (
-    *_WHERE,
+_BROKERS: Final = (
     _instant("at", "when it happened"),
     _text("event", "start, stop, process_died, process_started, state, overload_on, overload_off, gap, told, load"),
     _text("process", "of process_died and process_started: dispatcher, router-1, steward, ...", nullable=True),
@@ -119,8 +115,7 @@ BROKERS: Final = (
     _text("detail", "in words: how a process died, why rows are missing", nullable=True),
 )
 
-PEERS: Final = (
-    *_WHERE,
+_PEERS: Final = (
     _instant("at", "when it happened"),
     _text("peer", "identity of the other broker"),
     _text("event", "heard, lost, load (every ten seconds), delegated (tasks given to it in the last second)"),
@@ -131,8 +126,7 @@ PEERS: Final = (
     _text("service", "of delegated", nullable=True),
 )
 
-CONFIG: Final = (
-    *_WHERE,
+_CONFIG: Final = (
     _instant("at", "when it happened at this broker"),
     _text("event", "accepted (from an admin here), applied (from elsewhere), conflict, resolved"),
     _text("edit", "id of the edit; of conflict the highest head, of resolved the edit that ended it"),
@@ -144,14 +138,15 @@ CONFIG: Final = (
     _text("digest", "digest over them"),
 )
 
-TABLES: Final[dict[str, tuple[Column, ...]]] = {
-    "tasks": TASKS,
-    "open_tasks": OPEN_TASKS,
-    "workers": WORKERS,
-    "brokers": BROKERS,
-    "peers": PEERS,
-    "config": CONFIG,
+_TABLES: Final[dict[str, tuple[Column, ...]]] = {
+    "tasks": _TASKS,
+    "open_tasks": _OPEN_TASKS,
+    "workers": _WORKERS,
+    "brokers": _BROKERS,
+    "peers": _PEERS,
+    "config": _CONFIG,
 }
+TABLES: Final = {name: (*_WHERE, *columns) for name, columns in _TABLES.items()}
 
 #: Texts that come up again and again, and are written as dictionaries.
 REPEATED_TEXTS: Final = {
