@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from itertools import permutations
+from itertools import accumulate, permutations
 from typing import Any, Final
 
 from famulus.journal.fates import TaskFate
@@ -49,13 +49,9 @@ class TaskStory:
     verdict: Verdict
     notes: list[str]
 
-    @property
-    def began(self) -> datetime:
-        return self.steps[0].at
-
     def after_ms(self, step: TraceStep) -> float:
         """Since the task arrived for the first time."""
-        return _ms(self.began, step.at)
+        return _ms(self.steps[0].at, step.at)
 
     def as_dict(self) -> dict[str, Any]:
         facts = asdict(self)
@@ -101,10 +97,8 @@ def tell(
 
 def _in_order(steps: Iterator[TraceStep]) -> Iterator[tuple[datetime, TraceStep]]:
     """With an instant that is never before that of the step before: two rows may differ about the same one."""
-    latest: datetime | None = None
-    for step in steps:
-        latest = step.at if latest is None else max(latest, step.at)
-        yield latest, step
+    told = list(steps)
+    return zip(accumulate((step.at for step in told), max), told, strict=True)
 
 
 def _in_passing(visit: Visit) -> Iterator[tuple[datetime, TraceStep]]:

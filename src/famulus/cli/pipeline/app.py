@@ -19,12 +19,12 @@ from famulus.cli.pipeline.options import (
     MasterOption,
     TablesOption,
     journal_place,
+    made_tables,
     spark_session,
     tables_place,
 )
 from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
 from famulus.cli.pipeline.query import query
-from famulus.errors import PlaceError
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -139,8 +139,6 @@ def report(
     """
     from famulus.pipeline import report as page
 
-    place = tables_place(journal, tables)
-    if not place.exists():
-        raise PlaceError(f"there are no tables at {place}: make them with famulus pipeline run")
+    place = made_tables(journal, tables)
     page.write(place.full("") if place.is_local else place.name, output)
     typer.echo(f"written to {output}")

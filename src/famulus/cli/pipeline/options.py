@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from famulus.errors import SettingsError, SparkError
+from famulus.errors import PlaceError, SettingsError, SparkError
 from famulus.journal.places import default_folder, tables_beside
 
 if TYPE_CHECKING:
@@ -47,6 +47,14 @@ def tables_place(journal: str | None, tables: str | None) -> Place:
     if tables is not None:
         return Place(tables)
     return Place(tables_beside(journal if journal is not None else str(default_folder())))
+
+
+def made_tables(journal: str | None, tables: str | None) -> Place:
+    """Where they are, if somebody has made them."""
+    place = tables_place(journal, tables)
+    if not place.exists():
+        raise PlaceError(f"there are no tables at {place}: make them with famulus pipeline run")
+    return place
 
 
 @contextmanager

@@ -17,11 +17,11 @@ from famulus.cli.pipeline.options import (
     JournalOption,
     MasterOption,
     TablesOption,
+    made_tables,
     sentence,
     spark_session,
-    tables_place,
 )
-from famulus.errors import FamulusError, PlaceError, QueryError, SettingsError, SparkError
+from famulus.errors import FamulusError, QueryError, SettingsError, SparkError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,9 +55,7 @@ def query(
         raise SettingsError("give --json or --csv, not both")
     if not _READS.match(sql):
         raise QueryError("a query begins with SELECT, WITH, VALUES, FROM, SHOW, DESCRIBE or EXPLAIN")
-    place = tables_place(journal, tables)
-    if not place.exists():
-        raise PlaceError(f"there are no tables at {place}: make them with famulus pipeline run")
+    place = made_tables(journal, tables)
     with spark_session(master, conf) as spark:
         answer, more = ask(spark, place, sql, rows)
         if as_json:
