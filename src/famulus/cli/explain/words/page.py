@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import groupby
 from textwrap import wrap
 from typing import Final
@@ -11,23 +12,7 @@ from famulus.cli.explain.words import Entry, WordList
 
 WIDTH: Final = 120
 
-_BEGINNING: Final = """\
-# Errors and their remedies
-
-Every word that Famulus says when something did not go well, and those of its journal and its tables: what it means, why
-it happens, what to do, and whether trying again is safe. A terminal knows all of it, too:
-
-```sh
-./famulus explain
-./famulus explain overload
-./famulus explain worker_lost --json
-```
-
-`famulus explain` takes a word, a whole reason as it came (`"expired: no answer within the time-out"`) or an exit code,
-and knows what was meant if it was mistyped. What happened to one task is told by [`famulus trace`](tasks.md).
-
-This page is what `famulus explain --markdown` prints.
-"""
+_BEGINNING: Final = (files(__package__) / "beginning.md").read_text("utf-8")
 
 
 def page(kinds: tuple[WordList, ...]) -> str:
