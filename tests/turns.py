@@ -42,7 +42,7 @@ LONGEST = tuple(
         "unit/journal/test_records",
         "unit/net/test_connections",
         "unit/admin/test_difference",
-        "unit/cli/test_admin_desk",
+        "unit/cli/test_admin_session",
     )
 )
 

@@ -41,9 +41,9 @@ class Fragile(OpenFile):
         Disk.ask()
         super().write(rows)
 
-    def finish(self, metadata: Any = None) -> Path:
+    def finish(self, told: Any) -> None:
         Disk.ask()
-        return super().finish(metadata)
+        super().finish(told)
 
     def drop(self) -> None:
         """As a kill does: it stays as it is, and nobody holds it."""
@@ -88,7 +88,7 @@ def test_each_row_is_written_or_missed_once(script: list[tuple[Any, ...]]) -> No
             else:
                 desk = succeeded(desk)
         Disk.refusals = 0
-        desk.writing.ended("dispatcher", "b007", desk.pen.told, desk.now_us)
+        desk.writing.ledger.end("dispatcher", "b007", desk.pen.told, desk.now_us)
         desk.later(10)
         desk.later(10)
         desk.close()

@@ -20,7 +20,7 @@ SOURCES = (
     "setup.py",
     "compiled.txt",
     "src/famulus/net/_pump.c",
-    "src/famulus/net/_parcel.h",
+    "src/famulus/net/_wire.h",
 )
 TOOLS = ("cat", "cksum", "cp", "env", "flock", "mkdir", "mv", "readlink", "rm", "sed", "sh", "sleep", "touch")
 

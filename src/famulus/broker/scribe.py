@@ -121,7 +121,7 @@ class Scribing:
             self._writing.boot = command.get("boot", self._writing.boot)
             self._writing.config_version = command.get("config_version", self._writing.config_version)
             for boot, told in command.get("ended", ()):
-                self._writing.ended("dispatcher", boot, told, time.time_ns() // 1000)
+                self._writing.ledger.end("dispatcher", boot, told, time.time_ns() // 1000)
             for boot, at_ns, event, process, state, detail in command.get("rows", ()):
                 row = BrokerRow(at_ns, event.encode(), process.encode(), state.encode(), detail=detail.encode())
                 self._writing.note([row], time.time_ns() // 1000, time.monotonic_ns(), boot)
@@ -133,7 +133,7 @@ class Scribing:
         patience = time.monotonic() + MISSING_WORDS_S
         until = time.monotonic() + LAST_WORDS_S
         # The dispatcher is gone, but what it said may still be in the socket, and it said how much that is.
-        while time.monotonic() < (patience if self._writing.awaits_rows else until):
+        while time.monotonic() < (patience if self._writing.ledger.awaits_rows else until):
             if self._read():
                 until = time.monotonic() + LAST_WORDS_S
             else:

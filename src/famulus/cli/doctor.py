@@ -18,6 +18,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from famulus import __version__
+from famulus._plain import is_compiled
+
 OPEN_FILES_MIN = 65_536
 SOMAXCONN_MIN = 1_024
 CORES_MIN = 3
@@ -58,9 +61,7 @@ class Finding(msgspec.Struct, frozen=True):
     remedy: str
 
 
-def doctor(
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
-) -> None:
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False) -> None:
     """Show versions and limits of this machine, and what to fix before production."""
     facts = examine()
     findings = judge(facts)
@@ -74,8 +75,6 @@ def examine() -> Facts:
     """Look at this machine."""
     from importlib.metadata import version
 
-    from famulus import __version__
-    from famulus._plain import is_compiled
     from famulus.net import native
 
     pyzmq, libzmq, curve = _zeromq()
@@ -126,7 +125,7 @@ def judge(facts: Facts) -> list[Finding]:
             f"ulimit -n {OPEN_FILES_MIN}, or LimitNOFILE={OPEN_FILES_MIN} in the systemd unit",
         )
     has_libzmq = facts.libzmq != "none"
-    if has_libzmq and _numbers(facts.libzmq) < LIBZMQ_MIN:
+    if has_libzmq and tuple(map(int, re.findall(r"\d+", facts.libzmq))) < LIBZMQ_MIN:
         find(
             f"libzmq {facts.libzmq} has known faults that were fixed in 4.3.5",
             "install pyzmq from its wheel, which brings a current libzmq",
@@ -200,10 +199,6 @@ def _lines(facts: Facts) -> list[tuple[str, str]]:
 
 def _limit(value: int) -> str:
     return "unlimited" if value == resource.RLIM_INFINITY else str(value)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
 def _read_int(path: Path) -> int | None:

@@ -23,12 +23,11 @@ class _Lines(logging.Formatter):
         return f"{colour}{line}\033[0m" if colour else line
 
 
-def set_up_logs(level: str) -> logging.Logger:
+def set_up_logs(level: str) -> None:
     """Those of Famulus itself."""
     log = logging.getLogger("famulus")
     log.handlers[:] = [_to_stderr(level)]
     log.setLevel(level.upper())
-    return log
 
 
 def set_up_all_logs(level: str) -> None:

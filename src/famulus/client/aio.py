@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from time import monotonic_ns
-from types import TracebackType
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 from famulus.client import rules
 from famulus.client.asking import Asking
 from famulus.client.connection import Connection
 from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
-from famulus.client.threads import Body
+from famulus.client.threads import Body, MapOptions
 from famulus.client.window import Window
 from famulus.errors import OutcomeError
 from famulus.net import forks
@@ -90,30 +89,12 @@ class AsyncClient:
 
     @overload
     def map(
-        self,
-        service: str,
-        bodies: Iterable[Body],
-        *,
-        window: int = ...,
-        ordered: bool = ...,
-        errors: Literal["raise"] = ...,
-        timeout: float | None = ...,
-        priority: int = ...,
-        at_least_once: bool = ...,
+        self, service: str, bodies: Iterable[Body], *, errors: Literal["raise"] = ..., **options: Unpack[MapOptions]
     ) -> AsyncIterator[bytes]: ...
 
     @overload
     def map(
-        self,
-        service: str,
-        bodies: Iterable[Body],
-        *,
-        window: int = ...,
-        ordered: bool = ...,
-        errors: Literal["return"],
-        timeout: float | None = ...,
-        priority: int = ...,
-        at_least_once: bool = ...,
+        self, service: str, bodies: Iterable[Body], *, errors: Literal["return"], **options: Unpack[MapOptions]
     ) -> AsyncIterator[bytes | OutcomeError]: ...
 
     def map(
@@ -137,47 +118,38 @@ class AsyncClient:
         """
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
-        return self._map(service, bodies, window, ordered, errors, timeout, priority, at_least_once)
 
-    async def _map(
-        self,
-        service: str,
-        bodies: Iterable[Body],
-        window_size: int,
-        ordered: bool,
-        errors: str,
-        timeout: float | None,
-        priority: int,
-        at_least_once: bool,
-    ) -> AsyncIterator[bytes | OutcomeError]:
-        asking = self._asking
-        timeout_ms = asking.checked(service, timeout, priority, None)
-        asking.start()
-        something = asyncio.Event()
-        window = Window(ordered, something.set)
-        waiting = enumerate(bodies)
-        opened = 0
-        while True:
-            window.check()
-            now_ns = monotonic_ns()
-            for number, body in islice(waiting, window_size - opened):
-                asking.submit_for(window, number, now_ns, service, body, timeout_ms, priority, at_least_once)
-                opened += 1
-            asking.plan_send()
-            if not opened:
-                return
-            while not (ready := window.take()):
-                something.clear()
-                await something.wait()
-                window.check()
-            opened -= len(ready)
-            for done in ready:
-                if done.outcome == "OK":
-                    yield done.body
-                elif errors == "return":
-                    yield error_of(done)
-                else:
-                    raise error_of(done)
+        async def answers() -> AsyncIterator[bytes | OutcomeError]:
+            asking = self._asking
+            timeout_ms = asking.checked(service, timeout, priority, None)
+            asking.start()
+            something = asyncio.Event()
+            token = Window(ordered, something.set)
+            waiting = enumerate(bodies)
+            opened = 0
+            while True:
+                token.check()
+                now_ns = monotonic_ns()
+                for number, body in islice(waiting, window - opened):
+                    asking.submit_for(token, number, now_ns, service, body, timeout_ms, priority, at_least_once)
+                    opened += 1
+                asking.plan_send()
+                if not opened:
+                    return
+                while not (ready := token.take()):
+                    something.clear()
+                    await something.wait()
+                    token.check()
+                opened -= len(ready)
+                for done in ready:
+                    if done.outcome == "OK":
+                        yield done.body
+                    elif errors == "return":
+                        yield error_of(done)
+                    else:
+                        raise error_of(done)
+
+        return answers()
 
     # -- beginning and end --------------------------------------------------------------------------------------
 
@@ -192,7 +164,5 @@ class AsyncClient:
         self._asking.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from asyncio import Future, get_running_loop
 from contextlib import suppress
 from time import monotonic_ns
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from famulus.client import rules
 from famulus.client.connection import Connection
@@ -79,13 +79,7 @@ class Asking:
         _orphan(connection.session.open_tokens())
 
     def submit(
-        self,
-        service: str,
-        body: Any,
-        timeout: Any,
-        priority: int,
-        message_id: str | None,
-        at_least_once: bool,
+        self, service: str, body: Any, timeout: Any, priority: int, message_id: str | None, at_least_once: bool
     ) -> Future[bytes]:
         """`body` and `timeout` are what the user gave, and are checked here."""
         # Most tasks of a client are of few kinds, and a kind needs to be checked only once.
@@ -152,16 +146,11 @@ class Asking:
         """The body as bytes, if there is room for another task."""
         session = self.connection.session
         if self._closed or len(session) >= rules.IN_FLIGHT_MAX:
-            self._refuse()
+            raise Closed("this client is closed") if self._closed else rules.overload()
         content = body if isinstance(body, bytes) and len(body) <= BODY_BYTES_MAX else rules.checked_body(body)
         if at_least_once and not session.keep(len(content)):
             raise rules.kept_overload()
         return content
-
-    def _refuse(self) -> NoReturn:
-        if self._closed:
-            raise Closed("this client is closed")
-        raise rules.overload()
 
     def _watch(self, fd: int) -> None:
         self._loop.add_reader(fd, self._step)

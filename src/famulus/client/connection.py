@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from secrets import token_hex
 from time import monotonic_ns
 from typing import Final
 from uuid import uuid4
 
-from famulus.client.addresses import frontends
 from famulus.client.rules import checked_token
 from famulus.core.clock import NS_PER_MS
 from famulus.core.session.brokers import Brokers, read_told
 from famulus.core.session.client import ClientSession, Done
 from famulus.core.silence import SELDOM_NS, SOON_NS
+from famulus.net.addresses import frontends
 from famulus.net.line import Change, Line
 
 # Final, so that compiled code has it at hand instead of looking for it each time.
@@ -32,15 +33,13 @@ PAUSE_NS: Final = 100 * NS_PER_MS
 FORMER_MAX: Final = 4
 
 
+@dataclass
 class Former:
     """A line that we left, and what is open on it."""
 
-    __slots__ = ("leg", "line", "owed")
-
-    def __init__(self, line: Line, leg: int, owed: list[Done]) -> None:
-        self.line = line
-        self.leg = leg
-        self.owed = owed
+    line: Line
+    leg: int
+    owed: list[Done]
 
     def is_over(self, session: ClientSession) -> bool:
         while self.owed and not session.is_open(self.owed[-1], self.leg):

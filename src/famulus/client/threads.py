@@ -9,8 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from itertools import islice
 from time import monotonic_ns
-from types import TracebackType
-from typing import Literal, overload
+from typing import Literal, TypedDict, Unpack, overload
 
 from famulus.client import rules
 from famulus.client.connection import Connection
@@ -28,6 +27,16 @@ Body = bytes | bytearray | memoryview | str
 _Callback = Callable[[Done], None]
 #: Who wants to know, then what `ClientSession.submit` takes from the service on.
 _Wish = tuple[_Callback, str, bytes, int, int, str, int, bool]
+
+
+class MapOptions(TypedDict, total=False):
+    """What `map` takes whatever it does with errors."""
+
+    window: int
+    ordered: bool
+    timeout: float | None
+    priority: int
+    at_least_once: bool
 
 
 class Client:
@@ -121,30 +130,12 @@ class Client:
 
     @overload
     def map(
-        self,
-        service: str,
-        bodies: Iterable[Body],
-        *,
-        window: int = ...,
-        ordered: bool = ...,
-        errors: Literal["raise"] = ...,
-        timeout: float | None = ...,
-        priority: int = ...,
-        at_least_once: bool = ...,
+        self, service: str, bodies: Iterable[Body], *, errors: Literal["raise"] = ..., **options: Unpack[MapOptions]
     ) -> Iterator[bytes]: ...
 
     @overload
     def map(
-        self,
-        service: str,
-        bodies: Iterable[Body],
-        *,
-        window: int = ...,
-        ordered: bool = ...,
-        errors: Literal["return"],
-        timeout: float | None = ...,
-        priority: int = ...,
-        at_least_once: bool = ...,
+        self, service: str, bodies: Iterable[Body], *, errors: Literal["return"], **options: Unpack[MapOptions]
     ) -> Iterator[bytes | OutcomeError]: ...
 
     def map(
@@ -168,52 +159,43 @@ class Client:
         """
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
-        return self._map(service, bodies, window, ordered, errors, timeout, priority, at_least_once)
 
-    def _map(
-        self,
-        service: str,
-        bodies: Iterable[Body],
-        window_size: int,
-        ordered: bool,
-        errors: str,
-        timeout: float | None,
-        priority: int,
-        at_least_once: bool,
-    ) -> Iterator[bytes | OutcomeError]:
-        milliseconds, _ = self._checked(service, timeout, priority, None)
-        # Held while there is nothing to give out; the I/O thread lets go of it once per batch, not once per task.
-        nothing = threading.Lock()
-        nothing.acquire()
-        window = Window(ordered, partial(_let_go, nothing))
-        self._waiters.add(window)
-        waiting = enumerate(bodies)
-        opened = 0
-        try:
-            while True:
-                window.check()
-                wishes: list[_Wish] = [
-                    (window, service, rules.checked_body(body), milliseconds, priority, "", number, at_least_once)
-                    for number, body in islice(waiting, window_size - opened)
-                ]
-                if wishes:
-                    self._leave_wishes(wishes, at_least_once)
-                    opened += len(wishes)
-                if not opened:
-                    return
-                while not (ready := window.take()):
-                    nothing.acquire()
-                    window.check()
-                opened -= len(ready)
-                for done in ready:
-                    if done.outcome == "OK":
-                        yield done.body
-                    elif errors == "return":
-                        yield error_of(done)
-                    else:
-                        raise error_of(done)
-        finally:
-            self._waiters.discard(window)
+        def answers() -> Iterator[bytes | OutcomeError]:
+            timeout_ms = self._checked(service, timeout, priority, None)
+            # Held while there is nothing to give out; the I/O thread lets go of it once per batch, not once per task.
+            nothing = threading.Lock()
+            nothing.acquire()
+            token = Window(ordered, partial(_let_go, nothing))
+            self._waiters.add(token)
+            waiting = enumerate(bodies)
+            opened = 0
+            try:
+                while True:
+                    token.check()
+                    wishes: list[_Wish] = [
+                        (token, service, rules.checked_body(body), timeout_ms, priority, "", number, at_least_once)
+                        for number, body in islice(waiting, window - opened)
+                    ]
+                    if wishes:
+                        self._leave_wishes(wishes, at_least_once)
+                        opened += len(wishes)
+                    if not opened:
+                        return
+                    while not (ready := token.take()):
+                        nothing.acquire()
+                        token.check()
+                    opened -= len(ready)
+                    for done in ready:
+                        if done.outcome == "OK":
+                            yield done.body
+                        elif errors == "return":
+                            yield error_of(done)
+                        else:
+                            raise error_of(done)
+            finally:
+                self._waiters.discard(token)
+
+        return answers()
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -227,9 +209,9 @@ class Client:
         message_id: str | None,
         at_least_once: bool,
     ) -> None:
-        milliseconds, message_id = self._checked(service, timeout, priority, message_id)
+        timeout_ms = self._checked(service, timeout, priority, message_id)
         content = rules.checked_body(body)
-        wish = (waiter, service, content, milliseconds, priority, message_id, 0, at_least_once)
+        wish = (waiter, service, content, timeout_ms, priority, message_id or "", 0, at_least_once)
         self._waiters.add(waiter)
         try:
             self._leave_wishes([wish], at_least_once)
@@ -237,9 +219,10 @@ class Client:
             self._waiters.discard(waiter)
             raise
 
-    def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> tuple[int, str]:
+    def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> int:
+        """The time-out of such a task in milliseconds; raises what is wrong with it."""
         rules.checked_service(service, priority, message_id)
-        return self._timeout_ms if timeout is None else rules.timeout_ms(timeout), message_id or ""
+        return self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
 
     def _leave_wishes(self, wishes: list[_Wish], at_least_once: bool) -> None:
         with self._gate:
@@ -326,9 +309,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

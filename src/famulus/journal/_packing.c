@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <structmember.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "records are little-endian; elsewhere the Python twin writes them"
@@ -316,21 +317,15 @@ static void packer_dealloc(Packer *self)
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-static PyObject *packer_rows(Packer *self, void *nothing)
-{
-    (void)nothing;
-    return PyLong_FromSsize_t(self->rows);
-}
-
 static PyMethodDef packer_methods[] = {
     {"add", (PyCFunction)(void (*)(void))packer_add, METH_FASTCALL, "add(*values): one more row"},
     {"take", (PyCFunction)packer_take, METH_NOARGS, "take() -> the columns, a number for one that is the same in all rows; there are no rows then"},
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef packer_getters[] = {
-    {"rows", (getter)packer_rows, NULL, "how many there are", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+static PyMemberDef packer_members[] = {
+    {"rows", T_PYSSIZET, offsetof(Packer, rows), READONLY, "how many there are"},
+    {NULL, 0, 0, 0, NULL},
 };
 
 /* No garbage collection: what it holds are texts, and a dict and a list of texts, none of which leads back to it. */
@@ -343,7 +338,7 @@ static PyTypeObject packer_type = {
     .tp_new = packer_new,
     .tp_dealloc = (destructor)packer_dealloc,
     .tp_methods = packer_methods,
-    .tp_getset = packer_getters,
+    .tp_members = packer_members,
 };
 
 static struct PyModuleDef module = {

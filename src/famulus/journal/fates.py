@@ -87,14 +87,10 @@ class Signs:
         # First, since what was forgotten long before is not the fault of a death.
         if alive_at - seen["at"] > limit:
             return TaskFate("overdue", alive_at, gap)
-        end = self._first_end(seen)
-        if end is None:
-            return TaskFate("open", gap=gap)
-        at, kind, _ = end
-        if kind == "lost" and alive_at > at:
-            # Whoever wrote after it was "lost" was not.
-            return TaskFate("open", gap=gap)
-        return TaskFate(kind, at, gap)
+        at, kind, _ = self._first_end(seen) or (None, "open", None)
+        # Whoever wrote after it was "lost" was not.
+        was_not_lost = kind == "lost" and at is not None and alive_at > at
+        return TaskFate("open", gap=gap) if was_not_lost else TaskFate(kind, at, gap)
 
     def _first_end(self, seen: dict[str, Any]) -> tuple[datetime, str, str | None] | None:
         after = [

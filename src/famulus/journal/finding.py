@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -33,17 +33,6 @@ _ENDS: Final = ["start", "stop", "process_died", "gap"]
 Row = dict[str, Any]
 
 
-@dataclass(slots=True)
-class Spots:
-    """Where the ids are that fit: at most IDS_MAX of them, and the one that fits to the letter."""
-
-    by_id: dict[str, list[Group]] = field(default_factory=dict)
-
-    def add(self, message_id: str, group: Group, wanted: Wanted) -> None:
-        if message_id in self.by_id or len(self.by_id) < IDS_MAX or message_id == wanted.text:
-            self.by_id.setdefault(message_id, []).append(group)
-
-
 @dataclass(frozen=True, slots=True)
 class FoundTasks:
     """Ids that fit; if it is one, its rows."""
@@ -59,7 +48,7 @@ class FoundTasks:
 
 
 def find(readings: Sequence[JournalReader], wanted: Wanted, span: Span) -> FoundTasks:
-    spots = {table: _spots(readings, table, wanted, span).by_id for table in ("tasks", "open_tasks")}
+    spots = {table: _spots(readings, table, wanted, span) for table in ("tasks", "open_tasks")}
     ids = sorted({*spots["tasks"], *spots["open_tasks"]})
     if wanted.text in ids:
         ids = [wanted.text]
@@ -68,19 +57,23 @@ def find(readings: Sequence[JournalReader], wanted: Wanted, span: Span) -> Found
     return FoundTasks(ids, *(_rows(spots[table].get(ids[0], []), table, ids[0]) for table in ("tasks", "open_tasks")))
 
 
-def _spots(readings: Sequence[JournalReader], table: str, wanted: Wanted, span: Span) -> Spots:
-    """Only the ids are unpacked here, of one row group at a time."""
-    spots = Spots()
+def _spots(readings: Sequence[JournalReader], table: str, wanted: Wanted, span: Span) -> dict[str, list[Group]]:
+    """Where the ids are that fit: at most IDS_MAX of them, and the one that fits to the letter.
+
+    Only the ids are unpacked here, of one row group at a time.
+    """
+    spots: dict[str, list[Group]] = {}
     for group, rows in read_newest_first(readings, table, span, ["message_id"]):
         fitting = rows["message_id"].filter(_fits(rows["message_id"], wanted))
         if len(fitting):
             for message_id in pc.unique(fitting).to_pylist():
-                spots.add(message_id, group, wanted)
+                if message_id in spots or len(spots) < IDS_MAX or message_id == wanted.text:
+                    spots.setdefault(message_id, []).append(group)
     return spots
 
 
 def _fits(ids: pa.ChunkedArray, wanted: Wanted) -> pa.ChunkedArray:
-    """As `Wanted.matches`, for a whole column."""
+    """Which ids of a column are what somebody wrote."""
     fits = pc.starts_with(ids, wanted.text)
     if wanted.end:
         fits = pc.or_(fits, pc.and_(pc.starts_with(ids, wanted.head), pc.ends_with(ids, wanted.end)))

@@ -5,7 +5,6 @@ Several brokers may share a folder, also several lives of one; each looks after 
 
 from __future__ import annotations
 
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from famulus.journal import files, schema
 from famulus.journal.arrow import with_all_columns
 from famulus.journal.files import JournalFile
-from famulus.journal.footers import TOLD_KEY, UNREADABLE, Footer
+from famulus.journal.footers import UNREADABLE, Footer, Told
 from famulus.journal.parquet import TMP, OpenFile, is_being_written, shown, sync_folder
 
 US_PER_HOUR: Final = 3_600_000_000
@@ -96,10 +95,8 @@ class JournalFolder:
 
     def told(self, boot: str) -> dict[tuple[str, str], int]:
         """By source and table, how many of the rows told are in a file, or in a gap that is in a file."""
-        newest: dict[str, JournalFile] = {}
-        for file in self.visible():
-            if file.boot == boot and (file.table not in newest or file.last > newest[file.table].last):
-                newest[file.table] = file
+        by_number = sorted(self.visible(), key=lambda file: file.last)
+        newest = {file.table: file for file in by_number if file.boot == boot}
         told: dict[tuple[str, str], int] = {}
         for file in newest.values():
             for source, counts in self._told_in(file).items():
@@ -107,7 +104,7 @@ class JournalFolder:
                     told[source, table] = max(count, told.get((source, table), 0))
         return told
 
-    def _told_in(self, file: JournalFile) -> dict[str, dict[str, int]]:
+    def _told_in(self, file: JournalFile) -> Told:
         try:
             return Footer(pq.read_metadata(self.path / file.path)).told
         except UNREADABLE:
@@ -172,11 +169,7 @@ class JournalFolder:
     def _merge(self, group: list[JournalFile]) -> Iterator[JournalFile | None]:
         first, last = group[0], group[-1]
         whole = JournalFile(first.table, first.date, first.hour, first.broker, first.boot, first.first, last.last)
-        texts = [
-            column.name
-            for column in schema.TABLES[first.table]
-            if column.kind is schema.Kind.TEXT and column.name != "message_id"
-        ]
+        texts = schema.REPEATED_TEXTS[first.table]
         merged: OpenFile | None = None
         try:
             for file in group:
@@ -189,7 +182,7 @@ class JournalFolder:
                         yield None
             if merged is None:
                 return
-            merged.finish({TOLD_KEY: json.dumps(self._told_in(last))})
+            merged.finish(self._told_in(last))
         except (OSError, pa.ArrowException, GeneratorExit):
             # The parts are still there; one that cannot be read is a matter for `verify`.
             if merged is not None:

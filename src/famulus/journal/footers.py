@@ -16,6 +16,8 @@ from famulus.journal import schema
 
 #: Key of the metadata: how many of the rows that each process told are in files, or in gaps that are, with this file.
 TOLD_KEY: Final = "famulus.journal.told"
+#: By source, then by table.
+Told = dict[str, dict[str, int]]
 #: What reading a file, or its footer, may end in when that is broken.
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError)
 
@@ -38,9 +40,8 @@ class Footer:
         return self.words.get(schema.TABLE_KEY.encode(), b"").decode()
 
     @property
-    def told(self) -> dict[str, dict[str, int]]:
-        """By source, then by table."""
-        told: dict[str, dict[str, int]] = json.loads(self.words.get(TOLD_KEY.encode(), b"{}"))
+    def told(self) -> Told:
+        told: Told = json.loads(self.words.get(TOLD_KEY.encode(), b"{}"))
         return told
 
     def spans(self, table: str) -> list[tuple[datetime, datetime] | None]:

@@ -57,7 +57,7 @@ def newest_first(readings: Sequence[JournalReader], table: str, span: Span) -> I
     for reading in readings:
         for file in reading.folder.visible():
             if file.table == table:
-                by_hour[_hour_of(file)].append((reading, file))
+                by_hour[datetime.fromisoformat(f"{file.date}T{file.hour}:00:00+00:00")].append((reading, file))
     for hour in sorted(by_hour, reverse=True):
         if span.meets(hour, hour + timedelta(hours=1)):
             found = [group for reading, file in by_hour[hour] for group in _groups_of(reading, file)]
@@ -81,7 +81,3 @@ def _groups_of(reading: JournalReader, file: JournalFile) -> list[Group]:
     spans = footer.spans(file.table) if footer is not None else []
     # A group without statistics may have rows of any time.
     return [Group(path, index, *(span or (_NEVER, _EVER))) for index, span in enumerate(spans)]
-
-
-def _hour_of(file: JournalFile) -> datetime:
-    return datetime.fromisoformat(f"{file.date}T{file.hour}:00:00+00:00")

@@ -33,12 +33,6 @@ class Wanted:
     head: str = ""
     end: str = ""
 
-    def matches(self, message_id: str) -> bool:
-        """The same that `famulus.journal.finding` asks of whole columns."""
-        if message_id.startswith(self.text):
-            return True
-        return bool(self.end) and message_id.startswith(self.head) and message_id.endswith(self.end)
-
 
 def wanted(text: str) -> Wanted:
     head, dots, end = text.partition(_DOTS)

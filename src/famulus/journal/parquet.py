@@ -6,8 +6,8 @@ Whoever writes one holds a lock on it, so that others can tell it from what a cr
 from __future__ import annotations
 
 import fcntl
+import json
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from famulus.journal import schema
 from famulus.journal.files import JournalFile
+from famulus.journal.footers import TOLD_KEY, Told
 from famulus.journal.schema import Kind
 
 TMP: Final = ".tmp"
@@ -45,24 +46,19 @@ class OpenFile:
             store_schema=False,
             **_encodings(file.table),
         )
-        self.rows = 0
 
     def write(self, rows: pa.Table) -> None:
         """One row group."""
         self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
-        self.rows += int(rows.num_rows)
 
     @property
     def bytes(self) -> int:
         return int(self._sink.tell())
 
-    def finish(self, metadata: Mapping[str, str] | None = None) -> Path:
+    def finish(self, told: Told) -> None:
+        """`told`: how many of the rows that each process told are in files, with this one."""
         self._writer.add_key_value_metadata(
-            {
-                schema.VERSION_KEY: str(schema.VERSION),
-                schema.TABLE_KEY: self.file.table,
-                **(metadata or {}),
-            }
+            {schema.VERSION_KEY: str(schema.VERSION), schema.TABLE_KEY: self.file.table, TOLD_KEY: json.dumps(told)}
         )
         self._writer.close()
         self._sink.close()
@@ -70,7 +66,6 @@ class OpenFile:
         os.rename(self._tmp, self._path)
         sync_folder(self._path.parent)
         os.close(self._fd)
-        return self._path
 
     def abandon(self) -> None:
         """It cannot be finished: nothing of it stays."""
@@ -116,9 +111,8 @@ def _encodings(table: str) -> dict[str, Any]:
     numbers = {
         column.name: "DELTA_BINARY_PACKED" for column in columns if column.kind in (Kind.INT, Kind.LONG, Kind.INSTANT)
     }
-    texts = [column.name for column in columns if column.kind is Kind.TEXT and column.name != "message_id"]
     return {
-        "use_dictionary": texts,
+        "use_dictionary": schema.REPEATED_TEXTS[table],
         "column_encoding": numbers,
         "write_statistics": [schema.TIME_COLUMN[table]],
     }

@@ -105,8 +105,7 @@ class JournalReader:
             numbers[file.table, file.broker, file.boot].append(file)
             self._check(file, found)
         for (table, broker, boot), counted in numbers.items():
-            lacking = _missing(counted)
-            if lacking:
+            if lacking := _missing(counted):
                 found.missing[f"{table} {broker} {boot}"] = lacking
         found.missing_rows = self._missing_rows(numbers)
         found.crashes = [str(crash) for crash in crashes(self._events(EVENTS, COLUMNS))]
@@ -123,14 +122,11 @@ class JournalReader:
             elif row["table"] == "tasks":
                 told[row["broker"], row["boot"]] = max(row["rows"], told.get((row["broker"], row["boot"]), 0))
         missing: dict[str, int] = {}
-        for (table, *life), counted in numbers.items():
-            if table != "tasks":
-                continue
-            spans = [span for file in counted if (span := self._row_numbers(file)) is not None]
+        for (table, broker, boot), counted in numbers.items():
+            spans = [span for file in counted if table == "tasks" and (span := self._row_numbers(file)) is not None]
             if len(spans) < len(counted):
-                # Nobody knows what is in files that cannot be read, or that were written before rows had numbers.
+                # Nobody knows what is in files that cannot be read, or whose rows have no numbers.
                 continue
-            broker, boot = life
             first = 1 if min(file.first for file in counted) == 1 else min(low for low, _, _ in spans)
             last = max(told.get((broker, boot), 0), *(high for _, high, _ in spans))
             lacking = last - first + 1 - sum(rows for _, _, rows in spans) - known[broker, boot]

@@ -11,6 +11,7 @@ along but its rows. A batch begins with the monotonic clock and the wall's, read
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Final, cast
 
 import msgspec
@@ -31,11 +32,9 @@ LAYOUT: Final = 3
 def _choose() -> type[packing_python.Packer]:
     """The native one where it is built, of this version, unless somebody wants to see the sources run."""
     if os.environ.get("FAMULUS_CORE") != "python":
-        try:
+        with suppress(ImportError):
             from famulus.journal import _packing
-        except ImportError:
-            pass
-        else:
+
             if getattr(_packing, "LAYOUT", 0) == LAYOUT:
                 return cast("type[packing_python.Packer]", _packing.Packer)
     return packing_python.Packer

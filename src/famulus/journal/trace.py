@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import accumulate, permutations
 from typing import Any, Final
 
 from famulus.journal.fates import TaskFate
@@ -48,13 +49,9 @@ class TaskStory:
     verdict: Verdict
     notes: list[str]
 
-    @property
-    def began(self) -> datetime:
-        return self.steps[0].at
-
     def after_ms(self, step: TraceStep) -> float:
         """Since the task arrived for the first time."""
-        return _ms(self.began, step.at)
+        return _ms(self.steps[0].at, step.at)
 
     def as_dict(self) -> dict[str, Any]:
         facts = asdict(self)
@@ -73,17 +70,15 @@ def unsettled(tasks: Sequence[Row], open_tasks: Sequence[Row]) -> Row | None:
 
 
 def tell(
-    tasks: Sequence[Row],
-    open_tasks: Sequence[Row],
-    evidence: TaskFate | None = None,
-    losses: Losses | None = None,
+    tasks: Sequence[Row], open_tasks: Sequence[Row], evidence: TaskFate | None = None, losses: Losses | None = None
 ) -> TaskStory:
     """`evidence`: what became of the broker that had it, if it is `unsettled`. `losses`: why workers went."""
     found = visits(tasks, open_tasks)
     first = found[0].rows[0]
     steps = [each for visit in found for each in (*_in_order(_steps(visit, losses or {})), *_in_passing(visit))]
-    if evidence is not None:
-        steps += [(step.at, step) for step in _unseen(unsettled(tasks, open_tasks), evidence)]
+    if evidence is not None and (seen := unsettled(tasks, open_tasks)) is not None:
+        at = evidence.at or seen["at"]
+        steps.append((at, TraceStep(at, "unseen", seen["broker"], f"no outcome: {evidence.sentence}")))
     # Steps of the same instant stay as they were told.
     steps.sort(key=lambda each: each[0])
     return TaskStory(
@@ -102,10 +97,8 @@ def tell(
 
 def _in_order(steps: Iterator[TraceStep]) -> Iterator[tuple[datetime, TraceStep]]:
     """With an instant that is never before that of the step before: two rows may differ about the same one."""
-    latest: datetime | None = None
-    for step in steps:
-        latest = step.at if latest is None else max(latest, step.at)
-        yield latest, step
+    told = list(steps)
+    return zip(accumulate((step.at for step in told), max), told, strict=True)
 
 
 def _in_passing(visit: Visit) -> Iterator[tuple[datetime, TraceStep]]:
@@ -127,12 +120,9 @@ def _steps(visit: Visit, losses: Losses) -> Iterator[TraceStep]:
 
 def _arrival(visit: Visit) -> TraceStep:
     row = visit.rows[0]
-    if visit.came_from is not None:
-        told = f"arrived from broker {visit.came_from}"
-    else:
-        told = f"arrived from client {row['client']}"
+    origin = f"client {row['client']}" if visit.came_from is None else f"broker {visit.came_from}"
     size = f", {_bytes(row['request_bytes'])}" if row.get("request_bytes") is not None else ""
-    return TraceStep(visit.arrived, "arrived", visit.broker, f"{told}{size}", peer=visit.came_from)
+    return TraceStep(visit.arrived, "arrived", visit.broker, f"arrived from {origin}{size}", peer=visit.came_from)
 
 
 def _waiting(visit: Visit, row: Row, since: datetime) -> Iterator[TraceStep]:
@@ -222,12 +212,6 @@ def _late(row: Row) -> TraceStep:
     return TraceStep(row["ended"], "late", row["broker"], sentence, row["worker"], row["delegated_to"])
 
 
-def _unseen(seen: Row | None, evidence: TaskFate) -> Iterator[TraceStep]:
-    if seen is not None:
-        at = evidence.at or seen["at"]
-        yield TraceStep(at, "unseen", seen["broker"], f"no outcome: {evidence.sentence}")
-
-
 def _who(row: Row) -> str:
     if row["delegated_to"] is not None:
         return f"broker {row['delegated_to']}"
@@ -252,17 +236,13 @@ def _notes(found: Sequence[Visit]) -> Iterator[str]:
 
 def _clocks(found: Sequence[Visit]) -> Iterator[str]:
     """Nobody gets a task before it was handed over, except by another clock."""
-    for one, other in {(one.broker, other.broker): None for one, other in _handings(found)}:
-        yield f"the clock of {other} is behind that of {one}: steps may be out of order"
-
-
-def _handings(found: Sequence[Visit]) -> Iterator[tuple[Visit, Visit]]:
-    for one in found:
-        for other in found:
-            if other.came_from == one.broker:
-                given = [row["assigned"] for row in one.ends if row["delegated_to"] == other.broker and row["assigned"]]
-                if len(given) == 1 and other.arrived < given[0] and one is not other:
-                    yield one, other
+    behind: dict[tuple[str, str], None] = {}
+    for one, other in permutations(found, 2):
+        given = [row["assigned"] for row in one.ends if row["delegated_to"] == other.broker and row["assigned"]]
+        if other.came_from == one.broker and len(given) == 1 and other.arrived < given[0]:
+            behind[one.broker, other.broker] = None
+    for giver, taker in behind:
+        yield f"the clock of {taker} is behind that of {giver}: steps may be out of order"
 
 
 def _ms(earlier: datetime, later: datetime) -> float:

@@ -7,7 +7,6 @@ table of brokers as soon as one can be written. Memory is bounded: a row group f
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +21,7 @@ from famulus.journal import files, schema
 from famulus.journal.columns import Columns, Stack, picked, span_us, unpacked, wall_us
 from famulus.journal.files import JournalFile
 from famulus.journal.folder import US_PER_HOUR, JournalFolder
-from famulus.journal.footers import TOLD_KEY
+from famulus.journal.footers import Told
 from famulus.journal.ledger import LAST_WORDS_US, NOT_WRITTEN, Counts, Gap, RowLedger
 from famulus.journal.parquet import OpenFile
 from famulus.journal.records import Batch, BatchWriter, read
@@ -53,10 +52,6 @@ class _Sheet:
     #: How many rows came, by who told them, over all row groups.
     came: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def rows(self) -> int:
-        return sum(self.came.values())
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Place:
@@ -70,7 +65,7 @@ class Writing:
     def __init__(self, folder: Path, broker: str, family: str, roll: Roll, warn: Callable[[str], None]) -> None:
         self.folder = JournalFolder(folder, broker)
         self.counts = Counts()
-        self._ledger = RowLedger(self.folder, self.counts)
+        self.ledger = RowLedger(self.folder, self.counts)
         #: The present life of the dispatcher, and the present config, as the supervisor says.
         self.boot = ""
         self.config_version = 0
@@ -96,13 +91,13 @@ class Writing:
         boot = batch.boot or self.boot
         if not boot:
             return
-        self._ledger.hear(batch, boot)
+        self.ledger.hear(batch, boot)
         for table, (rows, _) in batch.tables.items():
             columns = unpacked(batch, table) if table in schema.TABLES else None
             if columns is None:
                 self._blame(f"its records of {table} make no sense")
                 continue
-            before = self._ledger.add(batch, table, rows)
+            before = self.ledger.add(batch, table, rows)
             if table == "tasks":
                 # Whoever reads the journal sees by the numbers whether a row is missing.
                 columns["row"] = np.arange(before + 1, before + rows + 1)
@@ -129,7 +124,7 @@ class Writing:
 
     def _put(self, batch: Batch, table: str, boot: str, columns: Columns, rows: int, now_us: int) -> None:
         if self._blocked:
-            self._ledger.miss(Gap(table, boot, NOT_WRITTEN, batch.source), rows)
+            self.ledger.miss(Gap(table, boot, NOT_WRITTEN, batch.source), rows)
             return
         instants = columns[schema.TIME_COLUMN[table]]
         first, last = (us // US_PER_HOUR for us in span_us(instants, batch))
@@ -160,7 +155,7 @@ class Writing:
         self._miss_the_last(now_us, monotonic_ns)
         if self._blocked:
             self._try_again(now_us)
-        if self._ledger.gaps and not self._blocked:
+        if self.ledger.gaps and not self._blocked:
             self._note_gaps(now_us, monotonic_ns)
         for place, sheet in list(self._sheets.items()):
             hour_over = now_us > (place.hour + 1) * US_PER_HOUR + HOUR_GRACE_US
@@ -207,22 +202,22 @@ class Writing:
             return
         size = sheet.file.bytes
         try:
-            sheet.file.finish({TOLD_KEY: json.dumps(self._settled(place.boot, with_gaps=with_gaps))})
+            sheet.file.finish(self._settled(place.boot, with_gaps=with_gaps))
         except OSError as error:
             self._sheets[place] = sheet
             self._block(place, error, now_us)
             return
-        self.counts.rows += sheet.rows
+        self.counts.rows += sum(sheet.came.values())
         self.counts.files += 1
         self.counts.bytes += size
 
-    def _settled(self, boot: str, *, with_gaps: bool) -> dict[str, dict[str, int]]:
+    def _settled(self, boot: str, *, with_gaps: bool) -> Told:
         pending: Counter[tuple[str, str]] = Counter()
         for place, sheet in self._sheets.items():
             if place.boot == boot:
                 for source, rows in sheet.came.items():
                     pending[source, place.table] += rows
-        return self._ledger.settled(boot, pending, with_gaps=with_gaps)
+        return self.ledger.settled(boot, pending, with_gaps=with_gaps)
 
     def _next_number(self, table: str, boot: str) -> int:
         key = (table, boot)
@@ -233,17 +228,8 @@ class Writing:
 
     # -- what is missing ----------------------------------------------------------------------------------------
 
-    def ended(self, source: str, boot: str, told: dict[str, int], now_us: int) -> None:
-        """A life is over, and `told` says how many rows of each table it had. Those on their way have a moment."""
-        self._ledger.end(source, boot, told, now_us)
-
-    @property
-    def awaits_rows(self) -> bool:
-        """Whether a life is over, and not all that it told has come yet."""
-        return self._ledger.awaits_rows
-
     def _miss_the_last(self, now_us: int, monotonic_ns: int) -> None:
-        for due_us, boot, tasks in self._ledger.close_lives(now_us):
+        for due_us, boot, tasks in self.ledger.close_lives(now_us):
             # So that the last rows are missed, too, if somebody takes their file away.
             self._note_told(boot, tasks, min(now_us, due_us), monotonic_ns)
 
@@ -264,9 +250,9 @@ class Writing:
 
     def _note_gaps(self, now_us: int, monotonic_ns: int) -> None:
         """At once on the disk, life by life; where that fails, they stay to be told."""
-        for boot in sorted({gap.boot for gap in self._ledger.gaps}):
+        for boot in sorted({gap.boot for gap in self.ledger.gaps}):
             rows: list[BrokerRow] = []
-            for (table, why), count in self._ledger.missing_in(boot).items():
+            for (table, why), count in self.ledger.missing_in(boot).items():
                 self._warn(f"the journal lacks {count} {'row' if count == 1 else 'rows'} of {table}: {why}")
                 rows.append(BrokerRow(monotonic_ns, b"gap", table=table.encode(), rows=count, detail=why.encode()))
             self.note(rows, now_us, monotonic_ns, boot)
@@ -274,7 +260,7 @@ class Writing:
             self._finish(place, now_us, with_gaps=True)
             if self._blocked:
                 return
-            self._ledger.forget_gaps(boot)
+            self.ledger.forget_gaps(boot)
 
     def _block(self, place: _Place, error: OSError, now_us: int) -> None:
         """The disk takes no more. What can be finished is; the rest is counted."""
@@ -299,7 +285,7 @@ class Writing:
             if self._numbers[place.table, place.boot] == sheet.file.file.first:
                 self._numbers[place.table, place.boot] -= 1
         for source, rows in sheet.came.items():
-            self._ledger.miss(Gap(place.table, place.boot, NOT_WRITTEN, source), rows)
+            self.ledger.miss(Gap(place.table, place.boot, NOT_WRITTEN, source), rows)
 
     def _try_again(self, now_us: int) -> None:
         """Write where the next file would be written, to see whether that goes."""

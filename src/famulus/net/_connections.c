@@ -175,22 +175,20 @@ static PyObject *connections_add(PyObject *object, PyObject *args) {
         return NULL;
     }
     Connection *connection = calloc(1, sizeof(Connection));
-    PyObject *address = connection != NULL ? PyLong_FromVoidPtr(connection) : PyErr_NoMemory();
-    if (address == NULL || PyDict_SetItem(self->by_peer, peer, address) < 0) {
-        Py_XDECREF(address);
-        free(connection);
-        return NULL;
+    if (connection == NULL) {
+        return PyErr_NoMemory();
     }
-    Py_DECREF(address);
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = connection};
     if (epoll_ctl(self->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
         PyErr_SetFromErrno(PyExc_OSError);
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        if (PyDict_DelItem(self->by_peer, peer) < 0) {
-            PyErr_Clear();
-        }
-        PyErr_Restore(type, value, traceback);
+        free(connection);
+        return NULL;
+    }
+    PyObject *address = PyLong_FromVoidPtr(connection);
+    int failed = address == NULL || PyDict_SetItem(self->by_peer, peer, address) < 0;
+    Py_XDECREF(address);
+    if (failed) {
+        epoll_ctl(self->epoll, EPOLL_CTL_DEL, fd, NULL);
         free(connection);
         return NULL;
     }
@@ -218,30 +216,22 @@ static PyObject *connections_cut(PyObject *object, PyObject *peer) {
 }
 
 /* Others, whose news is told as a number in `news`: marked by the lowest bit, which no address has. */
-static PyObject *connections_watch(PyObject *object, PyObject *descriptor) {
+static PyObject *change_watch(PyObject *object, PyObject *descriptor, int change) {
     Connections *self = (Connections *)object;
     long fd = PyLong_AsLong(descriptor);
     if ((fd == -1 && PyErr_Occurred()) || !is_open(self)) {
         return NULL;
     }
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)fd << 1 | 1};
-    if (epoll_ctl(self->epoll, EPOLL_CTL_ADD, (int)fd, &event) < 0) {
+    if (epoll_ctl(self->epoll, change, (int)fd, &event) < 0) {
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     Py_RETURN_NONE;
 }
 
-static PyObject *connections_forget(PyObject *object, PyObject *descriptor) {
-    Connections *self = (Connections *)object;
-    long fd = PyLong_AsLong(descriptor);
-    if ((fd == -1 && PyErr_Occurred()) || !is_open(self)) {
-        return NULL;
-    }
-    if (epoll_ctl(self->epoll, EPOLL_CTL_DEL, (int)fd, NULL) < 0) {
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
-    Py_RETURN_NONE;
-}
+static PyObject *connections_watch(PyObject *object, PyObject *fd) { return change_watch(object, fd, EPOLL_CTL_ADD); }
+
+static PyObject *connections_forget(PyObject *object, PyObject *fd) { return change_watch(object, fd, EPOLL_CTL_DEL); }
 
 /* ---- reading ---- */
 
@@ -529,7 +519,7 @@ static PyObject *list_of_refusals(const Place *places, Py_ssize_t count) {
 
 static PyObject *connections_send(PyObject *object, PyObject *messages) {
     Connections *self = (Connections *)object;
-    if (!is_open(self) || messages_check(messages) < 0 || messages_check_counts(messages, 1 + FRAMES_MAX) < 0) {
+    if (!is_open(self) || messages_check(messages, 1 + FRAMES_MAX) < 0) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(messages); i++) {
@@ -557,8 +547,7 @@ static PyObject *connections_send(PyObject *object, PyObject *messages) {
 static PyObject *connections_publish(PyObject *object, PyObject *frames) {
     Connections *self = (Connections *)object;
     PyObject *messages = PyTuple_Pack(1, frames);
-    if (messages == NULL || !is_open(self) || messages_check(messages) < 0 ||
-        messages_check_counts(messages, FRAMES_MAX) < 0) {
+    if (messages == NULL || !is_open(self) || messages_check(messages, FRAMES_MAX) < 0) {
         Py_XDECREF(messages);
         return NULL;
     }
@@ -750,16 +739,9 @@ static PyType_Slot connections_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec connections_spec = {
+PyType_Spec connections_spec = {
     .name = "famulus.net._pump.Connections",
     .basicsize = sizeof(Connections),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = connections_slots,
 };
-
-int connections_add_to(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&connections_spec);
-    int failed = type == NULL ? -1 : PyModule_AddObjectRef(module, "Connections", type);
-    Py_XDECREF(type);
-    return failed;
-}

@@ -56,7 +56,7 @@ static int check_message(PyObject *frames, Py_ssize_t number) {
     return 0;
 }
 
-int messages_check(PyObject *messages) {
+int messages_check(PyObject *messages, Py_ssize_t most) {
     if (!is_row(messages)) {
         PyErr_Format(PyExc_TypeError, "messages must be a list or tuple, not %.100s", Py_TYPE(messages)->tp_name);
         return -1;
@@ -66,10 +66,6 @@ int messages_check(PyObject *messages) {
             return -1;
         }
     }
-    return 0;
-}
-
-int messages_check_counts(PyObject *messages, Py_ssize_t most) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(messages); i++) {
         if (PySequence_Fast_GET_SIZE(PySequence_Fast_GET_ITEM(messages, i)) > most) {
             PyErr_Format(PyExc_ValueError, "message %zd has more than %zd frames", i, most);
@@ -79,29 +75,47 @@ int messages_check_counts(PyObject *messages, Py_ssize_t most) {
     return 0;
 }
 
-int messages_append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size) {
-    const unsigned char *at = data + 1, *end = data + size;
-    Py_ssize_t before = peer != NULL;
-    Part parts[PARCEL_PARTS];
-    while (at < end && parcel_next(&at, end, parts)) {
-        PyObject *frames = PyList_New(before + PARCEL_PARTS);
-        if (frames == NULL) {
-            return -1;
-        }
-        if (peer != NULL) {
-            PyList_SET_ITEM(frames, 0, Py_NewRef(peer));
-        }
-        for (int i = 0; i < PARCEL_PARTS; i++) {
-            PyObject *frame = PyBytes_FromStringAndSize((const char *)parts[i].data, (Py_ssize_t)parts[i].size);
-            if (frame == NULL) {
-                Py_DECREF(frames);
-                return -1;
-            }
-            PyList_SET_ITEM(frames, before + i, frame);
-        }
-        if (messages_append(messages, frames) < 0) {
-            return -1;
-        }
+/* ---- parcels ---- */
+
+/* As in wire/parcels.py, which has the layout. The last bounds what a small frame can make us allocate. */
+enum { PARCEL_VERSION = 1, PARCEL_PARTS = 3, PARCEL_HEAD = 1 + 2 + 4, PARCEL_MESSAGES_MAX = 1024 };
+
+/* The message of a parcel at *at, which moves on. NULL if it is not whole, or with an exception set. */
+static PyObject *next_in_parcel(PyObject *peer, const unsigned char **at, const unsigned char *end) {
+    const unsigned char *p = *at;
+    if (end - p < PARCEL_HEAD) {
+        return NULL;
     }
-    return 0;
+    size_t body = (size_t)p[3] << 24 | (size_t)p[4] << 16 | (size_t)p[5] << 8 | p[6];
+    size_t sizes[PARCEL_PARTS] = {p[0], (size_t)p[1] << 8 | p[2], body};
+    p += PARCEL_HEAD;
+    /* In 64 bits: where size_t has 32, a length near 4 GiB would wrap around and pass. */
+    if ((uint64_t)(end - p) < (uint64_t)sizes[0] + sizes[1] + sizes[2]) {
+        return NULL;
+    }
+    PyObject *frames = PyList_New(0);
+    int failed = frames == NULL || (peer != NULL && PyList_Append(frames, peer) < 0);
+    for (int i = 0; !failed && i < PARCEL_PARTS; i++) {
+        failed = messages_append(frames, messages_frame(p, sizes[i]));
+        p += sizes[i];
+    }
+    if (failed) {
+        Py_CLEAR(frames);
+    }
+    *at = p;
+    return frames;
+}
+
+int messages_append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size) {
+    PyObject *found = size > 1 && data[0] == PARCEL_VERSION ? PyList_New(0) : NULL;
+    const unsigned char *at = data + 1, *end = data + size;
+    int failed = found == NULL;
+    while (!failed && at < end) {
+        failed = PyList_GET_SIZE(found) == PARCEL_MESSAGES_MAX || messages_append(found, next_in_parcel(peer, &at, end));
+    }
+    if (!failed) {
+        failed = PyList_SetSlice(messages, PyList_GET_SIZE(messages), PyList_GET_SIZE(messages), found);
+    }
+    Py_XDECREF(found);
+    return PyErr_Occurred() ? -1 : !failed;
 }

@@ -3,11 +3,18 @@
 
 #include "_messages.h"
 
+static int add_type(PyObject *module, PyType_Spec *spec) {
+    PyObject *type = PyType_FromSpec(spec);
+    int failed = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
+    Py_XDECREF(type);
+    return failed;
+}
+
 static int pump_exec(PyObject *module) {
-    if (PyModule_AddIntConstant(module, "FRAMES_MAX", FRAMES_MAX) < 0) {
+    if (PyModule_AddIntConstant(module, "FRAMES_MAX", FRAMES_MAX) < 0 || add_type(module, &stream_spec) < 0) {
         return -1;
     }
-    return stream_add_to(module) < 0 ? -1 : connections_add_to(module);
+    return add_type(module, &connections_spec);
 }
 
 static PyMethodDef methods[] = {

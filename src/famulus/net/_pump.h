@@ -5,9 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Add the types `Stream` and `Connections`: 0, or -1 with an exception set. */
-int stream_add_to(PyObject *module);
-int connections_add_to(PyObject *module);
+extern PyType_Spec stream_spec, connections_spec; /* of the types `Stream` and `Connections` */
 
 PyObject *waiting_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 

@@ -38,7 +38,7 @@ static PyObject *stream_recv(PyObject *object, PyObject *unused) {
 
 static PyObject *stream_send(PyObject *object, PyObject *messages) {
     Stream *self = (Stream *)object;
-    if (messages_check(messages) < 0 || messages_check_counts(messages, FRAMES_MAX) < 0) {
+    if (messages_check(messages, FRAMES_MAX) < 0) {
         return NULL;
     }
     wire_flush(&self->wire);
@@ -90,11 +90,8 @@ static PyObject *stream_flush(PyObject *object, PyObject *unused) {
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *connected;
     Py_ssize_t message_max;
-    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0) {
-        PyErr_SetString(PyExc_TypeError, "Stream() takes a socket and a number of bytes");
-        return NULL;
-    }
-    if (!PyArg_ParseTuple(args, "On:Stream", &connected, &message_max)) {
+    static char *names[] = {"", "", NULL}; /* by position only */
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "On:Stream", names, &connected, &message_max)) {
         return NULL;
     }
     int fd = PyObject_AsFileDescriptor(connected);
@@ -169,16 +166,9 @@ static PyType_Slot stream_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec stream_spec = {
+PyType_Spec stream_spec = {
     .name = "famulus.net._pump.Stream",
     .basicsize = sizeof(Stream),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = stream_slots,
 };
-
-int stream_add_to(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&stream_spec);
-    int failed = type == NULL ? -1 : PyModule_AddObjectRef(module, "Stream", type);
-    Py_XDECREF(type);
-    return failed;
-}

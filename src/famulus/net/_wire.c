@@ -75,13 +75,14 @@ static int take_frame(Wire *wire, PyObject *frame, int flags, PyObject *messages
     return failed ? -1 : 0;
 }
 
-/* If it is a parcel, appends what is in it and gives 1; 0 if it is none; -1 with an exception set. */
+/* As `messages_append_parcel`: a parcel is the only frame of its message. */
 static int take_parcel(Wire *wire, const unsigned char *data, size_t size, int flags, PyObject *messages) {
-    if ((flags & (COMMAND | MORE)) || wire->frames != NULL || !parcel_count(data, size)) {
-        return 0;
+    int is_alone = !(flags & (COMMAND | MORE)) && wire->frames == NULL;
+    int found = is_alone ? messages_append_parcel(messages, wire->peer, data, size) : 0;
+    if (found > 0) {
+        wire->message_bytes = 0;
     }
-    wire->message_bytes = 0;
-    return messages_append_parcel(messages, wire->peer, data, size) < 0 ? -1 : 1;
+    return found;
 }
 
 /* A whole frame that is in the inbox. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 from famulus.errors import SettingsError
 
@@ -16,9 +17,20 @@ def frontend(wish: str | None) -> str:
     return _address(wish or os.environ.get("FAMULUS_FRONTEND") or FRONTEND)
 
 
+def frontends(wish: str | Iterable[str] | None) -> list[str]:
+    """The same of a client that may be given several: each once, in order."""
+    wishes = [wish] if isinstance(wish, str) else wish or ()
+    texts = _split(wishes) or _split([os.environ.get("FAMULUS_FRONTEND", "")]) or [FRONTEND]
+    return list(dict.fromkeys(map(_address, texts)))
+
+
 def backend(wish: str | None) -> str:
     """What a worker connects to."""
     return _address(wish or os.environ.get("FAMULUS_BACKEND") or BACKEND)
+
+
+def _split(texts: Iterable[str]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
 def _address(text: str) -> str:

@@ -75,15 +75,12 @@ class _PeerStream(Stream):
         self.fd = connected.fileno()
         self.peer = peer
         self._before = [peer]
-        self.ready = self.waits = self.unlooked = self.ends = False
+        #: `began`: a large frame has, so that it is read on whether there is room or not.
+        self.ready = self.waits = self.unlooked = self.ends = self.began = False
         #: What of it is counted.
         self.unfinished = self.unsent_counted = self.unsent_bytes = 0
         self.written_then = self.received_then = self.looked_ns = self.taken_ns = 0
         self.said_ns = -1
-
-    @property
-    def cut_off(self) -> bool:
-        return self._cut_off
 
     def close(self) -> None:
         self._socket.close()
@@ -105,19 +102,13 @@ class _PeerStream(Stream):
     def _has_no_room(self, room: int) -> bool:
         """Whether a large frame is about to begin for which there is none; one that has begun is read on."""
         wanted = self._wanted()
-        return not self.ended and wanted > INBOX_BYTES and not self.large_began and wanted - _HEAD_BYTES > room
-
-    @property
-    def large_began(self) -> bool:
-        return self._began
+        return not self.ended and wanted > INBOX_BYTES and not self.began and wanted - _HEAD_BYTES > room
 
     def count_unfinished(self) -> int:
         wanted = self._wanted()
-        self._began = wanted > INBOX_BYTES and not self.waits
-        large = wanted if self._began else len(self._inbox)
+        self.began = wanted > INBOX_BYTES and not self.waits
+        large = wanted if self.began else len(self._inbox)
         return large + sum(map(len, self._frames))
-
-    _began = False
 
     def say_here(self) -> None:
         self._take_command(_PING_BODY)
@@ -137,11 +128,6 @@ class _PeerStream(Stream):
         done = super().flush()
         self.unsent_bytes = sum(map(len, self._unsent)) if self.written != before or self._unsent else 0
         return done
-
-    def on_their_way(self) -> int:
-        if self._cut_off:
-            return 0
-        return self.unsent_bytes + unconfirmed_bytes(self.fd)
 
 
 class Connections:
@@ -293,10 +279,8 @@ class Connections:
     # -- writing ------------------------------------------------------------------------------------------------
 
     def send(self, messages: Sequence[Sequence[bytes]]) -> list[tuple[int, int]]:
-        check_messages(messages)
+        check_messages(messages, 1 + FRAMES_MAX)
         for number, frames in enumerate(messages):
-            if len(frames) > 1 + FRAMES_MAX:
-                raise ValueError(f"message {number} has more than {1 + FRAMES_MAX} frames")
             if len(frames) < 2:
                 raise ValueError(f"message {number} has no frames behind its peer")
         refused: list[tuple[int, int]] = []
@@ -334,9 +318,7 @@ class Connections:
             self._end(max(self._by_peer.values(), key=lambda each: each.unsent_bytes))
 
     def publish(self, frames: Sequence[bytes]) -> None:
-        check_messages([frames])
-        if len(frames) > FRAMES_MAX:
-            raise ValueError(f"message 0 has more than {FRAMES_MAX} frames")
+        check_messages([frames], FRAMES_MAX)
         pieces = framed(frames)
         for connection in self._by_peer.values():
             connection.flush()
@@ -368,7 +350,8 @@ class Connections:
         for connection in self._by_peer.values():
             connection.flush()
             self._count(connection, connection.unfinished)
-            left += connection.on_their_way()
+            if not connection.cut_off:
+                left += connection.unsent_bytes + unconfirmed_bytes(connection.fd)
         return left
 
     def close(self) -> None:

@@ -13,8 +13,7 @@ import errno
 import os
 import secrets
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from time import monotonic_ns
 from typing import Any, Final, NamedTuple
 
@@ -67,15 +66,23 @@ class Listener:
     def __init__(self, kind: bytes, bounds: ListenerBounds, connections: type[Connections] = Connections) -> None:
         """`kind`: ROUTER or PUB. `connections`: one of the twins."""
         self._kind = kind
-        self._connections = connections(*bounds)
-        self.fd = self._connections.fd
+        self._connections = made = connections(*bounds)
+        self.fd = made.fd
         #: Those whose connection is over. What they brought was given before. The owner empties it.
-        self.gone = self._connections.gone
+        self.gone = made.gone
+        #: Tries all messages; which of them were refused: EAGAIN where the peer has to read first, EHOSTUNREACH if it
+        #: is gone. And one message to all who have read what they were sent before, more or less.
+        self.send, self.publish = made.send, made.publish
+        #: Ends the connection of a peer; whether it had one.
+        self.cut = made.cut
+        #: Bytes that have not arrived at the machines of those who are to read them; tries to send them.
+        self.leaving = made.leaving
         #: Whether `recv` is to be called again without news.
         self.more = True
         #: By their descriptors. Those who listen and are not asked now are the ones that `_resting` names.
         self._listening: dict[int, socket.socket] = {}
         self._resting: list[int] = []
+        #: Those who have not said yet who they are.
         self._openings: dict[int, Newcomer] = {}
         self._accepted = 0
 
@@ -84,35 +91,31 @@ class Listener:
     def bind(self, host: str, port: int, key: str) -> int:
         """Listen at a TCP port (0: any free one) and give the port; what is wrong is said of the setting `key`."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with _complaints(host, port, key):
-            listening = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-                listening.bind(("" if host == "*" else host, port))
-                self._listen(listening)
-            except BaseException:
-                listening.close()
-                raise
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            self._listen(listening, ("" if host == "*" else host, port))
+        except OSError as error:
+            raise _complaint(error, host, port, key) from None
         return int(listening.getsockname()[1])
 
     def bind_path(self, path: str) -> None:
         """Listen at a place in the file system."""
         with suppress(FileNotFoundError):
             os.unlink(path)
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listen(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), path)
+
+    def _listen(self, listening: socket.socket, where: tuple[str, int] | str) -> None:
         try:
-            listening.bind(path)
-            self._listen(listening)
+            listening.bind(where)
+            listening.listen(BACKLOG)
+            listening.setblocking(False)
+            self._connections.watch(listening.fileno())
         except BaseException:
             listening.close()
             raise
-
-    def _listen(self, listening: socket.socket) -> None:
-        listening.listen(BACKLOG)
-        listening.setblocking(False)
-        self._connections.watch(listening.fileno())
         self._listening[listening.fileno()] = listening
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -126,31 +129,9 @@ class Listener:
             self._attend()
         return messages
 
-    def send(self, messages: list[list[bytes]]) -> list[tuple[int, int]]:
-        """Try all; which of them were refused: EAGAIN where the peer has to read first, EHOSTUNREACH if it is gone."""
-        return self._connections.send(messages)
-
-    def publish(self, frames: list[bytes]) -> None:
-        """To all who have read what they were sent before, more or less."""
-        self._connections.publish(frames)
-
-    def cut(self, peer: bytes) -> bool:
-        """End its connection; whether it had one."""
-        return self._connections.cut(peer)
-
     def __len__(self) -> int:
         """Those who may send messages."""
         return len(self._connections)
-
-    @property
-    def openings(self) -> int:
-        """Those who have not said yet who they are."""
-        return len(self._openings)
-
-    @property
-    def unsent(self) -> int:
-        """Bytes that wait for peers that do not read."""
-        return self._connections.unsent
 
     # -- who comes ----------------------------------------------------------------------------------------------
 
@@ -242,10 +223,6 @@ class Listener:
         for fd in resting:
             self._connections.watch(fd)
 
-    def leaving(self) -> int:
-        """Bytes that have not arrived at the machines of those who are to read them; tries to send them."""
-        return self._connections.leaving()
-
     def close_doors(self) -> None:
         """From now on nobody comes in; those who are in stay."""
         for fd in list(self._openings):
@@ -268,15 +245,11 @@ def _place(address: Any) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-@contextmanager
-def _complaints(host: str, port: int, key: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise SettingsError(f"{key}: port {port} of {host} is in use") from None
-        if error.errno in (errno.EACCES, errno.EPERM):
-            raise SettingsError(f"{key}: port {port} may not be used without more rights") from None
-        if isinstance(error, socket.gaierror) or error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL, errno.EINVAL):
-            raise SettingsError(f"host: {host!r} is not an address of this machine") from None
-        raise
+def _complaint(error: OSError, host: str, port: int, key: str) -> Exception:
+    if error.errno == errno.EADDRINUSE:
+        return SettingsError(f"{key}: port {port} of {host} is in use")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return SettingsError(f"{key}: port {port} may not be used without more rights")
+    if isinstance(error, socket.gaierror) or error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL, errno.EINVAL):
+        return SettingsError(f"host: {host!r} is not an address of this machine")
+    return error

@@ -58,11 +58,7 @@ def recv_many(socket: zmq.Socket[bytes], limit: int) -> list[list[bytes]]:
 def send_many(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) -> list[tuple[int, int]]:
     _check_socket(socket)
     check_messages(messages)
-    refused = []
-    for number, frames in enumerate(messages):
-        if code := _send_message(socket, frames):
-            refused.append((number, code))
-    return refused
+    return [(number, code) for number, frames in enumerate(messages) if (code := _send_message(socket, frames))]
 
 
 def send_some(socket: zmq.Socket[bytes], messages: Sequence[Sequence[bytes]]) -> int:

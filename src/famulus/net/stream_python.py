@@ -63,7 +63,7 @@ class Stream:
         self.ended = ""
         self.received = self.written = 0
         #: Whether the last read brought all that there was place for; whether a write has failed for good.
-        self._full = self._cut_off = False
+        self._full = self.cut_off = False
 
     @property
     def unsent(self) -> bool:
@@ -126,7 +126,7 @@ class Stream:
 
     def _take(self, messages: list[list[bytes]], limit: int) -> bool:
         """Whole messages, until there are this many; whether more may be there."""
-        while not self._over():
+        while not self.ended:
             if len(messages) >= limit:
                 return bool(self._inbox)
             found = self._read_head()
@@ -144,9 +144,6 @@ class Stream:
                 self._message_bytes = min(self._message_bytes + head + size, self._message_bytes_max)
                 messages += self._take_frame(frame, flags)
         return False
-
-    def _over(self) -> bool:
-        return bool(self.ended)
 
     def _take_command(self, body: bytes) -> None:
         if len(self.commands) == COMMANDS_MAX:
@@ -171,10 +168,7 @@ class Stream:
 
     def send(self, messages: Sequence[Sequence[bytes]], /) -> int:
         self.flush()
-        check_messages(messages)
-        for number, frames in enumerate(messages):
-            if len(frames) > FRAMES_MAX:
-                raise ValueError(f"message {number} has more than {FRAMES_MAX} frames")
+        check_messages(messages, FRAMES_MAX)
         taken = 0
         # What is left of some messages has to leave before the next.
         while taken < len(messages) and not self.unsent:
@@ -217,7 +211,7 @@ class Stream:
         except BlockingIOError:
             return 0
         except OSError:
-            self._cut_off = True
+            self.cut_off = True
             return 0  # reading will tell why
         self.written += wrote
         return wrote
@@ -244,7 +238,7 @@ def _behind(pieces: list[bytes], wrote: int) -> list[bytes]:
     return rest
 
 
-def check_messages(messages: Sequence[Sequence[bytes]]) -> None:
+def check_messages(messages: Sequence[Sequence[bytes]], frames_max: int = sys.maxsize) -> None:
     """Raise before anything leaves: half a batch is bad, half a message is worse."""
     if not isinstance(messages, list | tuple):
         raise TypeError(f"messages must be a list or tuple, not {type(messages).__name__}")
@@ -256,3 +250,6 @@ def check_messages(messages: Sequence[Sequence[bytes]]) -> None:
         for position, frame in enumerate(frames):
             if not isinstance(frame, bytes):
                 raise TypeError(f"message {number}, frame {position} must be bytes, not {type(frame).__name__}")
+    for number, frames in enumerate(messages):
+        if len(frames) > frames_max:
+            raise ValueError(f"message {number} has more than {frames_max} frames")

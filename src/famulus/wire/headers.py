@@ -9,8 +9,8 @@ value or a `ProtocolError` that blames the sender; nothing else leaves this modu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -57,19 +57,6 @@ class TaskResponse(Message, frozen=True):
     reason: str = ""
 
 
-class ConnectRequest(Message, frozen=True):
-    identity: _Name
-    services: _Services
-    slots: _Slots = 1
-    heartbeat_ms: _Heartbeat | None = None
-    version: int | None = None
-    digest: str = ""
-    #: Random, and the same as long as the worker lives: so it is known again over another connection.
-    worker_token: _Token = ""
-    #: SHA-256 of the body of the CONFIG that it has, in hex.
-    body_digest: str = ""
-
-
 class ConfigResponse(Message, frozen=True):
     identity: str
     heartbeat_ms: _Heartbeat
@@ -86,6 +73,14 @@ class CheckConfigRequest(Message, frozen=True):
     digest: str = ""
     #: SHA-256 of the body of the CONFIG that it has, in hex.
     body_digest: str = ""
+
+
+class ConnectRequest(CheckConfigRequest, frozen=True):
+    """The same from a worker that is not known yet, with what it offers."""
+
+    slots: _Slots = 1
+    #: Random, and the same as long as the worker lives: so it is known again over another connection.
+    worker_token: _Token = ""
 
 
 class PingRequest(Message, frozen=True):
@@ -259,13 +254,9 @@ def write(request: str, kind: str, /, **fields: Any) -> bytes:
     return _encode(full)
 
 
-def write_fields(fields: Fields) -> bytes:
-    return _encode(fields)
-
-
-def write_text(text: str) -> bytes:
-    """One JSON string, for headers that are put together from parts."""
-    return _encode(text)
+#: All fields of a header; and one JSON string, for headers that are put together from parts.
+write_fields: Final[Callable[[Fields], bytes]] = _encode
+write_text: Final[Callable[[str], bytes]] = _encode
 
 
 def write_error(code: str, sentence: str) -> bytes:

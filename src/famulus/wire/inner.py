@@ -16,6 +16,7 @@ headers that it may have to finish by itself come as prefixes, to which it adds 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -85,17 +86,14 @@ EPOCH_BYTES: Final = 8
 
 _TERMS: Final = struct.Struct("!IBBHIQI")
 _SESSION_TERMS: Final = struct.Struct("!II")
-_encode_batch = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
 _decode_batch = msgspec.msgpack.Decoder(list[list[bytes]]).decode
-_encode_work = msgspec.msgpack.Encoder().encode
 #: Of each service free slots, busy slots, waiting tasks.
 Work = dict[str, tuple[int, int, int]]
 #: A worker's name, its faults, and for how many more seconds it is ignored.
 Errors = tuple[str, int, int]
 #: A peer's identity, its frontend, how near its family is, and its free slots by service.
 PeerOffer = tuple[str, str, int, dict[str, int]]
-_decode_peers = msgspec.msgpack.Decoder(tuple[str, list[PeerOffer]]).decode
-_decode_work = msgspec.msgpack.Decoder(tuple[Work, tuple[int, int], list[Errors]]).decode
 _EPOCH: Final = struct.Struct("!Q")
 _LOAD: Final = struct.Struct("!d")
 
@@ -156,8 +154,7 @@ def read_names(frame: bytes) -> list[bytes]:
     return names
 
 
-def write_epoch(epoch: int) -> bytes:
-    return _EPOCH.pack(epoch)
+write_epoch: Final[Callable[[int], bytes]] = _EPOCH.pack
 
 
 def read_epoch(frame: bytes) -> int:
@@ -168,9 +165,8 @@ def write_announcement(kind: bytes, epoch: int, subject: bytes) -> list[bytes]:
     return [kind, _EPOCH.pack(epoch), subject]
 
 
-def write_batch(parts: list[list[bytes]]) -> bytes:
-    """Questions or decisions, in one frame."""
-    return _encode_batch(parts)
+#: Questions or decisions, in one frame.
+write_batch: Final[Callable[[list[list[bytes]]], bytes]] = _encode
 
 
 def read_batch(frame: bytes) -> list[list[bytes]]:
@@ -183,11 +179,10 @@ def read_batch(frame: bytes) -> list[list[bytes]]:
 
 def write_work(work: Work, slots: tuple[int, int], errors: list[Errors]) -> bytes:
     """What the dispatcher tells the steward once a second. The slots are the free and the busy ones, each once."""
-    return _encode_work((work, slots, errors))
+    return _encode((work, slots, errors))
 
 
-def read_work(frame: bytes) -> tuple[Work, tuple[int, int], list[Errors]]:
-    return _decode_work(frame)
+read_work: Final = msgspec.msgpack.Decoder(tuple[Work, tuple[int, int], list[Errors]]).decode
 
 
 def write_load(load: float) -> list[bytes]:
@@ -202,11 +197,10 @@ def read_load(frames: list[bytes]) -> float:
 
 def write_peers(identity: str, offers: list[PeerOffer]) -> bytes:
     """What the steward tells the dispatcher: who it is itself, and what its peers offer."""
-    return _encode_work((identity, offers))
+    return _encode((identity, offers))
 
 
-def read_peers(frame: bytes) -> tuple[str, list[PeerOffer]]:
-    return _decode_peers(frame)
+read_peers: Final = msgspec.msgpack.Decoder(tuple[str, list[PeerOffer]]).decode
 
 
 def tail(outcome: str, reason: str) -> bytes:
@@ -218,36 +212,33 @@ TAIL_OK: Final = b',"outcome":"OK"}'
 #: How every tail begins that says UNKNOWN.
 TAIL_UNKNOWN: Final = b',"outcome":"UNKNOWN",'
 
+
 # The outcomes that a dispatcher gives by itself.
-REJECTED_NO_SERVICE: Final = tail("REJECTED", reasons.reason(reasons.NO_SERVICE, "nobody offers this service"))
-REJECTED_NO_WORKER: Final = tail(
-    "REJECTED", reasons.reason(reasons.NO_WORKER, "no worker of this service came in time")
-)
-REJECTED_OVERLOAD: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "the backlog of this service is full"))
-REJECTED_LONG_WAIT: Final = tail(
-    "REJECTED", reasons.reason(reasons.OVERLOAD, "the wait for a slot would be longer than its time-out allows")
-)
-REJECTED_BROKER_FULL: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "this broker holds all it can"))
+def _rejected(code: str, sentence: str) -> bytes:
+    return tail("REJECTED", reasons.reason(code, sentence))
+
+
+def _unknown(code: str, sentence: str) -> bytes:
+    return tail("UNKNOWN", reasons.reason(code, sentence))
+
+
+REJECTED_NO_SERVICE: Final = _rejected(reasons.NO_SERVICE, "nobody offers this service")
+REJECTED_NO_WORKER: Final = _rejected(reasons.NO_WORKER, "no worker of this service came in time")
+REJECTED_OVERLOAD: Final = _rejected(reasons.OVERLOAD, "the backlog of this service is full")
+REJECTED_LONG_WAIT: Final = _rejected(reasons.OVERLOAD, "the wait for a slot would be longer than its time-out allows")
+REJECTED_BROKER_FULL: Final = _rejected(reasons.OVERLOAD, "this broker holds all it can")
 #: To another broker that hands over to us what we have handed over ourselves.
-REJECTED_HANDED_OVER: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free here for it either"))
-REJECTED_TOO_LONG: Final = tail("REJECTED", reasons.reason(reasons.OVERLOAD, "no slot was free in time"))
-REJECTED_EXPIRED: Final = tail("REJECTED", reasons.reason(reasons.EXPIRED, "the time-out passed before it could start"))
+REJECTED_HANDED_OVER: Final = _rejected(reasons.OVERLOAD, "no slot was free here for it either")
+REJECTED_TOO_LONG: Final = _rejected(reasons.OVERLOAD, "no slot was free in time")
+REJECTED_EXPIRED: Final = _rejected(reasons.EXPIRED, "the time-out passed before it could start")
 #: It could have started, and would hardly have ended in time.
-REJECTED_TOO_LATE: Final = tail(
-    "REJECTED", reasons.reason(reasons.EXPIRED, "less time was left than this service takes for a task")
-)
-REJECTED_DRAINING: Final = tail("REJECTED", reasons.reason(reasons.DISABLED, "this broker is shutting down"))
-UNKNOWN_EXPIRED: Final = tail("UNKNOWN", reasons.reason(reasons.EXPIRED, "no answer within the time-out"))
-UNKNOWN_WORKER_LOST: Final = tail("UNKNOWN", reasons.reason(reasons.WORKER_LOST, "its worker was lost in the middle"))
-UNKNOWN_BAD_ANSWER: Final = tail("UNKNOWN", reasons.reason(reasons.BAD_HEADER, "the worker's answer could not be read"))
+REJECTED_TOO_LATE: Final = _rejected(reasons.EXPIRED, "less time was left than this service takes for a task")
+REJECTED_DRAINING: Final = _rejected(reasons.DISABLED, "this broker is shutting down")
+UNKNOWN_EXPIRED: Final = _unknown(reasons.EXPIRED, "no answer within the time-out")
+UNKNOWN_WORKER_LOST: Final = _unknown(reasons.WORKER_LOST, "its worker was lost in the middle")
+UNKNOWN_BAD_ANSWER: Final = _unknown(reasons.BAD_HEADER, "the worker's answer could not be read")
 #: The task ran, and its client asks for the answer once more.
-UNKNOWN_FORGOTTEN: Final = tail(
-    "UNKNOWN", reasons.reason(reasons.TOO_LARGE, "it ran; its answer was too large to be kept")
-)
+UNKNOWN_FORGOTTEN: Final = _unknown(reasons.TOO_LARGE, "it ran; its answer was too large to be kept")
 #: It is open, and so many wait for it already that one more cannot: that says nothing about whether it runs.
-UNKNOWN_TOO_MANY_WAIT: Final = tail(
-    "UNKNOWN", reasons.reason(reasons.OVERLOAD, "too many ask for this task at once; it may run")
-)
-UNKNOWN_BROKER_STOPPED: Final = tail(
-    "UNKNOWN", reasons.reason(reasons.BROKER_LOST, "this broker stopped before the answer")
-)
+UNKNOWN_TOO_MANY_WAIT: Final = _unknown(reasons.OVERLOAD, "too many ask for this task at once; it may run")
+UNKNOWN_BROKER_STOPPED: Final = _unknown(reasons.BROKER_LOST, "this broker stopped before the answer")

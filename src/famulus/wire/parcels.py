@@ -2,7 +2,7 @@
 
     version: 1 | for each message: length of envelope (1 byte), of header (2), of body (4), then the three
 
-Numbers are in network order. `net/_parcel.h` is the same in C.
+Numbers are in network order. `net/_messages.c` has the same in C.
 """
 
 from __future__ import annotations

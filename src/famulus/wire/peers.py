@@ -9,6 +9,7 @@ old letter that somebody repeats is known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Final
 
 from msgspec import DecodeError, Meta, Struct
@@ -105,7 +106,7 @@ class Letter(Struct, frozen=True, array_like=True):
 
 
 _decode = Decoder(Letter).decode
-_encode = Encoder().encode
+write: Final[Callable[[Letter], bytes]] = Encoder().encode
 
 
 def read(data: bytes) -> Letter:
@@ -116,7 +117,3 @@ def read(data: bytes) -> Letter:
         return _decode(data)
     except (DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ProtocolError(reasons.BAD_FRAMES, f"not a letter ({error})"[: limits.REASON_CHARS_MAX]) from None
-
-
-def write(letter: Letter) -> bytes:
-    return _encode(letter)

@@ -131,24 +131,21 @@ class Journal(Protocol):
     def note(self, row: Row) -> None: ...
 
 
-def _fields(row: type) -> tuple[tuple[str, str], ...]:
-    hints = get_type_hints(row.__call__ if row in (WriteTask, WriteOpenTask) else row, include_extras=True)
+def _fields(row: object) -> tuple[tuple[str, str], ...]:
+    hints = get_type_hints(row, include_extras=True)
     return tuple((name, hint.__metadata__[0]) for name, hint in hints.items() if name != "return")
 
 
-#: By table: the names of its fields, with their letters.
-LAYOUTS: Final = {
-    "tasks": _fields(WriteTask),
-    "open_tasks": _fields(WriteOpenTask),
-    "workers": _fields(WorkerRow),
-    "brokers": _fields(BrokerRow),
-    "peers": _fields(PeerRow),
-    "config": _fields(ConfigRow),
-}
 #: Rows that are tuples, with the table that each belongs to.
 TABLES: Final[dict[type[Row], str]] = {
     WorkerRow: "workers",
     BrokerRow: "brokers",
     PeerRow: "peers",
     ConfigRow: "config",
+}
+#: By table: the names of its fields, with their letters.
+LAYOUTS: Final = {
+    "tasks": _fields(WriteTask.__call__),
+    "open_tasks": _fields(WriteOpenTask.__call__),
+    **{table: _fields(row) for row, table in TABLES.items()},
 }

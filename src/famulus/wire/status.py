@@ -7,6 +7,7 @@ All lists are bounded by their senders, and the totals beside them say how much 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -178,12 +179,8 @@ class Config(Struct, frozen=True, tag="config"):
 
 Snapshot = Dispatcher | Latency | Supervisor | Steward | Config
 
-_encode = msgspec.msgpack.Encoder().encode
+write: Final[Callable[[Snapshot], bytes]] = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Snapshot).decode
-
-
-def write(snapshot: Snapshot) -> bytes:
-    return _encode(snapshot)
 
 
 def read(data: bytes) -> Snapshot | None:

@@ -2,9 +2,9 @@
 
 Worker       what users see: register functions, run, stop
 Shift        one run of a worker: the I/O thread between the broker and the runners; runs no function itself
-Place        a session at one broker, the line that it runs over, and where it goes next; a shift has one or several
+Place        a session at one broker, the line that it runs over, and where it goes next, with a look at the preferred
+             broker while another one is served; a shift has one or several
 News         what is told to people on the way: ready, lost, refused, back
-Probe        a look at the preferred broker while another one is served
 SavedConfig  what the brokers told, on disk for the next start
 Runner       runs the functions: Threads, Coroutines or Processes
 Nursery      the single-threaded process that forks the children of Processes

@@ -67,8 +67,7 @@ def serve(line: socket, services: Services) -> None:
         while True:
             *lengths, deadline_ns = _CALL.unpack(_read(line, _CALL.size))
             name, header, body = _read_parts(line, lengths)
-            service = services.get(name.decode())
-            assert service is not None
+            service = services[name.decode()]
             # Who it is from and what it is called is the parent's to know.
             given = Given(b"", ParsedHeader(service.name, None), b"", header, body)
             answer, trace = attempt(Call(given, service, deadline_ns))

@@ -66,7 +66,9 @@ class News:
             self._overdue = True
             # With several brokers, each has its turn before we give up.
             if self._homes.alone or self._homes.rounds:
-                return self._not_ready(line)
+                self._ready_by_ns = NEVER_NS
+                self.note(line)
+                return self._problem()
         return ""
 
     def _tell_of_change(self, former: SessionState, state: SessionState, address: str) -> None:
@@ -97,11 +99,6 @@ class News:
         return (
             f"worker {self._settings.identity} is {again}: {some} at {address} ({slots} slot{'s' if slots > 1 else ''})"
         )
-
-    def _not_ready(self, line: Line) -> str:
-        self._ready_by_ns = NEVER_NS
-        self.note(line)
-        return self._problem()
 
     @property
     def waits_for(self) -> str:

@@ -20,6 +20,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from socket import SOCK_SEQPACKET, recv_fds, send_fds, socket
 from time import monotonic, sleep
 from types import FrameType
@@ -44,7 +45,7 @@ class Nursery:
         self._line, theirs = lifelines.new_pair(SOCK_SEQPACKET)
         self.pid = lifelines.fork_with(theirs)
         if self.pid == 0:
-            _live(theirs, serve)
+            _exit_after(partial(_live, theirs, serve))
         lifelines.close(theirs)
 
     def fork(self, theirs: socket) -> int:
@@ -74,21 +75,23 @@ class Nursery:
         return number
 
 
-def _live(line: socket, serve: Callable[[socket], None]) -> NoReturn:
-    """The life of the nursery. Never returns into the worker's stack, whose copy this is."""
+def _exit_after(life: Callable[[], None]) -> NoReturn:
+    """What a forked process does. Never returns into the parent's stack, whose copy this is."""
     code = 1
     try:
-        _leave_signals_to_the_worker()
-        gc.freeze()  # a collection would touch, and so copy, every page that the children share
-        _answer_questions(line, serve)
+        life()
         code = 0
     except BaseException:
         traceback.print_exc()
     finally:
+        _flush()
         os._exit(code)
 
 
-def _answer_questions(line: socket, serve: Callable[[socket], None]) -> None:
+def _live(line: socket, serve: Callable[[socket], None]) -> None:
+    """The life of the nursery: answer questions."""
+    _leave_signals_to_the_worker()
+    gc.freeze()  # a collection would touch, and so copy, every page that the children share
     pids: set[int] = set()
     while True:
         question, descriptors, _, _ = recv_fds(line, 16, 1)
@@ -108,22 +111,17 @@ def _answer_questions(line: socket, serve: Callable[[socket], None]) -> None:
 
 
 def _fork_child(line: socket, end: socket, serve: Callable[[socket], None]) -> int:
-    pid = os.fork()
-    if pid:
-        end.close()
-        return pid
-    code = 1
-    try:
+    def live() -> None:
         line.close()
         lifelines.keep(end)
         gc.unfreeze()
         serve(end)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        _flush()
-        os._exit(code)
+
+    pid = os.fork()
+    if not pid:
+        _exit_after(live)
+    end.close()
+    return pid
 
 
 def _end(pids: set[int]) -> None:

@@ -10,7 +10,7 @@ import random
 from secrets import token_hex
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
-from famulus.core.session.homes import Homes
+from famulus.core.session.homes import PROBE, Homes, proves_life
 from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.core.silence import SOON_NS
 from famulus.errors import SettingsError
@@ -18,7 +18,6 @@ from famulus.net.addresses import BACKEND
 from famulus.net.line import Change, Line
 from famulus.net.waiting import Waiting
 from famulus.worker.news import News
-from famulus.worker.probe import Probe
 from famulus.worker.saved_config import SavedConfig
 from famulus.worker.settings import WorkerSettings
 
@@ -47,7 +46,8 @@ class Place:
         self.news = News(settings, self.session, now_ns)
         #: Set by whoever waits, when this place has news: there is something to be read, or the line was made.
         self.has_news = False
-        self._probe: Probe | None = None
+        #: For a look at the preferred broker, while we are at another one. No CONNECT is sent over it.
+        self._probe: Line | None = None
         self.line = self._line_to(homes.next())
         self.session.on_linking(now_ns)
 
@@ -108,16 +108,18 @@ class Place:
             self.line = self._line_to(address)
         session.on_linking(now_ns)
 
+    @property
+    def _lines(self) -> list[Line]:
+        return [self.line] if self._probe is None else [self.line, self._probe]
+
     def close(self) -> None:
-        if self._probe is not None:
-            self._probe.close()
-        self.line.close()
+        for line in self._lines:
+            line.close()
 
     def abandon(self) -> None:
         """In a child that was forked: the lines are the parent's."""
-        if self._probe is not None:
-            self._probe.abandon()
-        self.line.abandon()
+        for line in self._lines:
+            line.abandon()
 
     def _line_to(self, address: str) -> Line:
         """A line to this broker, or to the next one if the address is no good: somebody else may have told us of it."""
@@ -142,17 +144,22 @@ class Place:
                 return
             homes.on_probe(now_ns)
             try:
-                probe = self._probe = Probe(self._waiting, homes.preferred)
+                probe = Line(homes.preferred, asks=False)
+                self._waiting.watch(probe.fd)
             except (OSError, SettingsError):
                 # No descriptor left, or no address: that is no reason to leave the broker that we have.
                 homes.on_probe_failed(now_ns)
                 return
-        there = probe.answer(now_ns)
-        if there is None and now_ns < homes.probe_by_ns < NEVER_NS:
+            self._probe = probe
+        answers = probe.recv()
+        if Change.UP in probe.follow(now_ns):
+            probe.send([PROBE])
+        if not answers and now_ns < homes.probe_by_ns < NEVER_NS:
             return
+        self._waiting.forget(probe.fd)
         probe.close()
         self._probe = None
-        if there and session.move():
+        if any(map(proves_life, answers)) and session.move():
             homes.on_probe_answered()
         else:
             homes.on_probe_failed(now_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from famulus.core.clock import NEVER_NS
 from famulus.errors import NurseryDied
 from famulus.net.waiting import Bell
 from famulus.worker.calls import Answer, Call, log
@@ -13,32 +14,25 @@ from famulus.worker.threads import JOIN_S, Threads
 
 
 class Processes:
+    next_due_ns = NEVER_NS
+
     def __init__(self, bell: Bell, nursery: Nursery, count: int) -> None:
         self.failure = ""
         self._bell = bell
         self._nursery = nursery
         # All threads are there from the start, so there is nothing to grow.
-        self._threads = Threads(bell, 0)
+        self._threads = threads = Threads(bell, 0)
+        self.start, self.take = threads.start, threads.take
         self._lock = threading.Lock()
         self._closed = False
         self._children: list[Child] = []
         for place in range(count):
             self._children.append(Child(nursery))
-            self._threads.add(lambda call, place=place: self._perform(place, call))  # type: ignore[misc]
+            threads.add(lambda call, place=place: self._perform(place, call))  # type: ignore[misc]
 
     @property
     def pids(self) -> list[int]:
         return [child.pid for child in self._children]
-
-    def start(self, calls: list[Call]) -> None:
-        self._threads.start(calls)
-
-    def take(self, now_ns: int) -> list[Answer]:
-        return self._threads.take(now_ns)
-
-    @property
-    def next_due_ns(self) -> int:
-        return self._threads.next_due_ns
 
     def close(self) -> bool:
         with self._lock:

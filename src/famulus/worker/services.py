@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from famulus.errors import SettingsError
 from famulus.wire import limits
 from famulus.worker.service import Function, Service
 
 
-class Services:
-    def __init__(self) -> None:
-        self._by_name: dict[str, Service] = {}
+class Services(dict[str, Service]):
+    """By their names."""
 
     def add(self, name: str, function: Function) -> None:
         _check_name(name)
-        if name in self._by_name:
+        if name in self:
             raise SettingsError(f"service {name!r}: it has a function already")
         if not callable(function):
             raise SettingsError(f"service {name!r}: {function!r} is not a function")
-        if len(self._by_name) >= limits.SERVICES_PER_WORKER_MAX:
+        if len(self) >= limits.SERVICES_PER_WORKER_MAX:
             raise SettingsError(f"service {name!r}: a worker has at most {limits.SERVICES_PER_WORKER_MAX} services")
-        self._by_name[name] = Service(name, function)
-
-    def get(self, name: str) -> Service | None:
-        return self._by_name.get(name)
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._by_name)
-
-    def __iter__(self) -> Iterator[Service]:
-        return iter(self._by_name.values())
-
-    def __len__(self) -> int:
-        return len(self._by_name)
+        self[name] = Service(name, function)
 
 
 def _check_name(name: str) -> None:

@@ -50,16 +50,11 @@ class Ending:
 
 class Shift:
     def __init__(
-        self,
-        settings: WorkerSettings,
-        services: Services,
-        bell: Bell,
-        ending: Ending,
-        runners: list[Runner],
+        self, settings: WorkerSettings, services: Services, bell: Bell, ending: Ending, runners: list[Runner]
     ) -> None:
         """`runners` are the one for plain functions and, where there are any, the one for async functions."""
         self._settings = settings
-        self._services = {service.name: service for service in services}
+        self._services = dict(services)
         self._bell = bell
         self._ending = ending
         self._runners = runners
@@ -80,7 +75,7 @@ class Shift:
         #: Which of our places had no broker in time, and why.
         self._problems: list[str] = []
         try:
-            self._places = places_of(settings, services.names, self._waiting, clock_ns())
+            self._places = places_of(settings, list(services), self._waiting, clock_ns())
         except BaseException:
             self._waiting.close()
             raise

@@ -122,7 +122,7 @@ class Worker:
 
     @property
     def services(self) -> list[str]:
-        return self._services.names
+        return list(self._services)
 
     def service(self, name: str) -> Callable[[_Function], _Function]:
         """Register the decorated function for the service of this name.
@@ -192,10 +192,10 @@ class Worker:
         self.settings = replace(self.settings, **given)
 
     def _check(self) -> None:
-        if not len(self._services):
+        if not self._services:
             raise SettingsError("this worker has no services; register functions with @worker.service('name')")
         if self.settings.processes:
-            for service in self._services:
+            for service in self._services.values():
                 if service.asynchronous:
                     raise SettingsError(
                         f"processes: {service.name!r} is an async function, and those run on one loop, not in "
@@ -208,9 +208,13 @@ class Worker:
         bell = Bell()
         closers: list[Callable[[], bool]] = []
         closing.callback(_close_all, closers, bell)
-        runners = [self._sync_runner(bell, nursery)]
+        runners: list[Runner] = [
+            Threads(bell, self.settings.capacity)
+            if nursery is None
+            else Processes(bell, nursery, self.settings.processes)
+        ]
         closers.append(runners[0].close)
-        if any(service.asynchronous for service in self._services):
+        if any(service.asynchronous for service in self._services.values()):
             runners.append(Coroutines(bell))
             closers.append(runners[1].close)
         shift = self._shift = Shift(self.settings, self._services, bell, self._ending, runners)
@@ -229,11 +233,6 @@ class Worker:
         nursery = Nursery(partial(serve, services=self._services))
         closing.callback(nursery.close)
         return nursery
-
-    def _sync_runner(self, bell: Bell, nursery: Nursery | None) -> Runner:
-        if nursery is not None:
-            return Processes(bell, nursery, self.settings.processes)
-        return Threads(bell, self.settings.capacity)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from famulus.cli.main import COMMANDS, GROUPS
-from famulus.cli.packages import BROKER, EXTRAS, PIPELINE, missing_after, missing_for
+from famulus.cli.packages import EXTRAS, missing_after, missing_for, module_of
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -26,7 +26,7 @@ import sys
 class Absent:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in {sorted({module for each in EXTRAS.values() for module in each.values()})}:
+        if name.partition(".")[0] in {sorted({module_of(package) for each in EXTRAS.values() for package in each})}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Absent)
@@ -72,7 +72,7 @@ def test_the_extras_are_those_of_the_project(extra: str) -> None:
 
 def test_each_package_is_known_by_both_of_its_names() -> None:
     distributions = packages_distributions()
-    for name, module in {**BROKER, **PIPELINE, **EXTRAS["lab"]}.items():
+    for name, module in {each: module_of(each) for extra in EXTRAS.values() for each in extra}.items():
         assert name in {canonicalize_name(each) for each in distributions[module]}
 
 

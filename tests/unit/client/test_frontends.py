@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from famulus.client.addresses import frontends
 from famulus.errors import SettingsError
-from famulus.net.addresses import FRONTEND
+from famulus.net.addresses import FRONTEND, frontends
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_what_somebody_writes_right_now_is_left_alone(three: Desk) -> None:
     being_written = OpenFile(three.path, JournalFile("tasks", "2026-11-15", "08", "ann", "cafe", 1, 1), rows.schema)
     assert JournalFolder(three.path, "ann").recover().removed == []
     being_written.write(rows)
-    being_written.finish()
+    being_written.finish({})
     assert len(three.rows()) == 8
 
 

@@ -93,7 +93,7 @@ def test_a_gap_explains_no_more_rows_than_it_counts(desk: Desk) -> None:
 
 
 def test_the_last_file_of_a_life_that_is_over_is_missed(three: Desk) -> None:
-    three.writing.ended("dispatcher", "b007", three.pen.told, three.now_us)
+    three.writing.ledger.end("dispatcher", "b007", three.pen.told, three.now_us)
     three.later(6)
     three.close()
     (told,) = [row for row in three.rows("brokers") if row["event"] == "told"]

@@ -190,12 +190,12 @@ def test_what_is_read_is_what_the_schema_says(desk: Desk, rows: int) -> None:
 def test_what_the_last_words_of_a_life_would_have_been_is_a_gap(desk: Desk) -> None:
     desk.tell(task(1))
     desk.lose(task(2), task(3))
-    desk.writing.ended("dispatcher", "b007", desk.pen.told, desk.now_us)
+    desk.writing.ledger.end("dispatcher", "b007", desk.pen.told, desk.now_us)
     desk.later(1)
     assert desk.gaps() == []
-    awaited = [desk.writing.awaits_rows]
+    awaited = [desk.writing.ledger.awaits_rows]
     desk.later(5)
-    awaited.append(desk.writing.awaits_rows)
+    awaited.append(desk.writing.ledger.awaits_rows)
     assert awaited == [True, False]
     assert desk.gaps() == [("tasks", 2, NOT_TOLD)]
     desk.close()

@@ -32,7 +32,7 @@ EXAMPLES: list[tuple[str, str, dict[str, Any], headers.Message]] = [
         "CONNECT",
         "REQUEST",
         {"identity": "w", "services": ["a", "b"], "slots": 4, "heartbeat_ms": 500, "version": 3, "digest": "d"},
-        headers.ConnectRequest("w", ["a", "b"], 4, 500, 3, "d"),
+        headers.ConnectRequest("w", ["a", "b"], 500, 3, "d", slots=4),
     ),
     ("CONNECT", "REQUEST", {"identity": "w", "services": ["a"]}, headers.ConnectRequest("w", ["a"])),
     ("MANAGE", "REQUEST", {"username": "ada", "command": "show"}, headers.ManageRequest("ada", "show")),

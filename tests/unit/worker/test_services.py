@@ -87,7 +87,7 @@ def test_a_name_has_one_function() -> None:
     services.add("echo", plain)
     with pytest.raises(SettingsError, match="'echo': it has a function already"):
         services.add("echo", with_task)
-    assert services.names == ["echo"]
+    assert list(services) == ["echo"]
     assert services.get("other") is None
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from famulus.cli.admin.desk import AdminSession, Wait, add_command, new_group
+from famulus.admin import drafts
+from famulus.admin.secret import Secret
 from famulus.cli.admin.edits import send, tell_accepted
 from famulus.cli.admin.passwords import ask_password, read_password
+from famulus.cli.admin.session import AdminSession, Wait, add_command, new_group
+from famulus.cli.admin.words import columns, instant
+from famulus.core.config.clock import time_ms
+from famulus.core.config.schema import subject
+from famulus.core.steward.answers import Key, Shown
 from famulus.errors import FamulusError, SettingsError
 
-if TYPE_CHECKING:
-    from famulus.admin.secret import Secret
-    from famulus.core.steward.answers import Key, Shown
-
-app = new_group("List, add and remove admins, and change their passwords.")
+app = new_group()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The admin's name.")]
 Family = Annotated[str | None, typer.Option(help="The admin's family. [default: that of the broker that is asked]")]
@@ -26,13 +28,10 @@ NewPasswordFile = Annotated[
 
 
 def list_admins(
-    desk: AdminSession, family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None
+    session: AdminSession, family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None
 ) -> None:
     """Show all admins: their families, and who set their passwords and when."""
-    from famulus.cli.admin.words import columns, instant
-    from famulus.core.config.clock import time_ms
-
-    shown = desk.administration.show("admin/" if family is None else f"admin/{family}/")
+    shown = session.administration.show("admin/" if family is None else f"admin/{family}/")
     admins = []
     rows = []
     for key, view in sorted(shown.keys.items()):
@@ -43,24 +42,28 @@ def list_admins(
         facts = {"family": owner, "name": name, "author": head.author, "time_ms": time_ms(head.hlc)}
         admins.append({**facts, "may": view.is_set, "conflict": view.is_in_conflict})
         rows.append((owner, name, f"since {instant(time_ms(head.hlc))} by {head.author}", _flaw(view)))
-    desk.show({"admins": admins}, *(columns(rows, indent="") or ["no admins"]))
+    session.show({"admins": admins}, *(columns(rows, indent="") or ["no admins"]))
 
 
 def add(
-    desk: AdminSession, name: Name, family: Family = None, new_password_file: NewPasswordFile = None, wait: Wait = None
+    session: AdminSession,
+    name: Name,
+    family: Family = None,
+    new_password_file: NewPasswordFile = None,
+    wait: Wait = None,
 ) -> None:
     """Make NAME an admin of a family, with a password that you give.
 
     Example: famulus admins add ben --family london
     """
-    shown, key, owner = _look(desk, name, family)
+    shown, key, owner = _look(session, name, family)
     if shown.key(key).is_set:
         raise FamulusError(f"{name} is an admin of {owner} already; famulus admins passwd changes the password")
-    _set_password(desk, shown, owner, name, new_password_file, wait)
+    _set_password(session, shown, owner, name, new_password_file, wait)
 
 
 def passwd(
-    desk: AdminSession,
+    session: AdminSession,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The admin's name. [default: yourself]")] = None,
     family: Family = None,
     new_password_file: NewPasswordFile = None,
@@ -70,15 +73,15 @@ def passwd(
 
     Example: famulus admins passwd --family london
     """
-    name = name or desk.user
-    shown, key, owner = _look(desk, name, family)
+    name = name or session.user
+    shown, key, owner = _look(session, name, family)
     if not shown.key(key).is_there:
         raise FamulusError(f"{name} is not an admin of {owner}; famulus admins add makes one")
-    _set_password(desk, shown, owner, name, new_password_file, wait)
+    _set_password(session, shown, owner, name, new_password_file, wait)
 
 
 def remove(
-    desk: AdminSession,
+    session: AdminSession,
     name: Name,
     family: Family = None,
     force: Annotated[bool, typer.Option("--force", help="Even if that is you.")] = False,
@@ -88,23 +91,19 @@ def remove(
 
     Example: famulus admins remove ben --family london
     """
-    from famulus.admin import drafts
-
-    shown, key, owner = _look(desk, name, family)
+    shown, key, owner = _look(session, name, family)
     if not shown.key(key).is_there:
         raise FamulusError(f"{name} is not an admin of {owner}")
-    myself = (name, owner) == (desk.user, shown.family)
+    myself = (name, owner) == (session.user, shown.family)
     if myself and not force:
         raise FamulusError("that is you: afterwards this password is worth nothing; give --force if you mean it")
     # Nobody answers somebody who is no admin any more.
-    send(desk, [drafts.delete(shown, key)], None if myself else wait)
+    send(session, [drafts.delete(shown, key)], None if myself else wait)
 
 
-def _look(desk: AdminSession, name: str, family: str | None) -> tuple[Shown, str, str]:
+def _look(session: AdminSession, name: str, family: str | None) -> tuple[Shown, str, str]:
     """What there is, the key of this admin, and its family."""
-    from famulus.core.config.schema import subject
-
-    shown = desk.administration.show("admin/")
+    shown = session.administration.show("admin/")
     owner = family or shown.family
     if not owner:
         raise SettingsError("of which family? give --family")
@@ -116,16 +115,14 @@ def _look(desk: AdminSession, name: str, family: str | None) -> tuple[Shown, str
 
 
 def _set_password(
-    desk: AdminSession, shown: Shown, family: str, name: str, new_password_file: Path | None, wait: float | None
+    session: AdminSession, shown: Shown, family: str, name: str, new_password_file: Path | None, wait: float | None
 ) -> None:
-    from famulus.admin.drafts import parents_of
-
     password = _new_password(name, new_password_file)
-    parents = parents_of(shown, f"admin/{family}/{name}")
-    accepted = desk.administration.set_password(family, name, password, parents)
-    if (name, family) == (desk.user, shown.family):
-        desk.change_password(password)
-    tell_accepted(desk, accepted, wait)
+    parents = drafts.parents_of(shown, f"admin/{family}/{name}")
+    accepted = session.administration.set_password(family, name, password, parents)
+    if (name, family) == (session.user, shown.family):
+        session.password = password  # the broker knows no other any more
+    tell_accepted(session, accepted, wait)
 
 
 def _new_password(name: str, file: Path | None) -> Secret:

@@ -6,43 +6,44 @@ from typing import Annotated
 
 import typer
 
-from famulus.cli.admin.desk import AdminSession, Wait, add_command, new_group
+from famulus.admin import drafts, wishes
 from famulus.cli.admin.edits import send, send_wanted
+from famulus.cli.admin.session import AdminSession, Wait, add_command, new_group
 from famulus.errors import FamulusError, SettingsError
 
-app = new_group("Enable, disable, drain or forget a broker of the network; trust the key of a new one.")
+app = new_group()
 
 Identity = Annotated[str, typer.Argument(metavar="IDENTITY", help="The broker's name.")]
 PublicKey = Annotated[str, typer.Argument(metavar="KEY", help="The public key of a broker.")]
 Force = Annotated[bool, typer.Option("--force", help="Also if there is no such broker.")]
 
 
-def enable(desk: AdminSession, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+def enable(session: AdminSession, identity: Identity, force: Force = False, wait: Wait = None) -> None:
     """Let a broker serve (again): its state becomes active.
 
     Example: famulus broker-admin enable b2
     """
-    _set_state(desk, identity, "active", force, wait)
+    _set_state(session, identity, "active", force, wait)
 
 
-def disable(desk: AdminSession, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+def disable(session: AdminSession, identity: Identity, force: Force = False, wait: Wait = None) -> None:
     """Make a broker refuse tasks and workers. It still hears admins, so that it can be enabled again.
 
     Example: famulus broker-admin disable b2
     """
-    _set_state(desk, identity, "disabled", force, wait)
+    _set_state(session, identity, "disabled", force, wait)
 
 
-def drain(desk: AdminSession, identity: Identity, force: Force = False, wait: Wait = None) -> None:
+def drain(session: AdminSession, identity: Identity, force: Force = False, wait: Wait = None) -> None:
     """Make a broker refuse new tasks and finish those that it has.
 
     Example: famulus broker-admin drain b2 --wait 10
     """
-    _set_state(desk, identity, "draining", force, wait)
+    _set_state(session, identity, "draining", force, wait)
 
 
 def forget(
-    desk: AdminSession,
+    session: AdminSession,
     identity: Identity,
     force: Annotated[bool, typer.Option("--force", help="Also if it is alive.")] = False,
     wait: Wait = None,
@@ -51,16 +52,14 @@ def forget(
 
     Example: famulus broker-admin forget b2
     """
-    from famulus.admin import wishes
-
-    shown = desk.administration.show("broker")
+    shown = session.administration.show("broker")
     if wishes.is_alive(shown, identity) and not force:
         raise FamulusError(f"{identity} is alive: stop it first, or give --force")
-    send(desk, wishes.forget(shown, identity), wait)
+    send(session, wishes.forget(shown, identity), wait)
 
 
 def trust(
-    desk: AdminSession,
+    session: AdminSession,
     key: PublicKey,
     identity: Annotated[str, typer.Option(help="The only name that it may take. [default: any that is free]")] = "",
     family: Annotated[
@@ -74,23 +73,19 @@ def trust(
 
     Example: famulus broker-admin trust 5f8a... --identity b2
     """
-    from famulus.admin import wishes
-
     _check_key(key)
-    shown = desk.administration.show("trusted_key/")
+    shown = session.administration.show("trusted_key/")
     wished = {"family": family or shown.family, **({"identity": identity} if identity else {})}
-    send_wanted(desk, wishes.put(shown, f"trusted_key/{key}", wished), "this key is trusted already", wait)
+    send_wanted(session, wishes.put(shown, f"trusted_key/{key}", wished), "this key is trusted already", wait)
 
 
-def distrust(desk: AdminSession, key: PublicKey, wait: Wait = None) -> None:
+def distrust(session: AdminSession, key: PublicKey, wait: Wait = None) -> None:
     """Stop trusting this key: a broker that has it can no longer join. One that has joined stays: see forget.
 
     Example: famulus broker-admin distrust 5f8a...
     """
-    from famulus.admin import drafts
-
     _check_key(key)
-    send(desk, [drafts.delete(desk.administration.show("trusted_key/"), f"trusted_key/{key}")], wait)
+    send(session, [drafts.delete(session.administration.show("trusted_key/"), f"trusted_key/{key}")], wait)
 
 
 def _check_key(key: str) -> None:
@@ -98,11 +93,9 @@ def _check_key(key: str) -> None:
         raise SettingsError("a public key is 64 digits from 0 to f, as famulus broker --show-key shows it")
 
 
-def _set_state(desk: AdminSession, identity: str, state: str, force: bool, wait: float | None) -> None:
-    from famulus.admin import wishes
-
-    wanted = wishes.state(desk.administration.show("broker"), identity, state, force=force)
-    send_wanted(desk, wanted, f"{identity} is {state} already", wait)
+def _set_state(session: AdminSession, identity: str, state: str, force: bool, wait: float | None) -> None:
+    wanted = wishes.state(session.administration.show("broker"), identity, state, force=force)
+    send_wanted(session, wanted, f"{identity} is {state} already", wait)
 
 
 for _command in (enable, disable, drain, forget, trust, distrust):

@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
 import typer
 
-from famulus.cli.admin.desk import AdminSession
+from famulus.admin import spreading
+from famulus.admin.drafts import doubts
+from famulus.admin.ids import short
+from famulus.cli.admin.session import AdminSession
+from famulus.core.config.draft import Draft
+from famulus.core.steward.answers import Accepted
 from famulus.errors import SettingsError
 
-if TYPE_CHECKING:
-    from famulus.admin.spreading import Spread
-    from famulus.core.config.draft import Draft
-    from famulus.core.steward.answers import Accepted
 
-
-def send(desk: AdminSession, drafts: Sequence[Draft], wait: float | None, *, force: bool = False) -> None:
+def send(session: AdminSession, drafts: Sequence[Draft], wait: float | None, *, force: bool = False) -> None:
     """Warn, send, and tell."""
     for draft in drafts:
         if len(draft.parents) > 1:
-            desk.note(f"{draft.key}: this ends the conflict of its {len(draft.parents)} heads")
-    warned = warn(desk, drafts, force=force)
-    tell_accepted(desk, desk.administration.edit(drafts), wait, warned)
+            session.note(f"{draft.key}: this ends the conflict of its {len(draft.parents)} heads")
+    warned = warn(session, drafts, force=force)
+    tell_accepted(session, session.administration.edit(drafts), wait, warned)
 
 
-def send_wanted(desk: AdminSession, drafts: Sequence[Draft], unchanged: str, wait: float | None) -> None:
+def send_wanted(session: AdminSession, drafts: Sequence[Draft], unchanged: str, wait: float | None) -> None:
     """As `send`; without drafts everything is as it is wanted, which `unchanged` says."""
     if drafts:
-        send(desk, drafts, wait)
+        send(session, drafts, wait)
     else:
-        tell_unchanged(desk, unchanged)
+        tell_unchanged(session, unchanged)
 
 
-def warn(desk: AdminSession, drafts: Sequence[Draft], *, force: bool) -> set[tuple[str, str]]:
+def warn(session: AdminSession, drafts: Sequence[Draft], *, force: bool) -> set[tuple[str, str]]:
     """Before anything is sent: brokers take every value, but ignore what they do not understand."""
-    from famulus.admin.drafts import doubts
-
     told: set[tuple[str, str]] = set()
     ignored = []
     for draft in drafts:
         found = doubts(draft)
         for warning in found.warnings:
-            desk.note(f"{draft.key}: {warning}")
+            session.note(f"{draft.key}: {warning}")
             told.add((draft.key, warning))
         if found.ignored:
             ignored.append(draft.key)
@@ -52,7 +51,7 @@ def warn(desk: AdminSession, drafts: Sequence[Draft], *, force: bool) -> set[tup
 
 
 def tell_accepted(
-    desk: AdminSession,
+    session: AdminSession,
     accepted: Accepted,
     wait: float | None,
     warned: Collection[tuple[str, str]] = (),
@@ -61,37 +60,33 @@ def tell_accepted(
     """`warned` was told before; `more` is for programs."""
     for warning in accepted.warnings:
         if (warning.key, warning.sentence) not in warned:
-            desk.note(f"{warning.key}: {warning.sentence}")
-    spread = _waited(desk, accepted, wait) if wait is not None else None
-    desk.show(_facts(accepted, spread) | (more or {}), *_lines(accepted, spread))
+            session.note(f"{warning.key}: {warning.sentence}")
+    spread = _waited(session, accepted, wait) if wait is not None else None
+    session.show(_facts(accepted, spread) | (more or {}), *_lines(accepted, spread))
     if spread is not None and spread.behind:
-        desk.note(f"after {wait:g} s these have not seen it: {', '.join(spread.behind)}")
+        session.note(f"after {wait:g} s these have not seen it: {', '.join(spread.behind)}")
         raise typer.Exit(1)
 
 
-def tell_unchanged(desk: AdminSession, sentence: str) -> None:
+def tell_unchanged(session: AdminSession, sentence: str) -> None:
     """Everything is as wanted already. An edit that changes nothing would only make the history longer."""
-    desk.show({"edits": []}, f"{sentence}; nothing was sent")
+    session.show({"edits": []}, f"{sentence}; nothing was sent")
 
 
-def _waited(desk: AdminSession, accepted: Accepted, seconds: float) -> Spread:
-    from famulus.admin.spreading import wait
-
+def _waited(session: AdminSession, accepted: Accepted, seconds: float) -> spreading.Spread:
     told = False
 
-    def tell(spread: Spread) -> None:
+    def tell(spread: spreading.Spread) -> None:
         # Somebody who loses patience should know that it is done.
         nonlocal told
         if spread.behind and not told:
-            desk.note(f"accepted; waiting up to {seconds:g} s for {', '.join(spread.behind)}")
+            session.note(f"accepted; waiting up to {seconds:g} s for {', '.join(spread.behind)}")
             told = True
 
-    return wait(desk.administration, accepted.edits, seconds, tell)
+    return spreading.wait(session.administration, accepted.edits, seconds, tell)
 
 
-def _facts(accepted: Accepted, spread: Spread | None) -> dict[str, Any]:
-    import msgspec
-
+def _facts(accepted: Accepted, spread: spreading.Spread | None) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(accepted)
     if spread is not None:
         missing = [*spread.behind, *spread.away, *spread.unknown]
@@ -99,9 +94,7 @@ def _facts(accepted: Accepted, spread: Spread | None) -> dict[str, Any]:
     return facts
 
 
-def _lines(accepted: Accepted, spread: Spread | None) -> list[str]:
-    from famulus.admin.ids import short
-
+def _lines(accepted: Accepted, spread: spreading.Spread | None) -> list[str]:
     seen, brokers = (spread.seen, spread.brokers) if spread is not None else (accepted.seen, accepted.brokers)
     edits = ", ".join(map(short, accepted.edits[:5])) + (", ..." if len(accepted.edits) > 5 else "")
     lines = [f"accepted, seen by {seen} of {brokers} brokers (edit {edits})"]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import stat
+import warnings
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import typer
 
+from famulus.admin.secret import Secret
 from famulus.errors import SettingsError
-
-if TYPE_CHECKING:
-    from famulus.admin.secret import Secret
 
 #: More is no password, but the wrong file.
 PASSWORD_BYTES_MAX = 4096
@@ -35,8 +35,6 @@ def read_password(path: Path) -> Secret:
 
 def _first_line(file: IO[bytes]) -> Secret:
     """Empty if it cannot be a password. It raises nothing: a traceback could show what it has read."""
-    from famulus.admin.secret import Secret
-
     data = file.read(PASSWORD_BYTES_MAX + 1)
     if len(data) > PASSWORD_BYTES_MAX:
         return Secret("")
@@ -45,17 +43,12 @@ def _first_line(file: IO[bytes]) -> Secret:
 
 def ask_password(question: str, remedy: str) -> Secret:
     """From the terminal, without an echo; not from a pipe, whose other end might show it."""
-    import warnings
-    from getpass import GetPassWarning, getpass
-
-    from famulus.admin.secret import Secret
-
     try:
         with warnings.catch_warnings():
             # It would go on with an echo.
-            warnings.simplefilter("error", GetPassWarning)
-            password = Secret(getpass(question))
-    except (GetPassWarning, EOFError):
+            warnings.simplefilter("error", getpass.GetPassWarning)
+            password = Secret(getpass.getpass(question))
+    except (getpass.GetPassWarning, EOFError):
         raise SettingsError(f"there is no terminal to ask for the password at; {remedy}") from None
     if not password:
         raise SettingsError(f"a password is not empty; {remedy}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from famulus.admin.ids import short
+from famulus.core.config.clock import time_ms
 
 if TYPE_CHECKING:
     from famulus.core.config.draft import FieldChange, Moved
@@ -49,12 +50,12 @@ def _plain(value: Any) -> str:
     return printable(json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True))
 
 
-def instant(time_ms: int) -> str:
+def instant(at_ms: int) -> str:
     """In UTC, since admins sit anywhere."""
     try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
-        return f"{time_ms} ms"
+        return f"{at_ms} ms"
 
 
 def counted(number: int, noun: str) -> str:
@@ -81,22 +82,17 @@ def shown_lines(shown: Shown, deleted: bool) -> Iterator[str]:
     """Brokers, then all keys by kind, then what is wrong."""
     digest = f"version {shown.version}, digest {short(shown.digest)}"
     yield printable(f"network {short(shown.network)}, {digest}, as {shown.broker} has it")
-    if shown.brokers:
-        yield ""
-        yield "brokers"
-        yield from columns(_broker_row(identity, facts, shown) for identity, facts in sorted(shown.brokers.items()))
+    brokers = [_broker_row(identity, facts, shown) for identity, facts in sorted(shown.brokers.items())]
+    yield from _section("brokers", brokers)
     for kind, keys in _by_kind(shown, deleted):
-        yield ""
-        yield kind
-        yield from columns((_key_row(key, view) for key, view in keys), indent="")
-    if shown.conflicts:
-        yield ""
-        yield f"{counted(len(shown.conflicts), 'conflict')}, see famulus config conflicts:"
-        yield from columns([key] for key in shown.conflicts)
-    if shown.warnings:
-        yield ""
-        yield "warnings"
-        yield from columns((f"{warning.key}:", warning.sentence) for warning in shown.warnings)
+        yield from _section(kind, [_key_row(key, view) for key, view in keys], indent="")
+    conflicts = f"{counted(len(shown.conflicts), 'conflict')}, see famulus config conflicts:"
+    yield from _section(conflicts, [(key,) for key in shown.conflicts])
+    yield from _section("warnings", [(f"{warning.key}:", warning.sentence) for warning in shown.warnings])
+
+
+def _section(heading: str, rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
+    return ["", heading, *columns(rows, indent)] if rows else []
 
 
 def _by_kind(shown: Shown, deleted: bool) -> Iterator[tuple[str, list[tuple[str, Key]]]]:
@@ -114,7 +110,7 @@ def _key_row(key: str, view: Key) -> tuple[str, ...]:
     latest = max(view.heads, key=lambda head: head.hlc, default=None)
     name = f"! {key}" if view.is_in_conflict else f"  {key}"
     what = value_words(view.value) if view.is_set else "deleted"
-    who = f"{instant(_time_ms(latest.hlc))} {latest.author}" if latest is not None else ""
+    who = f"{instant(time_ms(latest.hlc))} {latest.author}" if latest is not None else ""
     return name, what, f"conflict of {len(view.heads)} heads" if view.is_in_conflict else who
 
 
@@ -131,19 +127,13 @@ def conflict_lines(key: str, heads: Sequence[Head]) -> Iterator[str]:
         (
             short(head.id),
             "counts" if head.chosen else "",
-            instant(_time_ms(head.hlc)),
+            instant(time_ms(head.hlc)),
             f"{head.author} at {head.broker}",
-            "deleted" if head.op == "DEL" else value_words(head.value),
+            _said_words(head),
         )
         for head in heads
     ]
     yield from columns(rows)
-
-
-def _time_ms(hlc: int) -> int:
-    from famulus.core.config.clock import time_ms
-
-    return time_ms(hlc)
 
 
 # -- edits --------------------------------------------------------------------------------------------------------
@@ -155,7 +145,7 @@ def history_lines(history: KeyHistory) -> list[str]:
         (
             "head" if edit.id in heads else "void" if edit.void else "",
             short(edit.id),
-            instant(edit.time_ms or _time_ms(edit.hlc)),
+            instant(edit.time_ms or time_ms(edit.hlc)),
             f"{edit.author} at {edit.broker}",
             _what_changed(history, edit),
         )
@@ -179,7 +169,7 @@ def _what_changed(history: KeyHistory, edit: PastEdit) -> str:
     return ", ".join(map(_change_words, changes)) or "the same again"
 
 
-def _said_words(edit: PastEdit) -> str:
+def _said_words(edit: Head | PastEdit) -> str:
     return "deleted" if edit.op == "DEL" else value_words(edit.value)
 
 

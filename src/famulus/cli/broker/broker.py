@@ -9,9 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
-from famulus.cli.options import flat
+from famulus.cli.logs import set_up_logs
+from famulus.cli.options import flat, option
+from famulus.errors import SettingsError
 
 if TYPE_CHECKING:
     from famulus.broker.settings import Settings
@@ -27,81 +30,53 @@ PORTS = ("frontend_port", "backend_port", "config_pub_port", "peer_port")
 class ServingOptions:
     """Who the broker is, and how it serves."""
 
-    identity: Annotated[str | None, typer.Option(help="The broker's name. [default: the host's name]")] = None
-    host: Annotated[
-        str | None, typer.Option(help="Where to listen. [default: 127.0.0.1, or where others reach it]")
-    ] = None
-    advertised_host: Annotated[
-        str | None, typer.Option(help="How others reach it, if that is not where it listens. [default: the same]")
-    ] = None
-    frontend_port: Annotated[int | None, typer.Option(help="For clients; 0 is any free port. [default: 7100]")] = None
-    backend_port: Annotated[int | None, typer.Option(help="For workers; 0 is any free port. [default: 7101]")] = None
-    routers: Annotated[int | None, typer.Option(help="Router processes. [default: cores - 2, at least 1]")] = None
-    heartbeat_ms: Annotated[
-        int | None, typer.Option(help="Shortest heartbeat; a worker silent for three is lost. [default: 1000]")
-    ] = None
-    drain_ms: Annotated[
-        int | None, typer.Option(help="How long running tasks may take when it stops. [default: 30000]")
-    ] = None
+    identity: str | None = option("The broker's name. [default: the host's name]")
+    host: str | None = option("Where to listen. [default: 127.0.0.1, or where others reach it]")
+    advertised_host: str | None = option("How others reach it, if that is not where it listens. [default: the same]")
+    frontend_port: int | None = option("For clients; 0 is any free port. [default: 7100]")
+    backend_port: int | None = option("For workers; 0 is any free port. [default: 7101]")
+    routers: int | None = option("Router processes. [default: cores - 2, at least 1]")
+    heartbeat_ms: int | None = option("Shortest heartbeat; a worker silent for three is lost. [default: 1000]")
+    drain_ms: int | None = option("How long running tasks may take when it stops. [default: 30000]")
 
 
 @dataclass(frozen=True)
 class MembershipOptions:
     """Of a network."""
 
-    folder: Annotated[
-        Path | None, typer.Option(help="The folder of a broker of a network, made by 'famulus init' or --join.")
-    ] = None
-    join: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Join the network of the broker with this peer port.")
-    ] = None
-    secret_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --join: the network's secret. Without it, the broker's key has to be trusted there. "
-            "[default: FAMULUS_JOIN_SECRET]"
-        ),
-    ] = None
-    network: Annotated[
-        str | None, typer.Option(metavar="ID", help="With --join: how the network's id begins. [default: any network]")
-    ] = None
+    folder: Path | None = option("The folder of a broker of a network, made by 'famulus init' or --join.")
+    join: str | None = option("Join the network of the broker with this peer port.", metavar="HOST:PORT")
+    secret_file: Path | None = option(
+        "With --join: the network's secret. Without it, the broker's key has to be trusted there. "
+        "[default: FAMULUS_JOIN_SECRET]"
+    )
+    network: str | None = option("With --join: how the network's id begins. [default: any network]", metavar="ID")
 
 
 @dataclass(frozen=True)
 class NetworkOptions:
     """The family, and where the broker hears others of its network."""
 
-    family: Annotated[str | None, typer.Option(help="With --join: its family. [default: main]")] = None
-    config_pub_port: Annotated[int | None, typer.Option(help="For changes of the config. [default: 7102]")] = None
-    peer_port: Annotated[int | None, typer.Option(help="For other brokers. [default: 7103]")] = None
-    admin_port: Annotated[
-        int | None,
-        typer.Option(help="For admins, on loopback, where clients come from other machines. [default: 7105]"),
-    ] = None
+    family: str | None = option("With --join: its family. [default: main]")
+    config_pub_port: int | None = option("For changes of the config. [default: 7102]")
+    peer_port: int | None = option("For other brokers. [default: 7103]")
+    admin_port: int | None = option("For admins, on loopback, where clients come from other machines. [default: 7105]")
 
 
 @dataclass(frozen=True)
 class OutputOptions:
     """What the broker tells of itself, and where it writes that down."""
 
-    http: Annotated[
-        bool | None, typer.Option("--http/--no-http", help="Status, metrics and dashboard over HTTP. [default: http]")
-    ] = None
-    http_host: Annotated[str | None, typer.Option(help="Where HTTP listens. [default: 127.0.0.1]")] = None
-    http_port: Annotated[int | None, typer.Option(help="For HTTP; 0 is any free port. [default: 7104]")] = None
-    journal: Annotated[
-        bool | None, typer.Option("--journal/--no-journal", help="Keep a journal of what happens. [default: --journal]")
-    ] = None
-    journal_folder: Annotated[
-        Path | None,
-        typer.Option(help="Where to keep it. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"),
-    ] = None
-    tables_folder: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where the pipeline puts its tables, for the dashboard. [default: 'tables' beside the journal]"
-        ),
-    ] = None
+    http: bool | None = option("Status, metrics and dashboard over HTTP. [default: http]", "--http/--no-http")
+    http_host: str | None = option("Where HTTP listens. [default: 127.0.0.1]")
+    http_port: int | None = option("For HTTP; 0 is any free port. [default: 7104]")
+    journal: bool | None = option("Keep a journal of what happens. [default: --journal]", "--journal/--no-journal")
+    journal_folder: Path | None = option(
+        "Where to keep it. [default: 'journal' in --folder, else ~/.local/state/famulus/journal]"
+    )
+    tables_folder: Path | None = option(
+        "Where the pipeline puts its tables, for the dashboard. [default: 'tables' beside the journal]"
+    )
 
 
 @flat
@@ -135,7 +110,6 @@ def broker(
     famulus broker --folder ./b2 --show-key
     """
     from famulus.broker.settings import load
-    from famulus.cli.logs import set_up_logs
 
     if show_key:
         _show_key(membership.folder)
@@ -154,7 +128,7 @@ def broker(
         from_family["host"] = from_network["advertised_host"]
     settings = load(config, flags, from_family)
     if check:
-        _show(settings)
+        typer.echo(msgspec.json.format(msgspec.json.encode(settings)).decode())
         return
     set_up_logs(log_level)
     from famulus.broker.supervisor import Supervisor
@@ -164,7 +138,6 @@ def broker(
 
 def _show_key(folder: Path | None) -> None:
     from famulus.broker.membership import prepare
-    from famulus.errors import SettingsError
 
     if folder is None:
         raise SettingsError("--show-key needs a --folder: that of a broker, or a new one")
@@ -174,7 +147,6 @@ def _show_key(folder: Path | None) -> None:
 def _join(membership: MembershipOptions, address: str, settings: Settings) -> None:
     from famulus.broker.joining import catch_up, join
     from famulus.broker.membership import is_lost, read_secret
-    from famulus.errors import SettingsError
 
     folder, secret_file = membership.folder, membership.secret_file
     if folder is None:
@@ -219,9 +191,3 @@ def _say_ready(settings: Settings) -> None:
     if not settings.is_local:
         log = logging.getLogger("famulus")
         log.warning("%s is not loopback, and there is no authentication: whoever reaches it may use it", settings.host)
-
-
-def _show(settings: Settings) -> None:
-    import msgspec
-
-    typer.echo(msgspec.json.format(msgspec.json.encode(settings)).decode())

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from famulus.cli.options import flat
+from famulus.cli.options import flat, option
 
 
 @dataclass(frozen=True)
 class PortOptions:
-    frontend_port: Annotated[int, typer.Option(help="For clients.")] = 7100
-    backend_port: Annotated[int, typer.Option(help="For workers.")] = 7101
-    config_pub_port: Annotated[int, typer.Option(help="For changes of the config.")] = 7102
-    peer_port: Annotated[int, typer.Option(help="For other brokers.")] = 7103
+    frontend_port: int = option("For clients.", default=7100)
+    backend_port: int = option("For workers.", default=7101)
+    config_pub_port: int = option("For changes of the config.", default=7102)
+    peer_port: int = option("For other brokers.", default=7103)
 
 
 @flat
@@ -40,8 +41,6 @@ def init(
 
     Example: famulus init ./b1 --family main --admin ada
     """
-    import socket
-
     from famulus.broker.folder import Folder
     from famulus.broker.founding import found
     from famulus.broker.membership import read_secret

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from famulus.errors import OutcomeError
+from famulus.errors import OutcomeError
 
 #: When several tasks end differently, the highest one is given.
 _EXIT_CODES = {"OK": 0, "ERROR": 1, "REJECTED": 3, "UNKNOWN": 4}
@@ -51,7 +52,6 @@ def call(
     if message_id is not None and count > 1:
         raise typer.BadParameter("a message_id names one task, so --count must be 1", param_hint="--message-id")
     from famulus.client.threads import Client
-    from famulus.errors import OutcomeError
 
     worst = "OK"
     try:
@@ -77,8 +77,6 @@ def call(
 
 
 def _one(client: Any, service: str, body: bytes, **asked: object) -> bytes | OutcomeError:
-    from famulus.errors import OutcomeError
-
     try:
         answer: bytes = client.request(service, body, **asked)
     except OutcomeError as error:
@@ -101,9 +99,6 @@ def _show(answer: bytes | OutcomeError, outcome: str, seconds: float | None, as_
 
 
 def _show_json(answer: bytes | OutcomeError, outcome: str, body: bytes, seconds: float | None) -> None:
-    import base64
-    import json
-
     facts: dict[str, object] = {"outcome": outcome}
     if not isinstance(answer, bytes):
         facts |= {"reason": answer.reason, "message_id": answer.message_id}

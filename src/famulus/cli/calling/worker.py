@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from famulus.cli.options import flat
+from famulus.cli.logs import set_up_all_logs
+from famulus.cli.options import flat, option
+from famulus.errors import SettingsError
 
 if TYPE_CHECKING:
     from famulus.worker.worker import Worker
@@ -18,31 +23,19 @@ if TYPE_CHECKING:
 class WorkerOptions:
     """What is given here wins over what the module says."""
 
-    broker: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A broker's backend, the preferred one first; may be repeated. "
-            "[default: FAMULUS_BACKEND or 127.0.0.1:7101]"
-        ),
-    ] = None
-    at_once: Annotated[
-        bool, typer.Option("--at-once", help="Serve all these brokers at the same time, each with its share of slots.")
-    ] = False
-    config_file: Annotated[
-        Path | None, typer.Option(help="Remember here what the broker says of its family, for the next start.")
-    ] = None
-    identity: Annotated[str | None, typer.Option(help="Unique name. [default: host, process id, random]")] = None
-    slots: Annotated[int | None, typer.Option(help="Tasks at once. [default: 1, or one per process]")] = None
-    processes: Annotated[
-        int | None, typer.Option(help="Run plain functions in this many child processes. [default: 0, in threads]")
-    ] = None
-    heartbeat_ms: Annotated[
-        int | None, typer.Option(help="A longer heartbeat than the broker's. [default: the broker's]")
-    ] = None
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for a broker that is not there yet.")] = False
-    drain_s: Annotated[
-        float | None, typer.Option(help="How long running tasks may take when it stops. [default: 30]")
-    ] = None
+    broker: list[str] | None = option(
+        "A broker's backend, the preferred one first; may be repeated. [default: FAMULUS_BACKEND or 127.0.0.1:7101]"
+    )
+    at_once: bool = option(
+        "Serve all these brokers at the same time, each with its share of slots.", "--at-once", default=False
+    )
+    config_file: Path | None = option("Remember here what the broker says of its family, for the next start.")
+    identity: str | None = option("Unique name. [default: host, process id, random]")
+    slots: int | None = option("Tasks at once. [default: 1, or one per process]")
+    processes: int | None = option("Run plain functions in this many child processes. [default: 0, in threads]")
+    heartbeat_ms: int | None = option("A longer heartbeat than the broker's. [default: the broker's]")
+    wait: bool = option("Wait for a broker that is not there yet.", "--wait", default=False)
+    drain_s: float | None = option("How long running tasks may take when it stops. [default: 30]")
 
     def apply(self, worker: Worker) -> None:
         given = asdict(self)
@@ -80,8 +73,6 @@ def worker(
 
     Example: famulus worker shop:worker --broker 127.0.0.1:7101 --broker 127.0.0.1:7201 --slots 8
     """
-    from famulus.cli.logs import set_up_all_logs
-
     set_up_all_logs(log_level)
     chosen = _find(target)
     overrides.apply(chosen)
@@ -91,11 +82,6 @@ def worker(
 
 def _find(target: str) -> Worker:
     """The Worker that `module:name` stands for, or one clear sentence about why there is none."""
-    import os
-    import sys
-    from importlib import import_module
-
-    from famulus.errors import SettingsError
     from famulus.worker.worker import Worker
 
     module_name, _, name = target.partition(":")

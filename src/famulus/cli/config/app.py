@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from famulus.cli.admin.desk import add_command, new_group
+from famulus.cli.admin.session import add_command, new_group
 from famulus.cli.config.edit import resolve, rollback, set_value, unset
 from famulus.cli.config.file import export_file, import_file
 from famulus.cli.config.look import conflicts, diff, get, history, show
 
-app = new_group("Look at the config that all brokers share, and change it. Every change stays in its history.")
+app = new_group()
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "show": show,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec import UNSET
 
-from famulus.cli.admin.desk import AdminSession, Force, Wait
+from famulus.admin import drafts, typed, wishes
+from famulus.admin.ids import short
 from famulus.cli.admin.edits import send, tell_unchanged
+from famulus.cli.admin.session import AdminSession, Force, Wait
 from famulus.cli.config.look import KeyArgument, history_of
+from famulus.core.config.draft import Draft, difference
 from famulus.errors import FamulusError, SettingsError
-
-if TYPE_CHECKING:
-    from famulus.core.config.draft import Draft
 
 Parents = Annotated[
     list[str] | None,
@@ -22,7 +22,7 @@ Parents = Annotated[
 
 
 def set_value(
-    desk: AdminSession,
+    session: AdminSession,
     key: KeyArgument,
     value: Annotated[list[str], typer.Argument(metavar="VALUE", help="JSON, a text, or fields as NAME=VALUE.")],
     parents: Parents = None,
@@ -43,33 +43,29 @@ def set_value(
 
       famulus config set family/london '{"fallback_families": ["paris"]}'
     """
-    from famulus.admin import drafts, typed, wishes
-
     _refuse_secrets(key)
-    shown = desk.administration.show(key)
+    shown = session.administration.show(key)
     draft = drafts.put(shown, key, typed.read(value, shown.key(key).said))
     if parents:
-        draft = drafts.with_parents(draft, desk.administration.history(key), parents)
+        draft = drafts.with_parents(draft, session.administration.history(key), parents)
     if draft.parents == drafts.parents_of(shown, key) and not wishes.put(shown, key, draft.value):
-        return tell_unchanged(desk, f"{key} is that already")
-    return send(desk, [draft], wait, force=force)
+        return tell_unchanged(session, f"{key} is that already")
+    return send(session, [draft], wait, force=force)
 
 
-def unset(desk: AdminSession, key: KeyArgument, parents: Parents = None, wait: Wait = None) -> None:
+def unset(session: AdminSession, key: KeyArgument, parents: Parents = None, wait: Wait = None) -> None:
     """Delete KEY. Its history stays, and `famulus config rollback` brings it back.
 
     Example: famulus config unset service/echo
     """
-    from famulus.admin import drafts
-
-    draft = drafts.delete(desk.administration.show(key), key)
+    draft = drafts.delete(session.administration.show(key), key)
     if parents:
-        draft = drafts.with_parents(draft, desk.administration.history(key), parents)
-    send(desk, [draft], wait)
+        draft = drafts.with_parents(draft, session.administration.history(key), parents)
+    send(session, [draft], wait)
 
 
 def rollback(
-    desk: AdminSession,
+    session: AdminSession,
     key: KeyArgument,
     edit_id: Annotated[str, typer.Argument(metavar="ID", help="An edit of KEY; 6 characters are enough.")],
     force: Force = False,
@@ -79,21 +75,17 @@ def rollback(
 
     Example: famulus config rollback service/echo 3f2a9c
     """
-    from famulus.admin import drafts
-    from famulus.admin.ids import short
-    from famulus.core.config.draft import difference
-
-    told = history_of(desk, key)
+    told = history_of(session, key)
     draft = drafts.rollback(told, edit_id)
     (head, *others) = told.heads
     wished = draft.value if draft.op == "PUT" else UNSET
     if not others and not difference(head.said, wished):
-        return tell_unchanged(desk, f"{key} is as {short(edit_id)} says")
-    return send(desk, [draft], wait, force=force)
+        return tell_unchanged(session, f"{key} is as {short(edit_id)} says")
+    return send(session, [draft], wait, force=force)
 
 
 def resolve(
-    desk: AdminSession,
+    session: AdminSession,
     key: KeyArgument,
     choose: Annotated[str | None, typer.Option(metavar="ID", help="The head to keep.")] = None,
     value: Annotated[str | None, typer.Option(metavar="JSON", help="A value to set instead.")] = None,
@@ -108,19 +100,17 @@ def resolve(
     """
     if (choose is None) == (value is None):
         raise SettingsError("say which head to keep with --choose, or which value to set with --value")
-    send(desk, [_resolving(desk, key, choose, value)], wait, force=force)
+    send(session, [_resolving(session, key, choose, value)], wait, force=force)
 
 
-def _resolving(desk: AdminSession, key: str, choose: str | None, value: str | None) -> Draft:
-    from famulus.admin import drafts, typed
-
+def _resolving(session: AdminSession, key: str, choose: str | None, value: str | None) -> Draft:
     if choose is not None:
-        told = history_of(desk, key)
+        told = history_of(session, key)
         if len(told.heads) < 2:
             raise FamulusError(f"{key} is not in conflict")
         return drafts.resolve(told, choose)
     _refuse_secrets(key)
-    shown = desk.administration.show(key)
+    shown = session.administration.show(key)
     if not shown.key(key).is_in_conflict:
         raise FamulusError(f"{key} is not in conflict")
     return drafts.put(shown, key, typed.read_value(value or ""))

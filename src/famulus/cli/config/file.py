@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from famulus.cli.admin.desk import AdminSession, Wait, confirmed
+from famulus.admin import exported
+from famulus.admin.exported import Exported, ImportPlan
 from famulus.cli.admin.edits import tell_accepted, tell_unchanged, warn
+from famulus.cli.admin.session import AdminSession, Wait, confirmed
+from famulus.cli.admin.words import counted, difference_lines, printable
 from famulus.errors import FamulusError, SettingsError
-
-if TYPE_CHECKING:
-    from famulus.admin.exported import Exported, ImportPlan
 
 
 def export_file(
-    desk: AdminSession,
+    session: AdminSession,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is standard output.")],
 ) -> None:
     """Write the config to FILE as JSON, with sorted keys: equal configs give equal files.
@@ -27,21 +27,19 @@ def export_file(
 
     Example: famulus config export config.json
     """
-    from famulus.admin import exported
-
-    found = exported.export(desk.administration.show())
+    found = exported.export(session.administration.show())
     if found.conflicts:
-        desk.note(f"in conflict, so only the heads that count were exported: {', '.join(found.conflicts)}")
+        session.note(f"in conflict, so only the heads that count were exported: {', '.join(found.conflicts)}")
     if file == "-":
         typer.echo(exported.write(found).decode(), nl=False)
         return
     _write(Path(file), exported.write(found))
     facts = {"file": file, "keys": len(found.keys), "admins": found.admins, "conflicts": found.conflicts}
-    desk.show(facts, f"{len(found.keys)} keys and the names of {len(found.admins)} admins are in {file}")
+    session.show(facts, f"{len(found.keys)} keys and the names of {len(found.admins)} admins are in {file}")
 
 
 def import_file(
-    desk: AdminSession,
+    session: AdminSession,
     file: Annotated[str, typer.Argument(metavar="FILE", help="What `export` wrote; - is standard input.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -57,39 +55,33 @@ def import_file(
 
     Example: famulus config import config.json --dry-run
     """
-    from famulus.admin import exported
-
     wanted = _read(file)
-    shown = desk.administration.show()
+    shown = session.administration.show()
     plan = exported.plan(wanted, shown)
     if plan.other_network and not force:
         raise SettingsError(f"{file} is of another network ({wanted.network[:8]}); --force imports it anyway")
     lines = list(_plan_lines(plan))
-    for line in lines if not desk.as_json else ():
+    for line in lines if not session.as_json else ():
         typer.echo(line)
     drafts = [planned.draft for planned in plan.changes]
     if not drafts:
-        return tell_unchanged(desk, "everything is as the file says")
-    warned = warn(desk, drafts, force=force)
+        return tell_unchanged(session, "everything is as the file says")
+    warned = warn(session, drafts, force=force)
     if dry_run:
-        answer = desk.administration.edit(drafts, dry_run=True)
-        return desk.show(
+        answer = session.administration.edit(drafts, dry_run=True)
+        return session.show(
             {"dry_run": True, "warnings": answer.warnings, **_plan_facts(plan)}, "nothing was sent: a dry run"
         )
     if not yes and not confirmed(f"make these {len(drafts)} changes?"):
         raise FamulusError("nothing was changed")
-    return tell_accepted(desk, desk.administration.edit(drafts), wait, warned, _plan_facts(plan))
+    return tell_accepted(session, session.administration.edit(drafts), wait, warned, _plan_facts(plan))
 
 
 def _read(file: str) -> Exported:
-    from famulus.admin import exported
-
     try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return exported.read(sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
     except OSError as error:
         raise SettingsError(f"{file}: {error.strerror}") from None
-    try:
-        return exported.read(data)
     except SettingsError as error:
         raise SettingsError(f"{file}: {error}") from None
 
@@ -106,8 +98,6 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _plan_lines(plan: ImportPlan) -> Iterator[str]:
-    from famulus.cli.admin.words import counted, difference_lines, printable
-
     for planned in plan.changes:
         yield printable(planned.draft.key) + (" (this ends its conflict)" if planned.ends_conflict else "")
         yield from difference_lines(planned.difference, "now", "in the file")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec import UNSET
 
-from famulus.cli.admin.desk import AdminSession, to_json
+from famulus.admin.ids import find, short
+from famulus.cli.admin.session import AdminSession, to_json
+from famulus.cli.admin.words import conflict_lines, difference_lines, history_lines, shown_lines
+from famulus.core.config.draft import difference
+from famulus.core.steward.answers import KeyHistory
 from famulus.errors import FamulusError
-
-if TYPE_CHECKING:
-    from famulus.core.steward.answers import KeyHistory
 
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="Such as service/echo, family/main or broker_state/b1.")
@@ -19,7 +20,7 @@ KeyArgument = Annotated[
 
 
 def show(
-    desk: AdminSession,
+    session: AdminSession,
     prefix: Annotated[
         str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this, such as service/.")
     ] = "",
@@ -31,39 +32,35 @@ def show(
 
     Example: famulus config show service/
     """
-    from famulus.cli.admin.words import shown_lines
-
-    shown = desk.administration.show(prefix)
-    desk.show(shown, *shown_lines(shown, deleted))
+    shown = session.administration.show(prefix)
+    session.show(shown, *shown_lines(shown, deleted))
 
 
-def get(desk: AdminSession, key: KeyArgument) -> None:
+def get(session: AdminSession, key: KeyArgument) -> None:
     """Print the value of KEY as JSON, as `famulus config set` takes it. Exit code 1 if it is not set.
 
     Example: famulus config get service/echo
     """
-    view = desk.administration.show(key).key(key)
+    view = session.administration.show(key).key(key)
     if not view.is_set:
         raise FamulusError(f"{key} is not set")
     if view.is_in_conflict:
-        desk.note(f"{key} is in conflict; this is the head that counts")
+        session.note(f"{key} is in conflict; this is the head that counts")
     facts = {"key": key, "value": view.value, "conflict": view.is_in_conflict, "heads": view.heads}
-    desk.show(facts, to_json(view.value))
+    session.show(facts, to_json(view.value))
 
 
-def history(desk: AdminSession, key: KeyArgument) -> None:
+def history(session: AdminSession, key: KeyArgument) -> None:
     """Show every edit of KEY: its id, when it was made, by whom and at which broker, and what it changed.
 
     Example: famulus config history service/echo
     """
-    from famulus.cli.admin.words import history_lines
-
-    told = history_of(desk, key)
-    desk.show(told, *history_lines(told))
+    told = history_of(session, key)
+    session.show(told, *history_lines(told))
 
 
 def diff(
-    desk: AdminSession,
+    session: AdminSession,
     key: KeyArgument,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID ID]", help="Two edits of KEY.")] = None,
 ) -> None:
@@ -74,11 +71,7 @@ def diff(
 
     Example: famulus config diff service/echo 3f2a9c 81bd04
     """
-    from famulus.admin.ids import short
-    from famulus.cli.admin.words import difference_lines
-    from famulus.core.config.draft import difference
-
-    told = history_of(desk, key)
+    told = history_of(session, key)
     facts = []
     lines = []
     for before, after in _pairs(told, ids or []):
@@ -86,25 +79,23 @@ def diff(
         changes = difference(old, told.get(after).said)
         facts.append({"from": before, "to": after, "difference": changes})
         lines += difference_lines(changes, short(before) or "before", short(after), indent="")
-    desk.show({"key": key, "differences": facts}, *lines)
+    session.show({"key": key, "differences": facts}, *lines)
 
 
-def conflicts(desk: AdminSession) -> None:
+def conflicts(session: AdminSession) -> None:
     """Show every key that is in conflict, with its heads: which of them counts meanwhile, and who made them.
 
     Brokers that could not talk to each other took different edits of one key. Nothing is lost; an edit that you make
     ends the conflict: `famulus config resolve`, or any other edit of that key.
     """
-    from famulus.cli.admin.words import conflict_lines
-
-    shown = desk.administration.show()
+    shown = session.administration.show()
     found = {key: view.heads for key, view in sorted(shown.keys.items()) if view.is_in_conflict}
     lines = [line for key, heads in found.items() for line in conflict_lines(key, heads)]
-    desk.show({"conflicts": found}, *(lines or ["no conflicts"]))
+    session.show({"conflicts": found}, *(lines or ["no conflicts"]))
 
 
-def history_of(desk: AdminSession, key: str) -> KeyHistory:
-    told = desk.administration.history(key)
+def history_of(session: AdminSession, key: str) -> KeyHistory:
+    told = session.administration.history(key)
     if not told.edits:
         raise FamulusError(f"there is no edit of {key}")
     return told
@@ -112,8 +103,6 @@ def history_of(desk: AdminSession, key: str) -> KeyHistory:
 
 def _pairs(told: KeyHistory, abbreviated: list[str]) -> list[tuple[str, str]]:
     """Which edits to compare, the older one first."""
-    from famulus.admin.ids import find
-
     if len(abbreviated) > 2:
         raise typer.BadParameter("two edits can be compared, not more", param_hint="ID")
     named = [find(each, told.ids, told.key) for each in abbreviated]

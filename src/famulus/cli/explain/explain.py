@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import asdict
 
+from famulus.cli.admin.words import columns
 from famulus.errors import NoSuchWord
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ def explain(
         meant = f"did you mean {' or '.join(near)}?" if near else "famulus explain lists all words"
         raise NoSuchWord(f"{word[:80]!r} is no word of Famulus; {meant}")
     if as_json:
-        typer.echo(json.dumps([{"kind": kind.name, **entry.as_dict()} for kind, entry in found], indent=2))
+        facts = [{"kind": kind.name, **asdict(each), "page": f"docs/{each.page}"} for kind, each in found]
+        typer.echo(json.dumps(facts, indent=2))
         return
     for line in _told(found) if word is not None else _listed(KINDS):
         typer.echo(line)
@@ -62,15 +65,13 @@ def _told(found: list[tuple[WordList, Entry]]) -> Iterator[str]:
             "meaning": entry.meaning,
             "why": entry.why,
             "remedy": entry.remedy,
-            "try again?": entry.again,
+            "try again?": entry.try_again,
             "page": f"docs/{entry.page}",
         }
         yield from (f"  {name:10} {text}" for name, text in facts.items() if text)
 
 
 def _listed(kinds: tuple[WordList, ...]) -> Iterator[str]:
-    from famulus.cli.admin.words import columns
-
     for number, kind in enumerate(kinds):
         if number:
             yield ""

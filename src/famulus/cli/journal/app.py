@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from famulus.cli.journal.options import open_reading
 from famulus.journal import schema
 
-app = typer.Typer(help="Look at a broker's journal and keep it in order; no Spark is needed.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 FOLLOW_S = 1.0
 #: What `verify` finds, in words.
@@ -21,8 +22,7 @@ KINDS = {"newer": "of a later version", "foreign": "not a file of the journal", 
 
 TableName = Literal["tasks", "open_tasks", "workers", "brokers", "peers", "config"]
 Folder = Annotated[
-    Path | None,
-    typer.Option(help="The journal, or the folder of a broker. [default: ~/.local/state/famulus/journal]"),
+    Path | None, typer.Option(help="The journal, or the folder of a broker. [default: ~/.local/state/famulus/journal]")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
@@ -58,8 +58,6 @@ def stat(folder: Folder = None, as_json: AsJson = False) -> None:
 
     Example: famulus journal stat --json
     """
-    import dataclasses
-
     reading = open_reading(folder)
     figures = reading.figures()
     if as_json:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from famulus.errors import SettingsError
 from famulus.journal import schema
+from famulus.journal.places import default_folder
 
 if TYPE_CHECKING:
     from famulus.journal.groups import Span
@@ -29,10 +31,10 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Only what ended before that; as for --since.")]
 
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
 
 def open_reading(folder: Path | None) -> JournalReader:
-    from famulus.journal.places import default_folder
-
     path = folder or default_folder()
     if folder is not None and not _is_journal(folder) and (folder / "journal").is_dir():
         path = folder / "journal"
@@ -61,9 +63,21 @@ def shown_instant(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
-def _instant(option: str, text: str | None, now: datetime) -> datetime | None:
-    from famulus.journal.instants import instant
+def instant(text: str, now: datetime) -> datetime:
+    """`10m` or `2h` before now, or an ISO time, in UTC if it names no zone; a ValueError in words for anything else."""
+    ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    try:
+        if ago is not None:
+            return now - timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
+        found = datetime.fromisoformat(text.strip())
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!r} is neither a time such as 2026-11-15T08:30 nor a time ago such as 30s, 10m, 2h or 3d"
+        ) from None
 
+
+def _instant(option: str, text: str | None, now: datetime) -> datetime | None:
     if text is None:
         return None
     try:

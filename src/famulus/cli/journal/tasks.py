@@ -8,7 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from famulus.cli.admin.words import columns
 from famulus.cli.journal.options import Journals, Since, Until, open_readings, shown_instant, span_of
+from famulus.journal.ids import short
+from famulus.journal.visits import FINAL
 
 HEADINGS = ("time", "task", "service", "outcome", "reason", "worker", "attempts", "total ms", "queue ms")
 NUMBERS = tuple(map(HEADINGS.index, ("attempts", "total ms", "queue ms")))
@@ -58,7 +61,6 @@ def tasks(
     """
     from famulus.journal.listing import Query, last_tasks
     from famulus.journal.reading import plain
-    from famulus.journal.visits import FINAL
 
     given = {"service": service, "worker": worker, "client": client, "reason": reason}
     query = Query(
@@ -72,8 +74,6 @@ def tasks(
         for row in rows:
             typer.echo(json.dumps(plain(row)))
     elif rows:
-        from famulus.cli.admin.words import columns
-
         for line in columns([HEADINGS, *map(_cells, rows)], indent="", numbers=NUMBERS):
             typer.echo(line)
     else:
@@ -81,8 +81,6 @@ def tasks(
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    from famulus.journal.ids import short
-
     return (
         shown_instant(row["ended"]),
         short(row["message_id"]),

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from famulus.cli.admin.words import columns, printable
 from famulus.cli.journal.options import Journals, Since, Until, open_readings, shown_instant, span_of
 from famulus.errors import NoTask, SettingsError
+from famulus.journal.ids import wanted
 
 if TYPE_CHECKING:
     from famulus.journal.groups import Span
@@ -72,9 +74,7 @@ def trace(
 
 
 def _find(message_id: str, readings: list[JournalReader], span: Span) -> TaskStory | None:
-    from famulus.cli.admin.words import printable
     from famulus.journal.finding import evidence, find, losses
-    from famulus.journal.ids import wanted
     from famulus.journal.trace import tell, unsettled
 
     found = find(readings, wanted(message_id), span)
@@ -91,7 +91,7 @@ def _find(message_id: str, readings: list[JournalReader], span: Span) -> TaskSto
 
 
 def _lines(story: TaskStory) -> Iterator[str]:
-    from famulus.cli.admin.words import columns, printable
+    from famulus.cli.explain.words import find as explanations
 
     delivery = "at most once" if story.at_most_once else "at least once"
     yield printable(f"task {story.message_id}: service {story.service}, {delivery}, priority {story.priority}")
@@ -101,6 +101,7 @@ def _lines(story: TaskStory) -> Iterator[str]:
     ]
     yield from columns([("time", "since arrival", "broker", "worker", "what happened"), *rows])
     end = story.verdict
+    # A worker may give any reason that it likes, and not each is explained.
     word = end.reason or end.fate or end.outcome
     facts = [
         ("outcome", f"{end.outcome or 'none'}{f' ({end.reason})' if end.reason else ''}"),
@@ -108,13 +109,6 @@ def _lines(story: TaskStory) -> Iterator[str]:
         ("did it run?", end.ran),
         ("try again?", end.try_again),
         *(("note", note) for note in story.notes),
-        *([("more", f"famulus explain {word}")] if word and _is_explained(word) else []),
+        *([("more", f"famulus explain {word}")] if word and explanations(word) else []),
     ]
     yield from columns(facts, indent="")
-
-
-def _is_explained(word: str) -> bool:
-    """A worker may give any reason that it likes."""
-    from famulus.cli.explain.words import find
-
-    return bool(find(word))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 import time
 from pathlib import Path
 from typing import Annotated
@@ -17,12 +19,14 @@ from famulus.cli.pipeline.options import (
     MasterOption,
     TablesOption,
     journal_place,
+    made_tables,
     spark_session,
     tables_place,
 )
+from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
 from famulus.cli.pipeline.query import query
 
-app = typer.Typer(help="Make tables of what the brokers wrote into their journal, and ask them.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()
@@ -41,7 +45,6 @@ def run(
 
     Example: famulus pipeline run --journal journal --tables tables
     """
-    from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
     from famulus.pipeline.io import source
     from famulus.pipeline.run import jobs
     from famulus.pipeline.tables.scale import SMALL_BYTES
@@ -82,10 +85,6 @@ def follow(
 
     Example: famulus pipeline follow --journal journal --every 30
     """
-    import signal
-    import threading
-
-    from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
     from famulus.pipeline.io import source
     from famulus.pipeline.run.progress import RunSummary
     from famulus.pipeline.run.stream import Follower
@@ -138,11 +137,8 @@ def report(
 
     Example: famulus pipeline report --tables tables --output report.html
     """
-    from famulus.errors import PlaceError
     from famulus.pipeline import report as page
 
-    place = tables_place(journal, tables)
-    if not place.exists():
-        raise PlaceError(f"there are no tables at {place}: make them with famulus pipeline run")
+    place = made_tables(journal, tables)
     page.write(place.full("") if place.is_local else place.name, output)
     typer.echo(f"written to {output}")

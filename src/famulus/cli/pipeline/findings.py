@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import json
+import shlex
+from typing import Annotated
 
 import typer
 
-from famulus.cli.admin.desk import AdminSession, Force, Wait, add_command, confirmed, to_json
+from famulus.admin import wishes
+from famulus.cli.admin.edits import send, tell_unchanged
+from famulus.cli.admin.session import AdminSession, Force, Wait, add_command, confirmed, to_json
+from famulus.cli.admin.words import columns, printable, value_words
 from famulus.cli.pipeline.options import JournalOption, JsonOption, TablesOption, tables_place
+from famulus.errors import NotFindings, PlaceError
+from famulus.tables.finding import FILE, Finding, find
 
-if TYPE_CHECKING:
-    from famulus.tables.finding import Finding
-
-app = typer.Typer(help="What the pipeline found that an admin should do.", invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True)
 
 Which = Annotated[str, typer.Argument(metavar="N", help="Its number in the list, or its id.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -29,7 +33,7 @@ def overview(
     Example: famulus findings --tables tables
     """
     if context.invoked_subcommand is None:
-        _show_list(tables, journal, as_json)
+        list_findings(tables, journal, as_json)
     elif tables is not None or journal is not None or as_json:
         raise typer.BadParameter(f"give options after the command: famulus findings {context.invoked_subcommand} ...")
 
@@ -40,7 +44,19 @@ def list_findings(tables: TablesOption = None, journal: JournalOption = None, as
 
     Example: famulus findings list
     """
-    _show_list(tables, journal, as_json)
+    findings = read(tables, journal)
+    if as_json:
+        typer.echo(to_json(findings))
+        return
+    if not findings:
+        typer.echo("nothing was found that an admin should do")
+        return
+    rows = [
+        (f"{each.rank}", each.severity, each.subject, each.title, "edit" if each.has_edit else "") for each in findings
+    ]
+    for line in columns(rows, indent=""):
+        typer.echo(line)
+    typer.echo("famulus findings show N tells more; apply N makes the edit of those that have one", err=True)
 
 
 @app.command()
@@ -49,9 +65,6 @@ def show(which: Which, tables: TablesOption = None, journal: JournalOption = Non
 
     Example: famulus findings show 1
     """
-    from famulus.cli.admin.words import printable
-    from famulus.tables.finding import find
-
     finding = find(read(tables, journal), which)
     if as_json:
         typer.echo(to_json(finding))
@@ -65,7 +78,7 @@ def show(which: Which, tables: TablesOption = None, journal: JournalOption = Non
 
 
 def apply(
-    desk: AdminSession,
+    session: AdminSession,
     which: Which,
     tables: TablesOption = None,
     journal: JournalOption = None,
@@ -79,25 +92,20 @@ def apply(
 
     Example: famulus findings apply 1 --user ann
     """
-    from famulus.admin import wishes
-    from famulus.cli.admin.edits import send, tell_unchanged
-    from famulus.cli.admin.words import value_words
-    from famulus.tables.finding import find
-
     finding = find(read(tables, journal), which)
     key, fields = finding.edit()
-    shown = desk.administration.show(key)
+    shown = session.administration.show(key)
     wanted = wishes.fields(shown, key, fields)
     if not wanted:
-        tell_unchanged(desk, f"{key} is that already")
+        tell_unchanged(session, f"{key} is that already")
         return
     present = shown.key(key).said
-    desk.note(f"{finding.title}: {finding.evidence}")
-    desk.note(f"{key} is {value_words(present)}, and would be {value_words(wanted[0].value)}")
+    session.note(f"{finding.title}: {finding.evidence}")
+    session.note(f"{key} is {value_words(present)}, and would be {value_words(wanted[0].value)}")
     if not yes and not confirmed("Make this edit?"):
-        desk.note("nothing was sent")
+        session.note("nothing was sent")
         raise typer.Exit(1)
-    send(desk, wanted, wait, force=force)
+    send(session, wanted, wait, force=force)
 
 
 add_command(app, "apply", apply)
@@ -108,9 +116,7 @@ add_command(app, "apply", apply)
 
 def read(tables: str | None, journal: str | None) -> list[Finding]:
     """All of them, without Spark: there are as many as a person can read."""
-    from famulus.errors import NotFindings, PlaceError
     from famulus.tables import reading
-    from famulus.tables.finding import FILE
 
     place = tables_place(journal, tables)
     try:
@@ -122,35 +128,8 @@ def read(tables: str | None, journal: str | None) -> list[Finding]:
         raise PlaceError(f"the findings at {place} cannot be read: {error}") from None
 
 
-# -- showing ------------------------------------------------------------------------------------------------------
-
-
-def _show_list(tables: str | None, journal: str | None, as_json: bool) -> None:
-    findings = read(tables, journal)
-    if as_json:
-        typer.echo(to_json(findings))
-    elif not findings:
-        typer.echo("nothing was found that an admin should do")
-    else:
-        _print_list(findings)
-
-
-def _print_list(findings: list[Finding]) -> None:
-    from famulus.cli.admin.words import columns
-
-    rows = [
-        (f"{each.rank}", each.severity, each.subject, each.title, "edit" if each.has_edit else "") for each in findings
-    ]
-    for line in columns(rows, indent=""):
-        typer.echo(line)
-    typer.echo("famulus findings show N tells more; apply N makes the edit of those that have one", err=True)
-
-
 def _as_typed(finding: Finding) -> str:
     """The fields as one would type them."""
-    import json
-    import shlex
-
     _, fields = finding.edit()
     return " ".join(
         shlex.quote(f"{name}={each if isinstance(each, str) else json.dumps(each)}") for name, each in fields.items()

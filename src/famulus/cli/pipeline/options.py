@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from famulus.errors import SettingsError, SparkError
+from famulus.errors import PlaceError, SettingsError, SparkError
+from famulus.journal.places import default_folder, tables_beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,8 +23,7 @@ JournalOption = Annotated[
     ),
 ]
 TablesOption = Annotated[
-    str | None,
-    typer.Option("--tables", metavar="FOLDER", help="The tables. [default: 'tables' beside the journal]"),
+    str | None, typer.Option("--tables", metavar="FOLDER", help="The tables. [default: 'tables' beside the journal]")
 ]
 MasterOption = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="Spark's master. [default: local[*], all cores]")
@@ -36,19 +36,25 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object,
 
 
 def journal_place(journal: str | None) -> Place:
-    from famulus.journal.places import default_folder
     from famulus.pipeline.io.place import Place
 
     return Place(journal if journal is not None else default_folder())
 
 
 def tables_place(journal: str | None, tables: str | None) -> Place:
-    from famulus.journal.places import default_folder, tables_beside
     from famulus.pipeline.io.place import Place
 
     if tables is not None:
         return Place(tables)
     return Place(tables_beside(journal if journal is not None else str(default_folder())))
+
+
+def made_tables(journal: str | None, tables: str | None) -> Place:
+    """Where they are, if somebody has made them."""
+    place = tables_place(journal, tables)
+    if not place.exists():
+        raise PlaceError(f"there are no tables at {place}: make them with famulus pipeline run")
+    return place
 
 
 @contextmanager

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
+from famulus.cli.admin.words import printable
 from famulus.cli.pipeline.options import (
     ConfOption,
     JournalOption,
     MasterOption,
     TablesOption,
+    made_tables,
     sentence,
     spark_session,
-    tables_place,
 )
 from famulus.errors import FamulusError, QueryError, SettingsError, SparkError
 
@@ -47,15 +51,11 @@ def query(
 
     Example: famulus pipeline query "SELECT service, sum(tasks) FROM service_minutes GROUP BY service"
     """
-    from famulus.errors import PlaceError
-
     if as_json and as_csv:
         raise SettingsError("give --json or --csv, not both")
     if not _READS.match(sql):
         raise QueryError("a query begins with SELECT, WITH, VALUES, FROM, SHOW, DESCRIBE or EXPLAIN")
-    place = tables_place(journal, tables)
-    if not place.exists():
-        raise PlaceError(f"there are no tables at {place}: make them with famulus pipeline run")
+    place = made_tables(journal, tables)
     with spark_session(master, conf) as spark:
         answer, more = ask(spark, place, sql, rows)
         if as_json:
@@ -108,14 +108,10 @@ def _complaint(error: Exception) -> FamulusError:
 
 
 def _print_json(answer: pa.Table) -> None:
-    import msgspec
-
     typer.echo(msgspec.json.format(msgspec.json.encode(answer.to_pylist(), enc_hook=str), indent=2).decode())
 
 
 def _print_csv(answer: pa.Table) -> None:
-    import csv
-
     writer = csv.writer(sys.stdout)
     writer.writerow(answer.column_names)
     for row in answer.to_pylist():
@@ -123,31 +119,21 @@ def _print_csv(answer: pa.Table) -> None:
 
 
 def _print_table(answer: pa.Table) -> None:
+    from pyarrow.types import is_decimal, is_floating, is_integer
     from rich.console import Console
     from rich.table import Table
 
     table = Table()
     for field in answer.schema:
-        table.add_column(field.name, justify="right" if _is_number(field.type) else "left", overflow="fold")
+        is_number = is_integer(field.type) or is_floating(field.type) or is_decimal(field.type)
+        table.add_column(field.name, justify="right" if is_number else "left", overflow="fold")
     for row in answer.to_pylist():
         table.add_row(*(_plain(each) for each in row.values()))
     # In a pipe there is no width to keep to.
     Console(width=None if sys.stdout.isatty() else 10_000, markup=False, highlight=False).print(table)
 
 
-def _is_number(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
-
-
 def _plain(value: Any) -> str:
-    from datetime import datetime
-
-    import msgspec
-
-    from famulus.cli.admin.words import printable
-
     if value is None:
         return ""
     if isinstance(value, datetime):

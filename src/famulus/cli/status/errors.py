@@ -6,13 +6,16 @@ from typing import Annotated
 
 import typer
 
-from famulus.cli.admin.desk import AdminSession, Wait, add_command, new_group
+from famulus.admin import wishes
 from famulus.cli.admin.edits import send_wanted
+from famulus.cli.admin.session import AdminSession, Wait, add_command, new_group
+from famulus.cli.admin.words import columns, counted
+from famulus.errors import FamulusError
 
-app = new_group("See which workers a broker ignores, put one on the list, and forgive them.")
+app = new_group()
 
 
-def list_workers(desk: AdminSession) -> None:
+def list_workers(session: AdminSession) -> None:
     """Show the workers that are ignored.
 
     Those that broke the protocol, with their faults and the seconds that are left; and those that the config names, in
@@ -20,20 +23,18 @@ def list_workers(desk: AdminSession) -> None:
 
     The list is that of the broker that is asked.
     """
-    from famulus.cli.admin.words import columns, counted
-
-    errors = desk.administration.errors()
+    errors = session.administration.errors()
     rows = [
         (worker.identity, "named in the config", f"by {worker.by}")
         if worker.by
         else (worker.identity, counted(worker.faults, "fault"), _how_long(worker.ignored_s))
         for worker in errors.workers
     ]
-    desk.show(errors, *(columns(rows, indent="") or ["no worker is ignored"]))
+    session.show(errors, *(columns(rows, indent="") or ["no worker is ignored"]))
 
 
 def clear(
-    desk: AdminSession,
+    session: AdminSession,
     identity: Annotated[
         str | None, typer.Argument(metavar="[IDENTITY]", help="The worker's name. [default: all of them]")
     ] = None,
@@ -42,14 +43,12 @@ def clear(
 
     Example: famulus errors clear w1
     """
-    from famulus.cli.admin.words import counted
-
-    cleared = desk.administration.clear_errors(identity)
-    desk.show({"cleared": cleared}, "forgiven" if cleared is True else f"{counted(cleared, 'worker')} forgiven")
+    cleared = session.administration.clear_errors(identity)
+    session.show({"cleared": cleared}, "forgiven" if cleared is True else f"{counted(cleared, 'worker')} forgiven")
 
 
 def add(
-    desk: AdminSession,
+    session: AdminSession,
     identity: Annotated[str, typer.Argument(metavar="IDENTITY", help="The worker's name.")],
     family: Annotated[
         str | None,
@@ -61,10 +60,7 @@ def add(
 
     Example: famulus errors add w1
     """
-    from famulus.admin import wishes
-    from famulus.errors import FamulusError
-
-    shown = desk.administration.show("family/")
+    shown = session.administration.show("family/")
     key = f"family/{family or shown.family}"
     value = shown.key(key).said
     if not isinstance(value, dict):
@@ -73,7 +69,7 @@ def add(
     # A value that is no list has no effect: brokers ignore it.
     names = list(dict.fromkeys([*listed, identity])) if isinstance(listed, list) else [identity]
     wanted = wishes.fields(shown, key, {"error_workers": names})
-    send_wanted(desk, wanted, f"{identity} is on the list of {key} already", wait)
+    send_wanted(session, wanted, f"{identity} is on the list of {key} already", wait)
 
 
 def _how_long(ignored_s: float) -> str:

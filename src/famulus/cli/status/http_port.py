@@ -21,8 +21,7 @@ ANSWER_S = 5.0
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 Address = Annotated[
-    str | None,
-    typer.Option("--address", "-a", help=f"The broker's HTTP port. [default: FAMULUS_HTTP, or {ADDRESS}]"),
+    str | None, typer.Option("--address", "-a", help=f"The broker's HTTP port. [default: FAMULUS_HTTP, or {ADDRESS}]")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 

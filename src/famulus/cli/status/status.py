@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import time
+from collections.abc import Sequence
+from typing import Annotated
 
+import msgspec
 import typer
 
 from famulus.cli.status.http_port import STATUS, Address, AsJson, ask_status, base_of, fetch, read_status
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from famulus.errors import NobodyAnswers
 
 Match = Annotated[str, typer.Argument(metavar="[PART]", help="Only those whose name has this in it.")]
 
@@ -42,13 +43,10 @@ def status(
 
 
 def _watch(base: str) -> None:
-    import time
-
     from rich.live import Live
     from rich.text import Text
 
     from famulus.cli.status import words
-    from famulus.errors import NobodyAnswers
 
     with Live(auto_refresh=False) as live:
         while True:
@@ -110,8 +108,6 @@ def brokers(
 
 
 def _list(word: str, rows: Sequence[object], total: int, as_json: bool) -> None:
-    import msgspec
-
     from famulus.cli.status import words
 
     if as_json:

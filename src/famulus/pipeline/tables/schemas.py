@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.resources import files
 from typing import Final
 
-from famulus.journal.schema import Kind
+from famulus.journal.schema import Kind, described
 
 
 class More(Enum):
@@ -39,19 +37,12 @@ QUANTILES: Final = {"p50": 500_000, "p90": 900_000, "p99": 990_000, "p999": 999_
 
 _FILE: Final = tomllib.loads((files(__package__) / "schemas.toml").read_text("utf-8"))
 _KINDS: Final[dict[str, Kind | More]] = {kind.value: kind for kind in (*Kind, *More)}
-_LINE: Final = re.compile(r"(\w+) (\w+)(\??): (.+)")
-
-
-def _columns(lines: Sequence[str]) -> Iterator[TableColumn]:
-    for line in lines:
-        if line.startswith("+"):
-            yield from _columns(_FILE["groups"][line[1:]])
-            continue
-        found = _LINE.fullmatch(line)
-        assert found is not None, line
-        name, kind, null, meaning = found.groups()
-        yield TableColumn(name, _KINDS[kind], meaning, bool(null))
-
 
 #: In the order in which they can be made.
-TABLES: Final = {name: tuple(_columns(lines)) for name, lines in _FILE["tables"].items()}
+TABLES: Final = {
+    table: tuple(
+        TableColumn(name, _KINDS[kind], meaning, null)
+        for name, kind, meaning, null in described(lines, _FILE["groups"])
+    )
+    for table, lines in _FILE["tables"].items()
+}

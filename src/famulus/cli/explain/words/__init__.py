@@ -11,8 +11,41 @@ from importlib.resources import files
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
-from famulus.cli.explain.words.entry import Entry, WordList
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One meaning of one word. Where a word has several, each has an entry of its own, and `when` tells them apart."""
+
+    word: str
+    #: Where it stands, if that matters: `with REJECTED`, `to a worker`.
+    when: str = ""
+    meaning: str
+    #: Why it happens; empty if the meaning says it.
+    why: str = ""
+    #: What to do; empty if there is nothing.
+    remedy: str = ""
+    #: Whether trying again is safe; empty if there is nothing to try.
+    try_again: str = ""
+    #: The page below docs that tells more.
+    page: str
+
+
+class WordList(Struct, frozen=True):
+    """Words of one sort: a file of this folder."""
+
+    #: As one of them is called.
+    name: str
+    #: As the heading of them all.
+    heading: str
+    #: What they have in common.
+    about: str
+    entries: tuple[Entry, ...]
+    #: There is little to say about each: on the page, they are a table.
+    brief: bool = False
+    #: A word alone would not tell what it is: on the page, its heading says so.
+    named: bool = False
+
 
 #: In the order of the page.
 _FILES: Final = ("outcomes", "reasons", "exit_codes", "fates", "events", "audit", "findings")
@@ -35,6 +68,3 @@ def close_to(text: str) -> list[str]:
     near = get_close_matches(wanted, words, n=3, cutoff=0.6)
     parts = [word for word in words if len(wanted) > 2 and wanted in word]
     return [words[word] for word in dict.fromkeys([*near, *parts])][:5]
-
-
-__all__ = ["KINDS", "Entry", "WordList", "close_to", "find"]

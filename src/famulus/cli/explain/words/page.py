@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import groupby
 from textwrap import wrap
 from typing import Final
 
-from famulus.cli.explain.words.entry import Entry, WordList
+from famulus.cli.explain.words import Entry, WordList
 
 WIDTH: Final = 120
 
-_BEGINNING: Final = """\
-# Errors and their remedies
-
-Every word that Famulus says when something did not go well, and those of its journal and its tables: what it means, why
-it happens, what to do, and whether trying again is safe. A terminal knows all of it, too:
-
-```sh
-./famulus explain
-./famulus explain overload
-./famulus explain worker_lost --json
-```
-
-`famulus explain` takes a word, a whole reason as it came (`"expired: no answer within the time-out"`) or an exit code,
-and knows what was meant if it was mistyped. What happened to one task is told by [`famulus trace`](tasks.md).
-
-This page is what `famulus explain --markdown` prints.
-"""
+_BEGINNING: Final = (files(__package__) / "beginning.md").read_text("utf-8")
 
 
 def page(kinds: tuple[WordList, ...]) -> str:
-    parts = [_BEGINNING, "\n".join(f"- [{kind.heading}](#{_anchor(kind.heading)})" for kind in kinds) + "\n"]
+    parts = [
+        _BEGINNING,
+        "\n".join(f"- [{kind.heading}](#{kind.heading.lower().replace(' ', '-')})" for kind in kinds) + "\n",
+    ]
     parts += ["\n".join(_section(kind)) + "\n" for kind in kinds]
     return "\n".join(parts)
 
@@ -63,7 +51,7 @@ def _chapters(kind: WordList) -> Iterator[str]:
 def _chapter(entry: Entry) -> Iterator[str]:
     where = f"*{entry.when[0].upper()}{entry.when[1:]}.* " if entry.when else ""
     yield from _lines(f"{where}{entry.meaning}")
-    facts = [("Why:", entry.why), ("What to do:", entry.remedy), ("Try again?", entry.again)]
+    facts = [("Why:", entry.why), ("What to do:", entry.remedy), ("Try again?", entry.try_again)]
     told = [f"{name} {text}" for name, text in facts if text]
     yield ""
     for line in [*told, f"[More]({entry.page})"]:
@@ -72,13 +60,9 @@ def _chapter(entry: Entry) -> Iterator[str]:
 
 def _row(entry: Entry) -> str:
     meaning = f"{entry.meaning} {entry.why}".strip()
-    again = f"Try again? {entry.again}" if entry.again else ""
+    again = f"Try again? {entry.try_again}" if entry.try_again else ""
     return f"| `{entry.word}` | {entry.when} | {meaning} | {f'{entry.remedy} {again}'.strip()} | [more]({entry.page}) |"
 
 
 def _lines(text: str, first: str = "", later: str = "") -> list[str]:
     return wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False)
-
-
-def _anchor(heading: str) -> str:
-    return heading.lower().replace(" ", "-")

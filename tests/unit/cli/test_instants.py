@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from famulus.journal.instants import instant
+from famulus.cli.journal.options import instant
 
 NOW = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
 
