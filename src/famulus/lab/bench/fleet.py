@@ -115,6 +115,10 @@ class Crew(list[Member]):
         self.append(member)
         return member
 
+    def part(self, name: str, module: str, *words: object, stderr: bool = False) -> Member:
+        """A process of ours: the `main` of a module of the bench, with these words."""
+        return self.start(name, python("famulus.lab.bench", module, *map(str, words)), stderr=stderr)
+
     def broker(self, *flags: str, name: str = "broker") -> Broker:
         """On free ports if it has no folder, and without a journal and an HTTP port unless the flags say otherwise."""
         ports = () if "--folder" in flags else ("--frontend-port", "0", "--backend-port", "0")
@@ -123,13 +127,15 @@ class Crew(list[Member]):
         ready = member.wait_until(r"clients (\S+), workers (\S+) ")
         return Broker(member, ready[1], ready[2])
 
-    def echo_worker(self, backend: str, window: int) -> Member:
-        """With twice as many slots as the window is wide, so that it is never the backlog that is measured."""
-        return self.worker("famulus", backend, str(max(64, 2 * window)))
+    def echo_broker(self, window: int, *flags: str, name: str = "broker") -> Broker:
+        """With a worker that has twice as many slots as the window is wide: the backlog is never what is measured."""
+        broker = self.broker(*flags, name=name)
+        self.worker("famulus", broker.backend, max(64, 2 * window))
+        return broker
 
-    def worker(self, peer: str, *arguments: str) -> Member:
+    def worker(self, peer: str, *arguments: object) -> Member:
         """One that echoes, of one of the peers."""
-        member = self.start("worker", python("famulus.lab.bench.peers", peer, "worker", *arguments), stderr=True)
+        member = self.part("worker", "peers.process", peer, "worker", *arguments, stderr=True)
         member.wait_until("is ready")
         return member
 
