@@ -52,12 +52,14 @@ class Member:
     def wait_for_port(self, port: int) -> None:
         """Wait until somebody can connect, for those who do not say when they are ready."""
         until = time.monotonic() + START_S
-        while not _is_open(port):
+        while time.monotonic() < until:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return
             if (code := self._process.poll()) is not None:
                 raise BenchFailed(f"the {self.name} ended with {code} before it was ready")
-            if time.monotonic() > until:
-                raise BenchFailed(f"nobody can connect to the {self.name} after {START_S:.0f} s")
             time.sleep(LOOK_S)
+        raise BenchFailed(f"nobody can connect to the {self.name} after {START_S:.0f} s")
 
     def output(self, within_s: float) -> str:
         """What it printed until it ended by itself."""
@@ -149,8 +151,3 @@ class Crew(list[Member]):
         for member in self:
             pids.setdefault(member.name, []).extend(family(member.pid))
         return pids
-
-
-def _is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -41,12 +41,7 @@ OURS = "famulus"
 NATS = "nats"
 SERVERS: dict[str, Callable[[Crew], Broker]] = {OURS: Crew.broker, NATS: nats.start_server}
 #: What the result calls the growth of an axis.
-GROWTHS = {
-    "growth": "workers",
-    "growth_connected": "connected",
-    "growth_connections": "connections",
-    "growth_connections_idle": "connections_idle",
-}
+GROWTHS = {"growth": "workers"} | {f"growth_{each}": each for each in ("connected", "connections", "connections_idle")}
 
 Tell = Callable[[str], None]
 
