@@ -97,7 +97,7 @@ class _Talk:
         self._until_ns = time.monotonic_ns() + int(within_s * NS_PER_S)
         self.boot = next_boot(last_boot, int(time.time() * 1000))
         self._context = sockets.new_context()
-        self._socket = sockets.outside_dealer(self._context, heartbeats=True)
+        self._socket = sockets.outside_dealer(self._context)
         try:
             sockets.connect(self._socket, address)
         except SettingsError:

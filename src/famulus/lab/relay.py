@@ -1,8 +1,12 @@
-"""A stretch of network that can be cut or fall silent: passes on what comes in at one address to another one."""
+"""A stretch of network that can be cut: passes on what comes in at one address to another one.
+
+python -m famulus.lab.relay KNOWN_HOST OWN_HOST PORT is one; stopped, it falls silent and lets nobody know.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import suppress
 
 CHUNK_BYTES = 1 << 16
@@ -16,8 +20,6 @@ class Relay:
         self._known = (known_host, port)
         self._own = (own_host, port)
         self._is_cut = False
-        self._speaks = asyncio.Event()
-        self._speaks.set()
         self._server: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
 
@@ -36,10 +38,6 @@ class Relay:
 
     def heal(self) -> None:
         self._is_cut = False
-
-    def mute(self) -> None:
-        """From now on keep everything to itself, without letting anybody know. May be called from another thread."""
-        self._speaks.clear()
 
     async def _drop_all(self) -> None:
         passing = list(self._passing)
@@ -78,10 +76,16 @@ class Relay:
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
-            while True:
-                chunk = await reader.read(CHUNK_BYTES)
-                await self._speaks.wait()
-                if not chunk:
-                    return
+            while chunk := await reader.read(CHUNK_BYTES):
                 writer.write(chunk)
                 await writer.drain()
+
+
+async def _stay_open(known_host: str, own_host: str, port: str) -> None:
+    await Relay(known_host, own_host, int(port)).open()
+    print("relay is open", flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_stay_open(*sys.argv[1:]))

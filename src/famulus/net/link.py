@@ -24,7 +24,7 @@ BATCH_MAX: Final = 128
 class Link:
     def __init__(self, context: sockets.Context, address: str, socket: sockets.Socket | None = None) -> None:
         self.address = address
-        self.socket = socket or sockets.outside_dealer(context, heartbeats=True)
+        self.socket = socket or sockets.outside_dealer(context)
         self.monitor: sockets.Socket = self.socket.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         )

@@ -44,19 +44,18 @@ _OUTSIDE: dict[int, int] = {
 }
 
 
-def new_context(io_threads: int = 1) -> Context:
-    context: Context = zmq.Context(io_threads)
+def new_context() -> Context:
+    context: Context = zmq.Context()
     # The default of 1023 sockets is for us; connections are bounded by file descriptors alone.
     return context
 
 
-def outside_dealer(context: Context, *, heartbeats: bool) -> Socket:
-    """What connects to a broker by libzmq: another broker, one that joins, or the crowds of a measurement."""
+def outside_dealer(context: Context) -> Socket:
+    """What connects to a broker by libzmq: another broker, or one that joins."""
     socket = context.socket(zmq.DEALER)
     # What comes in was asked for: our own open tasks bound it.
     _set(socket, {zmq.LINGER: 0, zmq.HANDSHAKE_IVL: 5000, zmq.SNDHWM: 1000, zmq.RCVHWM: 0, **_OUTSIDE})
-    if heartbeats:
-        _set(socket, {zmq.HEARTBEAT_IVL: 500, zmq.HEARTBEAT_TIMEOUT: 2000})
+    _set(socket, {zmq.HEARTBEAT_IVL: 500, zmq.HEARTBEAT_TIMEOUT: 2000})
     return socket
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 
 import pytest
 
+from famulus.lab.processes import python
 from famulus.lab.relay import Relay
 
 KNOWN, OWN = "127.0.11.1", "127.0.12.1"
@@ -68,23 +70,26 @@ def test_nobody_behind_it_looks_like_nobody() -> None:
     asyncio.run(asyncio.wait_for(play(), 20))
 
 
-def test_a_silent_one_keeps_everything_to_itself_and_lets_nobody_know() -> None:
+def test_a_stopped_one_keeps_everything_to_itself_and_lets_nobody_know() -> None:
     async def play() -> None:
         port = free_port()
         server = await asyncio.start_server(echo, OWN, port)
-        relay = Relay(KNOWN, OWN, port)
-        await relay.open()
+        command = python("famulus.lab.relay", KNOWN, OWN, str(port))
+        relay = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        assert relay.stdout is not None
+        assert await relay.stdout.readline() == b"relay is open\n"
         reader, writer = await asyncio.open_connection(KNOWN, port)
         writer.write(b"hello")
         assert await reader.read(100) == b"hello"
-        relay.mute()
+        relay.send_signal(signal.SIGSTOP)
         writer.write(b"anybody there?")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.read(100), 0.3)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asked(port), 0.3)
         writer.close()
-        await relay.close()
+        relay.kill()
+        await relay.wait()
         server.close()
 
     asyncio.run(asyncio.wait_for(play(), 20))

@@ -17,14 +17,7 @@ STEPS = 1 << STEP_BITS
 
 MILLION = 1_000_000
 #: In parts per million, so that ranks are exact.
-PERCENTILES = {
-    "p50": 500_000,
-    "p75": 750_000,
-    "p90": 900_000,
-    "p99": 990_000,
-    "p99.9": 999_000,
-    "p99.99": 999_900,
-}
+PERCENTILES = {"p50": 500_000, "p75": 750_000, "p90": 900_000, "p99": 990_000, "p99.9": 999_000, "p99.99": 999_900}
 
 
 def index_of(value: int) -> int:

@@ -12,11 +12,9 @@ RESERVE = 200
 FILES_MAX = 1_048_576
 
 
-def raise_limit() -> int:
-    """Ask for all that the system lets us have without more rights; how many that is."""
-    limit = hard_limit()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    return limit
+def raise_limit() -> None:
+    """Ask for all that the system lets us have without more rights."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 def hard_limit() -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 
-from famulus.lab.bench.figures import Figures, Progress, in_turn, median_of
+from famulus.lab.bench.figures import Figures, Progress, in_turn
 from famulus.lab.bench.fleet import Crew
 from famulus.lab.bench.meter import Order
 from famulus.lab.bench.peers import proxy
@@ -21,10 +22,9 @@ class Load:
 
 
 def compare(load: Load, sides: list[str], rounds: int, progress: Progress) -> dict[str, object]:
-    seen = in_turn(sides, rounds, lambda side: one_round(load, side), progress)
-    medians = {side: median_of(each) for side, each in seen.items()}
-    ratios = {side: medians["famulus"]["rate"] / medians[side]["rate"] for side in sides if side != "famulus"}
-    return {"medians": medians, "ratios": ratios, "rounds": seen}
+    seen = in_turn(sides, rounds, partial(one_round, load), progress)
+    rates = {side: medians["rate"] for side, medians in seen["medians"].items()}
+    return {**seen, "ratios": {side: rates["famulus"] / rates[side] for side in sides if side != "famulus"}}
 
 
 def one_round(load: Load, side: str) -> Figures:
@@ -33,20 +33,13 @@ def one_round(load: Load, side: str) -> Figures:
             return weighed(crew, load, proxy.start(crew, load.window, name="proxy"), side)
         config.write("" if load.flows else "[bounds]\nflows_max = 0\n")
         config.flush()
-        return weighed(crew, load, with_worker(crew, load, "--config", config.name))
-
-
-def with_worker(crew: Crew, load: Load, *flags: str) -> str:
-    """A broker and a worker that echoes; where clients find them."""
-    broker = crew.broker(*flags)
-    crew.echo_worker(broker.backend, load.window)
-    return broker.frontend
+        return weighed(crew, load, crew.echo_broker(load.window, "--config", config.name).frontend)
 
 
 def weighed(crew: Crew, load: Load, address: str, peer: str = "famulus") -> Figures:
     """What a client of this load sees, with the CPU time per task of each process that is there already."""
     order = Order(address, load.window, load.size, load.seconds, load.client, crew.parts())
-    figures = order.carry_out(crew, peer)
+    seen = order.carry_out(crew, peer)
     # A sum over more or fewer processes could not be compared.
-    del figures["cpu_us_all"]
-    return figures
+    del seen["cpu_us_all"]
+    return seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import median
+from typing import Any
 
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 
@@ -30,8 +31,8 @@ def median_of(rounds: list[Figures]) -> Figures:
 
 def in_turn(
     sides: Sequence[str], rounds: int, measure: Callable[[str], Figures], progress: Progress
-) -> dict[str, list[Figures]]:
-    """All sides round by round, so that whatever else this machine does hits them alike.
+) -> dict[str, dict[str, Any]]:
+    """All sides round by round, so that whatever else this machine does hits them alike: medians and rounds of each.
 
     There and back again: the second of two may find the machine warmer, or hotter.
     """
@@ -41,4 +42,4 @@ def in_turn(
             figures = measure(side)
             seen[side].append(figures)
             progress(side, figures)
-    return seen
+    return {"medians": {side: median_of(each) for side, each in seen.items()}, "rounds": seen}

@@ -52,12 +52,14 @@ class Member:
     def wait_for_port(self, port: int) -> None:
         """Wait until somebody can connect, for those who do not say when they are ready."""
         until = time.monotonic() + START_S
-        while not _is_open(port):
+        while time.monotonic() < until:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return
             if (code := self._process.poll()) is not None:
                 raise BenchFailed(f"the {self.name} ended with {code} before it was ready")
-            if time.monotonic() > until:
-                raise BenchFailed(f"nobody can connect to the {self.name} after {START_S:.0f} s")
             time.sleep(LOOK_S)
+        raise BenchFailed(f"nobody can connect to the {self.name} after {START_S:.0f} s")
 
     def output(self, within_s: float) -> str:
         """What it printed until it ended by itself."""
@@ -115,6 +117,10 @@ class Crew(list[Member]):
         self.append(member)
         return member
 
+    def part(self, name: str, module: str, *words: object, stderr: bool = False) -> Member:
+        """A process of ours: the `main` of a module of the bench, with these words."""
+        return self.start(name, python("famulus.lab.bench", module, *map(str, words)), stderr=stderr)
+
     def broker(self, *flags: str, name: str = "broker") -> Broker:
         """On free ports if it has no folder, and without a journal and an HTTP port unless the flags say otherwise."""
         ports = () if "--folder" in flags else ("--frontend-port", "0", "--backend-port", "0")
@@ -123,13 +129,15 @@ class Crew(list[Member]):
         ready = member.wait_until(r"clients (\S+), workers (\S+) ")
         return Broker(member, ready[1], ready[2])
 
-    def echo_worker(self, backend: str, window: int) -> Member:
-        """With twice as many slots as the window is wide, so that it is never the backlog that is measured."""
-        return self.worker("famulus", backend, str(max(64, 2 * window)))
+    def echo_broker(self, window: int, *flags: str, name: str = "broker") -> Broker:
+        """With a worker that has twice as many slots as the window is wide: the backlog is never what is measured."""
+        broker = self.broker(*flags, name=name)
+        self.worker("famulus", broker.backend, max(64, 2 * window))
+        return broker
 
-    def worker(self, peer: str, *arguments: str) -> Member:
+    def worker(self, peer: str, *arguments: object) -> Member:
         """One that echoes, of one of the peers."""
-        member = self.start("worker", python("famulus.lab.bench.peers", peer, "worker", *arguments), stderr=True)
+        member = self.part("worker", "peers.process", peer, "worker", *arguments, stderr=True)
         member.wait_until("is ready")
         return member
 
@@ -143,8 +151,3 @@ class Crew(list[Member]):
         for member in self:
             pids.setdefault(member.name, []).extend(family(member.pid))
         return pids
-
-
-def _is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

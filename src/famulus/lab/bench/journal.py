@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 
 from famulus.errors import BenchFailed
-from famulus.lab.bench.echo import Load, weighed, with_worker
-from famulus.lab.bench.figures import Figures, Progress, in_turn, median_of
+from famulus.lab.bench.echo import Load, weighed
+from famulus.lab.bench.figures import Figures, Progress, in_turn
 from famulus.lab.bench.fleet import Crew
 from famulus.lab.bench.memory import MemoryWatch
 from famulus.lab.processes import cpu_s, rss_kib
@@ -23,7 +23,7 @@ def compare(load: Load, rounds: int, progress: Progress) -> dict[str, object]:
     """Two brokers, one with and one without a journal; the same load now here, now there."""
     with tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder, Crew() as without, Crew() as with_one:
         crews = {"off": without, "on": with_one}
-        addresses = {"off": with_worker(without, load), "on": _with_journal(with_one, load, folder)}
+        addresses = {"off": without.echo_broker(load.window).frontend, "on": _with_journal(with_one, load, folder)}
 
         def measure(side: str) -> Figures:
             # What the scribe has left to do must not fall into a round without it.
@@ -32,8 +32,8 @@ def compare(load: Load, rounds: int, progress: Progress) -> dict[str, object]:
 
         seen = in_turn(["off", "on"], rounds, measure, progress)
     # Of neighbours: a machine with others on it may be half as fast a minute later.
-    ratio = median(on["rate"] / off["rate"] for on, off in zip(seen["on"], seen["off"], strict=True))
-    return {"medians": {side: median_of(each) for side, each in seen.items()}, "ratio": ratio, "rounds": seen}
+    neighbours = zip(seen["rounds"]["on"], seen["rounds"]["off"], strict=True)
+    return {**seen, "ratio": median(on["rate"] / off["rate"] for on, off in neighbours)}
 
 
 def soak(load: Load, progress: Progress) -> dict[str, object]:
@@ -71,9 +71,9 @@ def _written(folder: Path) -> Figures:
 
 
 def _with_journal(crew: Crew, load: Load, folder: str) -> str:
-    frontend = with_worker(crew, load, "--journal", "--journal-folder", folder)
+    broker = crew.echo_broker(load.window, "--journal", "--journal-folder", folder)
     _wait_for_the_scribe(crew)
-    return frontend
+    return broker.frontend
 
 
 def _wait_for_the_scribe(crew: Crew) -> None:
@@ -81,11 +81,8 @@ def _wait_for_the_scribe(crew: Crew) -> None:
     deadline = time.monotonic() + SCRIBE_STARTS_S
     while time.monotonic() < deadline:
         scribe = crew[0].parts().get("scribe")
-        if scribe is not None:
-            before = cpu_s(scribe)
-            time.sleep(0.3)
-            if before > 0.1 and cpu_s(scribe) - before < 0.05:
-                return
-        else:
-            time.sleep(0.05)
+        before = cpu_s(scribe) if scribe else 0.0
+        time.sleep(0.3)
+        if scribe and before > 0.1 and cpu_s(scribe) - before < 0.05:
+            return
     raise BenchFailed(f"there is no scribe that is ready after {SCRIBE_STARTS_S:.0f} s")

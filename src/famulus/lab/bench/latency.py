@@ -70,20 +70,16 @@ def rates_of(saturation_per_s: float) -> list[float]:
 
 def measure(plan: Plan, tell: Tell) -> dict[str, Any]:
     with Crew() as crew:
-        broker = crew.broker()
-        crew.echo_worker(broker.backend, plan.window)
-        saturation = None if plan.rates else _saturation(crew, broker.frontend, plan, tell)
+        frontend = crew.echo_broker(plan.window).frontend
+        saturation = None if plan.rates else _saturation(crew, frontend, plan, tell)
         rates = [Rate(per_s) for per_s in (rates_of(saturation) if saturation else plan.rates)]
         for number in range(plan.rounds):
             for rate in rates:
                 tell(f"round {number + 1}: {rate.per_s:,.0f} tasks/s for {plan.seconds:g} s")
                 offer = OfferedLoad(rate.per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
-                rate.add(start(crew, broker.frontend, offer).take())
-    return {
-        "saturation_per_s": saturation,
-        "plan": asdict(plan),
-        "rates": [rate.figures(saturation) for rate in rates],
-    }
+                rate.add(start(crew, frontend, offer)())
+    figures = [rate.figures(saturation) for rate in rates]
+    return {"saturation_per_s": saturation, "plan": asdict(plan), "rates": figures}
 
 
 def _saturation(crew: Crew, frontend: str, plan: Plan, tell: Tell) -> float:

@@ -4,40 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from famulus.lab.bench.buckets import MILLION, PERCENTILES, LatencyBuckets
 from famulus.lab.bench.plot import LINES_MAX, Line, linear_axis, log_axis, plot
 
 NS_PER_US = 1000.0
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2024; --soft: #626a73; --grid: #dfe3e8; --paper: #fff;
-  --c0: #0b62c4; --c1: #b4490a; --c2: #1a7f43; --c3: #8a2be2; --c4: #b3134f; --c5: #5b5f00 }
-@media (prefers-color-scheme: dark) { :root { --ink: #e7eaee; --soft: #9aa4af; --grid: #333a42; --paper: #14171a;
-  --c0: #6db3ff; --c1: #ffa25e; --c2: #5fd68c; --c3: #c79bff; --c4: #ff7fae; --c5: #d6d65a } }
-@media print { :root { color-scheme: light; --ink: #000; --soft: #444; --grid: #ccc; --paper: #fff;
-  --c0: #0b62c4; --c1: #b4490a; --c2: #1a7f43; --c3: #8a2be2; --c4: #b3134f; --c5: #5b5f00 }
-  figure, table { break-inside: avoid } }
-* { box-sizing: border-box }
-body { margin: 0 auto; padding: 1rem; max-width: 68rem; color: var(--ink); background: var(--paper);
-  font: 1rem/1.5 system-ui, sans-serif }
-h1 { font-size: 1.5rem; line-height: 1.2 } h2 { font-size: 1.1rem; margin: 0 } p { max-width: 44rem }
-.plots + h2 { margin-top: 2rem }
-.plots { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)) }
-figure { margin: 0 } figcaption { color: var(--soft); font-size: .9rem }
-svg { width: 100%; height: auto; display: block; font: 11px system-ui, sans-serif }
-svg text { fill: var(--ink) } svg .tick { fill: var(--soft); font-size: 10px }
-.grid { stroke: var(--grid); fill: none } .axis { stroke: var(--soft); fill: none }
-.line { fill: none; stroke-width: 1.8; stroke-linejoin: round }
-.line-0 { stroke: var(--c0) } .line-1 { stroke: var(--c1); stroke-dasharray: 7 2 }
-.line-2 { stroke: var(--c2); stroke-dasharray: 4 2 } .line-3 { stroke: var(--c3); stroke-dasharray: 2 2 }
-.line-4 { stroke: var(--c4); stroke-dasharray: 8 2 2 2 } .line-5 { stroke: var(--c5); stroke-dasharray: 1 3 }
-.dot-0, svg .name-0 { fill: var(--c0) } .dot-1, svg .name-1 { fill: var(--c1) } .dot-2, svg .name-2 { fill: var(--c2) }
-.dot-3, svg .name-3 { fill: var(--c3) } .dot-4, svg .name-4 { fill: var(--c4) } .dot-5, svg .name-5 { fill: var(--c5) }
-.wide { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid var(--grid); white-space: nowrap }
-""".strip()
+STATIC = Path(__file__).parent / "static"
 
 
 def page(result: dict[str, Any]) -> str:
@@ -65,8 +39,9 @@ instant at which a task was due, not from when it left, so a stall counts for ev
     return document("Famulus: latency at fixed rates", body)
 
 
-def document(title: str, body: str, style: str = "") -> str:
-    """The frame of any page of a measurement; `style` is what it needs beyond the shared one."""
+def document(title: str, body: str, *styles: str) -> str:
+    """The frame of any page of a measurement; `styles` are the files that it needs beyond the shared one."""
+    style = "".join((STATIC / name).read_text("utf-8") for name in ("page.css", *styles))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -74,7 +49,6 @@ def document(title: str, body: str, style: str = "") -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
 <style>
-{STYLE}
 {style}</style>
 </head>
 <body>
@@ -85,7 +59,7 @@ def document(title: str, body: str, style: str = "") -> str:
 
 
 def machine_text(result: dict[str, Any]) -> str:
-    """What `famulus.lab.bench.machine` knows, as one would say it."""
+    """The machine that it was measured on, as one would say it."""
     said = {"cores": "{} cores", "machine": "{}", "python": "Python {}", "pump": "{} pump"}
     return ", ".join(how.format(result[name]) for name, how in said.items() if name in result)
 

@@ -17,7 +17,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.errors import BenchFailed
 from famulus.lab.bench.figures import Figures, latencies_us
 from famulus.lab.bench.fleet import GRACE_S, Crew
-from famulus.lab.processes import cpu_s, python
+from famulus.lab.processes import cpu_s
 
 STAMP_BYTES = 8
 WARM_UP_S = 0.5
@@ -96,7 +96,7 @@ class Order(msgspec.Struct, frozen=True):
 
     def carry_out(self, crew: Crew, peer: str) -> Figures:
         """By a client of this peer, from its start to its end."""
-        client = crew.start("client", python("famulus.lab.bench.peers", peer, "client", self.text()), stderr=True)
+        client = crew.part("client", "peers.process", peer, "client", self.text(), stderr=True)
         output = client.output(self.seconds + GRACE_S)
         crew.remove(client)
         # The figures are its last line: libraries may have had something to say before.

@@ -1,32 +1,24 @@
 """The workers and the clients of the scale measurement at a nats-server.
 
-python -m famulus.lab.bench.nats_crowd workers ADDRESS FIRST COUNT SERVICES
-python -m famulus.lab.bench.nats_crowd callers ADDRESS CALL
-
-They do what `crowd` and `callers` do at a broker. A service is a subject, and its workers are a queue group of it. The
-protocol is spoken by hand: thousands of connections fit into one process, and none waits for another.
+They do what those of `crowd` and `load` do at a broker. A service is a subject, and its workers are a queue group of
+it. The protocol is spoken by hand: thousands of connections fit into one process, and none waits for another.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
-import sys
-from collections.abc import Iterable
-from itertools import cycle
-from time import monotonic_ns
+from collections.abc import Collection
+from typing import NoReturn
 
-import msgspec
-
-from famulus.core.clock import NS_PER_S
-from famulus.lab.bench import descriptors
-from famulus.lab.bench.callers import CallStep, ClosedLoop
-from famulus.lab.bench.crowd import service_name
+from famulus.core.clock import NEVER_NS
+from famulus.core.session.done import Done
 from famulus.lab.bench.meter import STAMP_BYTES
+from famulus.net.waiting import Waiting
 
+SCHEME = "nats://"
 _GREETING = {"verbose": False, "pedantic": False, "lang": "python", "version": "0", "protocol": 1}
 _END = b"\r\n"
 READ_MAX = 1 << 18
@@ -36,10 +28,8 @@ ANSWER_WITHIN_S = 30.0
 class NatsLine:
     """A connection to a nats-server."""
 
-    __slots__ = ("_rest", "_unsent", "socket")
-
     def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
+        host, _, port = address.removeprefix(SCHEME).rpartition(":")
         self.socket = socket.create_connection((host, int(port)), ANSWER_WITHIN_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._rest = b""
@@ -53,10 +43,7 @@ class NatsLine:
         self.socket.sendall(b"PING\r\n")
         seen = b""
         while b"PONG\r\n" not in seen:
-            told = self.socket.recv(READ_MAX)
-            if not told:
-                raise ConnectionError("the server closed the connection")
-            seen += told
+            seen += self._read()
 
     def subscribe(self, subject: str, queue: str = "") -> None:
         self._unsent.append(b"SUB %b %b 1\r\n" % (subject.encode(), queue.encode()))
@@ -70,12 +57,15 @@ class NatsLine:
             self.socket.sendall(b"".join(self._unsent))
             self._unsent.clear()
 
-    def messages(self) -> list[tuple[bytes, bytes]]:
-        """What has come, to be called when there is something: where to answer, and the body."""
+    def _read(self) -> bytes:
         told = self.socket.recv(READ_MAX)
         if not told:
             raise ConnectionError("the server closed the connection")
-        data = self._rest + told
+        return told
+
+    def messages(self) -> list[tuple[bytes, bytes]]:
+        """What has come, to be called when there is something: where to answer, and the body."""
+        data = self._rest + self._read()
         found: list[tuple[bytes, bytes]] = []
         start = 0
         while (end := data.find(_END, start)) >= 0:
@@ -96,70 +86,45 @@ class NatsLine:
         return found
 
 
-class Lines:
-    def __init__(self, lines: Iterable[NatsLine]) -> None:
-        self._poll = select.epoll()
-        self._by_fd: dict[int, NatsLine] = {}
-        for line in lines:
-            self._by_fd[line.socket.fileno()] = line
-            self._poll.register(line.socket, select.EPOLLIN)
+class NatsCaller(NatsLine):
+    """A connection of a client, as `load` has them at a broker. The body of a task says when it was due."""
 
-    def ready(self, within_ns: int) -> list[NatsLine]:
-        return [self._by_fd[fd] for fd, _ in self._poll.poll(within_ns / NS_PER_S)]
+    is_up = True
+    next_due_ns = NEVER_NS
 
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.fd = self.socket.fileno()
+        self._inbox = f"inbox-{os.getpid()}-{self.fd}".encode()
+        self.subscribe(self._inbox.decode())
+        self.settle()
 
-class Callers(ClosedLoop):
-    def __init__(self, address: str, call: CallStep) -> None:
-        super().__init__(call)
-        step = call.step
-        self._callers = [_caller(address, number) for number in range(step.connections)]
-        self._lines = Lines(line for line, _ in self._callers)
-        self._turn = cycle(self._callers[: step.asking])
-        self._services = cycle([service_name(number).encode() for number in range(step.asked)])
-        self._rest = bytes(step.size - STAMP_BYTES)
+    def submit(self, now_ns: int, due_ns: int, service: str, body: bytes, timeout_ms: int) -> None:
+        self.publish(service.encode(), due_ns.to_bytes(STAMP_BYTES, "big") + body[STAMP_BYTES:], self._inbox)
 
-    def _step(self, until_ns: int) -> None:
-        now_ns = monotonic_ns()
-        eager: set[NatsLine] = set()
-        body = now_ns.to_bytes(STAMP_BYTES, "big") + self._rest
-        for _ in range(self._room):
-            line, inbox = next(self._turn)
-            line.publish(next(self._services), body, inbox)
-            eager.add(line)
-            self._open += 1
-        for line in eager:
-            line.flush()
-        for line in self._lines.ready(max(0, until_ns - now_ns)):
-            self._take(line)
+    def send(self) -> None:
+        self.flush()
 
-    def _take(self, line: NatsLine) -> None:
-        messages, now_ns = line.messages(), monotonic_ns()
-        for _, body in messages:
-            self._ended("OK", int.from_bytes(body[:STAMP_BYTES], "big"), now_ns)
-        line.flush()
+    def step(self) -> list[Done]:
+        ended = [Done(int.from_bytes(body[:STAMP_BYTES], "big"), "", b"", [], 0, 0) for _, body in self.messages()]
+        for done in ended:
+            done.outcome = "OK"
+        self.flush()
+        return ended
 
 
-def _caller(address: str, number: int) -> tuple[NatsLine, bytes]:
-    line, inbox = NatsLine(address), f"inbox-{os.getpid()}-{number}"
-    line.subscribe(inbox)
-    line.settle()
-    return line, inbox.encode()
-
-
-def _worker(address: str, service: str) -> NatsLine:
-    line = NatsLine(address)
-    line.subscribe(service, queue="workers")
-    line.settle()
-    return line
-
-
-def work(address: str, first: str, count: str, services: str) -> None:
-    numbers = range(int(first), int(first) + int(count))
-    lines = Lines([_worker(address, service_name(number % int(services))) for number in numbers])
-    signal.signal(signal.SIGTERM, lambda *_: _end(len(numbers)))
-    print(f"{len(numbers)} workers are ready", flush=True)
+def work(address: str, services: Collection[str]) -> NoReturn:
+    """A worker for each of these services."""
+    waiting = Waiting()
+    for service in services:
+        line = NatsLine(address)
+        line.subscribe(service, queue="workers")
+        line.settle()
+        waiting.watch(line.socket, line)
+    signal.signal(signal.SIGTERM, lambda *_: _end(len(services)))
+    print(f"{len(services)} workers are ready", flush=True)
     while True:
-        for line in lines.ready(NS_PER_S):
+        for line in waiting.wait(NEVER_NS):
             for inbox, body in line.messages():
                 line.publish(inbox, body)
             line.flush()
@@ -169,16 +134,3 @@ def _end(connected: int) -> None:
     # A line that is lost ends this process long before.
     print(json.dumps({"connected": connected, "relinks": 0}), flush=True)
     os._exit(0)
-
-
-def call(address: str, text: str) -> None:
-    callers = Callers(address, msgspec.json.decode(text, type=CallStep))
-    print(msgspec.json.encode(callers.run()).decode())
-
-
-if __name__ == "__main__":
-    descriptors.raise_limit()
-    if sys.argv[1] == "workers":
-        work(*sys.argv[2:])
-    else:
-        call(*sys.argv[2:])

@@ -6,26 +6,20 @@ are the defaults, and each time-out is a load of its own: how long a task may wa
 
 Beside it, at the same broker and in the same seconds, a second worker of the same kind is kept busy and no more: what
 it does is the saturation. So a machine that is slow for a while slows both sides.
-
-python -m famulus.lab.bench.overload ADDRESS SERVICE SLOTS WORK_MS is such a worker.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from famulus import Worker
 from famulus.lab.bench.buckets import PERCENTILES
 from famulus.lab.bench.fleet import Broker, Crew
 from famulus.lab.bench.load import OfferedLoad, Seen, start
 from famulus.lab.bench.memory import MemoryWatch
-from famulus.lab.processes import python, rss_kib
+from famulus.lab.processes import rss_kib
 
 #: Of the closed loop, whose tasks wait for no more than a few others.
 CLOSED_TIMEOUT_MS = 60_000
@@ -78,13 +72,9 @@ def _loads(
 ) -> Iterator[dict[str, float]]:
     """What becomes of this service under each time-out, beside one of the same kind that is only kept busy."""
     beside = f"{service.name}-beside"
-    words = (str(service.slots), str(service.work_ms))
     workers = [
-        crew.start("worker", python("famulus.lab.bench.overload", broker.backend, name, *words))
-        for name in (service.name, beside)
+        crew.worker("famulus", broker.backend, service.slots, name, service.work_ms) for name in (service.name, beside)
     ]
-    for worker in workers:
-        worker.wait_until("is ready")
     seconds = max(plan.seconds, TASKS_OF_A_SLOT * service.work_ms / 1000)
     offered = plan.factor * service.capacity_per_s
     for timeout_s in service.timeouts_s:
@@ -93,7 +83,7 @@ def _loads(
         over = OfferedLoad(offered, seconds, warm_up_s, BODY_BYTES, round(timeout_s * 1000), service.name, by_end=True)
         busy = replace(over, per_s=0.0, window=service.slots * 4, timeout_ms=CLOSED_TIMEOUT_MS, service=beside)
         running = [start(crew, broker.frontend, offer) for offer in (busy, over)]
-        peak, seen = (each.take() for each in running)
+        peak, seen = (take() for take in running)
         yield _figures(service, timeout_s, len(peak.latency("OK")) / seconds, seen, seconds)
     for worker in workers:
         worker.stop()
@@ -119,20 +109,3 @@ def _figures(service: Service, timeout_s: float, peak_per_s: float, over: Seen, 
         "ok_p99_ms": over.latency("OK").percentile(PERCENTILES["p99"]) / 1e6,
         "other_outcomes": sum(len(seen) for which, seen in over.latencies.items() if which not in told),
     }
-
-
-def work(address: str, service: str, slots: str, work_ms: str) -> None:
-    """The worker process: a service of this many slots and this many milliseconds a task."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
-    worker = Worker(address, slots=int(slots))
-
-    @worker.service(service)
-    async def slow(body: bytes) -> bytes:
-        await asyncio.sleep(float(work_ms) / 1000)
-        return body
-
-    worker.run()
-
-
-if __name__ == "__main__":
-    work(*sys.argv[1:])

@@ -6,8 +6,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from operator import itemgetter
 from pathlib import Path
@@ -31,36 +31,24 @@ INCREMENT: Final = 100
 WARM_TASKS: Final = 10_000
 #: It is made so often, from the same tables.
 TIMES: Final = ("first", "second", "third")
+SERVICE_MINUTES: Final = Path(__file__).parent / "static" / "service_minutes.sql"
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    sizes: tuple[int, ...]
-    hours: int
-    master: str | None
-    seed: int = 1
-
-
-def measure(load: Load, tell: Tell) -> dict[str, Any]:
+def measure(sizes_tasks: Sequence[int], hours: int, master: str | None, tell: Tell) -> dict[str, Any]:
     began = time.monotonic()
-    with session(load.master) as spark:
+    with session(master) as spark:
         start_s = time.monotonic() - began
         tell(f"Spark started in {start_s:.1f} s")
         # What is run for the first time has to be compiled first: that is a cost of the start, not of the data.
-        warm = _size(spark, replace(load, sizes=(WARM_TASKS,)), WARM_TASKS, lambda _: None)
-        sizes = [_size(spark, load, size, tell) for size in load.sizes]
-    return {
-        "start_s": start_s,
-        "first_run_s": warm["full"]["seconds"],
-        "sizes": sizes,
-        "growth": _growth(sizes),
-    }
+        warm = _size(spark, synth.Plan(WARM_TASKS, hours), lambda _: None)
+        sizes = [_size(spark, synth.Plan(tasks, hours), tell) for tasks in sizes_tasks]
+    return {"start_s": start_s, "first_run_s": warm["full"]["seconds"], "sizes": sizes, "growth": _growth(sizes)}
 
 
-def _size(spark: SparkSession, load: Load, tasks: int, tell: Tell) -> dict[str, Any]:
+def _size(spark: SparkSession, plan: synth.Plan, tell: Tell) -> dict[str, Any]:
+    tasks = plan.tasks
     with tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder:
         journal, tables = Path(folder) / "journal", Path(folder) / "tables"
-        plan = synth.Plan(tasks=tasks, hours=load.hours, seed=load.seed)
         began = time.monotonic()
         rows = sum(synth.make(spark, journal, plan).rows.values())
         made_s = time.monotonic() - began
@@ -152,53 +140,10 @@ def _growth(sizes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 # -- DuckDB -------------------------------------------------------------------------------------------------------
 
-#: The same counts and the same histograms. Minutes as microseconds: for zones DuckDB would need an extension.
-SERVICE_MINUTES: Final = """
-with rows as (
-    select epoch_us(ended) // 60000000 * 60000000 as minute_us, *,
-        outcome in ('OK', 'ERROR', 'REJECTED', 'UNKNOWN') as is_final,
-        is_final and delegated_from is null as is_settled,
-        worker is not null and assigned is not null and outcome <> 'LATE' as is_run
-    from read_parquet('{journal}/tasks/**/*.parquet', hive_partitioning = false)
-), counts as (
-    select minute_us, service, family, broker,
-        count(*) filter (where is_settled) as tasks,
-        count(*) filter (where is_settled and outcome = 'OK') as ok,
-        count(*) filter (where is_settled and outcome = 'ERROR') as errors,
-        count(*) filter (where is_settled and outcome = 'REJECTED') as rejected,
-        count(*) filter (where is_settled and outcome = 'UNKNOWN') as unknown,
-        count(*) filter (where is_settled and outcome = 'REJECTED' and reason = 'overload') as overloaded,
-        count(*) filter (where is_settled and outcome = 'REJECTED' and reason in ('no_worker', 'no_service'))
-            as no_worker,
-        count(*) filter (where is_settled and reason = 'expired') as expired,
-        count(*) filter (where outcome = 'RETRY') as retries,
-        count(*) filter (where outcome = 'LATE') as late,
-        count(*) filter (where outcome <> 'LATE' and delegated_to is not null) as delegated_out,
-        count(*) filter (where is_final and delegated_from is not null) as delegated_in,
-        count(*) filter (where is_run) as runs,
-        coalesce(sum(request_bytes) filter (where is_settled), 0)::bigint as request_bytes,
-        coalesce(sum(response_bytes) filter (where is_settled), 0)::bigint as response_bytes,
-        coalesce(sum(service_ns) filter (where is_run), 0)::bigint as busy_ns
-    from rows group by all
-), buckets as (
-    select minute_us, service, family, broker, measure,
-        floor(ln(greatest(ns, 0) + 1) * 16)::int as bucket, count(*) as count
-    from (unpivot (select minute_us, service, family, broker, queue_ns, service_ns, total_ns from rows where is_settled)
-          on queue_ns, service_ns, total_ns into name measure value ns)
-    group by all
-), histograms as (
-    select minute_us, service, family, broker,
-        list(entry order by bucket) filter (where measure = 'queue_ns') as queue_hist,
-        list(entry order by bucket) filter (where measure = 'service_ns') as service_hist,
-        list(entry order by bucket) filter (where measure = 'total_ns') as total_hist
-    from (select *, {{'bucket': bucket, 'count': count}} as entry from buckets) group by all
-)
-select * from counts left join histograms using (minute_us, service, family, broker)
-"""
-
 
 def duckdb_query(journal: Path) -> str:
-    return SERVICE_MINUTES.format(journal=journal)
+    """The same table, as the pipeline defines it."""
+    return SERVICE_MINUTES.read_text("utf-8").replace("{journal}", str(journal))
 
 
 def _duckdb(journal: Path) -> float | None:

@@ -10,19 +10,23 @@ written to by itself.
 
 from __future__ import annotations
 
+import json
+import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise, product
 from typing import Any
 
 from famulus.lab.bench import descriptors
-from famulus.lab.bench.callers import Answers
 from famulus.lab.bench.figures import median_of
-from famulus.lab.bench.fleet import Crew
-from famulus.lab.bench.sides import Side, famulus_side, nats_absence, nats_side
+from famulus.lab.bench.fleet import Broker, Crew
+from famulus.lab.bench.load import OfferedLoad, Seen, start
+from famulus.lab.bench.peers import nats
+from famulus.lab.bench.peers.peer import Needs, absence
 from famulus.lab.bench.steps import Gathering, Limits, Step, gatherings, plan
+from famulus.lab.processes import cpu_s, rss_kib
 
 #: The aim is not to exceed this from the fewest to the most workers that are merely connected.
 GROWTH_MAX = 1.3
@@ -30,21 +34,16 @@ GROWTH_MAX = 1.3
 SLOTS = 10
 #: While nobody asks, the CPU time is looked at so often.
 LOOK_S = 1.0
+TIMEOUT_MS = 30_000
+END_WITHIN_S = 30.0
 
 OURS = "famulus"
 NATS = "nats"
-SERVERS = {OURS: famulus_side, NATS: nats_side}
+SERVERS: dict[str, Callable[[Crew], Broker]] = {OURS: Crew.broker, NATS: nats.start_server}
 #: What the result calls the growth of an axis.
-GROWTHS = {
-    "growth": "workers",
-    "growth_connected": "connected",
-    "growth_connections": "connections",
-    "growth_connections_idle": "connections_idle",
-}
+GROWTHS = {"growth": "workers"} | {f"growth_{each}": each for each in ("connected", "connections", "connections_idle")}
 
 Tell = Callable[[str], None]
-#: Which server has which crowd.
-Camp = tuple[str, Gathering]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +55,64 @@ class Plan:
     idle_s: float = 12.0
     rounds: int = 3
     servers: Sequence[str] = tuple(SERVERS)
+
+
+class Side:
+    """A server with its crowd of workers."""
+
+    def __init__(self, crew: Crew, name: str, gathering: Gathering, slots: int) -> None:
+        """A nats-server has no slots: a worker of a queue group gets whatever comes."""
+        self.name, self.gathering = name, gathering
+        server = SERVERS[name](crew)
+        self._pids = list(server.member.parts().values())
+        self._address = server.frontend
+        self._crowds = []
+        for share in shares(gathering.workers, descriptors.sockets_that_fit(descriptors.hard_limit())):
+            self._crowds.append(crew.part("crowd", "crowd", server.backend, *share, gathering.services, slots))
+        self.connected = sum(int(crowd.wait_until(r"^(\d+) workers are ready")[1]) for crowd in self._crowds)
+
+    def cpu_s(self) -> float:
+        return sum(map(cpu_s, self._pids))
+
+    def rss_kib(self) -> int:
+        return sum(map(rss_kib, self._pids))
+
+    def run(self, step: Step, seconds: float, warm_up_s: float) -> Seen:
+        offer = OfferedLoad(
+            per_s=0.0,
+            seconds=seconds,
+            warm_up_s=warm_up_s,
+            size=step.size,
+            timeout_ms=TIMEOUT_MS,
+            window=step.window,
+            by_end=True,
+            services=step.asked,
+            connections=step.connections,
+            asking=step.asking,
+            weigh=self._pids,
+        )
+        with Crew() as crew:
+            return start(crew, self._address, offer)()
+
+    def end(self) -> dict[str, int]:
+        """Send the crowd home; how many of it were still there, and how often one had to come back."""
+        for crowd in self._crowds:
+            crowd.signal(signal.SIGTERM)
+        ends = [json.loads(crowd.output(END_WITHIN_S)) for crowd in self._crowds]
+        return {name: sum(end[name] for end in ends) for name in ("connected", "relinks")}
+
+
+def nats_absence() -> str | None:
+    """Why nats-server cannot be measured beside us, or None."""
+    return absence(Needs(nats.PROGRAMS))
+
+
+def shares(total: int, most: int) -> Iterator[tuple[int, int]]:
+    """First and count of each process: as few as can hold them all, and as even as can be."""
+    processes = -(-total // most)
+    for number in range(processes):
+        first = total * number // processes
+        yield first, total * (number + 1) // processes - first
 
 
 def fitting(limits: Limits, files: int) -> tuple[Limits, str]:
@@ -79,13 +136,16 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
     servers = [each for each in wish.servers if each != NATS or why_not is None]
     run = replace(wish, limits=limits)
     slots = max(SLOTS, -(-limits.window // gatherings(limits)[0].workers))
+    sides = []
     with Crew() as crew:
-        open_sides = _open_sides(crew, servers, limits, slots, tell)
-        idle = _idle(open_sides, run, tell)
-        seen = _rounds(servers, open_sides, run, tell)
-        ends = {camp: side.end() for camp, side in open_sides.items()}
-    for camp, figures in idle.items():
-        figures |= {f"{name}_at_the_end": value for name, value in ends[camp].items()}
+        for server, gathering in product(servers, gatherings(limits)):
+            start_s = time.monotonic()
+            sides.append(Side(crew, server, gathering, slots))
+            tell(f"{server}: {sides[-1].connected} workers connected in {time.monotonic() - start_s:.1f} s")
+        crowds = _idle(sides, run, tell)
+        seen = _rounds(sides, run, tell)
+        for side, figures in zip(sides, crowds, strict=True):
+            figures |= {f"{name}_at_the_end": value for name, value in side.end().items()}
     steps = {server: [_figures(server, *each) for each in seen[server].items()] for server in servers}
     return {
         **summary(steps.pop(OURS)),
@@ -95,39 +155,29 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
         "warning": warning,
         "plan": asdict(run),
         "slots": slots,
-        "crowds": list(idle.values()),
+        "crowds": crowds,
     }
 
 
-def _open_sides(crew: Crew, servers: Sequence[str], limits: Limits, slots: int, tell: Tell) -> dict[Camp, Side]:
-    open_sides = {}
-    for server, gathering in product(servers, gatherings(limits)):
-        start_s = time.monotonic()
-        side = open_sides[server, gathering] = SERVERS[server](crew, gathering, slots)
-        tell(f"{server}: {side.connected} workers connected in {time.monotonic() - start_s:.1f} s")
-    return open_sides
-
-
-def _idle(open_sides: dict[Camp, Side], run: Plan, tell: Tell) -> dict[Camp, dict[str, Any]]:
+def _idle(sides: Sequence[Side], run: Plan, tell: Tell) -> list[dict[str, Any]]:
     """Nobody asks anything: what so many connected workers cost by themselves."""
     tell(f"idle for {run.idle_s:g} s")
     looks = max(1, round(run.idle_s / LOOK_S))
-    spent_s = {camp: [side.cpu_s()] for camp, side in open_sides.items()}
+    spent_s = [[side.cpu_s() for side in sides]]
     for _ in range(looks):
         time.sleep(run.idle_s / looks)
-        for camp, side in open_sides.items():
-            spent_s[camp].append(side.cpu_s())
-    return {
-        (server, gathering): {
-            "server": server,
-            "workers": gathering.workers,
-            "services": gathering.services,
+        spent_s.append([side.cpu_s() for side in sides])
+    return [
+        {
+            "server": side.name,
+            "workers": side.gathering.workers,
+            "services": side.gathering.services,
             "connected": side.connected,
-            **idle_percents(spent_s[server, gathering], run.idle_s),
+            **idle_percents([look[number] for look in spent_s], run.idle_s),
             "rss_kib": side.rss_kib(),
         }
-        for (server, gathering), side in open_sides.items()
-    }
+        for number, side in enumerate(sides)
+    ]
 
 
 def idle_percents(spent_s: list[float], idle_s: float) -> dict[str, float]:
@@ -139,17 +189,17 @@ def idle_percents(spent_s: list[float], idle_s: float) -> dict[str, float]:
     }
 
 
-def _rounds(
-    servers: Sequence[str], open_sides: dict[Camp, Side], run: Plan, tell: Tell
-) -> dict[str, dict[Step, list[Answers]]]:
-    seen: dict[str, dict[Step, list[Answers]]] = {server: {} for server in servers}
+def _rounds(sides: Sequence[Side], run: Plan, tell: Tell) -> dict[str, dict[Step, list[Seen]]]:
+    seen: dict[str, dict[Step, list[Seen]]] = {side.name: {} for side in sides}
     for number in range(run.rounds):
         for step in plan(run.limits):
-            for server in servers if step.axis != "bytes" else (OURS,):
-                answers = open_sides[server, step.gathering].run(step, run.seconds, run.warm_up_s)
-                seen[server].setdefault(step, []).append(answers)
+            for side in sides:
+                if side.gathering != step.gathering or (step.axis == "bytes" and side.name != OURS):
+                    continue
+                answers = side.run(step, run.seconds, run.warm_up_s)
+                seen[side.name].setdefault(step, []).append(answers)
                 tell(
-                    f"round {number + 1}: {server}, {step.axis} {amount(step)}: "
+                    f"round {number + 1}: {side.name}, {step.axis} {amount(step)}: "
                     f"{answers.figures['rate']:,.0f} tasks/s, "
                     f"{answers.figures['cpu_us_server']:,.1f} us of the server per task"
                 )
@@ -163,7 +213,7 @@ def amount(step: Step) -> int:
     return step.size if step.axis == "bytes" else step.gathering.workers
 
 
-def _figures(server: str, step: Step, rounds: list[Answers]) -> dict[str, Any]:
+def _figures(server: str, step: Step, rounds: list[Seen]) -> dict[str, Any]:
     medians = median_of([answers.figures for answers in rounds])
     return {
         "server": server,

@@ -55,6 +55,10 @@ class Step:
     window: int
 
 
+def service_name(number: int) -> str:
+    return f"echo-{number}"
+
+
 def tens(most: int, first: int = 1) -> Iterator[int]:
     """By tens from `first` up to `most`, which is always the last."""
     value = first

@@ -16,9 +16,7 @@ from famulus.lab.commands.bench_pipeline import pipeline
 from famulus.lab.commands.bench_scale import scale
 from famulus.lab.processes import family, send_signal
 
-app = typer.Typer(
-    help="Measure this machine: each command starts its own broker, workers and clients.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 for command in (echo, overload, latency, scale, peers, pipeline, journal, viewers, recovery):
     app.command()(command)
 

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from famulus.lab.commands.bench_result import Result, beside, give, tell_rounds
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from famulus.lab.commands.bench_result import Print, Result, beside, give, tell_rounds
 
 Window = Annotated[int, typer.Option(min=1, help="Tasks open at once.")]
 Size = Annotated[int, typer.Option(min=8, help="Bytes of a body.")]
 Seconds = Annotated[float, typer.Option(min=0.5, help="Length of a round, after a short warm-up.")]
-
-
-class ClientKind(StrEnum):
-    asyncio = "asyncio"
-    threads = "threads"
-
-
-class Peer(StrEnum):
-    proxy = "proxy"
 
 
 def echo(
@@ -32,9 +19,11 @@ def echo(
     size: Size = 100,
     seconds: Seconds = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; the medians are shown.")] = 3,
-    client: Annotated[ClientKind, typer.Option(help="Which client is measured.")] = ClientKind.asyncio,
+    client: Annotated[Literal["asyncio", "threads"], typer.Option(help="Which client is measured.")] = "asyncio",
     flows: Annotated[bool, typer.Option(help="Remember headers; without, a router reads every message.")] = True,
-    against: Annotated[Peer | None, typer.Option(help="Measure this one too, round by round in turn.")] = None,
+    against: Annotated[
+        Literal["proxy"] | None, typer.Option(help="Measure this one too, round by round in turn.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with medians, ratios and rounds.")] = False,
 ) -> None:
     """How fast an echo is: throughput, latency, and the CPU time of a task in each process.
@@ -45,16 +34,16 @@ def echo(
     """
     from famulus.lab.bench.echo import Load, compare
 
-    sides = ["famulus", *([against.value] if against is not None else [])]
-    load = Load(window, size, seconds, client.value, flows)
+    sides = ["famulus", against] if against else ["famulus"]
+    load = Load(window, size, seconds, client, flows)
     tell = tell_rounds("{side:8} {rate:9,.0f} tasks/s  p99 {p99:9,.0f} us", as_json)
     give("echo", {"load": asdict(load), **compare(load, sides, rounds, tell)}, as_json, _show_echo)
 
 
-def _show_echo(console: Console, result: Result) -> None:
-    console.print(beside("echo: medians of the rounds", result["medians"], decimals=1))
+def _show_echo(say: Print, result: Result) -> None:
+    say(beside("echo: medians of the rounds", result["medians"], decimals=1))
     for side, ratio in result["ratios"].items():
-        console.print(f"famulus has {ratio:.2f} times the throughput of {side}")
+        say(f"famulus has {ratio:.2f} times the throughput of {side}")
 
 
 def journal(
@@ -82,11 +71,11 @@ def journal(
     give("journal", result, as_json, _show_journal)
 
 
-def _show_journal(console: Console, result: Result) -> None:
-    console.print(beside("echo with and without a journal: medians of the rounds", result["medians"]))
-    console.print(f"with the journal: {result['ratio']:.3f} of the throughput without")
+def _show_journal(say: Print, result: Result) -> None:
+    say(beside("echo with and without a journal: medians of the rounds", result["medians"]))
+    say(f"with the journal: {result['ratio']:.3f} of the throughput without")
     for name, value in result.get("soak", {}).items():
-        console.print(f"soak: {name} {value:,.1f}")
+        say(f"soak: {name} {value:,.1f}")
 
 
 def viewers(
@@ -111,8 +100,8 @@ def viewers(
     give("viewers", {"viewers": count, **compared}, as_json, _show_viewers)
 
 
-def _show_viewers(console: Console, result: Result) -> None:
+def _show_viewers(say: Print, result: Result) -> None:
     title = f"echo with {result['viewers']} viewers and with nobody: medians"
-    console.print(beside(title, result["medians"]))
-    console.print(f"with viewers a task costs the dispatcher {result['dispatcher_ratio']:.3f} of what it costs without")
-    console.print(f"and the throughput is {result['ratio']:.3f} of that without")
+    say(beside(title, result["medians"]))
+    say(f"with viewers a task costs the dispatcher {result['dispatcher_ratio']:.3f} of what it costs without")
+    say(f"and the throughput is {result['ratio']:.3f} of that without")

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from famulus.lab.commands.bench_result import Result, check_writable, give, table, tell, tell_unless
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-QUICK_SECONDS = 1.0
+from famulus.lab.commands.bench_result import Print, Result, check_writable, give, table, tell, tell_unless
 
 
 def latency(
@@ -46,20 +41,12 @@ def latency(
 
     check_writable(html)
     if quick:
-        seconds, rounds = min(seconds, QUICK_SECONDS), 1
-    plan = Plan(
-        rates=tuple(rate or ()),
-        seconds=seconds,
-        rounds=rounds,
-        size=size,
-        window=window,
-        saturation_s=min(2.0, seconds),
-        timeout_ms=round(timeout * 1000),
-    )
+        seconds, rounds = min(seconds, 1.0), 1
+    plan = Plan(tuple(rate or ()), seconds, rounds, size, window, min(2.0, seconds), timeout_ms=round(timeout * 1000))
     give("latency", measure(plan, tell), as_json, _show_latency, html, page)
 
 
-def _show_latency(console: Console, result: Result) -> None:
+def _show_latency(say: Print, result: Result) -> None:
     names = list(result["rates"][0]["latency_ns"])
     rows = [
         {
@@ -70,9 +57,9 @@ def _show_latency(console: Console, result: Result) -> None:
         for each in result["rates"]
     ]
     if result["saturation_per_s"]:
-        console.print(f"saturated at {result['saturation_per_s']:,.0f} tasks/s")
+        say(f"saturated at {result['saturation_per_s']:,.0f} tasks/s")
     title = "latency in ms, from the instant at which a task was due"
-    console.print(table(title, rows, title_justify="left"))
+    say(table(title, rows, title_justify="left"))
 
 
 def overload(
@@ -104,7 +91,7 @@ def overload(
     give("overload", result, as_json, _show_overload)
 
 
-def _show_overload(console: Console, result: Result) -> None:
+def _show_overload(say: Print, result: Result) -> None:
     from famulus.cli.status.words import milliseconds
 
     rows = [
@@ -122,9 +109,9 @@ def _show_overload(console: Console, result: Result) -> None:
         for load in result.pop("loads")
     ]
     title = "overload: tasks per second, and how long 99 % took"
-    console.print(table(title, rows, box=None, pad_edge=False))
+    say(table(title, rows, box=None, pad_edge=False))
     for name, value in result.items():
-        console.print(f"{name}: {value:,.2f}" if isinstance(value, float) else f"{name}: {value}")
+        say(f"{name}: {value:,.2f}" if isinstance(value, float) else f"{name}: {value}")
 
 
 def recovery(
@@ -140,16 +127,16 @@ def recovery(
 
     Example: famulus bench recovery --rounds 5
     """
-    from famulus.lab.bench.recovery import Plan, measure
+    from famulus.lab.bench.recovery import measure
 
-    give("recovery", measure(Plan(rounds, seconds, busy), tell_unless(as_json)), as_json, _show_recovery)
+    give("recovery", measure(rounds, seconds, busy, tell_unless(as_json)), as_json, _show_recovery)
 
 
-def _show_recovery(console: Console, result: Result) -> None:
+def _show_recovery(say: Print, result: Result) -> None:
     rows = [
         {"fault": fault, "median": f"{found['median']:.2f} s", "worst": f"{found['worst']:.2f} s"}
         for fault, found in result["recovery_s"].items()
     ]
-    console.print(table("from the fault to the next success", rows, left=1))
+    say(table("from the fault to the next success", rows, left=1))
     for name, value in result["under_load"].items():
-        console.print(f"{name}: {value:,}")
+        say(f"{name}: {value:,}")

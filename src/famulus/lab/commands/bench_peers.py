@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from famulus.lab.commands.bench_result import Result, check_writable, give, table, tell
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from famulus.lab.commands.bench_result import Print, Result, check_writable, give, table, tell
 
 
 def peers(
@@ -57,7 +54,7 @@ def peers(
     give("peers", result, as_json, _show, html, page)
 
 
-def _show(console: Console, result: Result) -> None:
+def _show(say: Print, result: Result) -> None:
     columns = {"p50": "p50 us", "p99": "p99 us", "p99.9": "p99.9 us", "cpu_us_all": "CPU us", "cpu_us_server": "server"}
     rows = []
     for side, figures in result["medians"].items():
@@ -67,10 +64,10 @@ def _show(console: Console, result: Result) -> None:
         rows.append({"side": side, "tasks/s": f"{rate:,.0f}", "+-": f"{off:.0%}", **others})
     # Narrow, so that it fits into 80 columns.
     title = "echo: medians; CPU per task, of all and of the server"
-    console.print(table(title, rows, left=1, no_wrap=True, box=None, pad_edge=False))
-    console.print()
+    say(table(title, rows, left=1, no_wrap=True, box=None, pad_edge=False))
+    say()
     for name, ratio in result["ratios"].items():
         extremes = result["ratio_spread"][name]
-        console.print(f"{name:20} {ratio:6.2f} times theirs ({extremes['min']:.2f} to {extremes['max']:.2f})")
+        say(f"{name:20} {ratio:6.2f} times theirs ({extremes['min']:.2f} to {extremes['max']:.2f})")
     for name, reason in result["absent"].items():
-        console.print(f"{name} is absent: {reason}", markup=False)
+        say(f"{name} is absent: {reason}", markup=False)

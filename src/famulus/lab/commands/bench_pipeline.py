@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from famulus.lab.commands.bench_result import Result, give, table, tell
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from famulus.lab.commands.bench_result import Print, Result, give, table, tell
 
 
 def pipeline(
@@ -30,35 +26,33 @@ def pipeline(
     Example: famulus bench pipeline --tasks 1000000
     """
     from famulus.cli.pipeline.options import plain_errors
-    from famulus.lab.bench.pipeline import Load, measure
+    from famulus.lab.bench.pipeline import measure
 
-    load = Load(tuple(sorted(tasks or (10_000_000, 50_000_000))), hours, master)
     with plain_errors():
-        result = {"hours": hours, **measure(load, tell)}
+        result = {"hours": hours, **measure(sorted(tasks or (10_000_000, 50_000_000)), hours, master, tell)}
     give("pipeline", result, as_json, _show)
 
 
-def _show(console: Console, result: Result) -> None:
+def _show(say: Print, result: Result) -> None:
     for size in result["sizes"]:
-        console.print(_table(size))
+        title = f"{size['tasks']:,} tasks, {size['journal_rows']:,} rows"
+        say(table(title, _rows(size["full"]), left=1, title_justify="left"))
         compared = size["service_minutes"]
         if compared["spark_over_duckdb"] is not None:
-            console.print(
+            say(
                 f"service_minutes: Spark {compared['spark_s']:.1f} s, DuckDB {compared['duckdb_s']:.1f} s: "
                 f"Spark takes {compared['spark_over_duckdb']:.1f} times as long"
             )
-        console.print(
+        say(
             f"1 % more: {size['increment']['seconds']:.1f} s, {size['increment_ratio']:.2f} of the full run; "
             f"the first time {size['first_increment']['seconds']:.1f} s\n"
         )
     for each in result["growth"]:
-        console.print(
-            f"{each['tasks']:,} tasks: {each['us_per_task']:.2f} us per task, {each['ratio']:.2f} of the first"
-        )
-    console.print(f"start of Spark {result['start_s']:.1f} s, first small run {result['first_run_s']:.1f} s")
+        say(f"{each['tasks']:,} tasks: {each['us_per_task']:.2f} us per task, {each['ratio']:.2f} of the first")
+    say(f"start of Spark {result['start_s']:.1f} s, first small run {result['first_run_s']:.1f} s")
 
 
-def _table(size: Result) -> Table:
+def _rows(run: Result) -> list[dict[str, str]]:
     rows = [
         {
             "table": each["table"],
@@ -66,8 +60,6 @@ def _table(size: Result) -> Table:
             "seconds": f"{each['seconds']:.1f}",
             "peak MiB": f"{each['peak_mib']:,}",
         }
-        for each in size["full"]["tables"]
+        for each in run["tables"]
     ]
-    rows.append({"table": "all", "rows": "", "seconds": f"{size['full']['seconds']:.1f}", "peak MiB": ""})
-    title = f"{size['tasks']:,} tasks, {size['journal_rows']:,} rows"
-    return table(title, rows, left=1, title_justify="left")
+    return [*rows, {"table": "all", "rows": "", "seconds": f"{run['seconds']:.1f}", "peak MiB": ""}]

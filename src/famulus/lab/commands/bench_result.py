@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
 Result = dict[str, Any]
+#: Prints words or a table, as wide as the terminal is.
+Print = Callable[..., None]
 
 
 def tell(sentence: str) -> None:
@@ -43,22 +46,32 @@ def give(
     command: str,
     result: Result,
     as_json: bool,
-    show: Callable[[Console, Result], None],
+    show: Callable[[Print, Result], None],
     html: Path | None = None,
     page: Callable[[Result], str] | None = None,
 ) -> None:
     from rich.console import Console
 
-    from famulus.lab.bench import machine
-
-    whole = {"command": command, **machine.facts(), **result}
+    whole = {"command": command, **_machine(), **result}
     if html is not None and page is not None:
         html.write_text(page(whole), encoding="utf-8")
         tell(f"written to {html}")
     if as_json:
         typer.echo(json.dumps(whole, indent=2))
     else:
-        show(Console(), result)
+        show(Console().print, result)
+
+
+def _machine() -> Result:
+    """Without it no figure means anything."""
+    from famulus.net import native
+
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "pump": "native" if native.NATIVE else "python",
+    }
 
 
 def table(

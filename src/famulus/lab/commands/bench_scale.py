@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from famulus.lab.commands.bench_result import Result, give, table, tell
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-#: What --quick makes of the largest crowd, body and so on; enough to see that everything works.
-QUICK_WORKERS = 1000
-QUICK_CONNECTIONS = 100
-QUICK_SIZE = 1024 * 1024
-QUICK_SECONDS = 0.5
-QUICK_IDLE_S = 2.0
+from famulus.lab.commands.bench_result import Print, Result, give, table, tell
 
 
 def scale(
@@ -52,16 +42,16 @@ def scale(
     from famulus.lab.bench.steps import Limits
 
     if quick:
-        workers, connections = min(workers, QUICK_WORKERS), min(connections, QUICK_CONNECTIONS)
-        size, rounds = min(size, QUICK_SIZE), 1
-        seconds, idle = min(seconds, QUICK_SECONDS), min(idle, QUICK_IDLE_S)
+        # Enough to see that everything works.
+        workers, connections, size = min(workers, 1000), min(connections, 100), min(size, 1024 * 1024)
+        seconds, idle, rounds = min(seconds, 0.5), min(idle, 2.0), 1
     plan = Plan(Limits(workers, connections, size, window), seconds=seconds, idle_s=idle, rounds=rounds)
     if not nats:
         plan = replace(plan, servers=(OURS,))
     give("scale", measure(plan, tell), as_json, _show)
 
 
-def _show(console: Console, result: Result) -> None:
+def _show(say: Print, result: Result) -> None:
     steps = [*result["steps"], *(step for beside in result["beside"].values() for step in beside["steps"])]
     for title, axis in (
         ("workers, all services asked in turn", "workers"),
@@ -70,15 +60,15 @@ def _show(console: Console, result: Result) -> None:
         ("connections of clients, one of them asking", "connections_idle"),
         ("bytes of a body", "bytes"),
     ):
-        console.print(table(title, map(_cells, (step for step in steps if step["axis"] == axis)), title_justify="left"))
+        say(table(title, map(_cells, (step for step in steps if step["axis"] == axis)), title_justify="left"))
     title = "servers with their crowds, idle; a service for ten workers"
-    console.print(table(title, map(_crowd_cells, result["crowds"]), title_justify="left"))
+    say(table(title, map(_crowd_cells, result["crowds"]), title_justify="left"))
     for server, growths in ({"famulus": result} | result["beside"]).items():
-        console.print(
+        say(
             f"growth of {server}: workers {growths['growth']:.2f}, merely connected {growths['growth_connected']:.2f}; "
             f"connections {growths['growth_connections']:.2f}, merely there {growths['growth_connections_idle']:.2f}"
         )
-    console.print(f"the aim is at most {result['growth_max']} for workers that are merely connected")
+    say(f"the aim is at most {result['growth_max']} for workers that are merely connected")
 
 
 def _cells(step: Result) -> dict[str, str]:

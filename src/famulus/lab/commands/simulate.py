@@ -1,7 +1,7 @@
 """`famulus simulate`: the real core in an invented world, one run per seed, spread over the cores of this machine.
 
 Each job is a process of its own that writes one line of JSON per seed to its pipe: a `Result`.
-`python -m famulus.lab.commands.simulate SCENARIO BROKERS MUTANT FIRST STOP STRIDE` is such a job.
+`python -m famulus.lab.commands.simulate EXPERIMENT FIRST STOP STRIDE` is such a job.
 """
 
 from __future__ import annotations
@@ -13,28 +13,24 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from enum import StrEnum
-from selectors import EVENT_READ, DefaultSelector
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import typer
 
-from famulus._plain import SWITCH, is_compiled
+from famulus._plain import SWITCH
 from famulus.errors import FamulusError, SettingsError
+from famulus.lab.processes import python
 
 if TYPE_CHECKING:
     from famulus.lab.sim.scenarios import Scenario
     from famulus.lab.sim.workload import Result
 
 
-class What(StrEnum):
-    """What is simulated: of a network, or of one broker besides its usual worlds."""
-
-    CONFIG = "config"
-    TASKS = "tasks"
-    OVERLOAD = "overload"
+#: What is simulated: of a network, or of one broker besides its usual worlds.
+What = Literal["config", "tasks", "overload"]
 
 
 def simulate(
@@ -54,7 +50,7 @@ def simulate(
     what: Annotated[
         What,
         typer.Option(help="With --brokers: the config that they share, or the tasks that they carry. Or overload."),
-    ] = What.CONFIG,
+    ] = "config",
     jobs: Annotated[int | None, typer.Option(min=1, metavar="J", help="Processes; one per core unless told.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:
@@ -96,13 +92,14 @@ def simulate(
 
     famulus simulate --what overload --seeds 100
     """
-    if what is What.OVERLOAD and (brokers is not None or trace):
+    if what == "overload" and (brokers is not None or trace):
         raise SettingsError("--what overload is about one broker, and has no --trace")
-    if what is What.TASKS and brokers is None:
+    if what == "tasks" and brokers is None:
         raise SettingsError("--what tasks is about a network: say how large with --brokers (0: as each seed says)")
-    if brokers in (1, 2) and what is What.TASKS:
+    if what == "tasks" and brokers in (1, 2):
         raise SettingsError("--brokers: a family has 3 brokers or more here, or 0, as each seed says")
-    experiment = Experiment(_scenario_of(brokers, what), brokers or 0, mutant)
+    scenario = "one" if brokers is None and what == "config" else {"tasks": "brokers"}.get(what, what)
+    experiment = Experiment(scenario, brokers or 0, mutant, trace)
     mutants = experiment.scenario.mutants
     if mutant == "list":
         for name, each in mutants.items():
@@ -112,21 +109,18 @@ def simulate(
         raise SettingsError(f"--mutant: there is no {mutant!r}, but {', '.join(mutants)}")
     if trace and seed is None:
         raise SettingsError("--trace shows one run: say which with --seed")
-    if trace and brokers is not None and what is What.CONFIG:
+    if trace and scenario == "config":
         raise SettingsError("--trace cannot show the config of a network yet")
     how = "" if brokers is None else f" --brokers {brokers}"
-    how += "" if what is What.CONFIG else f" --what {what}"
-    how += " --trace" if experiment.name in ("one", "brokers") else ""
+    how += "" if what == "config" else f" --what {what}"
+    how += " --trace" if scenario in ("one", "brokers") else ""
     how += f" --mutant {mutant}" if mutant else ""
-    if trace and mutant and is_compiled():
-        raise typer.Exit(_again_with_sources(f"--seed {seed}{how}", as_json))
     if seed is not None:
         first, seeds, jobs = seed, 1, 1
     started = time.monotonic()
-    if trace:
-        runs = [_run_traced(experiment, first, sys.stderr if as_json else sys.stdout)]
-    else:
-        runs = _run_all(experiment, first, seeds, jobs or len(os.sched_getaffinity(0)), quiet=as_json)
+    runs = _run_all(experiment, first, seeds, jobs or len(os.sched_getaffinity(0)), quiet=as_json)
+    for run in runs:
+        typer.echo(run.trace, nl=False, err=as_json)
     report = _sum_up(experiment, runs, how, time.monotonic() - started) | {"brokers": brokers}
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
@@ -135,14 +129,15 @@ def simulate(
     raise typer.Exit(0 if bool(report["failures"]) == bool(mutant) else 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(msgspec.Struct, frozen=True):
     """What is run with each seed."""
 
     name: str
     #: 0: as each seed says.
     brokers: int
     mutant: str
+    #: Whether the faults and the last steps are told.
+    trace: bool = False
 
     @property
     def scenario(self) -> Scenario[Any]:
@@ -163,32 +158,16 @@ class Experiment:
         return self.scenario.mutants[self.mutant].in_place() if self.mutant else nullcontext()
 
 
-def _scenario_of(brokers: int | None, what: What) -> str:
-    if what is What.OVERLOAD:
-        return "overload"
-    if brokers is None:
-        return "one"
-    return "brokers" if what is What.TASKS else "config"
-
-
 # -- many seeds ---------------------------------------------------------------------------------------------------
 
 
 def _run_all(experiment: Experiment, first: int, seeds: int, jobs: int, *, quiet: bool) -> list[Result]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("seeds"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[failed]}", style="red"),
-        console=console,
-        transient=True,
-        disable=quiet or not console.is_terminal,
-    )
+    columns = ("seeds", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), "[red]{task.fields[failed]}")
+    bar = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
     runs: dict[int, Result] = {}
     failed: list[int] = []
     with bar:
@@ -220,8 +199,8 @@ def _jobs(experiment: Experiment, first: int, stop: int, jobs: int) -> Iterator[
 
 
 def _start_job(experiment: Experiment, first: int, stop: int, stride: int) -> subprocess.Popen[bytes]:
-    told = [experiment.name, experiment.brokers, experiment.mutant, first, stop, stride]
-    command = [sys.executable, "-m", "famulus.lab.commands.simulate", *map(str, told)]
+    told = [msgspec.json.encode(experiment).decode(), *map(str, (first, stop, stride))]
+    command = python("famulus.lab.commands.simulate", *told)
     # Only the sources can be broken; see `famulus.lab.sim.mutants`.
     environment = os.environ | (SWITCH if experiment.mutant else {})
     # Not in our process group: at Ctrl-C we stop the jobs, and they have no last words.
@@ -232,51 +211,36 @@ def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Result]:
     from famulus.lab.sim.workload import Result
 
     decode = msgspec.json.Decoder(Result).decode
-    with DefaultSelector() as selector:
-        rests = dict.fromkeys(pipes, b"")
-        for pipe in pipes:
-            selector.register(pipe, EVENT_READ, pipe)
-        while selector.get_map():
-            for key, _ in selector.select():
-                pipe = key.data
-                came = os.read(pipe.fileno(), 1 << 16)
-                if not came:
-                    selector.unregister(pipe)
-                *lines, rests[pipe] = (rests[pipe] + came).split(b"\n")
-                yield from map(decode, lines)
+    lines: SimpleQueue[bytes] = SimpleQueue()
+
+    def read(pipe: IO[bytes]) -> None:
+        for line in pipe:
+            # The last words of a job that died may be half a line.
+            if line.endswith(b"\n"):
+                lines.put(line)
+        lines.put(b"")
+
+    for pipe in pipes:
+        Thread(target=read, args=(pipe,), daemon=True).start()
+    for _ in pipes:
+        while line := lines.get():
+            yield decode(line)
 
 
-def _work(name: str, brokers: str, mutant: str, first: str, stop: str, stride: str) -> None:
+def _work(text: str, first: str, stop: str, stride: str) -> None:
     """One job: its seeds, one line each."""
-    experiment = Experiment(name, int(brokers), mutant)
-    with experiment.in_place():
-        for seed in range(int(first), int(stop), int(stride)):
-            run = experiment.scenario.run(seed, experiment.brokers)
-            sys.stdout.buffer.write(msgspec.json.encode(run) + b"\n")
-            sys.stdout.buffer.flush()
-
-
-# -- one seed in the open -----------------------------------------------------------------------------------------
-
-
-def _run_traced(experiment: Experiment, seed: int, out: IO[str]) -> Result:
     from famulus.lab.sim.trace import Trace
 
+    experiment = msgspec.json.decode(text, type=Experiment)
     with experiment.in_place():
-        workload = experiment.scenario.start(seed, experiment.brokers)
-        trace = Trace(workload.world)
-        run: Result = workload.run()
-    print(trace, file=out)
-    return run
-
-
-def _again_with_sources(how: str, as_json: bool) -> int:
-    """The same command, where the core can be broken; its exit code."""
-    command = [sys.executable, "-m", "famulus", "simulate", *how.split(), *(["--json"] if as_json else [])]
-    done = subprocess.run(command, env=os.environ | SWITCH, capture_output=True, text=True, check=False)
-    typer.echo(done.stdout, nl=False)
-    typer.echo(done.stderr, nl=False, err=True)
-    return done.returncode
+        for seed in range(int(first), int(stop), int(stride)):
+            workload = experiment.scenario.start(seed, experiment.brokers)
+            trace = Trace(workload.world) if experiment.trace else None
+            run: Result = workload.run()
+            if trace is not None:
+                run = msgspec.structs.replace(run, trace=f"{trace}\n")
+            sys.stdout.buffer.write(msgspec.json.encode(run) + b"\n")
+            sys.stdout.buffer.flush()
 
 
 # -- what people see ----------------------------------------------------------------------------------------------
@@ -296,9 +260,7 @@ def _sum_up(experiment: Experiment, runs: list[Result], how: str, seconds: float
         "what": "config" if experiment.name == "config" else "tasks",
         "first": runs[0].seed,
         "seeds": len(runs),
-        "steps": sum(run.steps for run in runs),
-        "tasks": sum(run.tasks for run in runs),
-        "edits": sum(run.edits for run in runs),
+        **{name: sum(getattr(run, name) for run in runs) for name in ("steps", "tasks", "edits")},
         "faults": sum(len(run.faults) for run in runs),
         "outcomes": {name: outcomes[name] for name in ("OK", "ERROR", "REJECTED", "UNKNOWN")},
         "events": dict(sorted(events.items())),
@@ -321,7 +283,7 @@ def _show(report: dict[str, Any]) -> None:
         typer.echo(failure["what"])
         typer.echo(f"    replay: {failure['replay']}")
     outcomes = ", ".join(f"{count:,} {name}" for name, count in report["outcomes"].items())
-    work = f"{report['tasks']:,} tasks ({outcomes})" if report["what"] == What.TASKS else f"{report['edits']:,} edits"
+    work = f"{report['tasks']:,} tasks ({outcomes})" if report["what"] == "tasks" else f"{report['edits']:,} edits"
     typer.echo(
         f"{_counted(report['seeds'], 'seed')} from {report['first']}, {report['steps']:,} steps,"
         f" {report['faults']:,} faults, {work} in {report['seconds']:.1f} s"

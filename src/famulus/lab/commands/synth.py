@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -35,31 +35,19 @@ def synth(
     """
     from famulus.lab import synth as making
 
-    plan = making.Plan(
-        tasks=tasks,
-        hours=hours,
-        start=_instant(start),
-        seed=seed,
-        brokers=brokers,
-        services=services,
-        workers=workers,
-    )
+    plan = making.Plan(tasks, hours, _instant(start), seed, brokers, services, workers)
     began = time.monotonic()
     with spark_session(master, conf) as spark:
         truths = making.make(spark, folder, plan)
         if as_json:
             typer.echo(truths.json())
         else:
-            rows = sum(truths.rows.values())
-            typer.echo(
-                f"{truths.tasks:,} tasks, {rows:,} rows, {len(truths.planted)} planted truths in {folder}, "
-                f"in {time.monotonic() - began:.1f} s"
-            )
+            rows, seconds = sum(truths.rows.values()), time.monotonic() - began
+            made = f"{truths.tasks:,} tasks, {rows:,} rows, {len(truths.planted)} planted truths"
+            typer.echo(f"{made} in {folder}, in {seconds:.1f} s")
 
 
 def _instant(text: str) -> datetime:
-    from datetime import UTC
-
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -28,6 +28,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     what: str = ""
     #: The one that was broken; empty if none was, or if something else went wrong.
     invariant: str = ""
+    #: Its faults and last steps in words, for those who asked to see them.
+    trace: str = ""
 
 
 class Workload:

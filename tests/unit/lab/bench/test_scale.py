@@ -10,8 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from famulus.lab.bench.descriptors import connections_that_fit, sockets_that_fit
-from famulus.lab.bench.scale import NATS, OURS, Plan, amount, fitting, idle_percents, measure, summary
-from famulus.lab.bench.sides import nats_absence, shares
+from famulus.lab.bench.scale import (
+    NATS,
+    OURS,
+    Plan,
+    amount,
+    fitting,
+    idle_percents,
+    measure,
+    nats_absence,
+    shares,
+    summary,
+)
 from famulus.lab.bench.steps import SIZES, WINDOW_BYTES_MAX, Gathering, Limits, gatherings, plan, tens, window_for
 
 

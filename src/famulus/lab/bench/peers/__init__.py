@@ -4,7 +4,7 @@
     peer.py       what a broker must offer to be measured: a start, a worker, a client, and what it needs to be there
     ours.py, nats.py, proxy.py, celery_redis.py, rabbitmq.py, gearman.py, gearman_raw.py
                   one peer each: how its server is started, its worker and its client
-    __main__.py   runs the worker or the client of a peer in a process of its own
+    process.py    runs the worker or the client of a peer in a process of its own
     contest.py    the rounds, in turn
     summary.py    medians, spread and ratios
     bars.py       bar charts

@@ -8,10 +8,8 @@ from typing import Any
 
 from famulus.lab.bench.fleet import Crew
 from famulus.lab.bench.meter import Meter, Order
-from famulus.lab.bench.peers.peer import Needs, Peer, program
+from famulus.lab.bench.peers.peer import TIMEOUT_S, Needs, Peer, ask_ahead, program
 from famulus.lab.processes import free_port
-
-TIMEOUT_S = 30.0
 
 
 def start(crew: Crew, window: int) -> str:
@@ -50,20 +48,17 @@ def worker(address: str) -> None:
 
 def client(order: Order) -> Meter:
     app = application(order.address)
-    meter, stream = order.begin()
     opened: deque[Any] = deque()
 
-    def take() -> None:
-        # JSON has no bytes, and each character up to 255 is one of them.
-        meter.note(opened.popleft().get(timeout=TIMEOUT_S).encode("latin-1"))
-
-    for body in stream:
+    # JSON has no bytes, and each character up to 255 is one of them.
+    def ask(body: bytes) -> None:
         opened.append(app.send_task("echo", (body.decode("latin-1"),)))
-        if len(opened) == order.window:
-            take()
-    while opened:
-        take()
-    return meter
+
+    def take() -> bytes:
+        answer: str = opened.popleft().get(timeout=TIMEOUT_S)
+        return answer.encode("latin-1")
+
+    return ask_ahead(order, ask, take)
 
 
 NEEDS = Needs({"redis-server": "redis-server"}, {"celery": "celery", "redis": "redis"})

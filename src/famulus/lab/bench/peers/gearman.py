@@ -10,10 +10,9 @@ from typing import Any
 from famulus.errors import BenchFailed
 from famulus.lab.bench.fleet import Crew
 from famulus.lab.bench.meter import Meter, Order
-from famulus.lab.bench.peers.peer import Needs, Peer, program
+from famulus.lab.bench.peers.peer import TIMEOUT_S, Needs, Peer, program
 from famulus.lab.processes import free_port
 
-TIMEOUT_S = 30.0
 PROGRAMS = {"gearmand": "gearman-job-server"}
 #: The library takes text too, but then does not find its own services again.
 SERVICE = b"echo"

@@ -14,7 +14,7 @@ from struct import Struct
 from famulus.errors import BenchFailed
 from famulus.lab.bench.meter import Meter, Order
 from famulus.lab.bench.peers import gearman
-from famulus.lab.bench.peers.peer import Needs, Peer
+from famulus.lab.bench.peers.peer import TIMEOUT_S, Needs, Peer
 
 REQUEST = b"\0REQ"
 HEADER = Struct(">4sII")
@@ -23,7 +23,6 @@ CAN_DO, PRE_SLEEP, NOOP, SUBMIT_JOB, JOB_CREATED = 1, 4, 6, 7, 8
 GRAB_JOB, NO_JOB, JOB_ASSIGN, WORK_COMPLETE = 9, 10, 11, 13
 
 READ_BYTES = 1 << 18
-TIMEOUT_S = 30.0
 
 Packet = tuple[int, bytes]
 

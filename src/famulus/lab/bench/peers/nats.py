@@ -7,23 +7,22 @@ import importlib
 import inspect
 from typing import Any
 
-from famulus.lab.bench.fleet import Crew, Member
+from famulus.lab.bench.fleet import Broker, Crew
 from famulus.lab.bench.meter import Meter, Order
-from famulus.lab.bench.peers.peer import Needs, Peer, ask_in_a_row, program
+from famulus.lab.bench.peers.peer import TIMEOUT_S, Needs, Peer, ask_in_a_row, program
 
-TIMEOUT_S = 30.0
 PROGRAMS = {"nats-server": "nats-server"}
 
 
-def start_server(crew: Crew) -> tuple[Member, str]:
-    """It and its address."""
+def start_server(crew: Crew) -> Broker:
     command = [program("nats-server"), "--addr", "127.0.0.1", "--port", "-1"]  # -1: a free one
     server = crew.start("server", command, stderr=True)
-    return server, server.wait_until(r"Listening for client connections on (\S+)")[1]
+    address = "nats://" + server.wait_until(r"Listening for client connections on (\S+)")[1]
+    return Broker(server, address, address)
 
 
 def start(crew: Crew, window: int) -> str:
-    address = f"nats://{start_server(crew)[1]}"
+    address = start_server(crew).frontend
     crew.worker("nats", address)
     return address
 

@@ -27,9 +27,7 @@ PORTS = ("--frontend-port", "--backend-port", "--config-pub-port", "--peer-port"
 
 
 def start(crew: Crew, window: int, *flags: str) -> str:
-    broker = crew.broker(*flags, name="server")
-    crew.echo_worker(broker.backend, window)
-    return broker.frontend
+    return crew.echo_broker(window, *flags, name="server").frontend
 
 
 def start_network(scratch: Path, crew: Crew, window: int) -> str:
@@ -51,14 +49,19 @@ def _with_ports(ports: list[int]) -> list[str]:
     return [word for flag, port in zip(PORTS, ports, strict=True) for word in (flag, str(port))]
 
 
-def worker(address: str, slots: str) -> None:
+def worker(address: str, slots: str, service: str = "echo", work_ms: str = "") -> None:
+    """Echoes at once; or after so many milliseconds, which keep a slot busy but no processor."""
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
     worker = Worker(address, slots=int(slots))
 
-    @worker.service("echo")
     def echo(body: bytes) -> bytes:
         return body
 
+    async def echo_later(body: bytes) -> bytes:
+        await asyncio.sleep(float(work_ms) / 1000)
+        return body
+
+    worker.service(service)(echo_later if work_ms else echo)
     worker.run()
 
 

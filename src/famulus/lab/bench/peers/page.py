@@ -12,23 +12,6 @@ from famulus.lab.bench.peers import ours
 from famulus.lab.bench.peers.bars import Bar, bars
 from famulus.lab.bench.peers.side import MIB, PAIRS, SIDES, Side
 
-STYLE = """
-:root { --bar: #8b95a1 } @media (prefers-color-scheme: dark) { :root { --bar: #77828e } }
-@media print { :root { --bar: #888 } }
-h2, .plots + h2 { margin-top: 2rem } h3 { font-size: .95rem; margin: 0 0 .4rem } h2 + p { margin: .25rem 0 1rem }
-.soft, h2 + p { color: var(--soft); font-size: .9rem } code { overflow-wrap: anywhere }
-.plots { display: block; columns: 2 21rem; column-gap: 3rem }
-figure { break-inside: avoid; padding-bottom: 1.5rem }
-svg { max-width: 32rem; font-size: 12px } svg .ours.name { font-weight: 600 }
-svg .value { fill: var(--soft); font-variant-numeric: tabular-nums }
-.track { fill: var(--grid); opacity: .45 } rect.ours { fill: var(--c0) } rect.theirs { fill: var(--bar) }
-.rest { opacity: .4 } .halo, .whisker { fill: none } .halo { stroke: var(--paper); stroke-width: 3.5; opacity: .75 }
-.whisker { stroke: var(--ink); stroke-width: 1.3 } .cut { fill: none; stroke: var(--paper); stroke-width: 2.5 }
-th:first-child, td:first-child { text-align: left } td.loss { color: var(--c1) } td.win { color: var(--c2) }
-td.win, td.loss { font-weight: 600 } dt { font-weight: 600 } dd { margin: 0 0 .5rem; color: var(--soft) }
-@media (max-width: 36rem) { th, td { padding: .3rem .4rem; font-size: .9rem } td:first-child { white-space: normal } }
-""".lstrip()
-
 #: One side's name, its medians and its spread make a bar.
 Draw = Callable[[str, dict[str, float], dict[str, dict[str, float]]], Bar]
 
@@ -54,7 +37,7 @@ gaps in it is longer than there is room.</p>
 {ratios(result)}
 {absent(result["absent"])}
 <p class="soft">{escape(", ".join(f"{name} {version}" for name, version in result["versions"].items()))}</p>"""
-    return document("Famulus beside other brokers", body, STYLE)
+    return document("Famulus beside other brokers", body, "bars.css")
 
 
 def command(plan: dict[str, Any]) -> str:

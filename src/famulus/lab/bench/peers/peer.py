@@ -16,6 +16,9 @@ from famulus.lab.bench.meter import Meter, Order
 #: Debian puts servers where a user's PATH does not look.
 SERVERS_PATH = "/usr/local/sbin:/usr/sbin"
 
+#: For an answer of a peer.
+TIMEOUT_S = 30.0
+
 T = TypeVar("T")
 
 
@@ -80,6 +83,21 @@ def run(made: T | Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=factory) as runner:
         result: T = runner.run(made)
         return result
+
+
+def ask_ahead(order: Order, ask: Callable[[bytes], object], take: Callable[[], bytes]) -> Meter:
+    """As many as the window is wide are asked before the first answer is taken, and then one more for each."""
+    meter, stream = order.begin()
+    opened = 0
+    for body in stream:
+        ask(body)
+        opened += 1
+        if opened == order.window:
+            meter.note(take())
+            opened -= 1
+    for _ in range(opened):
+        meter.note(take())
+    return meter
 
 
 async def ask_in_a_row(order: Order, ask: Callable[[bytes], Awaitable[bytes]]) -> Meter:

@@ -6,14 +6,13 @@ import zmq
 
 from famulus.lab.bench.fleet import Crew
 from famulus.lab.bench.meter import Meter, Order
-from famulus.lab.bench.peers.peer import Peer
-from famulus.lab.processes import python
+from famulus.lab.bench.peers.peer import Peer, ask_ahead
 
 HEADER = b'{"request":"TASK","type":"REQUEST","service":"echo","timeout_ms":30000}'
 
 
 def start(crew: Crew, window: int, name: str = "server") -> str:
-    proxy = crew.start(name, python("famulus.lab.bench.peers", "proxy", "server"))
+    proxy = crew.part(name, "peers.process", "proxy", "server")
     ready = proxy.wait_until(r"clients (\S+), workers (\S+) ")
     crew.worker("proxy", ready[2])
     return ready[1]
@@ -46,17 +45,7 @@ def worker(address: str) -> None:
 
 def client(order: Order) -> Meter:
     socket = dealer(order.address)
-    meter, stream = order.begin()
-    opened = 0
-    for body in stream:
-        socket.send_multipart([b"", HEADER, body])
-        opened += 1
-        if opened == order.window:
-            meter.note(socket.recv_multipart()[2])
-            opened -= 1
-    for _ in range(opened):
-        meter.note(socket.recv_multipart()[2])
-    return meter
+    return ask_ahead(order, lambda body: socket.send_multipart([b"", HEADER, body]), lambda: socket.recv_multipart()[2])
 
 
 PEER = Peer("proxy", start, client, {"server": server, "worker": worker})

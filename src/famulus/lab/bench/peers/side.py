@@ -21,43 +21,34 @@ class Side:
     window: int
     #: Bytes of a body, if not those that the user chose.
     size: int | None = None
+    #: The side of ours that this one is compared with.
+    ours: str = ""
 
 
 #: Who is compared stands side by side: they then run one right after the other.
 SIDES = {
     "famulus_request_1": Side(ours.PEER, "request", 1),
-    "nats_request_1": Side(nats.PEER, "request", 1),
+    "nats_request_1": Side(nats.PEER, "request", 1, ours="famulus_request_1"),
     "famulus_request_64": Side(ours.PEER, "request", 64),
-    "nats_request_64": Side(nats.PEER, "request", 64),
-    "rabbitmq_64": Side(rabbitmq.PEER, "request", 64),
-    "celery_64": Side(celery_redis.PEER, "request", 64),
-    "gearman_64": Side(gearman.PEER, "batch", 64),
-    "gearman_raw_64": Side(gearman_raw.PEER, "raw", 64),
+    "nats_request_64": Side(nats.PEER, "request", 64, ours="famulus_request_64"),
+    "rabbitmq_64": Side(rabbitmq.PEER, "request", 64, ours="famulus_request_64"),
+    "celery_64": Side(celery_redis.PEER, "request", 64, ours="famulus_request_64"),
+    "gearman_64": Side(gearman.PEER, "batch", 64, ours="famulus_request_64"),
+    "gearman_raw_64": Side(gearman_raw.PEER, "raw", 64, ours="famulus_map_64"),
     "famulus_map_64": Side(ours.PEER, "map", 64),
     "famulus_request_1000": Side(ours.PEER, "request", 1000),
-    "nats_request_1000": Side(nats.PEER, "request", 1000),
-    "nats_inbox_1000": Side(nats.PEER, "inbox", 1000),
+    "nats_request_1000": Side(nats.PEER, "request", 1000, ours="famulus_request_1000"),
+    "nats_inbox_1000": Side(nats.PEER, "inbox", 1000, ours="famulus_map_1000"),
     "famulus_map_1000": Side(ours.PEER, "map", 1000),
-    "proxy_1000": Side(proxy.PEER, "map", 1000),
+    "proxy_1000": Side(proxy.PEER, "map", 1000, ours="famulus_map_1000"),
     "famulus_map_1mib": Side(ours.PEER, "map", 16, MIB),
-    "proxy_1mib": Side(proxy.PEER, "map", 16, MIB),
+    "proxy_1mib": Side(proxy.PEER, "map", 16, MIB, ours="famulus_map_1mib"),
 }
 
 PEERS = {side.peer.name: side.peer for side in SIDES.values()}
 
 #: The name of a ratio; ours; theirs.
-PAIRS = {
-    "nats_1": ("famulus_request_1", "nats_request_1"),
-    "nats_request_64": ("famulus_request_64", "nats_request_64"),
-    "rabbitmq_64": ("famulus_request_64", "rabbitmq_64"),
-    "celery_64": ("famulus_request_64", "celery_64"),
-    "gearman_64": ("famulus_request_64", "gearman_64"),
-    "gearman_raw_64": ("famulus_map_64", "gearman_raw_64"),
-    "nats_request_1000": ("famulus_request_1000", "nats_request_1000"),
-    "nats_inbox_1000": ("famulus_map_1000", "nats_inbox_1000"),
-    "proxy_1000": ("famulus_map_1000", "proxy_1000"),
-    "proxy_1mib": ("famulus_map_1mib", "proxy_1mib"),
-}
+PAIRS = {"nats_1" if name == "nats_request_1" else name: (side.ours, name) for name, side in SIDES.items() if side.ours}
 
 
 class UnknownSide(ValueError):

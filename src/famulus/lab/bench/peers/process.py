@@ -1,13 +1,12 @@
 """One process of a peer.
 
-python -m famulus.lab.bench.peers PEER worker ARGUMENT...
-python -m famulus.lab.bench.peers PEER client ORDER
+python -m famulus.lab.bench peers.process PEER worker ARGUMENT...
+python -m famulus.lab.bench peers.process PEER client ORDER
 """
 
 from __future__ import annotations
 
 import json
-import sys
 
 from famulus.lab.bench import meter
 from famulus.lab.bench.peers.peer import run
@@ -20,7 +19,3 @@ def main(name: str, role: str, *arguments: str) -> None:
         print(json.dumps(run(peer.client(meter.read(*arguments))).report()))
     else:
         run(peer.roles[role](*arguments))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
