@@ -12,7 +12,6 @@ from famulus.broker.lifeline import Lifeline
 from famulus.broker.settings import Settings
 from famulus.core import telling
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.hangs import ALIVE_NS, LINGER_NS
@@ -98,6 +97,8 @@ class Dispatching:
         self._steward = Inlet(sockets.inside_router(context, f"ipc://{ipc}/steward"), waiting)
         self._load = sockets.inside_pub_bound(context, f"ipc://{ipc}/load")
         self._commands = Inlet(lifeline.fd, waiting)
+        self._inlets = [self._clients, self._workers, self._routers]
+        self._inlets += [self._announcements, self._steward, self._commands]
         self._herald = (
             sockets.inside_push(context, f"ipc://{ipc}/herald", sockets.SNAPSHOTS_MAX) if settings.http else None
         )
@@ -189,14 +190,7 @@ class Dispatching:
             now_ns = clock_ns()
 
     def _look_at_all(self) -> None:
-        for inlet in (
-            self._clients,
-            self._workers,
-            self._routers,
-            self._announcements,
-            self._steward,
-            self._commands,
-        ):
+        for inlet in self._inlets:
             inlet.look = True
         for delegate in self._links.values():
             delegate.messages.look = delegate.changes.look = True
@@ -227,7 +221,7 @@ class Dispatching:
             core.on_workers(batch)
             if self._backend.gone:
                 # What they said before is heard by now.
-                core.on_gone_workers(self._backend.gone)
+                core.sessions.gone(self._backend.gone)
                 self._backend.gone.clear()
         if self._clients.look:
             batch = self._frontend.recv(limit if core.questions.has_room_for_clients else 0)
@@ -272,10 +266,9 @@ class Dispatching:
         if message[2] == inner.FORGIVE:
             self._core.forgive(message[3])
         elif message[2] == inner.IGNORE:
-            self._core.ignore(inner.read_names(message[3]))
+            self._core.sessions.ignore(inner.read_names(message[3]))
         elif message[2] == inner.PEERS:
-            identity, offers = inner.read_peers(message[3])
-            self._core.on_peers(identity, [Offer(*offer) for offer in offers])
+            self._core.on_peers(*inner.read_peers(message[3]))
             self._meet_delegates()
         else:
             self._core.managing.on_steward(message[0], message[1], message[2], message[3])

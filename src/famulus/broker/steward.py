@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -12,11 +13,8 @@ from famulus.broker.stewarding import Stewarding
 
 
 def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
-    loop = Stewarding(msgspec.convert(facts["settings"], Settings), facts["ipc"], lifeline)
-    try:
+    with closing(Stewarding(msgspec.convert(facts["settings"], Settings), facts["ipc"], lifeline)) as loop:
         loop.run()
-    finally:
-        loop.close()
 
 
 if __name__ == "__main__":

@@ -20,9 +20,8 @@ from typing import Any
 import msgspec
 
 from famulus import __version__
-from famulus.broker.child import Child
+from famulus.broker.child import Child, Policy, WhenLost
 from famulus.broker.facts import SupervisorFacts
-from famulus.broker.policy import Policy, WhenLost
 from famulus.broker.private_folder import PrivateFolder, remove_dead
 from famulus.broker.settings import Settings
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -134,8 +133,7 @@ class Supervisor:
             self._start(self._dispatcher)
             if self._steward is not None:
                 self._start(self._steward)
-            for router in self._routers:
-                router.start_at_ns = NEVER_NS  # once the dispatcher has told its ports
+            # Routers follow once the dispatcher has told its ports.
             planned_ns = monotonic_ns()
             while not self._finished():
                 planned_ns = self._wait(wakeup)

@@ -102,15 +102,14 @@ def remove(
 
 def _look(desk: AdminSession, name: str, family: str | None) -> tuple[Shown, str, str]:
     """What there is, the key of this admin, and its family."""
-    from famulus.core.config.schema import subject
+    from famulus.core.config.schema import Subject, subject
 
     shown = desk.administration.show("admin/")
     owner = family or shown.family
     if not owner:
         raise SettingsError("of which family? give --family")
     key = f"admin/{owner}/{name}"
-    about = subject(key)
-    if about is None or about.name != name:
+    if subject(key) != Subject("admin", name, owner):
         raise SettingsError(f"{name!r} cannot be the name of an admin: it has a slash, or is empty or too long")
     return shown, key, owner
 

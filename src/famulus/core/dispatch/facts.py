@@ -96,41 +96,6 @@ class Facts:
             response_bytes,
         )
 
-    def rejected_unseen(
-        self,
-        ticket: bytes,
-        message_id: bytes,
-        service: bytes,
-        client: bytes,
-        terms: inner.Terms,
-        visited: list[bytes],
-        arrived_ns: int,
-        tail: bytes,
-        now_ns: int,
-        request_bytes: int,
-    ) -> None:
-        """A task for which there is no service, or no time any more."""
-        if self.on:
-            came_from = visited[-1] if visited else b""
-            self._task(
-                ticket,
-                message_id,
-                0,
-                service,
-                b"",
-                client,
-                terms.at_least_once,
-                terms.priority,
-                arrived_ns,
-                0,
-                came_from,
-                b"",
-                tail,
-                now_ns,
-                request_bytes,
-                0,
-            )
-
     def worker(self, session: Session, event: bytes, now_ns: int, tasks: int = -1, reason: bytes = b"") -> None:
         if self.on:
             services = b"\n".join([service.name for service in session.services])
