@@ -161,12 +161,12 @@ class Dispatching:
                     inlet.look = True
         self._tell_scribe()
         self._lifeline.report(told=self._pen.told)
-        if core.draining:
+        if core.closing.on:
             self._see_off()
         for listener in (self._frontend, self._backend):
             listener.close()
         # The last rows are on their way to the scribe.
-        self._context.destroy(linger=SCRIBE_LINGER_MS if core.draining else 0)
+        self._context.destroy(linger=SCRIBE_LINGER_MS if core.closing.on else 0)
 
     def _see_off(self) -> None:
         """The last outcomes are still on their way to clients: they have time as long as somebody reads."""
@@ -351,7 +351,7 @@ class Dispatching:
         work = core.work() if asked_for else {}
         free, busy = core.slots()
         if core.managing.steward:
-            told, slots = (_taken(work), (0, busy)) if core.draining else (work, (free, busy))
+            told, slots = (_taken(work), (0, busy)) if core.closing.on else (work, (free, busy))
             words = inner.write_work(told, slots, core.error_workers())
             if not self.to_steward([[core.managing.steward, b"", inner.WORK, words]]):
                 core.managing.on_steward_gone()
@@ -375,7 +375,7 @@ class Dispatching:
             self._lifeline.report(drained=True)
             self._stopped = True
         # Neither a start, which waits for all routers, nor a drain should wait for the next second.
-        waited_for = core.draining or len(core.questions.routers) < self._routers_expected
+        waited_for = core.closing.on or len(core.questions.routers) < self._routers_expected
         self._count_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
 
     def _tell_herald(self, herald: sockets.Socket, work: Work, now_ns: int) -> None:

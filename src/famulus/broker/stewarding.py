@@ -18,6 +18,7 @@ from famulus.broker.settings import Settings
 from famulus.core import telling
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
+from famulus.core.config.schema import Broker
 from famulus.core.routing.book import Book
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.commands import Commands
@@ -109,7 +110,10 @@ class Stewarding:
             self._waiting.watch(listener.fd)
         # Later than any epoch of a steward before us, so that whoever heard of those follows us.
         self._epoch = me.boot
-        self._changes = self._meetings = self._moves = -1
+        #: What was told, or followed, last: of the core's.
+        self._changes = -1
+        self._heard: frozenset[str] | None = None
+        self._aims: dict[str, Broker] | None = None
         self._behind = self._core.behind
         self._ready = False
         self._book: Book | None = None
@@ -312,12 +316,12 @@ class Stewarding:
 
     def _follow_config(self, now_ns: int) -> None:
         core = self._core
-        if self._meetings != core.meetings:
+        if self._heard != core.heard:
             # Whoever chooses among peers, and whoever watches, hears it at once.
-            self._meetings = core.meetings
+            self._heard = core.heard
             self._book_ns = self._snapshot_ns = 0
-        if self._moves != core.moves:
-            self._moves = core.moves
+        if self._aims != core.aims:
+            self._aims = core.aims
             self._links.follow(core.aims, core.located.brokers.get(core.me.name))
             self._book_ns = 0
         if self._changes != core.changes:

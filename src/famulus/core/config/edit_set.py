@@ -170,8 +170,6 @@ class EditSet:
     def keys(self) -> list[str]:
         """Those about which something that counts was said."""
         void = self.void
-        if not void:
-            return sorted(self._by_key)
         return sorted(key for key, edits in self._by_key.items() if any(each.id not in void for each in edits))
 
     def heads(self, key: str) -> tuple[SignedEdit, ...]:

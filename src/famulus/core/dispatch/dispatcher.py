@@ -260,10 +260,6 @@ class Dispatcher(Parts):
 
     # -- the end ------------------------------------------------------------------------------------------------
 
-    @property
-    def draining(self) -> bool:
-        return self.closing.on
-
     def drain(self, within_ns: int) -> None:
         """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
         self.closing.begin(within_ns, self.now.ns)

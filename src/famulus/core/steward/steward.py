@@ -68,9 +68,8 @@ class Steward:
         #: The workers that the dispatcher ignores: who, the faults, and the seconds that are left.
         self.errors: Sequence[Errors] = ()
         self._slots: peers.Slots | None = None
-        #: Who is heard, and how often that changed.
+        #: Who is heard.
         self.heard: frozenset[str] = frozenset()
-        self.meetings = 0
         self._beat_ns = self._loss_ns = 0
         self._now_ms = me.boot
         for signed in edits:
@@ -81,9 +80,8 @@ class Steward:
         self.behind = known is not None and me.name not in self.config.brokers
         #: The config with every broker where it listens, and ourselves in the state that we are in.
         self.located: Effective = self.config
-        #: Where to connect to each peer, and how often that changed.
+        #: Where to connect to each peer.
         self.aims: dict[str, Broker] = {}
-        self.moves = 0
         self._aimed = False
         self._meet_peers()
 
@@ -223,13 +221,6 @@ class Steward:
         self.located = replace(config, brokers=brokers, broker_states=states)
         self._aimed = False
 
-    def _aim(self, now_ns: int) -> None:
-        aims = {identity: peer.reach(now_ns) for identity, peer in self.peers.items()}
-        self._aimed = True
-        if aims != self.aims:
-            self.aims = aims
-            self.moves += 1
-
     # -- time and work ------------------------------------------------------------------------------------------
 
     def on_work(self, work: Work, slots: tuple[int, int] | None = None, errors: Sequence[Errors] = ()) -> None:
@@ -245,23 +236,19 @@ class Steward:
 
     def on_tick(self, now_ns: int) -> None:
         """Once a heartbeat every peer hears from us, whether it answers or not."""
-        self._see_who_is_there(now_ns)
+        alive = self.alive(now_ns)
+        self.heard = frozenset(peer.identity for peer in alive)
+        self._loss_ns = min((peer.lost_ns for peer in alive), default=NEVER_NS)
         due = now_ns >= self._beat_ns
         if due or not self._aimed:
-            self._aim(now_ns)
+            self.aims = {identity: peer.reach(now_ns) for identity, peer in self.peers.items()}
+            self._aimed = True
         if not due:
             return
         self._beat_ns = now_ns + BEAT_NS
         beat = peers.Beat(self.edits.version, self.edits.digest, self.state, self._work, self._slots, self.place)
         for identity in self.peers:
             self._send(identity, b"", beat)
-
-    def _see_who_is_there(self, now_ns: int) -> None:
-        heard = frozenset(peer.identity for peer in self.alive(now_ns))
-        if heard != self.heard:
-            self.heard = heard
-            self.meetings += 1
-        self._loss_ns = min((self.peers[identity].lost_ns for identity in heard), default=NEVER_NS)
 
     def alive(self, now_ns: int) -> list[Peer]:
         return [peer for peer in self.peers.values() if peer.alive(now_ns)]

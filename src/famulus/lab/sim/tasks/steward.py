@@ -61,7 +61,8 @@ class StewardActor(Actor):
         me = Identity(self.pen.network, self.pen.broker, self.pen.public_key, signer(self.pen.public_key), self._boot)
         self.core = Steward(me, edits, verify, self.new_token)
         self._epoch = self._boot
-        self._changes = self._meetings = -1
+        self._changes = -1
+        self._heard: frozenset[str] | None = None
         self._book_ns = 0
         self._wake_ns = NEVER_NS
         self.wake_at(self.clock.now_ns + self.random.randrange(BOOK_NS))
@@ -110,8 +111,8 @@ class StewardActor(Actor):
 
     def _follow_config(self, now_ns: int) -> None:
         core = self.core
-        if self._meetings != core.meetings:
-            self._meetings = core.meetings
+        if self._heard != core.heard:
+            self._heard = core.heard
             self._book_ns = 0
         if self._changes != core.changes:
             self._changes = core.changes
