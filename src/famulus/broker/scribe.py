@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Final
 
 import msgspec
@@ -103,14 +104,7 @@ class Scribing:
         seen = counts.rows + writing.open_rows
         self._upkeep.quiet = seen - self._rows_before < QUIET_ROWS
         self._rows_before = seen
-        self._lifeline.report(
-            alive=True,
-            rows=counts.rows,
-            open_rows=writing.open_rows,
-            files=counts.files,
-            bytes=counts.bytes,
-            lost=counts.lost,
-        )
+        self._lifeline.report(alive=True, open_rows=writing.open_rows, **asdict(counts))
 
     def _obey(self) -> None:
         commands = self._lifeline.commands()

@@ -134,7 +134,6 @@ class Supervisor:
             if self._steward is not None:
                 self._start(self._steward)
             # Routers follow once the dispatcher has told its ports.
-            planned_ns = monotonic_ns()
             while not self._finished():
                 planned_ns = self._wait(wakeup)
                 self._obey_signals()
