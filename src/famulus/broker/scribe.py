@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
 
-import msgspec
-
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
 from famulus.core.clock import NS_PER_S
@@ -136,9 +134,9 @@ class Scribing:
         self._context.destroy(linger=0)
 
 
-def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
+def _start(settings: Settings, facts: dict[str, Any], lifeline: Lifeline) -> None:
     os.nice(NICENESS)
-    scribing = Scribing(msgspec.convert(facts["settings"], Settings), facts["ipc"], facts["boot"], lifeline)
+    scribing = Scribing(settings, facts["ipc"], facts["boot"], lifeline)
     signal.signal(signal.SIGTERM, scribing.stop)
     scribing.run()
 

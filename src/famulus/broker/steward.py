@@ -5,15 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-import msgspec
-
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
 from famulus.broker.stewarding import Stewarding
 
 
-def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
-    with closing(Stewarding(msgspec.convert(facts["settings"], Settings), facts["ipc"], lifeline)) as loop:
+def _start(settings: Settings, facts: dict[str, Any], lifeline: Lifeline) -> None:
+    with closing(Stewarding(settings, facts["ipc"], lifeline)) as loop:
         loop.run()
 
 
