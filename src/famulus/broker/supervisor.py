@@ -101,12 +101,12 @@ class Supervisor:
         return Child(name, "famulus.broker.router", Policy(facts, on_end=end))
 
     def _policy_of_scribe(self) -> Policy:
-        def facts() -> dict[str, Any]:
-            self._facts.begin_scribe()
-            return {"boot": self._facts.boot}
-
         return Policy(
-            facts, when_lost=WhenLost.RETRIED, hang_ns=SCRIBE_HANG_NS, start_ns=SCRIBE_HANG_NS, stop_s=SCRIBE_STOP_S
+            lambda: {"boot": self._facts.boot},
+            when_lost=WhenLost.RETRIED,
+            hang_ns=SCRIBE_HANG_NS,
+            start_ns=SCRIBE_HANG_NS,
+            stop_s=SCRIBE_STOP_S,
         )
 
     def _policy_of_herald(self) -> Policy:
