@@ -16,7 +16,7 @@ from famulus.broker import keys
 from famulus.broker.membership import Membership, nonce
 from famulus.broker.passwords import derive_key, new_admin
 from famulus.core.config import sync
-from famulus.core.config.draft import Draft, make, parents_for
+from famulus.core.config.draft import Author, Draft, make, parents_for
 from famulus.core.config.edit import SignedEdit, Signer, sign
 from famulus.core.steward.post import Identity, Post
 from famulus.wire import peers
@@ -50,7 +50,7 @@ class ChangedBroker:
         draft = Draft(key, "PUT", value, parents_for(edits, key))
         grant = edits.grant_of(me.identity, me.key.public)
         hlc = int(time.time() * 1000) << 10
-        made = make(draft, edits.network, "ben", me.identity, grant, hlc, nonce(), signers)
+        made = make(draft, Author("ben", signers), edits.network, me.identity, grant, hlc, nonce())
         return sign(made, me.key.sign, signers)
 
     def sends(self, *edits: SignedEdit) -> None:

@@ -97,10 +97,10 @@ class LRUMachine(RuleBasedStateMachine):
     @invariant()
     def same_lines(self) -> None:
         for service, line in self.lines.items():
-            assert list(service.lru) == line
+            assert list(service.lru._line) == line
         for session, free in self.free.items():
             assert session.free == free
-            listed = [service.lru for service in session.services if session in service.lru]
+            listed = [service.lru for service in session.services if session in service.lru._line]
             assert len(listed) + len(session.unlisted) == len(session.services)
 
 
@@ -149,7 +149,7 @@ class BacklogMachine(RuleBasedStateMachine):
         urgent = max(task.terms.priority for task in self.line)
         first = next(task for task in self.line if task.terms.priority == urgent)
         assert self.backlog.head() is first
-        assert self.backlog.pop() is first
+        self.backlog.remove(first)
         self.line.remove(first)
 
     @precondition(lambda self: self.line)
@@ -160,7 +160,9 @@ class BacklogMachine(RuleBasedStateMachine):
 
     @invariant()
     def same_order_count_and_bytes(self) -> None:
-        assert list(self.backlog) == sorted(self.line, key=lambda task: -task.terms.priority)
+        lines = sorted(self.backlog._by_priority.items(), reverse=True)
+        in_order = sorted(self.line, key=lambda task: -task.terms.priority)
+        assert [task for _, line in lines for task in line] == in_order
         assert self.backlog.tasks == len(self.line)
         assert self.backlog.body_bytes == sum(len(task.body) for task in self.line)
 
@@ -417,5 +419,5 @@ def test_the_list_is_bounded_and_who_erred_longest_ago_makes_room() -> None:
         ignored.fault(b"0", error_workers.ENTRIES_MAX)
     for number in range(5):
         ignored.fault(b"new-%d" % number, error_workers.ENTRIES_MAX)
-    assert len(ignored) == error_workers.ENTRIES_MAX
+    assert len(ignored._entries) == error_workers.ENTRIES_MAX
     assert ignored.ignored_for_ns(b"0", error_workers.ENTRIES_MAX) > 0

@@ -5,9 +5,9 @@ The password rides in the body of every request, so it is written into the bytes
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import monotonic_ns
-from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -80,9 +80,9 @@ class AdminConnection:
             message = _Sealed(envelope, header, _encode({**arguments, "password": password}))
         except (UnicodeEncodeError, msgspec.EncodeError, OverflowError) as error:
             raise SettingsError(f"cannot be sent: {type(error).__name__}") from None
-        if message.size > limits.BODY_BYTES_MAX:
+        if len(message.body) > limits.BODY_BYTES_MAX:
             raise Refused(reasons.reason(reasons.TOO_LARGE, f"a request has at most {limits.BODY_BYTES_MAX} bytes"))
-        if not self._line.send([message.frames()]):
+        if not self._line.send([[message.envelope, message.header, message.body]]):
             raise NoBroker(f"the broker at {self.address} accepts nothing")
 
     def _answer(self, envelope: bytes) -> tuple[bytes, bytes]:
@@ -115,28 +115,17 @@ class AdminConnection:
         self._waiting.close()
         self._line.close()
 
-    def __enter__(self) -> AdminConnection:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class _Sealed:
     """A message with a password in it, which nobody gets to see by accident."""
 
-    __slots__ = ("_body", "_envelope", "_header")
-
-    def __init__(self, envelope: bytes, header: bytes, body: bytes) -> None:
-        self._envelope = envelope
-        self._header = header
-        self._body = body
-
-    @property
-    def size(self) -> int:
-        return len(self._body)
-
-    def frames(self) -> list[bytes]:
-        return [self._envelope, self._header, self._body]
+    envelope: bytes
+    header: bytes
+    body: bytes

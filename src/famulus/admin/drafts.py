@@ -9,7 +9,7 @@ from typing import Any
 from famulus.admin import ids
 from famulus.core.config import edit as edits
 from famulus.core.config import schema
-from famulus.core.config.draft import Draft, make
+from famulus.core.config.draft import Author, Draft, make
 from famulus.core.config.edit import PARENTS_MAX
 from famulus.core.steward.answers import KeyHistory, PastEdit, Shown, is_secret
 from famulus.errors import FamulusError, ProtocolError, SettingsError
@@ -86,6 +86,6 @@ def _sorted(parents: Iterable[str]) -> tuple[str, ...]:
 def _check(draft: Draft) -> None:
     """Whether an edit can be made of it: a broker would say the same, but only after a password was typed."""
     try:
-        edits.write(make(draft, "0" * 64, "admin", "broker", "", 0, "0" * 16))
+        edits.write(make(draft, Author("admin"), "0" * 64, "broker", "", 0, "0" * 16))
     except ProtocolError as error:
         raise SettingsError(f"{draft.key[:80]}: {str(error).partition(': ')[2]}") from None

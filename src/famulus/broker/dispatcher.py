@@ -5,15 +5,12 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-import msgspec
-
 from famulus.broker.dispatching import Dispatching
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
 
 
-def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
-    settings = msgspec.convert(facts["settings"], Settings)
+def _start(settings: Settings, facts: dict[str, Any], lifeline: Lifeline) -> None:
     loop = Dispatching(settings, facts["ipc"], facts["restarted"], facts["boot"], lifeline)
     lifeline.report(ready=True, frontend_port=loop.frontend_port, backend_port=loop.backend_port)
     # What is here now stays for ever, and tasks are freed by reference counts: the collector has little to find.

@@ -12,7 +12,6 @@ from famulus.broker.lifeline import Lifeline
 from famulus.broker.settings import Settings
 from famulus.core import telling
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.hangs import ALIVE_NS, LINGER_NS
@@ -98,6 +97,8 @@ class Dispatching:
         self._steward = Inlet(sockets.inside_router(context, f"ipc://{ipc}/steward"), waiting)
         self._load = sockets.inside_pub_bound(context, f"ipc://{ipc}/load")
         self._commands = Inlet(lifeline.fd, waiting)
+        self._inlets = [self._clients, self._workers, self._routers]
+        self._inlets += [self._announcements, self._steward, self._commands]
         self._herald = (
             sockets.inside_push(context, f"ipc://{ipc}/herald", sockets.SNAPSHOTS_MAX) if settings.http else None
         )
@@ -160,12 +161,12 @@ class Dispatching:
                     inlet.look = True
         self._tell_scribe()
         self._lifeline.report(told=self._pen.told)
-        if core.draining:
+        if core.closing.on:
             self._see_off()
         for listener in (self._frontend, self._backend):
             listener.close()
         # The last rows are on their way to the scribe.
-        self._context.destroy(linger=SCRIBE_LINGER_MS if core.draining else 0)
+        self._context.destroy(linger=SCRIBE_LINGER_MS if core.closing.on else 0)
 
     def _see_off(self) -> None:
         """The last outcomes are still on their way to clients: they have time as long as somebody reads."""
@@ -189,14 +190,7 @@ class Dispatching:
             now_ns = clock_ns()
 
     def _look_at_all(self) -> None:
-        for inlet in (
-            self._clients,
-            self._workers,
-            self._routers,
-            self._announcements,
-            self._steward,
-            self._commands,
-        ):
+        for inlet in self._inlets:
             inlet.look = True
         for delegate in self._links.values():
             delegate.messages.look = delegate.changes.look = True
@@ -227,7 +221,7 @@ class Dispatching:
             core.on_workers(batch)
             if self._backend.gone:
                 # What they said before is heard by now.
-                core.on_gone_workers(self._backend.gone)
+                core.sessions.gone(self._backend.gone)
                 self._backend.gone.clear()
         if self._clients.look:
             batch = self._frontend.recv(limit if core.questions.has_room_for_clients else 0)
@@ -272,10 +266,9 @@ class Dispatching:
         if message[2] == inner.FORGIVE:
             self._core.forgive(message[3])
         elif message[2] == inner.IGNORE:
-            self._core.ignore(inner.read_names(message[3]))
+            self._core.sessions.ignore(inner.read_names(message[3]))
         elif message[2] == inner.PEERS:
-            identity, offers = inner.read_peers(message[3])
-            self._core.on_peers(identity, [Offer(*offer) for offer in offers])
+            self._core.on_peers(*inner.read_peers(message[3]))
             self._meet_delegates()
         else:
             self._core.managing.on_steward(message[0], message[1], message[2], message[3])
@@ -358,7 +351,7 @@ class Dispatching:
         work = core.work() if asked_for else {}
         free, busy = core.slots()
         if core.managing.steward:
-            told, slots = (_taken(work), (0, busy)) if core.draining else (work, (free, busy))
+            told, slots = (_taken(work), (0, busy)) if core.closing.on else (work, (free, busy))
             words = inner.write_work(told, slots, core.error_workers())
             if not self.to_steward([[core.managing.steward, b"", inner.WORK, words]]):
                 core.managing.on_steward_gone()
@@ -382,7 +375,7 @@ class Dispatching:
             self._lifeline.report(drained=True)
             self._stopped = True
         # Neither a start, which waits for all routers, nor a drain should wait for the next second.
-        waited_for = core.draining or len(core.questions.routers) < self._routers_expected
+        waited_for = core.closing.on or len(core.questions.routers) < self._routers_expected
         self._count_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
 
     def _tell_herald(self, herald: sockets.Socket, work: Work, now_ns: int) -> None:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from struct import Struct
-from types import TracebackType
 from typing import Self
 from zlib import crc32
 
@@ -119,7 +118,7 @@ class EditLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _mend(self) -> list[Damage]:

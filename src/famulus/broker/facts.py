@@ -23,8 +23,8 @@ class SupervisorFacts:
         #: Of lives of the dispatcher that are over: how many rows each had told the scribe.
         self._last_words: list[tuple[str, dict[str, int]]] = []
         self._state = ""
-        #: The boot and version that the scribe knows.
-        self._told: tuple[str, int] | None = None
+        #: Which scribe knows which boot and version. A new one knows nothing.
+        self._told = (0, "", 0)
 
     def begin_life(self) -> str:
         """The name of a life of the dispatcher that begins."""
@@ -40,17 +40,13 @@ class SupervisorFacts:
         if self._scribe is not None and len(self._rows) < NOTES_MAX:
             self._rows.append((self.boot, monotonic_ns(), event, process, state, detail[:DETAIL_MAX]))
 
-    def begin_scribe(self) -> None:
-        """A new one knows nothing."""
-        self._told = None
-
     def tell(self, state: str, version: int) -> None:
         if self._scribe is None or not self._scribe.running:
             return
         if state != self._state:
             self._state = state
             self.add("state", state=state)
-        present = (self.boot, version)
+        present = (self._scribe.starts, self.boot, version)
         if self._rows or self._last_words or present != self._told:
             self._told = present
             news: dict[str, Any] = {"rows": self._rows, "ended": self._last_words}

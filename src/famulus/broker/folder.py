@@ -137,6 +137,15 @@ def plainly(path: Path, failure: str) -> Iterator[None]:
         raise SettingsError(f"{path}: {failure} ({error.strerror})") from error
 
 
+@contextmanager
+def opened(path: Path | str, flags: int, folder: int | None = None) -> Iterator[int]:
+    fd = os.open(path, flags, dir_fd=folder)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def lock_file(fd: int, path: Path) -> None:
     give_up_ns = monotonic_ns() + PATIENCE_NS
     while True:
@@ -188,12 +197,10 @@ def replace_file(path: Path, data: bytes) -> int:
 
 def sync_folder(path: Path) -> None:
     """A new name in a folder outlasts a crash only if the folder was synced as well."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    except OSError as error:
-        # Some file systems cannot, and need not.
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(fd)
+    with opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            # Some file systems cannot, and need not.
+            if error.errno != errno.EINVAL:
+                raise

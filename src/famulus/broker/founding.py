@@ -14,7 +14,7 @@ from famulus.broker.membership import fill, new, nonce, own_key
 from famulus.broker.passwords import new_admin
 from famulus.core.config import schema
 from famulus.core.config.clock import HybridClock
-from famulus.core.config.draft import Draft, make
+from famulus.core.config.draft import Author, Draft, make
 from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.edit_set import network_of
 from famulus.core.steward.books import is_host
@@ -60,7 +60,7 @@ def _edits(wishes: dict[str, dict[str, Any]], key: BrokerKey, identity: str, adm
     edits: list[SignedEdit] = []
     for name, wish in wishes.items():
         grant = edits[0].id if edits else ""
-        edit = make(Draft(name, "PUT", wish, ()), network, admin, identity, grant, clock.next(now_ms), nonce())
+        edit = make(Draft(name, "PUT", wish, ()), Author(admin), network, identity, grant, clock.next(now_ms), nonce())
         edits.append(sign(structs.replace(edit, proofs_needed=not edits), key.sign))
     return edits
 
@@ -68,7 +68,7 @@ def _edits(wishes: dict[str, dict[str, Any]], key: BrokerKey, identity: str, adm
 def checked_place(identity: str, place: dict[str, Any]) -> dict[str, Any]:
     """Where a broker is, as its config will say it; a SettingsError that names what is wrong."""
     about = schema.subject(f"broker/{identity}")
-    if about is None or not _is_plain(identity):
+    if not about.kind or not _is_plain(identity):
         raise SettingsError(f"identity: {identity[:80]!r} is no name for a broker: it has 1 to 255 characters")
     view = schema.read(about, {"public_key": NO_KEY} | place)
     if not isinstance(view.value, schema.Broker) or view.warnings:

@@ -7,9 +7,9 @@ and the newcomer by the network's id, if it was told.
 
 from __future__ import annotations
 
-import hmac
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from famulus.broker.membership import Membership, fill, new, nonce, own_key, pre
 from famulus.core.clock import NS_PER_S
 from famulus.core.config import sync
 from famulus.core.config.edit_set import EditSet, network_of
-from famulus.core.steward.gate import JOINER, MEMBER
+from famulus.core.steward.gate import JOINER, MEMBER, check_proof, prove
 from famulus.core.steward.post import Frames, Identity, Post, next_boot
 from famulus.errors import BrokerUnreachable, ProtocolError, SettingsError
 from famulus.net import sockets
@@ -54,16 +54,13 @@ def join(
     folder = Folder(path)
     with new(folder):
         key = own_key(folder)
-        talk = _Talk(address, identity, key, within_s)
-        try:
+        with closing(_Talk(address, identity, key, within_s)) as talk:
             say(f"asking the broker at {address} to let {identity} join")
             root = talk.ask_to_join(checked_place(identity, place | {"public_key": key.public}), secret)
             if not network_of(root).startswith(network):
                 raise SettingsError(f"the broker at {address} belongs to another network: {network_of(root)[:12]}")
             say("known; taking over the config")
             edits = talk.pull(root)
-        finally:
-            talk.close()
         fill(folder, Network(network_of(root), identity, root), list(edits), secret)
     return network_of(root)
 
@@ -72,18 +69,13 @@ def catch_up(path: Path, address: str, within_s: float, say: Callable[[str], Non
     """Take the config over again, from the broker at this address, for a member that lost it; the network's id."""
     folder = Folder(path)
     network = folder.read_network()
-    talk = _Talk(address, network.identity, BrokerKey.load(folder.key), within_s, folder.read_boot())
-    try:
+    key = BrokerKey.load(folder.key)
+    with closing(_Talk(address, network.identity, key, within_s, folder.read_boot())) as talk:
         say(f"asking the broker at {address} for the config, which is lost here")
         edits = talk.pull(network.root_public)
-    finally:
-        talk.close()
     folder.write_boot(talk.boot)
-    member = Membership(path)
-    try:
+    with closing(Membership(path)) as member:
         member.write([signed for signed in edits if signed.id not in member.edits])
-    finally:
-        member.close()
     return network.network_id
 
 
@@ -110,16 +102,16 @@ class _Talk:
         """The root's public key, from somebody who has the secret, too, if we have it."""
         once = nonce()
         parts = (self._identity.encode(), self._key.public.encode(), once.encode())
-        proof = keys.prove(secret, JOINER, *parts) if secret else b""
+        proof = prove(secret, JOINER, *parts) if secret else b""
         post = self._post("")
         for content in self._exchange(lambda: post.write(peers.Join(value, once, proof))):
             if isinstance(content, peers.Refused):
                 remedy = "" if secret else "; or join with the secret (--secret-file)"
                 raise SettingsError(f"the network will not have this broker: {content.reason}{remedy}")
-            if isinstance(content, peers.Joined) and content.nonce == once:
-                expected = keys.prove(secret, MEMBER, content.root.encode(), *parts)
-                if not secret or hmac.compare_digest(expected, content.proof):
-                    return content.root
+            if not isinstance(content, peers.Joined) or content.nonce != once:
+                continue
+            if not secret or check_proof(content.proof, secret, MEMBER, content.root.encode(), *parts):
+                return content.root
         raise self._nobody()
 
     def pull(self, root: str) -> EditSet:

@@ -5,7 +5,6 @@ Neither a private key nor a secret is shown by `repr`, so none gets into a log o
 
 from __future__ import annotations
 
-import hmac
 import os
 import re
 import secrets
@@ -16,7 +15,7 @@ from typing import Self
 from nacl.exceptions import CryptoError
 from nacl.signing import SigningKey, VerifyKey
 
-from famulus.broker.folder import plainly, sync_folder, write_all
+from famulus.broker.folder import opened, plainly, sync_folder, write_all
 from famulus.errors import SettingsError
 
 SIGNATURE_BYTES = 64
@@ -29,7 +28,9 @@ _FILE_BYTES_MAX = 4096
 _PUBLIC_PATTERN = re.compile("[0-9a-f]{64}")
 
 
-class BrokerKey:
+class KeyPair:
+    """What somebody signs with, and by which others know it."""
+
     __slots__ = ("_signing", "public")
 
     def __init__(self, signing: SigningKey) -> None:
@@ -37,7 +38,14 @@ class BrokerKey:
         self.public = signing.verify_key.encode().hex()
 
     def __repr__(self) -> str:
-        return f"BrokerKey(public={self.public!r})"
+        return f"{type(self).__name__}(public={self.public!r})"
+
+    def sign(self, message: bytes) -> bytes:
+        return self._signing.sign(message).signature
+
+
+class BrokerKey(KeyPair):
+    __slots__ = ()
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -62,14 +70,10 @@ class BrokerKey:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        with plainly(path, "cannot be read"):
-            # A pipe in its place must not make us wait.
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-            try:
-                mode = os.fstat(fd).st_mode
-                data = os.read(fd, _FILE_BYTES_MAX)
-            finally:
-                os.close(fd)
+        # A pipe in its place must not make us wait.
+        with plainly(path, "cannot be read"), opened(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
+            mode = os.fstat(fd).st_mode
+            data = os.read(fd, _FILE_BYTES_MAX)
         if mode & 0o077:
             remedy = f"chmod 600 {shlex.quote(str(path))}"
             raise SettingsError(f"{path}: others may read this key (mode {mode & 0o777:03o}); run: {remedy}")
@@ -79,9 +83,6 @@ class BrokerKey:
         if key.public != found[2].decode():
             raise SettingsError(f"{path}: is damaged: its private and its public key do not belong together")
         return key
-
-    def sign(self, message: bytes) -> bytes:
-        return self._signing.sign(message).signature
 
 
 def verify(public: str, message: bytes, signature: bytes) -> bool:
@@ -110,21 +111,3 @@ class Secret(str):
 
 def new_secret() -> Secret:
     return Secret(secrets.token_urlsafe(32))
-
-
-def prove(secret: str, role: str, *nonces: bytes) -> bytes:
-    """Show that we know the secret without telling it.
-
-    The role says who speaks: otherwise each side's proof could be sent back to it as the other's. Nonces of both sides
-    make it good for this once.
-    """
-    # Each with its length: no two lists of parts give the same bytes.
-    parts = (role.encode(), *nonces)
-    message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-    # A secret that was typed may hold what is no text.
-    return hmac.digest(secret.encode("utf-8", "surrogatepass"), message, "sha256")
-
-
-def check_proof(proof: bytes, secret: str, role: str, *nonces: bytes) -> bool:
-    """In constant time. Without a secret nobody can prove anything."""
-    return hmac.compare_digest(proof, prove(secret, role, *nonces)) and secret != ""

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from famulus.broker.private_folder import remove_dead
+from famulus.broker.settings import Settings
 from famulus.errors import SettingsError
 
 #: As the supervisor's own.
@@ -77,13 +78,13 @@ class Lifeline:
             raise SystemExit(0) from None
 
 
-def serve(start: Callable[[dict[str, Any], Lifeline], None]) -> None:
+def serve(start: Callable[[Settings, dict[str, Any], Lifeline], None]) -> None:
     """Runs a process of a broker: settings in, work, and one clear sentence if it cannot start."""
     lifeline = Lifeline()
     try:
         facts = lifeline.settings()
         logging.basicConfig(level=facts["log_level"], stream=sys.stderr, format=LINES, datefmt=TIMES)
-        start(facts, lifeline)
+        start(msgspec.convert(facts["settings"], Settings), facts, lifeline)
     except SettingsError as error:
         lifeline.report(failed=str(error)[:1000])
         sys.exit(SettingsError.exit_code)

@@ -44,7 +44,8 @@ class Membership:
         #: Where brokers were when the config last changed, if the log does not tell all any more; else None.
         self.known = _recall(self.folder) if self.damage else None
         self._remembered = b""
-        self._known_admins = self.known_admins()
+        #: From where admins were heard before, and who; none if nobody can tell any more.
+        self.known_admins = _recall_admins(self.folder)
 
     @property
     def identity(self) -> str:
@@ -61,17 +62,10 @@ class Membership:
             write_file(self.folder.brokers, data)
             self._remembered = data
 
-    def known_admins(self) -> list[tuple[str, str]]:
-        """From where admins were heard before, and who; none if nobody can tell any more."""
-        try:
-            return msgspec.json.decode(self.folder.admins.read_bytes(), type=list[tuple[str, str]])
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-            return []
-
     def remember_admins(self, places: list[tuple[str, str]]) -> None:
-        if places != self._known_admins:
+        if places != self.known_admins:
             write_file(self.folder.admins, msgspec.json.encode(places) + b"\n")
-            self._known_admins = places
+            self.known_admins = places
 
     def secret(self) -> Secret:
         """Empty for a broker that joined by its key, and was never told."""
@@ -98,7 +92,7 @@ def _edits_in(reading: LogContents, network: Network) -> tuple[EditSet, list[str
     edits = EditSet(network.network_id, verify)
     damage = [str(damage) for damage in reading.damage]
     added = edits.add(_readable(reading.records))
-    damage += [refusal.reason for refusal in added.refused]
+    damage += added.refused
     if added.waiting:
         damage.append(f"{len(added.waiting)} records build upon what is missing")
     if not edits:
@@ -115,6 +109,13 @@ def _recall(folder: Folder) -> dict[str, Broker]:
         return {}
     views = {identity: schema.read(schema.Subject("broker", identity), value).value for identity, value in told.items()}
     return {identity: value for identity, value in views.items() if isinstance(value, Broker)}
+
+
+def _recall_admins(folder: Folder) -> list[tuple[str, str]]:
+    try:
+        return msgspec.json.decode(folder.admins.read_bytes(), type=list[tuple[str, str]])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return []
 
 
 def _readable(records: list[bytes]) -> list[SignedEdit]:

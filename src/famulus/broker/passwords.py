@@ -17,6 +17,9 @@ from nacl.exceptions import CryptoError
 from nacl.pwhash import argon2id
 from nacl.signing import SigningKey
 
+from famulus.broker.keys import KeyPair
+from famulus.core.config.schema import Admin
+from famulus.core.steward.commands import Unlocked
 from famulus.errors import SettingsError
 
 PASSWORD_BYTES_MAX = 1024
@@ -35,20 +38,13 @@ _DERIVATION_PATTERN = re.compile(r"\$argon2id\$v=19\$m=([0-9]{1,9}),t=([0-9]{1,9
 _HASH_PATTERN = re.compile(r"\$argon2id\$v=19\$m=([0-9]{1,9}),t=([0-9]{1,9}),p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}")
 
 
-class AdminKey:
-    """What an admin signs with, as long as a request of it takes."""
-
-    __slots__ = ("_signing", "public")
-
-    def __init__(self, seed: bytes) -> None:
-        self._signing = SigningKey(seed)
-        self.public = self._signing.verify_key.encode().hex()
-
-    def __repr__(self) -> str:
-        return f"AdminKey(public={self.public!r})"
-
-    def sign(self, message: bytes) -> bytes:
-        return self._signing.sign(message).signature
+def unlock(admin: Admin, password: str) -> Unlocked | None:
+    """What the right password gives; None if it is another one."""
+    if not admin.public_key:
+        return Unlocked() if check_password(admin.hash, password) else None
+    key = derive_key(admin.hash, password)
+    # Public halves are no secrets: nobody learns anything from how long this takes.
+    return Unlocked(key.sign) if key is not None and key.public == admin.public_key else None
 
 
 def new_admin(password: str) -> dict[str, str]:
@@ -60,15 +56,15 @@ def new_admin(password: str) -> dict[str, str]:
     return {"hash": how, "public_key": key.public}
 
 
-def derive_key(how: str, password: str) -> AdminKey | None:
-    """The key that follows from a password; None if either of them cannot be."""
+def derive_key(how: str, password: str) -> KeyPair | None:
+    """What an admin signs with, as long as a request of it takes; None if how or the password cannot be."""
     data = _encoded(password)
     costs = _DERIVATION_PATTERN.fullmatch(how)
     if data is None or costs is None or not _is_affordable(costs):
         return None
     memory, passes, salt = int(costs[1]) * 1024, int(costs[2]), bytes.fromhex(costs[3])
     try:
-        return AdminKey(argon2id.kdf(SEED_BYTES, data, salt, opslimit=passes, memlimit=memory))
+        return KeyPair(SigningKey(argon2id.kdf(SEED_BYTES, data, salt, opslimit=passes, memlimit=memory)))
     except (CryptoError, ValueError):
         return None
 

@@ -22,7 +22,6 @@ log = logging.getLogger("famulus.broker")
 class _PeerLink:
     """Our connection to one peer."""
 
-    address: str
     link: Link
     published: str
 
@@ -57,7 +56,7 @@ class PeerLinks:
         """A connection to each of these, where it listens; and to the `config_sub_ports` of our own config."""
         wanted = {identity: _addresses(broker) for identity, broker in brokers.items()}
         for identity, peer in list(self._links.items()):
-            if wanted.get(identity) != (peer.address, peer.published):
+            if wanted.get(identity) != (peer.link.address, peer.published):
                 self._close(identity, peer)
         for identity, (address, published) in wanted.items():
             if identity not in self._links:
@@ -86,7 +85,7 @@ class PeerLinks:
             return
         for socket in (link.socket, link.monitor):
             self._waiting.watch(socket)
-        self._links[identity] = _PeerLink(address, link, published)
+        self._links[identity] = _PeerLink(link, published)
 
     def _hear_more(self, own: Broker | None) -> None:
         """No place twice, and not our own."""

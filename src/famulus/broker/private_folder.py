@@ -11,10 +11,11 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from time import time
+
+from famulus.broker.folder import opened
 
 PREFIX = "famulus-broker-"
 LOCK = "lock"
@@ -22,6 +23,8 @@ LOCK = "lock"
 NEW_LOCK = "lock.new"
 #: A folder without a lock is just being made, unless it is as old as this.
 MAKING_S = 60.0
+#: Never through a link, and never waiting for the other end of a pipe.
+UNFOLLOWED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 #: The path of a unix socket has at most 107 characters, its name in the folder included.
 CHARS_MAX = 90
 
@@ -56,12 +59,12 @@ def remove_dead() -> list[str]:
 
 
 def _removed(path: str) -> bool:
-    with suppress(OSError), _opened(path, os.O_DIRECTORY, None) as folder:
+    with suppress(OSError), opened(path, UNFOLLOWED | os.O_DIRECTORY) as folder:
         about = os.fstat(folder)
         if about.st_uid != os.geteuid():
             return False
         if LOCK in os.listdir(folder):
-            with _opened(LOCK, 0, folder) as lock:
+            with opened(LOCK, UNFOLLOWED, folder) as lock:
                 if not stat.S_ISREG(os.fstat(lock).st_mode):
                     return False
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,13 +85,3 @@ def _empty(folder: int) -> None:
     """By the folder that was looked at, whatever its path leads to by now; the lock last, since others go by it."""
     for name in sorted(os.listdir(folder), key=lambda name: name == LOCK):
         os.unlink(name, dir_fd=folder)
-
-
-@contextmanager
-def _opened(path: str, flags: int, folder: int | None) -> Iterator[int]:
-    """Never through a link, and never waiting for the other end of a pipe."""
-    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | flags, dir_fd=folder)
-    try:
-        yield opened
-    finally:
-        os.close(opened)

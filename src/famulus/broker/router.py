@@ -109,8 +109,7 @@ def message_ids() -> Callable[[], str]:
     return make
 
 
-def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
-    settings = msgspec.convert(facts["settings"], Settings)
+def _start(settings: Settings, facts: dict[str, Any], lifeline: Lifeline) -> None:
     process = RouterProcess(settings, facts["ipc"], facts["router_id"].encode(), lifeline)
     lifeline.report(ready=True)
     process.run()

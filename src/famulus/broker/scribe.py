@@ -7,9 +7,8 @@ import os
 import signal
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Final
-
-import msgspec
 
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
@@ -103,14 +102,7 @@ class Scribing:
         seen = counts.rows + writing.open_rows
         self._upkeep.quiet = seen - self._rows_before < QUIET_ROWS
         self._rows_before = seen
-        self._lifeline.report(
-            alive=True,
-            rows=counts.rows,
-            open_rows=writing.open_rows,
-            files=counts.files,
-            bytes=counts.bytes,
-            lost=counts.lost,
-        )
+        self._lifeline.report(alive=True, open_rows=writing.open_rows, **asdict(counts))
 
     def _obey(self) -> None:
         commands = self._lifeline.commands()
@@ -142,9 +134,9 @@ class Scribing:
         self._context.destroy(linger=0)
 
 
-def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
+def _start(settings: Settings, facts: dict[str, Any], lifeline: Lifeline) -> None:
     os.nice(NICENESS)
-    scribing = Scribing(msgspec.convert(facts["settings"], Settings), facts["ipc"], facts["boot"], lifeline)
+    scribing = Scribing(settings, facts["ipc"], facts["boot"], lifeline)
     signal.signal(signal.SIGTERM, scribing.stop)
     scribing.run()
 

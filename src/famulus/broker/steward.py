@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
-
-import msgspec
 
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings
 from famulus.broker.stewarding import Stewarding
 
 
-def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
-    loop = Stewarding(msgspec.convert(facts["settings"], Settings), facts["ipc"], lifeline)
-    try:
+def _start(settings: Settings, facts: dict[str, Any], lifeline: Lifeline) -> None:
+    with closing(Stewarding(settings, facts["ipc"], lifeline)) as loop:
         loop.run()
-    finally:
-        loop.close()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
 import time
 from dataclasses import replace
@@ -19,15 +18,15 @@ from famulus.broker.settings import Settings
 from famulus.core import telling
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
-from famulus.core.config.schema import Admin
+from famulus.core.config.schema import Broker
 from famulus.core.routing.book import Book
 from famulus.core.steward.books import book_of, offers_of
-from famulus.core.steward.commands import Commands, Unlocked
+from famulus.core.steward.commands import Commands
 from famulus.core.steward.facts import StewardFacts
 from famulus.core.steward.gate import Gate
 from famulus.core.steward.lockouts import Lockouts
 from famulus.core.steward.notes import Notes
-from famulus.core.steward.post import Identity, next_boot
+from famulus.core.steward.post import Identity, Letters, next_boot
 from famulus.core.steward.steward import Steward
 from famulus.errors import SettingsError
 from famulus.journal.records import BatchWriter
@@ -36,7 +35,6 @@ from famulus.net.listener import Listener, ListenerBounds
 from famulus.net.pump import recv_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, inner, limits, peers, reasons, status
-from famulus.wire.rows import Row
 
 log = logging.getLogger("famulus.broker")
 
@@ -65,18 +63,6 @@ VOID_LOGGED_MAX = 50
 CONFIG_AGAIN_NS = 5 * NS_PER_S
 
 
-class _Argon2Passwords:
-    def unlock(self, admin: Admin, password: str) -> Unlocked | None:
-        if not admin.public_key:
-            return Unlocked() if passwords.check_password(admin.hash, password) else None
-        key = passwords.derive_key(admin.hash, password)
-        # Public halves are no secrets: nobody learns anything from how long this takes.
-        return Unlocked(key.sign) if key is not None and key.public == admin.public_key else None
-
-    def new_admin(self, password: str) -> dict[str, str]:
-        return passwords.new_admin(password)
-
-
 class Stewarding:
     def __init__(self, settings: Settings, ipc: str, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
@@ -90,16 +76,13 @@ class Stewarding:
         if self._core.behind:
             asked = ", ".join(self._core.peers) or "nobody that it knows of"
             log.warning("the config of this broker is lost: it takes no work until it has it again from %s", asked)
-        self._gate = Gate(
-            self._core, self._member.secret(), self._member.network.root_public, keys.prove, hmac.compare_digest
-        )
-        self._errors: list[dict[str, object]] = []
+        self._gate = Gate(self._core, self._member.secret(), self._member.network.root_public)
         self._notes = Notes()
         self._void_told: set[str] = set()
         self._context = context = sockets.new_context()
         self._admins, admins_at = self._open_for_admins(ipc)
-        self._lockouts = Lockouts(self._member.known_admins())
-        self._commands = Commands(self._core, _Argon2Passwords(), lambda: self._errors, admins_at, self._lockouts)
+        self._lockouts = Lockouts(self._member.known_admins)
+        self._commands = Commands(self._core, passwords, admins_at, self._lockouts)
         self._peers = Listener(b"ROUTER", _bounds(2 * peers.LETTER_BYTES_MAX))
         self._peers.bind(settings.host, settings.peer_port, "peer_port")
         self._publications = Listener(b"PUB", _bounds(SUBSCRIPTION_BYTES_MAX))
@@ -127,7 +110,10 @@ class Stewarding:
             self._waiting.watch(listener.fd)
         # Later than any epoch of a steward before us, so that whoever heard of those follows us.
         self._epoch = me.boot
-        self._changes = self._meetings = self._moves = -1
+        #: What was told, or followed, last: of the core's.
+        self._changes = -1
+        self._heard: frozenset[str] | None = None
+        self._aims: dict[str, Broker] | None = None
         self._behind = self._core.behind
         self._ready = False
         self._book: Book | None = None
@@ -188,10 +174,14 @@ class Stewarding:
         self._tick_listeners(now_ns)
         for line in self._notes.due(now_ns):
             log.info("%s", line)
-        if not self._write_log():
-            self._say_nothing()
+        is_logged = self._write_log()
         self._follow_config(now_ns)
-        self._send(now_ns)
+        letters = self._core.take_letters()
+        # Nobody may hear of an edit that a crash could still take back, and all letters tell of our edits.
+        if is_logged:
+            self._send(letters)
+        if now_ns >= self._hello_ns:
+            self._greet(now_ns)
         if self._herald is not None and now_ns >= self._snapshot_ns:
             self._tell_herald(self._herald, now_ns)
         self._tell_scribe(now_ns)
@@ -236,10 +226,7 @@ class Stewarding:
                 continue
             number, header, body = message
             if header == inner.WORK:
-                work, slots, errors = inner.read_work(body)
-                names = ("identity", "faults", "ignored_s")
-                self._errors = [dict(zip(names, each, strict=True)) for each in errors]
-                self._core.on_work(work, slots)
+                self._core.on_work(*inner.read_work(body))
             else:
                 reply = self._answer(header, body, now_ns, now_ms, "frontend", private=self._settings.is_local)
                 send_some(self._dispatcher, [[number, *reply]])
@@ -296,38 +283,19 @@ class Stewarding:
             log.info("the disk takes edits again")
         return True
 
-    def _say_nothing(self) -> None:
-        """Nobody may hear of an edit that a crash could still take back, and all letters tell of our edits."""
-        self._core.to_peers.clear()
-        self._core.replies.clear()
-        self._core.to_publish.clear()
-        self._gate.replies.clear()
-
-    def _send(self, now_ns: int) -> None:
-        core = self._core
-        for identity, frames in core.to_peers:
+    def _send(self, letters: Letters) -> None:
+        for identity, frames in letters.to_peers:
             self._links.send(identity, frames)
-        core.to_peers.clear()
-        replies = [[route, *frames] for route, frames in (*core.replies, *self._gate.replies)]
-        self._peers.send(replies)  # who is gone asks again
-        core.replies.clear()
-        self._gate.replies.clear()
-        for frames in core.to_publish:
+        self._peers.send([[route, *frames] for route, frames in letters.replies])  # who is gone asks again
+        for frames in letters.to_publish:
             self._publications.publish(frames)
-        core.to_publish.clear()
-        if now_ns >= self._hello_ns:
-            self._greet(now_ns)
 
     def _tell_scribe(self, now_ns: int) -> None:
-        facts = self._facts
-        facts.look(now_ns)
-        if self._journal is not None:
-            rows: list[Row] = [*facts.config, *facts.peers]
+        rows = self._facts.look(now_ns)
+        if self._journal is not None and rows:
             for row in rows:
                 self._pen.note(row)
-            if self._pen.rows:
-                send_some(self._journal, [[self._pen.write(time.time_ns() // 1000, monotonic_ns())]])
-        facts.clear()
+            send_some(self._journal, [[self._pen.write(time.time_ns() // 1000, monotonic_ns())]])
 
     def _greet(self, now_ns: int) -> None:
         """Once the dispatcher knows us, admins can ask; before that, nobody should be told that we are ready."""
@@ -348,12 +316,12 @@ class Stewarding:
 
     def _follow_config(self, now_ns: int) -> None:
         core = self._core
-        if self._meetings != core.meetings:
+        if self._heard != core.heard:
             # Whoever chooses among peers, and whoever watches, hears it at once.
-            self._meetings = core.meetings
+            self._heard = core.heard
             self._book_ns = self._snapshot_ns = 0
-        if self._moves != core.moves:
-            self._moves = core.moves
+        if self._aims != core.aims:
+            self._aims = core.aims
             self._links.follow(core.aims, core.located.brokers.get(core.me.name))
             self._book_ns = 0
         if self._changes != core.changes:
@@ -367,7 +335,8 @@ class Stewarding:
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
             offers = inner.write_peers(core.me.name, offers_of(core.located, core.me.name, core.alive(now_ns)))
-            ignored = inner.write_names(list(core.config.error_workers(core.me.name)))
+            lists = core.config.error_workers(core.me.name).values()
+            ignored = inner.write_names(sorted({name for names in lists for name in names}))
             send_some(self._dispatcher, [[b"", inner.PEERS, offers], [b"", inner.IGNORE, ignored]])
             book = book_of(core.located, core.me.name, core.alive(now_ns), self._epoch)
             if book is None and self._book is not None:

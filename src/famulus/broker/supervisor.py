@@ -20,9 +20,8 @@ from typing import Any
 import msgspec
 
 from famulus import __version__
-from famulus.broker.child import Child
+from famulus.broker.child import Child, Policy, WhenLost
 from famulus.broker.facts import SupervisorFacts
-from famulus.broker.policy import Policy, WhenLost
 from famulus.broker.private_folder import PrivateFolder, remove_dead
 from famulus.broker.settings import Settings
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -102,12 +101,12 @@ class Supervisor:
         return Child(name, "famulus.broker.router", Policy(facts, on_end=end))
 
     def _policy_of_scribe(self) -> Policy:
-        def facts() -> dict[str, Any]:
-            self._facts.begin_scribe()
-            return {"boot": self._facts.boot}
-
         return Policy(
-            facts, when_lost=WhenLost.RETRIED, hang_ns=SCRIBE_HANG_NS, start_ns=SCRIBE_HANG_NS, stop_s=SCRIBE_STOP_S
+            lambda: {"boot": self._facts.boot},
+            when_lost=WhenLost.RETRIED,
+            hang_ns=SCRIBE_HANG_NS,
+            start_ns=SCRIBE_HANG_NS,
+            stop_s=SCRIBE_STOP_S,
         )
 
     def _policy_of_herald(self) -> Policy:
@@ -134,9 +133,7 @@ class Supervisor:
             self._start(self._dispatcher)
             if self._steward is not None:
                 self._start(self._steward)
-            for router in self._routers:
-                router.start_at_ns = NEVER_NS  # once the dispatcher has told its ports
-            planned_ns = monotonic_ns()
+            # Routers follow once the dispatcher has told its ports.
             while not self._finished():
                 planned_ns = self._wait(wakeup)
                 self._obey_signals()

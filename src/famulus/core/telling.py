@@ -40,7 +40,7 @@ def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status
     return status.Dispatcher(
         pid=pid,
         at_ns=now_ns,
-        draining=core.draining,
+        draining=core.closing.on,
         counters=core.counters.as_dict(),
         open_tasks=core.outcomes.open_tasks,
         open_bytes=core.outcomes.open_bytes,
@@ -48,7 +48,7 @@ def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status
         free=free,
         busy=busy,
         routers=len(core.questions.routers),
-        flows=len(core.flows),
+        flows=len(core.flows.by_header),
         services=tuple(
             status.Service(
                 (name := service.name.decode()),

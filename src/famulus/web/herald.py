@@ -10,7 +10,6 @@ import time
 from time import monotonic_ns
 from typing import Any
 
-import msgspec
 import uvicorn
 
 from famulus.broker.lifeline import Lifeline, serve
@@ -145,9 +144,9 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _start(facts: dict[str, Any], lifeline: Lifeline) -> None:
+def _start(settings: Settings, facts: dict[str, Any], lifeline: Lifeline) -> None:
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    herald = Herald(msgspec.convert(facts["settings"], Settings), facts["ipc"], lifeline)
+    herald = Herald(settings, facts["ipc"], lifeline)
     asyncio.run(herald.run())
 
 

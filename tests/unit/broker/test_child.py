@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from famulus.broker.child import Child
-from famulus.broker.policy import Policy
+from famulus.broker.child import Child, Policy
 from famulus.core.clock import NEVER_NS
 from famulus.core.hangs import HANG_NS
 

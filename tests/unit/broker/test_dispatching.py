@@ -14,6 +14,9 @@ import zmq
 from famulus.broker.dispatching import Dispatching
 from famulus.broker.lifeline import Lifeline
 from famulus.broker.settings import Settings
+from famulus.core.dispatch.flows import Flow
+from famulus.core.dispatch.service import Service
+from famulus.core.dispatch.task import Task
 from famulus.journal.records import read
 from famulus.wire import inner
 
@@ -61,12 +64,10 @@ def test_a_row_is_told_to_the_scribe_a_moment_after_its_task_has_ended(tmp_path:
     terms = inner.Terms(1000, 4, False, 1, 100, 10_000, 1000)
 
     def end_a_task() -> None:
-        core = loop._core
-        message_id, tail = b'"mine"', inner.tail("REJECTED", "no_service")
-        core.facts.rejected_unseen(
-            bytes(8), message_id, b"echo", b"client", terms, [], time.monotonic_ns(), tail, time.monotonic_ns(), 0
-        )
-        core.counters.rejected += 1
+        flow, now_ns = Flow(Service(b"echo"), terms, b"", b""), time.monotonic_ns()
+        task = Task(b"client", b"", b"", now_ns, flow, b'"mine"', now_ns)
+        loop._core.outcomes.open_tasks += 1
+        loop._core.outcomes.reject(task, inner.REJECTED_NO_SERVICE)
 
     thread = threading.Thread(target=loop.run)
     thread.start()

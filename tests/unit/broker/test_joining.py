@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hmac
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,9 +20,8 @@ from famulus.broker.joining import join
 from famulus.broker.membership import Membership, look, nonce, prepare
 from famulus.broker.passwords import derive_key
 from famulus.core.config import sync
-from famulus.core.config.author import Author
-from famulus.core.config.draft import Draft
-from famulus.core.steward.gate import JOINER, MEMBER, Gate
+from famulus.core.config.draft import Author, Draft
+from famulus.core.steward.gate import JOINER, MEMBER, Gate, prove
 from famulus.core.steward.post import Frames, Identity
 from famulus.core.steward.steward import Steward
 from famulus.errors import BrokerUnreachable, FamulusError, SettingsError
@@ -75,7 +73,7 @@ class Member:
         me = Identity(member.network.network_id, "b1", member.key.public, member.key.sign, int(time.time() * 1000))
         self.core = Steward(me, member.edits, keys.verify, nonce)
         self.secret = member.secret()
-        self._gate = Gate(self.core, self.secret, member.network.root_public, keys.prove, hmac.compare_digest)
+        self._gate = Gate(self.core, self.secret, member.network.root_public)
 
     def ada(self) -> Author:
         """The admin, who has given its password."""
@@ -88,10 +86,7 @@ class Member:
         now_ns, now_ms = time.monotonic_ns(), int(time.time() * 1000)
         if not self._gate.on_letter(frames, b"route", now_ms):
             self.core.on_letter(frames, b"route", now_ns, now_ms)
-        replies = [reply for _, reply in (*self._gate.replies, *self.core.replies)]
-        self._gate.replies.clear()
-        self.core.replies.clear()
-        return replies
+        return [reply for _, reply in self.core.take_letters().replies]
 
 
 @pytest.fixture
@@ -142,7 +137,7 @@ def wish_in(frames: Frames) -> Join:
 def proof(secret: str, role: str, root: str, frames: Frames) -> bytes:
     wish = wish_in(frames)
     parts = (b"b2", str(wish.value["public_key"]).encode(), wish.nonce.encode())
-    return keys.prove(secret, role, root.encode(), *parts)
+    return prove(secret, role, root.encode(), *parts)
 
 
 # -- as it should be ------------------------------------------------------------------------------------------------
@@ -253,7 +248,7 @@ def test_a_proof_that_was_given_to_somebody_else_is_not_believed(played: Played,
     def repeater(frames: Frames) -> list[Frames]:
         wish = wish_in(frames)
         parts = (b"b3", str(wish.value["public_key"]).encode(), wish.nonce.encode())
-        return [letter(Joined("ab" * 32, wish.nonce, keys.prove("secret", MEMBER, b"ab" * 32, *parts)))]
+        return [letter(Joined("ab" * 32, wish.nonce, prove("secret", MEMBER, b"ab" * 32, *parts)))]
 
     played.answering = repeater
     with pytest.raises(BrokerUnreachable):

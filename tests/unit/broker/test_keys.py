@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from famulus.broker import keys
-from famulus.broker.keys import BrokerKey, check_proof, new_secret, prove, verify
+from famulus.broker.keys import BrokerKey, new_secret, verify
+from famulus.core.steward.gate import check_proof, prove
 from famulus.errors import SettingsError
 
 #: The order of the group: S + L is the same number in another spelling.

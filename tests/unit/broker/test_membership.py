@@ -19,7 +19,7 @@ from famulus.broker.founding import found
 from famulus.broker.keys import BrokerKey
 from famulus.broker.membership import Membership, is_lost, look, nonce, read_secret
 from famulus.broker.passwords import derive_key
-from famulus.core.config.draft import Draft, make
+from famulus.core.config.draft import Author, Draft, make
 from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.effective import effective
 from famulus.errors import SettingsError
@@ -63,8 +63,9 @@ def signed(membership: Membership, draft: Draft) -> SignedEdit:
     (record,) = membership.edits.heads("admin/main/ada")
     ada = derive_key(record.edit.value["hash"], "pw")
     assert ada is not None
-    edit = make(draft, membership.network.network_id, "ada", membership.identity, grant, 1 << 40, nonce(), [record.id])
-    return sign(edit, membership.key.sign, {record.id: ada.sign})
+    author = Author("ada", {record.id: ada.sign})
+    edit = make(draft, author, membership.network.network_id, membership.identity, grant, 1 << 40, nonce())
+    return sign(edit, membership.key.sign, author.signers)
 
 
 def forgotten(membership: Membership) -> SignedEdit:
@@ -409,9 +410,9 @@ def test_where_brokers_are_is_for_the_owner_only_and_written_when_it_changed(pat
 
 
 def test_where_admins_were_heard_is_kept_for_the_owner_alone(path: Path, opened: Opened) -> None:
-    assert opened().known_admins() == []
+    assert opened().known_admins == []
     opened().remember_admins([("frontend", "ada")])
-    assert opened().known_admins() == [("frontend", "ada")]
+    assert opened().known_admins == [("frontend", "ada")]
     file = path / "admins.json"
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -420,6 +421,6 @@ def test_where_admins_were_heard_is_kept_for_the_owner_alone(path: Path, opened:
 def test_one_that_cannot_be_read_knows_no_admins(path: Path, opened: Opened, data: bytes) -> None:
     (path / "admins.json").write_bytes(data)
     membership = opened()
-    assert membership.known_admins() == []
+    assert membership.known_admins == []
     membership.remember_admins([("frontend", "ada")])
-    assert membership.known_admins() == [("frontend", "ada")]
+    assert opened().known_admins == [("frontend", "ada")]

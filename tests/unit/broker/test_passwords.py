@@ -139,7 +139,7 @@ def test_two_admins_with_one_password_have_two_keys() -> None:
 def test_neither_key_nor_record_shows_what_is_secret() -> None:
     value = new_admin("correct horse")
     key = derive_key(value["hash"], "correct horse")
-    assert repr(key) == f"AdminKey(public={value['public_key']!r})"
+    assert repr(key) == f"KeyPair(public={value['public_key']!r})"
     assert value["hash"].startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 

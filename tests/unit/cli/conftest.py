@@ -18,7 +18,7 @@ from famulus.cli import main
 from famulus.core.config import schema
 from famulus.core.config.choice import choose
 from famulus.core.config.clock import COUNT_BITS, time_ms
-from famulus.core.config.draft import Draft, Moved, check, make, parents_for
+from famulus.core.config.draft import Author, Draft, Moved, check, make, parents_for
 from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.edit_set import EditSet, network_of
 from famulus.core.config.effective import effective
@@ -117,7 +117,7 @@ class PlayedBroker:
         self._nonce += 1
         grant = self.edits.grant_of(NAME, toy_key(NAME))
         hlc = (BEGIN_MS + 1000 * self._nonce) << COUNT_BITS
-        return sign(make(draft, self.network, author, NAME, grant, hlc, f"{self._nonce:016x}"), toy_sign(NAME))
+        return sign(make(draft, Author(author), self.network, NAME, grant, hlc, f"{self._nonce:016x}"), toy_sign(NAME))
 
     # -- the socket ---------------------------------------------------------------------------------------------
 

@@ -136,7 +136,7 @@ class Worker(Peer):
 
     def is_in_lru(self) -> bool:
         session = self.broker.core.sessions.by_peer.get(self.peer)
-        return session is not None and all(session in service.lru for service in session.services)
+        return session is not None and all(session in service.lru._line for service in session.services)
 
 
 class Broker:

@@ -11,8 +11,9 @@ import pytest
 from famulus.core import telling
 from famulus.core.clock import NS_PER_S
 from famulus.core.delivery import ServicePolicy
+from famulus.core.dispatch import delegation
 from famulus.core.dispatch.bounds import Bounds
-from famulus.core.dispatch.delegates import EXCHANGES_MAX, HOPS_MAX, Delegates, Offer
+from famulus.core.dispatch.delegates import EXCHANGES_MAX, HOPS_MAX, Delegates
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.wire import headers, status
 
@@ -28,7 +29,7 @@ class Neighbour:
     def __init__(self, broker: Broker, name: str, rank: int = 0, **free: int) -> None:
         self.broker = broker
         self.name = name
-        self.offer = Offer(name, f"tcp://{name}:7100", rank, free)
+        self.offer = (name, f"tcp://{name}:7100", rank, free)
 
     def gets(self) -> Frames:
         (message,) = self.hears()
@@ -234,7 +235,7 @@ def test_only_so_many_can_call_themselves_brokers() -> None:
 
 def test_the_way_is_not_longer_than_the_limit() -> None:
     delegates = Delegates()
-    delegates.update([Offer("bee", "tcp://bee", 0, {"echo": 1})])
+    delegates.update([("bee", "tcp://bee", 0, {"echo": 1})])
     delegates.by_identity[b"bee"].up = True
     visited = tuple(b"b%d" % number for number in range(HOPS_MAX - 1))
     assert delegates.take(b"echo", visited) is None
@@ -244,7 +245,7 @@ def test_the_way_is_not_longer_than_the_limit() -> None:
 def test_the_own_family_comes_first_then_who_has_most() -> None:
     delegates = Delegates()
     offers = [("far", 1, 99), ("near", 0, 1), ("nearer", 0, 5), ("down", 0, 50)]
-    delegates.update([Offer(name, f"tcp://{name}", rank, {"echo": free}) for name, rank, free in offers])
+    delegates.update([(name, f"tcp://{name}", rank, {"echo": free}) for name, rank, free in offers])
     for name in (b"far", b"near", b"nearer"):
         delegates.by_identity[name].up = True
     taken = [delegates.take(b"echo", ()) for _ in range(7)]
@@ -268,7 +269,7 @@ def test_rubbish_from_a_peer_ends_its_task_and_nothing_else(broker: Broker, ann:
 def test_a_link_that_does_not_take_it_leaves_it_here(broker: Broker, ann: Client, bee: Neighbour) -> None:
     ann.asks("echo", b"hello")
     message = bee.gets()
-    broker.core.on_refused_delegate(b"bee", [message])
+    delegation.undelivered(broker.core, b"bee", message[0])
     bob = broker.worker("bob").starts()
     assert bob.gets_task().body == b"hello"
 
@@ -289,7 +290,7 @@ def test_a_peer_that_moves_is_lost_and_met_again(broker_with: Callable[..., Brok
     ann.asks("slow")
     bee.gets()
     moved = Neighbour(broker, "bee", slow=1)
-    moved.offer = moved.offer._replace(frontend="tcp://elsewhere:7100")
+    moved.offer = ("bee", "tcp://elsewhere:7100", 0, moved.offer[3])
     meet(broker, moved)
     assert ann.hears_outcome() == "UNKNOWN worker_lost"
 
@@ -389,7 +390,7 @@ def test_a_service_whose_slots_are_all_busy_over_there_is_known(broker: Broker, 
     meet(broker, bee)
     ann.asks("faraway")
     assert (ann.hears(), bee.hears()) == ([], [])
-    bee.offer = bee.offer._replace(free={"faraway": 1})
+    bee.offer = (*bee.offer[:3], {"faraway": 1})
     meet(broker, bee)
     bee.answers(bee.gets())
     assert ann.hears_outcome() == "OK"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from famulus.core.dispatch import delegation
 from famulus.core.dispatch import facts as facts_module
-from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.wire.rows import LAYOUTS, TABLES, Row
 
@@ -166,7 +166,7 @@ def test_an_overload_begins_with_a_refusal_and_ends_after_some_quiet(watched: Br
 
 
 def test_tasks_for_other_brokers_are_counted_and_named(watched: Broker, rows: Rows) -> None:
-    watched.core.on_peers("here", [Offer("there", "tcp://there:7100", 0, {"echo": 2})])
+    watched.core.on_peers("here", [("there", "tcp://there:7100", 0, {"echo": 2})])
     watched.core.on_delegate_link(b"there", True)
     ann = watched.client("ann")
     ann.asks("echo")
@@ -183,14 +183,14 @@ def test_tasks_for_other_brokers_are_counted_and_named(watched: Broker, rows: Ro
 
 
 def test_a_task_that_comes_back_from_a_broker_is_given_to_a_worker_then(watched: Broker, rows: Rows) -> None:
-    watched.core.on_peers("here", [Offer("there", "tcp://there:7100", 0, {"echo": 2})])
+    watched.core.on_peers("here", [("there", "tcp://there:7100", 0, {"echo": 2})])
     watched.core.on_delegate_link(b"there", True)
     watched.client("ann").asks("echo")
     ((_, message),) = watched.for_delegates
     watched.for_delegates.clear()
     bob = watched.worker("bob").starts()
     watched.now_ns += 7
-    watched.core.on_refused_delegate(b"there", [message])
+    delegation.undelivered(watched.core, b"there", message[0])
     given_ns = watched.now_ns
     watched.later(5, bob)
     bob.answers(bob.gets_task())

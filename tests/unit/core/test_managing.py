@@ -9,7 +9,7 @@ import pytest
 from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.managing import ANSWER_NS, OPEN_MAX, OPEN_OF_ONE_MAX, PASSED_ON_MAX, Managing
 from famulus.core.dispatch.outgoing import Outgoing
-from famulus.core.dispatch.question import Question
+from famulus.core.dispatch.questions import Question
 from famulus.wire import headers, inner, reasons
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def test_a_broker_without_a_steward_has_nothing_to_manage(admins: Admins) -> Non
     admins.ask()
     assert admins.refusal() == "not_allowed"
     assert admins.out.steward == []
-    assert len(admins.managing) == 0
+    assert len(admins.managing._open) == 0
 
 
 def test_what_is_asked_goes_to_the_steward_as_it_is(heard: Admins) -> None:
@@ -82,7 +82,7 @@ def test_the_answer_goes_back_as_it_is_to_who_asked(heard: Admins) -> None:
     assert heard.told() == [[b"ben", b"envelope", b"answer", b"its body"]]
     heard.managing.on_steward(STEWARD, first, b"another", b"")
     assert heard.told() == [[b"ann", b"envelope", b"another", b""]]
-    assert len(heard.managing) == 0
+    assert len(heard.managing._open) == 0
 
 
 def test_an_answer_counts_once(heard: Admins) -> None:
@@ -118,7 +118,7 @@ def test_the_first_that_is_due_is_the_next(heard: Admins) -> None:
     assert heard.managing.next_due_ns == NOW_NS + ANSWER_NS
     heard.managing.on_tick(NOW_NS + ANSWER_NS + 5)
     assert len(heard.told()) == 2
-    assert len(heard.managing) == 1
+    assert len(heard.managing._open) == 1
 
 
 def test_one_client_has_a_few_open_at_most(heard: Admins) -> None:
@@ -141,7 +141,7 @@ def test_who_fills_the_list_keeps_nobody_out(heard: Admins) -> None:
     answer = headers.read(header)
     assert isinstance(answer, headers.ErrorResponse)
     assert reasons.code_of(answer.reason) == "overload"
-    assert len(heard.managing) == OPEN_MAX
+    assert len(heard.managing._open) == OPEN_MAX
     assert len(heard.out.steward) == PASSED_ON_MAX
     heard.out.steward.clear()
     heard.managing.on_steward(STEWARD, numbers[0], b"answer", b"")
@@ -161,7 +161,7 @@ def test_the_steward_never_has_more_than_a_few_at_once(heard: Admins) -> None:
             heard.managing.on_steward(STEWARD, number_, b"answer", b"")
         left = {told[1] for told in heard.out.steward}
     assert len(heard.told()) == OPEN_MAX, "and all others are answered"
-    assert len(heard.managing) == 0
+    assert len(heard.managing._open) == 0
 
 
 def test_those_that_wait_are_passed_on_when_others_are_given_up(heard: Admins) -> None:
@@ -179,7 +179,7 @@ def test_what_was_answered_or_given_up_is_not_counted_any_more(heard: Admins) ->
             heard.ask()
         heard.managing.on_tick(NOW_NS + ANSWER_NS)
         assert len(heard.told()) == OPEN_OF_ONE_MAX
-    assert len(heard.managing) == 0
+    assert len(heard.managing._open) == 0
 
 
 def test_while_a_steward_that_was_there_is_away_one_is_told_to_try_again(heard: Admins) -> None:

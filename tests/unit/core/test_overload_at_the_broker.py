@@ -191,7 +191,7 @@ def test_a_second_attempt_is_made_while_it_has_a_fair_chance(
     ben = broker.worker("ben", "again").starts()
     broker.later(10_000 - left_ms, bob, ben)
     bob.gone = True
-    broker.core.on_refused_workers([[bob.peer, b"", b"", b""]])
+    broker.core.sessions.unreachable([[bob.peer, b"", b"", b""]])
     broker.settle()
     assert bool(ben.hears()) is again
     assert [heard.fields["outcome"] for heard in ann.hears()] == ([] if again else ["UNKNOWN"])

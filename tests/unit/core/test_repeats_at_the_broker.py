@@ -141,7 +141,7 @@ def test_without_room_a_task_runs_and_is_not_remembered(broker_with: Callable[..
     for task in tasks:
         bob.answers(task)
     assert [heard.fields["outcome"] for heard in ann.hears()] == ["OK", "OK"]
-    assert len(broker.core.repeats) == 1
+    assert len(broker.core.repeats._ended) == 1
 
 
 def test_count_and_bytes_are_bounded_and_the_oldest_goes_first() -> None:
@@ -155,10 +155,10 @@ def test_count_and_bytes_are_bounded_and_the_oldest_goes_first() -> None:
         known = repeats.begin(key)
         assert known is not None
         repeats.end(known, b"", b"", now_ns=2)
-    assert len(repeats) == 3
+    assert len(repeats._ended) == 3
     repeats.get(b"x", 2 + KEEP_NS)
-    assert len(repeats) == 0
-    assert repeats.body_bytes == 0
+    assert not repeats._ended
+    assert repeats._bytes == 0
 
 
 def test_what_begins_anew_takes_the_place_of_what_ended() -> None:
@@ -168,7 +168,7 @@ def test_what_begins_anew_takes_the_place_of_what_ended() -> None:
     repeats.end(known, b"tail", b"body", 1)
     second = repeats.begin(b"a")
     assert second is not None
-    assert repeats.body_bytes == 0
+    assert repeats._bytes == 0
     repeats.drop(second)
     assert repeats.get(b"a", 1) is None
 

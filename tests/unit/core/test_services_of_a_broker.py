@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from famulus.core.routing.book import Book, BrokerAddress, Other
+from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
 from famulus.wire import headers, inner, reasons
 
 HERE = BrokerAddress("b1", "a", "tcp://b1:7100", "tcp://b1:7101", ("echo", "resize"))
 ALL = BrokerAddress("b2", "a", "tcp://b2:7100", "tcp://b2:7101")
 SUMS = BrokerAddress("b3", "a", "tcp://b3:7100", "tcp://b3:7101", ("sum",))
-BOOK = Book(HERE, 1000, family=(ALL, SUMS), others=(Other(SUMS, 0.0), Other(ALL, 0.5)))
+BOOK = Book(HERE, 1000, family=(ALL, SUMS), others=(SUMS, replace(ALL, load=0.5)))
 
 
 def decide(origin: bytes, request: str, book: Book = BOOK, **fields: Any) -> list[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.decisions import _token_of
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.strangers import name_of_connection, readable, unique_part
 from famulus.wire.limits import TOKEN_CHARS_MAX
@@ -24,8 +25,6 @@ def test_the_same_place_and_the_same_chance_make_no_name_again() -> None:
 def test_what_a_client_without_a_token_is_known_by_fits_into_a_header_however_long_its_address_is() -> None:
     """It goes to other brokers with its tasks, and they would refuse a longer one."""
     core = Dispatcher(Bounds(), 0, [], secret="5" * 32)
-    near, far = (
-        core._decisions._token_of(name_of_connection(7, bytes(8), place)) for place in ("10.0.0.7:1", FAR_AWAY)
-    )
+    near, far = (_token_of(core, name_of_connection(7, bytes(8), place)) for place in ("10.0.0.7:1", FAR_AWAY))
     assert near == far
     assert len(far) <= TOKEN_CHARS_MAX

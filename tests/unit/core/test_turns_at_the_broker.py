@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from famulus.core.dispatch.question import Question
-from famulus.core.dispatch.questions import ASKED_MAX
-from famulus.core.dispatch.turns import Turns
+from famulus.core.dispatch.questions import ASKED_MAX, Question, Turns
 from famulus.wire import inner
 
 if TYPE_CHECKING:

@@ -210,7 +210,7 @@ def test_a_worker_whose_connection_is_over_is_lost_at_once(broker: Broker) -> No
     ann.asks("again", b"x")
     bob.gets_task()
     bob.gone = cyd.gone = True
-    broker.core.on_gone_workers([bob.peer, b"somebody else", cyd.peer])
+    broker.core.sessions.gone([bob.peer, b"somebody else", cyd.peer])
     broker.settle()
     assert broker.core.counters.workers_lost == 2
     assert broker.core.sessions.by_peer == {}
@@ -395,7 +395,7 @@ def test_a_thousand_claims_are_not_kept_and_ask_the_first_worker_once(broker: Br
     old.says("PING")
     broker.later(20)
     assert {thief.hears_one().code for thief in thieves} == {"conflict"}
-    assert len(broker.core.sessions.claims) == 0
+    assert not broker.core.sessions.claims._by_identity
 
 
 def test_a_pause_of_the_broker_costs_nobody_his_name(broker: Broker) -> None:
@@ -567,7 +567,7 @@ def test_a_worker_that_the_config_names_is_told_and_goes_at_once(broker: Broker)
     bob, eve = broker.worker("bob").starts(), broker.worker("eve").starts()
     ann.asks("echo")
     bob.gets_task()
-    broker.core.ignore([b"bob", b"nobody"])
+    broker.core.sessions.ignore([b"bob", b"nobody"])
     broker.settle()
     assert bob.hears_one().code == "not_allowed"
     assert ann.hears_outcome() == "UNKNOWN worker_lost"
@@ -581,15 +581,15 @@ def test_a_worker_that_the_config_names_is_told_and_goes_at_once(broker: Broker)
 
 def test_a_worker_that_the_config_names_no_longer_is_taken_again(broker: Broker) -> None:
     bob = broker.worker("bob")
-    broker.core.ignore([b"bob"])
+    broker.core.sessions.ignore([b"bob"])
     bob.connects()
     assert bob.hears_one().code == "not_allowed"
-    broker.core.ignore([])
+    broker.core.sessions.ignore([])
     assert bob.starts().is_in_lru()
 
 
 def test_to_forgive_faults_does_not_touch_whom_the_config_names(broker: Broker) -> None:
-    broker.core.ignore([b"bob"])
+    broker.core.sessions.ignore([b"bob"])
     broker.core.forgive(b"")
     bob = broker.worker("bob")
     bob.connects()

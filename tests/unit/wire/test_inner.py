@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from famulus.core.delivery import ServicePolicy
 from famulus.core.routing.book import Book, BrokerAddress
-from famulus.core.routing.router import Router
+from famulus.core.routing.router import Router, _client_head
 from famulus.errors import ProtocolError
 from famulus.wire import headers, inner, limits, reasons
 
@@ -204,5 +204,5 @@ def test_a_router_remembers_within_bounds_and_decides_the_same_after_forgetting(
     for number in range(10_000):
         decide(number)
     assert decide(0) == first
-    assert len(router._terms) <= 4096
-    assert len(router._client_heads) <= 4096
+    assert router._terms_of.cache_info().currsize <= 4096
+    assert _client_head.cache_info().currsize <= 4096

@@ -14,7 +14,7 @@ from famulus.cli.admin.passwords import ask_password, read_password
 from famulus.cli.admin.session import AdminSession, Wait, add_command, new_group
 from famulus.cli.admin.words import columns, instant
 from famulus.core.config.clock import time_ms
-from famulus.core.config.schema import subject
+from famulus.core.config.schema import Subject, subject
 from famulus.core.steward.answers import Key, Shown
 from famulus.errors import FamulusError, SettingsError
 
@@ -108,8 +108,7 @@ def _look(session: AdminSession, name: str, family: str | None) -> tuple[Shown, 
     if not owner:
         raise SettingsError("of which family? give --family")
     key = f"admin/{owner}/{name}"
-    about = subject(key)
-    if about is None or about.name != name:
+    if subject(key) != Subject("admin", name, owner):
         raise SettingsError(f"{name!r} cannot be the name of an admin: it has a slash, or is empty or too long")
     return shown, key, owner
 

@@ -101,8 +101,7 @@ def _by_kind(shown: Shown, deleted: bool) -> Iterator[tuple[str, list[tuple[str,
     groups: dict[str, list[tuple[str, Key]]] = {kind: [] for kind in (*KINDS, "other keys")}
     for key, view in sorted(shown.keys.items()):
         if view.is_set or view.is_in_conflict or deleted:
-            about = subject(key)
-            groups[about.kind if about is not None else "other keys"].append((key, view))
+            groups[subject(key).kind or "other keys"].append((key, view))
     return ((kind, keys) for kind, keys in groups.items() if keys)
 
 

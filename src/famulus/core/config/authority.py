@@ -95,7 +95,7 @@ class _Asked:
         found = []
         for signed in edits:
             about = schema.subject(signed.edit.key)
-            if about is not None and about.kind == "admin":
+            if about.kind == "admin":
                 grants = signed.edit.author_grants
                 ranks[signed.id] = rank = 1 + max((ranks.get(grant, 0) for grant in grants), default=-1)
                 found.append((rank, times[signed.id], signed.id, signed, about.family))

@@ -29,7 +29,7 @@ def weight(signed: SignedEdit) -> tuple[int, int, str]:
 
 def _restriction(edit: Edit) -> int:
     about = schema.subject(edit.key)
-    if about is None or about.kind not in GUARDED:
+    if about.kind not in GUARDED:
         return 0
     if edit.op == "DEL":
         return _DELETED

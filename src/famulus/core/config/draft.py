@@ -1,16 +1,31 @@
-"""What an admin wants to change, and whether the key is still what the admin saw. A broker makes the edit of it."""
+"""What an admin wants to change, who that is, and whether the key is still what the admin saw.
+
+A broker makes the edit of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
 from famulus.core.config.choice import choose
-from famulus.core.config.edit import BAD_EDIT, PARENTS_MAX, Edit, SignedEdit
+from famulus.core.config.edit import BAD_EDIT, PARENTS_MAX, Edit, SignedEdit, Signer
 from famulus.core.config.edit_set import EditSet
 from famulus.errors import ProtocolError
+
+
+@dataclass(frozen=True)
+class Author:
+    """Whose edit it is, and what proves that."""
+
+    name: str
+    #: What signs for an admin, by the ids of the edits that made the public halves known; of a broker alone, nothing.
+    signers: Mapping[str, Signer] = field(default_factory=dict, repr=False)
+    #: Of which it is an admin.
+    families: tuple[str, ...] = ()
 
 
 class Draft(Struct, frozen=True):
@@ -59,28 +74,19 @@ def check(edits: EditSet, draft: Draft) -> Moved | None:
     )
 
 
-def make(
-    draft: Draft,
-    network: str,
-    author: str,
-    broker: str,
-    grant: str,
-    hlc: int,
-    nonce: str,
-    author_grants: Iterable[str] = (),
-) -> Edit:
+def make(draft: Draft, author: Author, network: str, broker: str, grant: str, hlc: int, nonce: str) -> Edit:
     return Edit(
         network=network,
         key=draft.key,
         op=draft.op,
         value=draft.value,
         parents=tuple(sorted(draft.parents)),
-        author=author,
+        author=author.name,
         broker=broker,
         grant=grant,
         hlc=hlc,
         nonce=nonce,
-        author_grants=tuple(sorted(author_grants)),
+        author_grants=tuple(sorted(author.signers)),
     )
 
 

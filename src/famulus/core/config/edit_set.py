@@ -35,18 +35,13 @@ FORGOTTEN: Final = "it was forgotten before"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Added:
     """What became of edits that were given to a set; those that it had are in none of these."""
 
     #: In causal order; orphans that waited for one of them are among them.
     new: tuple[SignedEdit, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    #: Why some were refused.
+    refused: tuple[str, ...] = ()
     #: The ids of those that wait for what they build upon.
     waiting: tuple[str, ...] = ()
 
@@ -75,7 +70,7 @@ class EditSet:
     def add(self, edits: Iterable[SignedEdit]) -> Added:
         """Take what is valid. Adding again, or in another order, makes no difference."""
         new: list[SignedEdit] = []
-        refused: list[Refusal] = []
+        refused: list[str] = []
         waiting: list[SignedEdit] = []
         ready = deque(edits)
         while ready:
@@ -90,7 +85,7 @@ class EditSet:
                     continue
                 signer = self._check(signed)
             except ProtocolError as error:
-                refused.append(Refusal(signed.id, str(error)))
+                refused.append(str(error))
                 continue
             self._take(signed, signer)
             new.append(signed)
@@ -122,7 +117,7 @@ class EditSet:
         for grant_id, proof in zip(edit.author_grants, signed.proofs, strict=True):
             grant = self._edits[grant_id].edit
             about = subject(grant.key)
-            if about is None or about.kind != "admin" or about.name != edit.author:
+            if about.kind != "admin" or about.name != edit.author:
                 raise _not_valid("a grant of its author is about somebody else")
             public_key = public_key_in(grant)
             if not public_key or not self._verify(public_key, PROVEN_AS + signed.data, proof):
@@ -175,8 +170,6 @@ class EditSet:
     def keys(self) -> list[str]:
         """Those about which something that counts was said."""
         void = self.void
-        if not void:
-            return sorted(self._by_key)
         return sorted(key for key, edits in self._by_key.items() if any(each.id not in void for each in edits))
 
     def heads(self, key: str) -> tuple[SignedEdit, ...]:

@@ -26,11 +26,10 @@ VOID_TOLD_MAX: Final = 50
 
 
 class Head(Struct, frozen=True):
-    """One side of a conflict. Its value is in the edit set: it may be a secret."""
+    """One side of a conflict. Its value and author are in the edit set: not everybody may see them."""
 
     id: str
     op: Literal["PUT", "DEL"]
-    author: str
     broker: str
     hlc: int
 
@@ -100,17 +99,18 @@ class Effective(Struct, frozen=True):
         """Whether these brokers talk to each other: neither leaves the other one out."""
         return one != other and self.brokers[one].names(other) and self.brokers[other].names(one)
 
-    def error_workers(self, identity: str) -> tuple[str, ...]:
-        """The workers that this broker is to ignore: its family's, and its own."""
+    def error_workers(self, identity: str) -> dict[str, tuple[str, ...]]:
+        """The workers that this broker is to ignore, by the keys that say so: its family's, and its own."""
         broker = self.brokers.get(identity)
         if broker is None:
-            return ()
-        return tuple(sorted({*self.family(broker.family).error_workers, *broker.error_workers}))
+            return {}
+        of_family = self.family(broker.family).error_workers
+        return {f"family/{broker.family}": of_family, f"broker/{identity}": broker.error_workers}
 
     def public_view(self) -> dict[str, Any]:
         """For whoever looks at the broker over HTTP: all but the admins, of whom nothing leaves the brokers."""
         shown = {name: msgspec.to_builtins(getattr(self, name)) for name in _PUBLIC_FIELDS}
-        shown["conflicts"] = [_public_conflict(each) for each in self.conflicts if _is_public(each.key)]
+        shown["conflicts"] = [msgspec.to_builtins(each) for each in self.conflicts if _is_public(each.key)]
         shown["warnings"] = [msgspec.to_builtins(each) for each in self.warnings if _is_public(each.key)]
         return shown
 
@@ -161,14 +161,14 @@ class _Builder:
         if len(heads) > 1:
             self._conflicts.append(Conflict(key, chosen.id, tuple(_head(signed) for signed in heads)))
         about = schema.subject(key)
-        if about is not None and about.kind == "broker_state":
+        if about.kind == "broker_state":
             # A state that was deleted, or that nobody understands, must not allow more than one that was set.
             self._states[about.name] = "disabled"
         if chosen.edit.op == "DEL":
             return
         view = schema.read(about, chosen.edit.value)
         self._warnings += [Notice(key, warning) for warning in view.warnings]
-        if about is not None and view.value is not None:
+        if view.value is not None:
             self._put(about, view.value)
 
     def _put(self, about: schema.Subject, value: schema.Value) -> None:
@@ -259,13 +259,7 @@ class _Builder:
 
 def _head(signed: SignedEdit) -> Head:
     edit = signed.edit
-    return Head(signed.id, edit.op, edit.author, edit.broker, edit.hlc)
-
-
-def _public_conflict(conflict: Conflict) -> dict[str, Any]:
-    """Without the authors: they are admins."""
-    heads = [{"id": head.id, "op": head.op, "broker": head.broker, "hlc": head.hlc} for head in conflict.heads]
-    return {"key": conflict.key, "chosen": conflict.chosen, "heads": heads}
+    return Head(signed.id, edit.op, edit.broker, edit.hlc)
 
 
 def _is_public(key: str) -> bool:

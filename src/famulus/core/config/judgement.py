@@ -140,10 +140,10 @@ class _Judge:
                 self._why[signed.id] = _NO_PROOF
             elif self._authority.speaks_for(signed.edit.author_grants) is None:
                 self._why[signed.id] = _NO_ADMIN
-            elif about is not None:
+            elif about.kind:
                 self._why[signed.id] = _not_theirs(about.family)
 
-    def _go_through(self, about: schema.Subject | None, edits: Sequence[SignedEdit]) -> None:
+    def _go_through(self, about: schema.Subject, edits: Sequence[SignedEdit]) -> None:
         heads = Heads()
         passed: set[str] = set()
         # Grows while they are gone through.
@@ -158,15 +158,15 @@ class _Judge:
             for replaced in replaced_by(signed, self._evidence.edits, void, passed):
                 heads.discard(replaced)
             heads.add(signed)
-            if about is not None and about.kind == "broker":
+            if about.kind == "broker":
                 self._note_broker(signed)
 
-    def _place(self, about: schema.Subject | None, signed: SignedEdit) -> Place:
+    def _place(self, about: schema.Subject, signed: SignedEdit) -> Place:
         time = self._evidence.times[signed.id]
         if signed.edit.parents:
             return (0, 0, 0, time)
         # A family that came with a broker that joined has no settings: it must not take the place of one that has.
-        alone = about is not None and about.kind == "family" and not signed.edit.author_grants
+        alone = about.kind == "family" and not signed.edit.author_grants
         return (1, alone, self._rank(signed), time)
 
     def _rank(self, signed: SignedEdit) -> int:
@@ -182,7 +182,7 @@ class _Judge:
 
     # -- one edit -----------------------------------------------------------------------------------------------
 
-    def _objection(self, about: schema.Subject | None, signed: SignedEdit, heads: Heads) -> str:
+    def _objection(self, about: schema.Subject, signed: SignedEdit, heads: Heads) -> str:
         edit = signed.edit
         if not edit.author_grants:
             return "" if not edit.grant or _may_alone(about, edit, heads) else _NO_PROOF
@@ -196,10 +196,8 @@ class _Judge:
                 return _not_theirs(family)
         return ""
 
-    def _touched(self, about: schema.Subject | None, edit: Edit, current: Edit | None) -> set[str]:
+    def _touched(self, about: schema.Subject, edit: Edit, current: Edit | None) -> set[str]:
         """The families that an edit is about: as things are, and as they would be."""
-        if about is None:
-            return set()
         if about.kind == "family":
             return {about.name}
         families: set[str] = set()
@@ -213,9 +211,9 @@ class _Judge:
         return families - {""}
 
 
-def _may_alone(about: schema.Subject | None, edit: Edit, heads: Heads) -> bool:
+def _may_alone(about: schema.Subject, edit: Edit, heads: Heads) -> bool:
     """What a broker may say without an admin."""
-    if about is None or edit.op != "PUT":
+    if edit.op != "PUT":
         return False
     if about.kind == "family":
         return edit.value == {} and not heads.proven

@@ -100,8 +100,6 @@ def _counted(
         for edit_id, signed in edits.items()
         if signed.edit.key.startswith(PREFIX) and edit_id not in without_say
     }
-    if not about:
-        return {}
     ranks = broker_ranks(edits, signers, {})
     counted: dict[str, SignedEdit] = {}
     for rank in sorted({ranks[signers[edit_id]] for edit_id in about}):

@@ -137,10 +137,10 @@ OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a key is about."""
+    """Whom a key is about. If nobody knows that, it has no kind."""
 
-    kind: str
-    name: str
+    kind: str = ""
+    name: str = ""
     #: Of an admin.
     family: str = ""
 
@@ -153,19 +153,18 @@ class View:
     warnings: tuple[str, ...] = ()
 
 
-def subject(key: str) -> Subject | None:
-    """None if nobody knows what such a key is about."""
+def subject(key: str) -> Subject:
     kind, _, name = key.partition("/")
     family = ""
     if kind == "admin":
         family, _, name = name.rpartition("/")
     known = kind in KINDS and _is_name(name) and (kind != "admin" or _is_name(family))
-    return Subject(kind, name, family) if known else None
+    return Subject(kind, name, family) if known else Subject()
 
 
-def read(about: Subject | None, value: Any) -> View:
+def read(about: Subject, value: Any) -> View:
     """What a PUT of this value means for the subject of its key."""
-    if about is None:
+    if not about.kind:
         return View(warnings=("no such key is known; it is ignored",))
     if not isinstance(value, dict):
         return View(warnings=("not an object; it is ignored",))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 
 from famulus.core.timers import Timed
 from famulus.wire.inner import Terms
@@ -54,11 +53,6 @@ class Backlog:
     def head(self) -> Queueable:
         return next(iter(self._by_priority[max(self._by_priority)]))
 
-    def pop(self) -> Queueable:
-        task = self.head()
-        self.remove(task)
-        return task
-
     def remove(self, task: Queueable) -> None:
         priority = task.terms.priority
         line = self._by_priority[priority]
@@ -67,7 +61,3 @@ class Backlog:
             del self._by_priority[priority]
         self.tasks -= 1
         self.body_bytes -= len(task.body)
-
-    def __iter__(self) -> Iterator[Queueable]:
-        for priority in sorted(self._by_priority, reverse=True):
-            yield from self._by_priority[priority]

@@ -13,7 +13,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 
 if TYPE_CHECKING:
-    from famulus.core.dispatch.question import Question
+    from famulus.core.dispatch.questions import Question
     from famulus.core.dispatch.session import Session
 
 #: A worker says something once per heartbeat, asked or not; one with a longer heartbeat than this has to answer.
@@ -42,9 +42,6 @@ class Claims:
     def __init__(self) -> None:
         self._by_identity: dict[bytes, Claim] = {}
         self.next_due_ns: int = NEVER_NS
-
-    def __len__(self) -> int:
-        return len(self._by_identity)
 
     def make(self, holder: Session, question: Question, decision: Frames, now_ns: int) -> bool | None:
         """Whether to ask the worker that has the name; None if too many claim it already."""

@@ -7,7 +7,9 @@ task handed over takes one of those slots away until it is answered, or the next
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from famulus.wire.inner import PeerOffer
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.repeats import Known
@@ -19,26 +21,17 @@ HOPS_MAX: Final = 4
 EXCHANGES_MAX: Final = 1000
 
 
-class Offer(NamedTuple):
-    """What the steward tells about a peer, once a second."""
-
-    identity: str
-    frontend: str
-    #: 0 for our own family, 1 for the first one it falls back on, and so on.
-    rank: int
-    #: Free slots by service; 0 where all of them are busy.
-    free: dict[str, int]
-
-
 class Delegate:
     __slots__ = ("free", "frontend", "identity", "rank", "running", "up")
 
     def __init__(self, identity: bytes, frontend: str) -> None:
         self.identity = identity
         self.frontend = frontend
+        #: 0 for our own family, 1 for the first one it falls back on, and so on.
         self.rank = 0
         #: The link to it is there.
         self.up = False
+        #: Slots by service; 0 where all of them are busy.
         self.free: dict[bytes, int] = {}
         #: Tickets that are out, with their tasks.
         self.running: dict[bytes, Task] = {}
@@ -60,21 +53,18 @@ class Delegates:
         #: By the names of peers. They outlive delegates, which come and go with their connections.
         self.exchanges: dict[bytes, Exchange] = {}
 
-    def update(self, offers: list[Offer]) -> list[Delegate]:
-        """What peers offer now; those that are lost, with what is out to them."""
-        told = {offer.identity.encode(): offer for offer in offers}
-        gone = [
-            delegate
-            for identity, delegate in self.by_identity.items()
-            if identity not in told or told[identity].frontend != delegate.frontend
-        ]
+    def update(self, offers: list[PeerOffer]) -> list[Delegate]:
+        """What peers offer now, once a second; those that are lost, with what is out to them."""
+        frontends = {identity.encode(): frontend for identity, frontend, _, _ in offers}
+        gone = [each for each in self.by_identity.values() if frontends.get(each.identity) != each.frontend]
         for delegate in gone:
             del self.by_identity[delegate.identity]
-        for identity, offer in told.items():
-            delegate = self.by_identity.get(identity) or Delegate(identity, offer.frontend)
+        for name, frontend, rank, free in offers:
+            identity = name.encode()
+            delegate = self.by_identity.get(identity) or Delegate(identity, frontend)
             self.by_identity[identity] = delegate
-            delegate.rank = offer.rank
-            delegate.free = {name.encode(): count for name, count in offer.free.items()}
+            delegate.rank = rank
+            delegate.free = {service.encode(): count for service, count in free.items()}
         return gone
 
     def offers(self, service: bytes) -> bool:

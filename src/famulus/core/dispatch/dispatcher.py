@@ -1,7 +1,7 @@
 """The dispatcher: batches of frames come in, batches of frames go out.
 
 It owns the state of one broker and decodes no header. What a header means is a question to a router; what follows
-from the router's decision is up to `Decisions`. Both put to work the parts that `Parts` lists.
+from the router's decision is up to `decisions`. Both put to work the parts that `Parts` lists.
 
 The shell around it reads sockets, tells it the time with `at(now_ns)` and what came with `on_...(batch)`, lets it
 `flush` to its ports what has gathered, and comes back at `next_due_ns` at the latest.
@@ -11,22 +11,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from famulus.core.dispatch.bounds import Bounds
-from famulus.core.dispatch.decisions import Decisions
-from famulus.core.dispatch.delegates import Offer
+from famulus.core.dispatch import delegation
+from famulus.core.dispatch.decisions import follow, give_up_poison, settle_claims
 from famulus.core.dispatch.flows import Flow
-from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.dispatch.outgoing import Frames, Outgoing, Ports
 from famulus.core.dispatch.parts import Parts
-from famulus.core.dispatch.question import Question
+from famulus.core.dispatch.questions import Question
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.task import Task
-from famulus.core.dispatch.work import slots_of, work_of
 from famulus.core.load import load
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
 from famulus.wire.headers import write_error
-from famulus.wire.rows import Journal
 
 _BAD_FRAMES: Final = write_error(
     reasons.BAD_FRAMES, "a message is [envelope][header][body], the envelope at most 255 bytes"
@@ -35,31 +31,6 @@ _HEADER_TOO_LARGE: Final = write_error(reasons.TOO_LARGE, f"a header has at most
 
 
 class Dispatcher(Parts):
-    def __init__(
-        self,
-        bounds: Bounds,
-        first_number: int,
-        declared: list[bytes],
-        settled_at_ns: int = 0,
-        *,
-        message_ids: MessageIds | None = None,
-        journal: Journal | None = None,
-        secret: str = "",
-    ) -> None:
-        super().__init__(
-            bounds,
-            first_number,
-            declared,
-            settled_at_ns,
-            message_ids=message_ids,
-            journal=journal,
-            secret=secret,
-        )
-        # Looked at in every turn of the loop; to read it from a struct costs compiled code ten times as much.
-        self._body_bytes_max = bounds.body_bytes_max
-        self._body_too_large = write_error(reasons.TOO_LARGE, f"a body has at most {bounds.body_bytes_max} bytes here")
-        self._decisions = Decisions(self)
-
     def at(self, now_ns: int) -> None:
         """Sets the time of everything that follows, until the next call."""
         self.now.set(now_ns)
@@ -70,7 +41,7 @@ class Dispatcher(Parts):
         now_ns = self.now.ns
         questions = self.questions
         flows = self.flows.by_header
-        body_bytes_max = self._body_bytes_max
+        body_bytes_max = self.body_bytes_max
         if self.closing.on and batch:
             self.closing.asked_ns = now_ns
         for message in batch:
@@ -96,7 +67,7 @@ class Dispatcher(Parts):
         by_peer = sessions.by_peer
         pongs = self.flows.pongs
         plain_ok = self.bounds.flows_max > 0
-        body_bytes_max = self._body_bytes_max
+        body_bytes_max = self.body_bytes_max
         for message in batch:
             peer = message[0]
             session = by_peer.get(peer)
@@ -146,7 +117,7 @@ class Dispatcher(Parts):
                 self.counters.stale_decisions += 1
                 continue
             try:
-                self._decisions.follow(question, decision)
+                follow(self, question, decision)
             except ProtocolError:
                 self.questions.ask(question)
                 self.on_router_gone(router_id)
@@ -166,13 +137,13 @@ class Dispatcher(Parts):
 
     # -- other brokers help -------------------------------------------------------------------------------------
 
-    def on_peers(self, identity: str, offers: list[Offer]) -> None:
+    def on_peers(self, identity: str, offers: list[inner.PeerOffer]) -> None:
         """The steward tells who we are, and what our peers have free."""
         self.assignment.identity = identity.encode()
-        self.delegation.update(offers)
+        delegation.update(self, offers)
 
     def on_delegate_link(self, identity: bytes, up: bool) -> None:
-        self.delegation.link(identity, up)
+        delegation.link(self, identity, up)
 
     def on_delegate(self, identity: bytes, batch: list[Frames]) -> None:
         """Answers of another broker."""
@@ -181,13 +152,9 @@ class Dispatcher(Parts):
                 self.counters.late += 1
                 continue
             ticket, header, body = message
-            task = self.delegation.answer(identity, ticket, header, body)
+            task = delegation.answer(self, identity, ticket, header, body)
             if task is not None:
                 self.questions.ask(Question(inner.FROM_DELEGATE, identity, ticket, header, body, self.now.ns, task))
-
-    def on_refused_delegate(self, identity: bytes, refused: list[Frames]) -> None:
-        for message in refused:
-            self.delegation.undelivered(identity, message[0])
 
     # -- messages leave -----------------------------------------------------------------------------------------
 
@@ -202,30 +169,17 @@ class Dispatcher(Parts):
         while (out := self.take()) is not None:
             for identity, task in out.delegates:
                 if not ports.to_delegate(identity, task):
-                    self.on_refused_delegate(identity, [task])
+                    delegation.undelivered(self, identity, task[0])
             if out.steward and not ports.to_steward(out.steward):
                 self.managing.on_steward_gone()  # what it was asked is answered when the time is up
             for router, questions in out.questions:
                 if not ports.to_router(router, questions):
                     self.on_refused_router(router, questions)
             if out.workers and (refused := ports.to_workers(out.workers)):
-                self.on_refused_workers(refused)
+                self.sessions.unreachable(refused)
             if out.clients and (refused := ports.to_clients(out.clients)):
-                self.on_refused_clients(refused)
-
-    # -- sends were refused -------------------------------------------------------------------------------------
-
-    def on_refused_clients(self, refused: list[Frames]) -> None:
-        """The client is gone, or reads too little. The task has its outcome; nobody is there to hear it."""
-        self.counters.refused_by_client += len(refused)
-
-    def on_gone_workers(self, peers: list[bytes]) -> None:
-        """Their connections are over; what came before has been heard."""
-        self.sessions.gone(peers)
-
-    def on_refused_workers(self, refused: list[Frames]) -> None:
-        self.counters.refused_by_worker += len(refused)
-        self.sessions.unreachable(refused)
+                # They are gone, or read too little. Their tasks have outcomes; nobody is there to hear them.
+                self.counters.refused_by_client += len(refused)
 
     def on_refused_router(self, router_id: bytes, questions: list[Frames]) -> None:
         """It is gone, and never saw these."""
@@ -235,7 +189,7 @@ class Dispatcher(Parts):
     def on_router_gone(self, router_id: bytes) -> None:
         """A send to it was refused, it talks nonsense, or its supervisor says so: another one is asked."""
         self.questions.router_gone(router_id)
-        self._decisions.give_up_poison()
+        give_up_poison(self)
 
     # -- time passes --------------------------------------------------------------------------------------------
 
@@ -248,9 +202,9 @@ class Dispatcher(Parts):
         now_ns = self.now.ns
         self.assignment.on_tick()
         self.sessions.on_tick()
-        self._decisions.settle_claims()
+        settle_claims(self)
         self.questions.on_tick(now_ns)
-        self._decisions.give_up_poison()
+        give_up_poison(self)
         self.managing.on_tick(now_ns)
         self.services.on_tick(now_ns)
         if now_ns >= self.closing.by_ns:
@@ -270,10 +224,24 @@ class Dispatcher(Parts):
     # -- others want to know ------------------------------------------------------------------------------------
 
     def work(self) -> inner.Work:
-        return work_of(self.services, self.sessions)
+        """By service: free slots, busy ones, and tasks that wait."""
+        slots: dict[bytes, list[int]] = {name: [0, 0] for name in self.services.by_name}
+        for session in self.sessions.by_peer.values():
+            if session.ready:
+                for service in session.services:
+                    counts = slots[service.name]
+                    counts[0] += session.free
+                    counts[1] += session.slots - session.free
+        return {
+            name.decode(): (slots[name][0], slots[name][1], service.backlog.tasks)
+            for name, service in self.services.by_name.items()
+        }
 
     def slots(self) -> tuple[int, int]:
-        return slots_of(self.sessions)
+        """Free and busy ones, each once: a worker of several services is in the work of each of them."""
+        all_of_them = self.sessions.by_peer.values()
+        free = sum([session.free for session in all_of_them if session.ready])
+        return free, sum([session.slots - session.free for session in all_of_them])
 
     def load(self) -> float:
         return load(*self.slots(), sum([service.backlog.tasks for service in self.services.by_name.values()]))
@@ -281,27 +249,16 @@ class Dispatcher(Parts):
     def error_workers(self) -> list[tuple[str, int, int]]:
         return self.sessions.error_workers.listed(self.now.ns)
 
-    def ignore(self, identities: list[bytes]) -> None:
-        """The config names these workers: they are not to be heard."""
-        self.sessions.ignore(identities)
-
     def forgive(self, name: bytes) -> None:
         """An admin wants this worker, or all, to be heard again."""
         self.facts.stranger(name or b"*", b"cleared", self.now.ns)
-        if name:
-            self.sessions.error_workers.clear(name)
-        else:
-            self.sessions.error_workers.clear_all()
+        self.sessions.error_workers.clear(name)
 
     def checkpoint(self, work: inner.Work) -> None:
         """Once a second the journal is told what is open, and how much there is to do."""
         self.facts.checkpoint(self.outcomes.timers, work, self.now.ns)
 
     # -- the end ------------------------------------------------------------------------------------------------
-
-    @property
-    def draining(self) -> bool:
-        return self.closing.on
 
     def drain(self, within_ns: int) -> None:
         """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
@@ -334,5 +291,7 @@ class Dispatcher(Parts):
         envelope = message[1] if len(message) > 1 and len(message[1]) <= limits.ENVELOPE_BYTES_MAX else b""
         header = _BAD_FRAMES
         if len(message) == 4 and envelope == message[1]:
-            header = self._body_too_large if len(message[2]) <= limits.HEADER_BYTES_MAX else _HEADER_TOO_LARGE
+            header = _HEADER_TOO_LARGE
+            if len(message[2]) <= limits.HEADER_BYTES_MAX:
+                header = write_error(reasons.TOO_LARGE, f"a body has at most {self.body_bytes_max} bytes here")
         return [message[0], envelope, header, b""]

@@ -58,12 +58,9 @@ class ErrorWorkers:
         return max(0, entry.until_ns - now_ns) if entry is not None else 0
 
     def clear(self, name: bytes) -> None:
-        """By the name that `listed` gives."""
-        for each in [each for each in self._entries if readable(each).encode() == name]:
+        """By the name that `listed` gives; all, if it is empty."""
+        for each in [each for each in self._entries if name in (b"", readable(each).encode())]:
             del self._entries[each]
-
-    def clear_all(self) -> None:
-        self._entries.clear()
 
     def listed(self, now_ns: int) -> list[tuple[str, int, int]]:
         """Who is on the list, with the faults and the seconds that are left; those with most faults first."""
@@ -75,6 +72,3 @@ class ErrorWorkers:
 
     def __bool__(self) -> bool:
         return bool(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)

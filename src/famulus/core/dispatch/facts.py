@@ -75,61 +75,12 @@ class Facts:
         """An answer to an attempt that had ended before."""
         if not self.on:
             return
-        flow = task.flow
-        assigned = task.assigned if task.ticket == ticket else 0
-        self._task(
-            ticket,
-            task.message_id,
-            task.attempt,
-            task.service.name,
-            worker,
-            task.client,
-            flow.at_least_once,
-            flow.priority,
-            task.arrived,
-            assigned,
-            flow.came_from,
-            delegate,
-            TAIL_LATE,
-            now_ns,
-            task.request_bytes,
-            response_bytes,
-        )
-
-    def rejected_unseen(
-        self,
-        ticket: bytes,
-        message_id: bytes,
-        service: bytes,
-        client: bytes,
-        terms: inner.Terms,
-        visited: list[bytes],
-        arrived_ns: int,
-        tail: bytes,
-        now_ns: int,
-        request_bytes: int,
-    ) -> None:
-        """A task for which there is no service, or no time any more."""
-        if self.on:
-            came_from = visited[-1] if visited else b""
-            self._task(
-                ticket,
-                message_id,
-                0,
-                service,
-                b"",
-                client,
-                terms.at_least_once,
-                terms.priority,
-                arrived_ns,
-                0,
-                came_from,
-                b"",
-                tail,
-                now_ns,
-                request_bytes,
-                0,
-            )
+        # Since then the task may have been given to others.
+        past = Task(task.client, task.envelope, b"", task.arrived_ns, task.flow, task.message_id, task.arrived)
+        past.service, past.attempt, past.request_bytes = task.service, task.attempt, task.request_bytes
+        past.worker, past.delegate = worker, delegate
+        past.assigned = task.assigned if task.ticket == ticket else 0
+        self.ended(past, ticket, TAIL_LATE, now_ns, response_bytes)
 
     def worker(self, session: Session, event: bytes, now_ns: int, tasks: int = -1, reason: bytes = b"") -> None:
         if self.on:

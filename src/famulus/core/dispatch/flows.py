@@ -81,9 +81,6 @@ class Flows:
         self.pongs: dict[bytes, bytes] = {}
         self.epoch = 1
 
-    def __len__(self) -> int:
-        return len(self.by_header)
-
     def install(self, header: bytes, epoch: int, flow: Flow) -> None:
         """Remember a decision, unless it was made under another configuration than ours."""
         if epoch != self.epoch or len(header) > HEADER_BYTES_MAX or not self._flows_max:

@@ -22,7 +22,8 @@ class Liveness:
         self._ended = 0
 
     def watch(self, session: Session) -> None:
-        self._push(session)
+        self._entries += 1  # breaks ties, since sessions have no order
+        heappush(self._heap, (session.seen_ns + session.silence_ns, self._entries, session))
 
     def forget(self, session: Session) -> None:
         session.ended = True
@@ -43,7 +44,7 @@ class Liveness:
             if session.seen_ns + session.silence_ns <= now_ns:
                 lost.append(session)
             else:
-                self._push(session)
+                self.watch(session)
         return lost
 
     def forgive(self, pause_ns: int) -> None:
@@ -54,7 +55,3 @@ class Liveness:
     @property
     def next_due_ns(self) -> int:
         return self._heap[0][0] if self._heap else NEVER_NS
-
-    def _push(self, session: Session) -> None:
-        self._entries += 1  # breaks ties, since sessions have no order
-        heappush(self._heap, (session.seen_ns + session.silence_ns, self._entries, session))

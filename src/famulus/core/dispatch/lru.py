@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 
 
 class Candidate:
@@ -60,9 +59,3 @@ class LRU:
             del self._line[candidate]
             self._first = None
             candidate.unlisted.append(self)
-
-    def __contains__(self, candidate: Candidate) -> bool:
-        return candidate in self._line
-
-    def __iter__(self) -> Iterator[Candidate]:
-        return iter(self._line)

@@ -16,7 +16,7 @@ from famulus.wire.headers import write_error
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.outgoing import Outgoing
-    from famulus.core.dispatch.question import Question
+    from famulus.core.dispatch.questions import Question
 
 OPEN_MAX: Final = 100
 OPEN_OF_ONE_MAX: Final = 8
@@ -30,17 +30,6 @@ _BUSY: Final = write_error(reasons.OVERLOAD, "too many admins at once")
 _SILENT: Final = write_error(reasons.BROKER_LOST, "the steward did not answer; look before you try again")
 
 
-class _Request:
-    __slots__ = ("asker", "body", "due_ns", "envelope", "header")
-
-    def __init__(self, question: Question, due_ns: int) -> None:
-        self.asker = question.asker
-        self.envelope = question.envelope
-        self.header = question.header
-        self.body = question.body
-        self.due_ns = due_ns
-
-
 class Managing:
     def __init__(self, out: Outgoing) -> None:
         self._out = out
@@ -48,15 +37,13 @@ class Managing:
         self.steward = b""
         #: Of the last steward there was, what tells it from those before and after; empty if there was none.
         self._life = b""
-        #: The oldest first.
-        self._open: dict[bytes, _Request] = {}
+        #: The oldest first, and when each has waited long enough.
+        self._open: dict[bytes, Question] = {}
+        self._due_ns: dict[bytes, int] = {}
         #: Those of them that the steward has not got yet.
-        self._waiting: dict[bytes, _Request] = {}
+        self._waiting: dict[bytes, Question] = {}
         #: By client, how many of them.
         self._counts: dict[bytes, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     def ask(self, question: Question, now_ns: int) -> None:
         if not self.steward:
@@ -66,10 +53,10 @@ class Managing:
             self._out.clients.append([question.asker, question.envelope, _BUSY, b""])
         else:
             if len(self._open) >= OPEN_MAX:
-                self._make_room()
+                self._give_up([max(self._waiting, key=self._open_of_its_client)])
             self._counts[question.asker] = self._counts.get(question.asker, 0) + 1
-            request = _Request(question, now_ns + ANSWER_NS)
-            self._open[question.number] = self._waiting[question.number] = request
+            self._open[question.number] = self._waiting[question.number] = question
+            self._due_ns[question.number] = now_ns + ANSWER_NS
             self._pass_on()
 
     def on_steward(self, steward: bytes, number: bytes, header: bytes, body: bytes) -> None:
@@ -78,14 +65,13 @@ class Managing:
         if not number:
             self._meet(body)
         if number in self._open:
-            request = self._close(number)
-            self._out.clients.append([request.asker, request.envelope, header, body])
+            self._answer(number, header, body)
         self._pass_on()
 
     def _pass_on(self) -> None:
         while self._waiting and len(self._open) - len(self._waiting) < PASSED_ON_MAX:
             # Of equals the oldest is found first.
-            number = min(self._waiting, key=lambda each: self._counts[self._waiting[each].asker])
+            number = min(self._waiting, key=self._open_of_its_client)
             request = self._waiting.pop(number)
             self._out.steward.append([self.steward, number, request.header, request.body])
 
@@ -99,32 +85,29 @@ class Managing:
         self.steward = b""
 
     def on_tick(self, now_ns: int) -> None:
-        self._give_up([number for number, request in self._open.items() if request.due_ns <= now_ns])
+        self._give_up([number for number, due_ns in self._due_ns.items() if due_ns <= now_ns])
         if self._waiting and self.steward:
             self._pass_on()
 
     def _give_up(self, numbers: list[bytes]) -> None:
         for number in numbers:
-            refusal = _BUSY if number in self._waiting else _SILENT
-            request = self._close(number)
-            self._out.clients.append([request.asker, request.envelope, refusal, b""])
+            self._answer(number, _BUSY if number in self._waiting else _SILENT, b"")
 
-    def _make_room(self) -> None:
-        number = max(self._waiting, key=lambda each: self._counts[self._waiting[each].asker])
-        request = self._close(number)
-        self._out.clients.append([request.asker, request.envelope, _BUSY, b""])
+    def _open_of_its_client(self, number: bytes) -> int:
+        return self._counts[self._waiting[number].asker]
 
-    def _close(self, number: bytes) -> _Request:
+    def _answer(self, number: bytes, header: bytes, body: bytes) -> None:
         request = self._open.pop(number)
+        del self._due_ns[number]
         self._waiting.pop(number, None)
         left = self._counts.pop(request.asker) - 1
         if left:
             self._counts[request.asker] = left
-        return request
+        self._out.clients.append([request.asker, request.envelope, header, body])
 
     @property
     def next_due_ns(self) -> int:
         due_ns: int = NEVER_NS
-        for request in self._open.values():
-            due_ns = min(due_ns, request.due_ns)
+        for each_ns in self._due_ns.values():
+            due_ns = min(due_ns, each_ns)
         return due_ns

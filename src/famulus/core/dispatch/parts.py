@@ -8,11 +8,13 @@ Outcomes      the one outcome of every task
 Sessions      which workers are connected, alive, ignored
 Claims        who gets a name that another worker has
 Delegates     which other broker helps where no slot is free
-Delegation    what becomes of the tasks that other brokers have
 Repeats       how tasks with an id of their own ended, for those who ask again
 Managing      what admins want, on its way to the steward and back
 Drain         when a broker that is to end has done its part
 Facts         what the journal is to know of all this
+
+What concerns several of them is in functions: `decisions`, what follows from those of routers, and `delegation`, what
+becomes of the tasks that other brokers have.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegates
-from famulus.core.dispatch.delegation import Delegation
 from famulus.core.dispatch.drain import Drain
 from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.flows import Flows
@@ -35,6 +36,7 @@ from famulus.core.dispatch.repeats import Repeats
 from famulus.core.dispatch.services import Services
 from famulus.core.dispatch.sessions import Sessions
 from famulus.wire.headers import write_text
+from famulus.wire.inner import Terms
 from famulus.wire.rows import Journal
 
 
@@ -56,7 +58,11 @@ class Parts:
         `journal`: where rows go, if somebody wants them.
         """
         self.bounds = bounds
+        # Looked at in every turn of the loop; to read it from a struct costs compiled code ten times as much.
+        self.body_bytes_max = bounds.body_bytes_max
         self.secret = secret
+        #: By how routers write them: clients mostly use few time-outs and priorities, which saves the unpacking.
+        self.terms: dict[bytes, Terms] = {}
         self.now = now = Now()
         self.out = out = Outgoing()
         self.counters = counters = Counters()
@@ -76,5 +82,4 @@ class Parts:
             now, out, services, counters, next_number, bounds, self.delegates, self.outcomes, facts
         )
         self.assignment.token = write_text(secret)
-        self.delegation = Delegation(now, services, self.delegates, self.assignment, self.outcomes, counters, facts)
         self.sessions = Sessions(self.assignment, services, now, out, counters, bounds, facts)

@@ -7,15 +7,16 @@ What a lost router left unanswered goes to another. A question that three router
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
-from famulus.core.dispatch.question import AskedRouter, Question
-from famulus.core.dispatch.turns import Turns
+from famulus.wire import inner
 
 if TYPE_CHECKING:
     from famulus.core.dispatch.bounds import Bounds
     from famulus.core.dispatch.counters import Counters
+    from famulus.core.dispatch.task import Task
 
 ROUTER_HEARTBEAT_NS: Final = 500 * NS_PER_MS
 ROUTER_SILENCE_NS: Final = 3 * ROUTER_HEARTBEAT_NS
@@ -23,6 +24,83 @@ OFFERS_MAX: Final = 3
 #: What a router is asked before it has answered: two full batches, so that it has one to read while we read its answers
 #: to the other. Whoever comes next waits for no more than these.
 ASKED_MAX: Final = 256
+
+
+class Question:
+    """A header that a router must read."""
+
+    __slots__ = ("asker", "body", "envelope", "header", "number", "offers", "origin", "router", "seen_ns", "task")
+
+    def __init__(
+        self,
+        origin: bytes,
+        asker: bytes,
+        envelope: bytes,
+        header: bytes,
+        body: bytes,
+        seen_ns: int,
+        task: Task | None = None,
+    ) -> None:
+        self.origin = origin
+        self.asker = asker
+        self.envelope = envelope
+        self.header = header
+        self.body = body
+        self.seen_ns = seen_ns
+        self.task = task
+        self.number = b""
+        self.offers = 0
+        self.router: AskedRouter | None = None
+
+
+class AskedRouter:
+    __slots__ = ("asked", "id", "outbox", "seen_ns")
+
+    def __init__(self, router_id: bytes, now_ns: int) -> None:
+        self.id = router_id
+        self.seen_ns = now_ns
+        self.asked: dict[bytes, Question] = {}
+        #: What it is to be asked with the next batch.
+        self.outbox: list[list[bytes]] = []
+
+
+class Turns:
+    """Decides whose question is next where more is asked than routers can read: everybody in turn.
+
+    Each asker's questions stay in their order. However many one of them has, all others have one first; and however
+    many clients and strangers there are, every other question is one about a task or a worker that we know.
+    """
+
+    def __init__(self) -> None:
+        #: By who asks; who had a turn goes to the end.
+        self._outsiders: OrderedDict[bytes, deque[Question]] = OrderedDict()
+        self._workers: OrderedDict[bytes, deque[Question]] = OrderedDict()
+        self._outsider_was_last = False
+
+    def __bool__(self) -> bool:
+        return bool(self._outsiders) or bool(self._workers)
+
+    def add(self, question: Question) -> None:
+        askers = self._outsiders if _is_outsider(question) else self._workers
+        waiting = askers.get(question.asker)
+        if waiting is None:
+            askers[question.asker] = deque((question,))
+        else:
+            waiting.append(question)
+
+    def take(self) -> Question:
+        """The next one; there must be one."""
+        self._outsider_was_last = bool(self._outsiders) and not (self._outsider_was_last and self._workers)
+        askers = self._outsiders if self._outsider_was_last else self._workers
+        asker, waiting = askers.popitem(last=False)
+        question = waiting.popleft()
+        if waiting:
+            askers[asker] = waiting
+        return question
+
+
+def _is_outsider(question: Question) -> bool:
+    return question.origin == inner.FROM_CLIENT or question.origin == inner.FROM_STRANGER
 
 
 class Questions:
@@ -85,11 +163,7 @@ class Questions:
         return question
 
     def router_alive(self, router_id: bytes, now_ns: int) -> None:
-        router = self._routers.get(router_id)
-        if router is not None:
-            router.seen_ns = now_ns
-            return
-        self._routers[router_id] = AskedRouter(router_id, now_ns)
+        self._routers.setdefault(router_id, AskedRouter(router_id, now_ns)).seen_ns = now_ns
 
     def router_gone(self, router_id: bytes) -> None:
         router = self._routers.pop(router_id, None)

@@ -44,13 +44,6 @@ class Repeats:
         #: In the order in which they ended.
         self._ended: OrderedDict[bytes, Known] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._open) + len(self._ended)
-
-    @property
-    def body_bytes(self) -> int:
-        return self._bytes
-
     def get(self, key: bytes, now_ns: int) -> Known | None:
         known = self._open.get(key)
         if known is not None:

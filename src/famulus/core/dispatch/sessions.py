@@ -81,16 +81,10 @@ class Sessions:
     def dispossess(self, holder: Session) -> None:
         """It did not answer, and another worker gets its name."""
         self._out.workers.append([holder.peer, b"", _TAKEN, b""])
-        self._counters.workers_lost += 1
-        self.end(holder, b"lost", _REPLACED)
+        self._lose([holder], _REPLACED)
 
     def connect(
-        self,
-        peer: bytes,
-        identity: bytes,
-        names: list[bytes],
-        terms: SessionTerms,
-        token: bytes = b"",
+        self, peer: bytes, identity: bytes, names: list[bytes], terms: SessionTerms, token: bytes
     ) -> bytes | None:
         """Begin a session, or give the header that says why not. It is not in the LRU yet."""
         now_ns = self._now.ns
@@ -136,6 +130,7 @@ class Sessions:
 
     def unreachable(self, refused: list[Frames]) -> None:
         """Sends that were refused: the worker is gone, and what was refused provably did not leave."""
+        self._counters.refused_by_worker += len(refused)
         by_session: dict[Session, list[Frames]] = {}
         for message in refused:
             session = self.by_peer.get(message[0])
@@ -147,18 +142,11 @@ class Sessions:
         for session, messages in by_session.items():
             for _, ticket, _, body in messages:
                 self._assignment.undelivered(session, ticket, body)
-            self._counters.workers_lost += 1
-            self.end(session, b"lost", _UNREACHABLE)
+            self._lose([session], _UNREACHABLE)
 
     def gone(self, peers: list[bytes]) -> None:
-        """Their connections are over, and they have none other under the same name."""
-        lost = [session for session in map(self.by_peer.get, peers) if session is not None]
-        # All leave before the first task looks for another slot, or it might find one of theirs.
-        for session in lost:
-            session.leave()
-        for session in lost:
-            self._counters.workers_lost += 1
-            self.end(session, b"lost", _UNREACHABLE)
+        """Their connections are over; what came before has been heard."""
+        self._lose([session for session in map(self.by_peer.get, peers) if session is not None], _UNREACHABLE)
 
     def pong(self, session: Session, envelope: bytes, pong: bytes, seen_ns: int) -> None:
         """Answer a PING that came then. The first one makes its worker ready."""
@@ -178,8 +166,7 @@ class Sessions:
             return
         self._facts.stranger(readable(name).encode(), b"error_listed", now_ns, _FAULTS)
         if session is not None:
-            self._counters.workers_lost += 1
-            self.end(session, b"lost", _FAULTS)
+            self._lose([session], _FAULTS)
 
     def ignore(self, identities: list[bytes]) -> None:
         """The workers that the config names now: those that are connected are told, and go at once."""
@@ -188,20 +175,13 @@ class Sessions:
             session = self.by_identity.get(identity)
             if session is not None:
                 self._out.workers.append([session.peer, b"", _NAMED, b""])
-                self._counters.workers_lost += 1
-                self.end(session, b"lost", _FAULTS)
+                self._lose([session], _FAULTS)
 
     def ignored(self, peer: bytes) -> bool:
         return bool(self.error_workers) and self.error_workers.ignored_for_ns(peer, self._now.ns) > 0
 
     def on_tick(self) -> None:
-        lost = self._liveness.lost(self._now.ns)
-        # All leave before the first task looks for another slot, or it might find one of theirs.
-        for session in lost:
-            session.leave()
-        for session in lost:
-            self._counters.workers_lost += 1
-            self.end(session, b"lost", _SILENT)
+        self._lose(self._liveness.lost(self._now.ns), _SILENT)
 
     def forgive(self, pause_ns: int) -> None:
         self._liveness.forgive(pause_ns)
@@ -212,11 +192,16 @@ class Sessions:
         due_ns = self._liveness.next_due_ns if self.by_peer else NEVER_NS
         return min(due_ns, self.claims.next_due_ns)
 
+    def _lose(self, sessions: list[Session], reason: bytes) -> None:
+        # All leave before the first task looks for another slot, or it might find one of theirs.
+        for session in sessions:
+            session.leave()
+        for session in sessions:
+            self._counters.workers_lost += 1
+            self.end(session, b"lost", reason)
+
     def _make_way(self, peer: bytes, identity: bytes) -> None:
         """One connection has one session, and so has one worker that comes over another connection."""
-        former = self.by_peer.get(peer)
-        if former is not None:
-            self.end(former, b"lost", _REPLACED)
-        namesake = self.by_identity.get(identity)
-        if namesake is not None:
-            self.end(namesake, b"lost", _REPLACED)
+        for former in (self.by_peer.get(peer), self.by_identity.get(identity)):
+            if former is not None and not former.ended:
+                self.end(former, b"lost", _REPLACED)

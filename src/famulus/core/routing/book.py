@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -20,6 +20,8 @@ class BrokerAddress:
     backend: str
     #: Of which it takes tasks and workers; None: of all.
     services: tuple[str, ...] | None = None
+    #: Of one that can stand in for others: 0 has nothing to do, 1 has no slot free, more has tasks that wait.
+    load: float = 0.0
 
     def serves_any(self, services: Sequence[str]) -> bool:
         """Whether it is of use to whoever wants or offers these; where nobody says what, it is."""
@@ -27,15 +29,6 @@ class BrokerAddress:
 
     def count_served(self, services: Sequence[str]) -> int:
         return len(services) if self.services is None else sum(each in self.services for each in services)
-
-
-@dataclass(frozen=True, slots=True)
-class Other:
-    """Another broker that can stand in for this one."""
-
-    broker: BrokerAddress
-    #: 0 has nothing to do, 1 has no slot free, more has tasks that wait.
-    load: float
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ class Book:
     preferred_of_workers: dict[str, str] = field(default_factory=dict)
     preferred_of_services: dict[str, str] = field(default_factory=dict)
     #: Brokers that are alive and active, of this family and then of its fallback families, best first.
-    others: tuple[Other, ...] = ()
+    others: tuple[BrokerAddress, ...] = ()
 
     # -- what workers may see: this, and nothing else -----------------------------------------------------------
 
@@ -105,16 +98,16 @@ class Book:
 
         `load` is that of this broker.
         """
-        here = [Other(self.broker, load)] if self.state == "active" else []
-        useful = [other for other in (*here, *self.others) if other.broker.serves_any(services)]
+        here = [replace(self.broker, load=load)] if self.state == "active" else []
+        useful = [other for other in (*here, *self.others) if other.serves_any(services)]
         # Who serves most of it comes first; among equals, all stay as they are.
-        useful.sort(key=lambda other: -other.broker.count_served(services))
+        useful.sort(key=lambda other: -other.count_served(services))
         brokers = [
             {
-                "identity": other.broker.identity,
-                "frontend": other.broker.frontend,
-                "backend": other.broker.backend,
-                "family": other.broker.family,
+                "identity": other.identity,
+                "frontend": other.frontend,
+                "backend": other.backend,
+                "family": other.family,
                 "load": round(other.load, 3),
             }
             for other in useful
@@ -123,7 +116,7 @@ class Book:
 
     def where_else(self, services: Sequence[str]) -> list[str]:
         """Brokers that are there and serve one of these, which this one does not."""
-        return [other.broker.identity for other in self.others if other.broker.serves_any(services)]
+        return [other.identity for other in self.others if other.serves_any(services)]
 
 
 def _told(broker: BrokerAddress) -> dict[str, object]:

@@ -7,6 +7,7 @@ Chance comes in as `make_id`, for tasks whose client gave them no message_id.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 
 from famulus.core.routing.book import Book
@@ -28,6 +29,12 @@ _ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome
 _WORKERS = (inner.FROM_WORKER, inner.FROM_STRANGER)
 
 
+@lru_cache(REMEMBERED_MAX)
+def _client_head(service: str) -> bytes:
+    """The header for the client up to the message_id."""
+    return headers.write("TASK", "RESPONSE", service=service)[:-1] + b',"message_id":'
+
+
 class Router:
     def __init__(self, book: Book, make_id: Callable[[], str]) -> None:
         self._book = book
@@ -41,8 +48,7 @@ class Router:
         self._not_connected = headers.write_error(reasons.NOT_CONNECTED, "connect again")
         self._brokers = headers.write("NEEDBROKER", "RESPONSE")
         self._inactive = reasons.reason(reasons.DISABLED, f"this broker is {book.state}")
-        self._terms: dict[tuple[str, int | None, int], bytes] = {}
-        self._client_heads: dict[str, bytes] = {}
+        self._terms_of = lru_cache(REMEMBERED_MAX)(self._write_terms)
 
     def decide(self, questions: list[Frames]) -> list[Frames]:
         return [self._decide(number, origin, header) for number, origin, header in questions]
@@ -59,8 +65,11 @@ class Router:
     def _mean(self, number: bytes, origin: bytes, fields: Fields, message: headers.Message) -> Frames:
         is_active = self._book.state == "active"
         match message:
+            case headers.TaskRequest() if origin == inner.FROM_CLIENT and is_active:
+                return self._accept(number, fields, message)
+            # A broker that is not active takes neither tasks nor workers, and says so: others may.
             case headers.TaskRequest() if origin == inner.FROM_CLIENT:
-                return self._accept(number, fields, message) if is_active else self._turn_away(number, message)
+                return self._reject(number, message, self._inactive)
             case headers.TaskResponse() if origin == inner.FROM_WORKER_ANSWER:
                 return self._answer(number, fields, message)
             case headers.TaskResponse() if origin == inner.FROM_DELEGATE:
@@ -76,40 +85,27 @@ class Router:
                 return [number, inner.REPLY, self._brokers, self._book.brokers(message.services, self.load)]
             case headers.DisconnectRequest() if origin in _WORKERS:
                 return [number, inner.DISCONNECT, self._goodbye]
+            case headers.ConnectRequest() if origin in _WORKERS and is_active:
+                return self._connect(number, message)
+            case headers.PingRequest() if origin == inner.FROM_WORKER and is_active:
+                return [number, inner.PONG, self._pong, self._epoch]
+            case headers.CheckConfigRequest() if origin == inner.FROM_WORKER and is_active:
+                return self._check_config(number, message)
             case headers.ConnectRequest() | headers.PingRequest() | headers.CheckConfigRequest() if origin in _WORKERS:
-                if not is_active:
-                    return self._turn_away(number, message)
-                return self._of_worker(number, origin, message)
+                header = self._not_connected if is_active else headers.write("ERROR", "RESPONSE", reason=self._inactive)
+                return [number, inner.REPLY, header, b""]
         raise ProtocolError(reasons.UNKNOWN_REQUEST, f"{fields['request']} {fields['type']} is not for this side")
 
-    def _of_worker(
-        self,
-        number: bytes,
-        origin: bytes,
-        message: headers.ConnectRequest | headers.PingRequest | headers.CheckConfigRequest,
-    ) -> Frames:
-        if isinstance(message, headers.ConnectRequest):
-            return self._connect(number, message)
-        if origin == inner.FROM_STRANGER:
-            return [number, inner.REPLY, self._not_connected, b""]
-        if isinstance(message, headers.PingRequest):
-            return [number, inner.PONG, self._pong, self._epoch]
-        return self._check_config(number, message)
-
-    def _turn_away(self, number: bytes, message: headers.Message) -> Frames:
-        """A broker that is not active takes neither tasks nor workers, and says so: others may."""
-        if isinstance(message, headers.TaskRequest):
-            head = self._client_head(message.service) + headers.write_text(message.message_id or self._make_id())
-            return [number, inner.REPLY, head + inner.tail("REJECTED", self._inactive), b""]
-        return [number, inner.REPLY, headers.write("ERROR", "RESPONSE", reason=self._inactive), b""]
-
     # -- tasks --------------------------------------------------------------------------------------------------
+
+    def _reject(self, number: bytes, task: headers.TaskRequest, reason: str) -> Frames:
+        head = _client_head(task.service) + headers.write_text(task.message_id or self._make_id())
+        return [number, inner.REPLY, head + inner.tail("REJECTED", reason), b""]
 
     def _accept(self, number: bytes, fields: Fields, task: headers.TaskRequest) -> Frames:
         service = task.service
         if not self._book.broker.serves_any((service,)):
-            head = self._client_head(service) + headers.write_text(task.message_id or self._make_id())
-            return [number, inner.REPLY, head + inner.tail("REJECTED", self._not_served([service])), b""]
+            return self._reject(number, task, self._not_served([service]))
         # What the client says goes on to the worker, known or not; the dispatcher adds id, attempt and time left.
         for name in _TASK_FIELDS:
             fields.pop(name, None)
@@ -119,7 +115,7 @@ class Router:
             service.encode(),
             self._terms_of(service, task.timeout_ms, task.priority),
             headers.write_fields(fields)[:-1] + b',"message_id":',
-            self._client_head(service),
+            _client_head(service),
             headers.write_text(task.message_id or self._make_id()),
             # With an id of its own a header does not come again.
             b"" if task.message_id else self._epoch,
@@ -147,24 +143,9 @@ class Router:
         verdict = inner.OUTCOME_REJECTED if answer.outcome == "REJECTED" else inner.OUTCOME_UNKNOWN
         return [number, inner.ANSWER, verdict, inner.tail(answer.outcome, answer.reason[: limits.REASON_CHARS_MAX])]
 
-    def _terms_of(self, service: str, timeout_ms: int | None, priority: int) -> bytes:
-        key = (service, timeout_ms, priority)
-        terms = self._terms.get(key)
-        if terms is None:
-            if len(self._terms) >= REMEMBERED_MAX:
-                self._terms.clear()
-            policy = self._book.services.get(service, self._book.default_policy)
-            terms = self._terms[key] = inner.write_terms(policy.terms(timeout_ms, priority))
-        return terms
-
-    def _client_head(self, service: str) -> bytes:
-        head = self._client_heads.get(service)
-        if head is None:
-            if len(self._client_heads) >= REMEMBERED_MAX:
-                self._client_heads.clear()
-            whole = headers.write("TASK", "RESPONSE", service=service)
-            head = self._client_heads[service] = whole[:-1] + b',"message_id":'
-        return head
+    def _write_terms(self, service: str, timeout_ms: int | None, priority: int) -> bytes:
+        policy = self._book.services.get(service, self._book.default_policy)
+        return inner.write_terms(policy.terms(timeout_ms, priority))
 
     # -- workers ------------------------------------------------------------------------------------------------
 

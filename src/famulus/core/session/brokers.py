@@ -99,7 +99,7 @@ class Brokers:
 
     def on_refused(self, now_ns: int) -> None:
         """It takes no more tasks."""
-        self._rest(now_ns, self.address)
+        self.on_unusable(now_ns, self.address)
         self._leave_at_ns = now_ns
 
     # -- what is to be done -------------------------------------------------------------------------------------
@@ -137,10 +137,7 @@ class Brokers:
         self._excused = False
 
     def on_unusable(self, now_ns: int, address: str) -> None:
-        """Not even a socket could be made for it."""
-        self._rest(now_ns, address)
-
-    def _rest(self, now_ns: int, address: str) -> None:
+        """Not even a socket can be made for it, or it takes no tasks: it is left alone for a while."""
         resting = {each: until_ns for each, until_ns in self._rests_until_ns.items() if until_ns > now_ns}
         self._rests_until_ns = {**resting, address: now_ns + self._about(REST_NS)}
 

@@ -109,9 +109,7 @@ class Homes:
             self._fallback = tuple(each for family in config.fallback for each in self._shuffled(family))
         others = [(name, known) for name, known in self._families.items() if name != config.family]
         # A family that took us in is not to make us forget our own.
-        kept = [each for each in others if each[0] == self._own_family] + [
-            each for each in others if each[0] != self._own_family
-        ]
+        kept = sorted(others, key=lambda each: each[0] != self._own_family)
         self._families = {config.family: brokers, **dict(kept[: FAMILIES_MAX - 1])}
         if config.family == self._own_family:
             self._prefer(config.preferred, config.by_admin)

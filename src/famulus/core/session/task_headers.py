@@ -21,10 +21,6 @@ class TaskHeaders:
         #: What was asked for so far: brokers that serve none of it are of no use.
         self._services: dict[str, None] = {}
 
-    def __len__(self) -> int:
-        """How many are remembered."""
-        return len(self._known)
-
     @property
     def services(self) -> list[str]:
         """Those of all tasks so far; none if they are too many to be named."""

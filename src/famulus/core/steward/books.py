@@ -6,11 +6,12 @@ The config is `Steward.located`: clients and workers are told where brokers list
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from famulus.core.config.effective import Effective
 from famulus.core.config.schema import Broker
-from famulus.core.routing.book import Book, BrokerAddress, Other
+from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.steward.peer import Peer
 from famulus.wire import inner
 
@@ -81,16 +82,16 @@ def _free_slots(peer: Peer) -> dict[str, int]:
     }
 
 
-def _others(config: Effective, identity: str, alive: list[Peer]) -> tuple[Other, ...]:
+def _others(config: Effective, identity: str, alive: list[Peer]) -> tuple[BrokerAddress, ...]:
     """Of this family first, then of those that it falls back on; within a family, who has least to do."""
-    others: list[Other] = []
+    others: list[BrokerAddress] = []
     for name in (config.brokers[identity].family, *config.fallbacks_of(identity)):
         members = [
-            Other(_address(peer.identity, peer.located), peer.load())
+            replace(_address(peer.identity, peer.located), load=peer.load())
             for peer in alive
             if peer.broker.family == name and _can_help(config, peer)
         ]
-        others += sorted(members, key=lambda other: (other.load, other.broker.identity))
+        others += sorted(members, key=lambda other: (other.load, other.identity))
     return tuple(others)
 
 

@@ -8,7 +8,7 @@ see that they are the admin's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -16,9 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from famulus.core.config import schema
-from famulus.core.config.author import Author
 from famulus.core.config.choice import choose
-from famulus.core.config.draft import Draft, Moved, check, parents_for
+from famulus.core.config.draft import Author, Draft, Moved, check, parents_for
 from famulus.core.config.edit import AUTHOR_GRANTS_MAX, SignedEdit, Signer, public_key_in
 from famulus.core.config.effective import Notice
 from famulus.core.config.revocation import PREFIX, values
@@ -48,7 +47,7 @@ class Unlocked:
 
 
 class Passwords(Protocol):
-    """What keeps passwords safe; see `famulus.broker.passwords`."""
+    """What keeps passwords safe: `famulus.broker.passwords` is one."""
 
     def unlock(self, admin: schema.Admin, password: str) -> Unlocked | None:
         """None if it is another password."""
@@ -57,15 +56,6 @@ class Passwords(Protocol):
     def new_admin(self, password: str) -> dict[str, str]:
         """What is kept of an admin with this password; a SettingsError if it cannot be one."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """An admin whose password was right."""
-
-    author: Author
-    #: Of which it is an admin.
-    families: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +85,11 @@ class _NewPassword(Struct, frozen=True):
 
 
 class Commands:
-    def __init__(
-        self,
-        steward: Steward,
-        passwords: Passwords,
-        errors: Callable[[], Sequence[Mapping[str, object]]],
-        private_at: str,
-        lockouts: Lockouts,
-    ) -> None:
-        """`errors`: the workers that the dispatcher ignores. `private_at`: where admins are heard in any case."""
+    def __init__(self, steward: Steward, passwords: Passwords, private_at: str, lockouts: Lockouts) -> None:
+        """`private_at`: where admins are heard in any case."""
         self._steward = steward
         self._passwords = passwords
         self._lockouts = lockouts
-        self._errors = errors
         self._private_at = private_at
         self._now_ns = self._now_ms = 0
 
@@ -147,7 +129,7 @@ class Commands:
 
     # -- who asks -----------------------------------------------------------------------------------------------
 
-    def _authenticate(self, name: str, password: object, source: str) -> Asker:
+    def _authenticate(self, name: str, password: object, source: str) -> Author:
         if not isinstance(password, str):
             # No guess: a request without a password must not lock out the admin who has one.
             raise ProtocolError(reasons.NOT_ALLOWED, WRONG_PASSWORD)
@@ -166,18 +148,15 @@ class Commands:
             self._lockouts.failed(source, name, self._now_ns)
             raise ProtocolError(reasons.NOT_ALLOWED, WRONG_PASSWORD)
         self._lockouts.succeeded(source, name)
-        return Asker(self._author(name, unlocked), tuple(unlocked))
-
-    def _author(self, name: str, unlocked: dict[str, Unlocked]) -> Author:
         signers: dict[str, Signer] = {}
         for family, found in sorted(unlocked.items())[:AUTHOR_GRANTS_MAX]:
             if found.sign is not None:
                 signers[choose(self._steward.edits.heads(f"admin/{family}/{name}")).id] = found.sign
-        return Author(name, signers)
+        return Author(name, signers, tuple(unlocked))
 
     # -- what is asked ------------------------------------------------------------------------------------------
 
-    def _do(self, command: str, arguments: dict[str, Any], asker: Asker) -> Answer:
+    def _do(self, command: str, arguments: dict[str, Any], asker: Author) -> Answer:
         if command == "show":
             return _done(shown.show(self._steward, str(arguments.get("prefix", "")), self._now_ns))
         if command == "history":
@@ -186,7 +165,7 @@ class Commands:
             edits = msgspec.convert(arguments.get("edits", []), list[str])
             return _done(shown.seen(self._steward, edits, self._now_ns))
         if command == "errors":
-            return _done({"workers": [*self._named_workers(), *self._errors()]})
+            return _done({"workers": self._error_workers()})
         if command == "errors_clear":
             return self._clear_errors(msgspec.convert(arguments.get("identity"), str | None) or "", asker)
         if command == "edit":
@@ -195,22 +174,16 @@ class Commands:
             return self._set_password(msgspec.convert(arguments, _NewPassword), asker)
         raise ProtocolError(reasons.UNKNOWN_REQUEST, f"there is no command {command!r}")
 
-    def _named_workers(self) -> list[dict[str, object]]:
-        """Those whom the config wants ignored, at this broker."""
-        return [{"identity": name, "by": key} for key, names in self._error_lists() for name in names]
-
-    def _error_lists(self) -> list[tuple[str, tuple[str, ...]]]:
-        """The keys whose `error_workers` hold for this broker."""
-        config, name = self._steward.config, self._steward.me.name
-        broker = config.brokers.get(name)
-        if broker is None:
-            return []
-        lists = [(f"family/{broker.family}", config.family(broker.family).error_workers)]
-        return [*lists, (f"broker/{name}", broker.error_workers)]
+    def _error_workers(self) -> list[Mapping[str, object]]:
+        """Those whom the config wants ignored at this broker, and those whom the dispatcher ignores."""
+        lists = self._steward.config.error_workers(self._steward.me.name)
+        named = [{"identity": name, "by": key} for key, names in lists.items() for name in names]
+        fields = ("identity", "faults", "ignored_s")
+        return [*named, *(dict(zip(fields, each, strict=True)) for each in self._steward.errors)]
 
     # -- changes ------------------------------------------------------------------------------------------------
 
-    def _set_password(self, wish: _NewPassword, asker: Asker) -> Answer:
+    def _set_password(self, wish: _NewPassword, asker: Author) -> Answer:
         key = f"admin/{wish.family}/{wish.name}"
         if schema.subject(key) != schema.Subject("admin", wish.name, wish.family):
             raise ProtocolError(
@@ -222,15 +195,15 @@ class Commands:
             raise ProtocolError(reasons.BAD_HEADER, str(error)) from None
         return self._edit(_Drafts([Draft(key, "PUT", value, wish.parents)]), asker)
 
-    def _clear_errors(self, identity: str, asker: Asker) -> Answer:
+    def _clear_errors(self, identity: str, asker: Author) -> Answer:
         """Forgive one worker, or all: what the dispatcher holds against it, and that the config names it."""
         if self._steward.state == "disabled":
             raise ProtocolError(reasons.DISABLED, "this broker is disabled; ask another one, or enable it first")
         edits = self._steward.edits
-        cleared = {str(each["identity"]) for each in (*self._named_workers(), *self._errors())}
+        cleared = {str(each["identity"]) for each in self._error_workers()}
         cleared &= {identity} if identity else cleared
         drafts = []
-        for key, names in self._error_lists():
+        for key, names in self._steward.config.error_workers(self._steward.me.name).items():
             left = [name for name in names if name not in cleared]
             if len(left) < len(names):
                 value = choose(edits.heads(key)).edit.value
@@ -239,7 +212,7 @@ class Commands:
         result = Cleared(len(cleared), tuple(signed.id for signed in made))
         return _done(result, edits=made, forgive=identity)
 
-    def _edit(self, wish: _Drafts, asker: Asker) -> Answer:
+    def _edit(self, wish: _Drafts, asker: Author) -> Answer:
         steward = self._steward
         if not 0 < len(wish.drafts) <= DRAFTS_MAX:
             raise ProtocolError(reasons.BAD_HEADER, f"an edit has 1 to {DRAFTS_MAX} drafts")
@@ -252,7 +225,7 @@ class Commands:
         moved = [found for draft in wish.drafts if (found := check(steward.edits, draft)) is not None]
         if moved:
             raise HeadsMoved(reasons.reason(reasons.CONFLICT, "the config has changed since you looked"), tuple(moved))
-        edits = steward.edit([*wish.drafts, *self._revoking(wish.drafts)], asker.author, self._now_ms)
+        edits = steward.edit([*wish.drafts, *self._revoking(wish.drafts)], asker, self._now_ms)
         if why := steward.edits.objection(edits):
             raise ProtocolError(reasons.NOT_ALLOWED, f"no broker would let it count: {why}")
         added = () if wish.dry_run else tuple(edits)
@@ -315,14 +288,9 @@ def _arguments(body: bytes) -> dict[str, Any]:
 
 def _brokers_in(drafts: Sequence[Draft]) -> dict[str, schema.Broker]:
     """The brokers that these drafts say something about, as it would be."""
-    found = {}
-    for draft in drafts:
-        about = schema.subject(draft.key)
-        if draft.op == "PUT" and about is not None and about.kind == "broker":
-            value = schema.read(about, draft.value).value
-            if isinstance(value, schema.Broker):
-                found[about.name] = value
-    return found
+    puts = [(schema.subject(draft.key), draft.value) for draft in drafts if draft.op == "PUT"]
+    found = {about.name: schema.read(about, value).value for about, value in puts if about.kind == "broker"}
+    return {name: broker for name, broker in found.items() if isinstance(broker, schema.Broker)}
 
 
 def _done(result: object, *, edits: tuple[SignedEdit, ...] = (), forgive: str | None = None) -> Answer:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
-from famulus.wire.rows import ConfigRow, PeerRow
+from famulus.wire.rows import ConfigRow, PeerRow, Row
 
 if TYPE_CHECKING:
     from famulus.core.config.effective import Conflict
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: How often the load of each peer is written down.
 LOAD_NS: Final = 10 * NS_PER_S
-#: Of what is not taken; a network that is pulled as a whole may bring more at once.
+#: Of edits at once; a network that is pulled as a whole may bring more.
 ROWS_MAX: Final = 100_000
 INT_MAX: Final = (1 << 31) - 1
 
@@ -28,48 +28,47 @@ INT_MAX: Final = (1 << 31) - 1
 class StewardFacts:
     def __init__(self, core: Steward) -> None:
         self._core = core
-        self.config: list[ConfigRow] = []
-        self.peers: list[PeerRow] = []
         self._alive: set[str] = set()
         self._conflicts = {conflict.key: conflict for conflict in core.config.conflicts}
         self._load_ns = 0
 
-    def look(self, now_ns: int) -> None:
-        """To be called after each pass."""
+    def look(self, now_ns: int) -> list[Row]:
+        """What is new; to be asked for after each pass."""
         core = self._core
+        rows: list[Row] = []
         if core.taken:
-            self._note_edits(core.taken, now_ns)
+            rows += self._edits(core.taken, now_ns) + self._changed_conflicts(now_ns)
             core.taken.clear()
-            self._note_conflicts(now_ns)
         alive = {peer.identity: peer for peer in core.alive(now_ns)}
         for identity in sorted(alive.keys() - self._alive):
-            self.peers.append(PeerRow(now_ns, identity.encode(), b"heard"))
+            rows.append(PeerRow(now_ns, identity.encode(), b"heard"))
         for identity in sorted(self._alive - alive.keys()):
-            self.peers.append(PeerRow(now_ns, identity.encode(), b"lost"))
+            rows.append(PeerRow(now_ns, identity.encode(), b"lost"))
         self._alive = set(alive)
         if now_ns >= self._load_ns:
             self._load_ns = now_ns + LOAD_NS
-            self.peers += [_load(now_ns, peer) for peer in alive.values()]
+            rows += [_load(now_ns, peer) for peer in alive.values()]
+        return rows
 
-    def clear(self) -> None:
-        self.config.clear()
-        self.peers.clear()
+    def _edits(self, taken: Sequence[SignedEdit], now_ns: int) -> list[ConfigRow]:
+        own = self._core.me.name
+        return [
+            self._edit(b"accepted" if signed.edit.broker == own else b"applied", signed, now_ns)
+            for signed in taken[:ROWS_MAX]
+        ]
 
-    def _note_edits(self, taken: Sequence[SignedEdit], now_ns: int) -> None:
-        for signed in taken[: ROWS_MAX - len(self.config)]:
-            event = b"accepted" if signed.edit.broker == self._core.me.name else b"applied"
-            self.config.append(self._edit(event, signed, now_ns))
-
-    def _note_conflicts(self, now_ns: int) -> None:
+    def _changed_conflicts(self, now_ns: int) -> list[ConfigRow]:
         core = self._core
+        rows = []
         conflicts = {conflict.key: conflict for conflict in core.config.conflicts}
         for key, conflict in conflicts.items():
             former = self._conflicts.get(key)
             if former is None or _heads(former) != _heads(conflict):
-                self.config.append(self._edit(b"conflict", _highest(core, key), now_ns))
-        for key in self._conflicts.keys() - conflicts.keys():
-            self.config.append(self._edit(b"resolved", _highest(core, key), now_ns))
+                rows.append(self._edit(b"conflict", _highest(core, key), now_ns))
+        over = self._conflicts.keys() - conflicts.keys()
+        rows += [self._edit(b"resolved", _highest(core, key), now_ns) for key in over]
         self._conflicts = conflicts
+        return rows
 
     def _edit(self, event: bytes, signed: SignedEdit, now_ns: int) -> ConfigRow:
         edit, edits = signed.edit, self._core.edits

@@ -6,12 +6,11 @@ its signature under the wish it shows that the key is its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+import hmac
+from typing import Any
 
 from famulus.core.config import schema
-from famulus.core.config.author import Author
-from famulus.core.config.draft import Draft, parents_for
+from famulus.core.config.draft import Author, Draft, parents_for
 from famulus.core.config.edit import public_key_in
 from famulus.core.steward.post import Frames
 from famulus.core.steward.steward import Steward
@@ -23,21 +22,29 @@ JOINER = "joiner"
 MEMBER = "member"
 
 
-class Prove(Protocol):
-    def __call__(self, secret: str, role: str, /, *parts: bytes) -> bytes: ...
+def prove(secret: str, role: str, *nonces: bytes) -> bytes:
+    """Show that we know the secret without telling it.
+
+    The role says who speaks: otherwise each side's proof could be sent back to it as the other's. Nonces of both sides
+    make it good for this once.
+    """
+    # Each with its length: no two lists of parts give the same bytes.
+    parts = (role.encode(), *nonces)
+    message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    # A secret that was typed may hold what is no text.
+    return hmac.digest(secret.encode("utf-8", "surrogatepass"), message, "sha256")
+
+
+def check_proof(proof: bytes, secret: str, role: str, *nonces: bytes) -> bool:
+    """In constant time. Without a secret nobody can prove anything."""
+    return hmac.compare_digest(proof, prove(secret, role, *nonces)) and secret != ""
 
 
 class Gate:
-    def __init__(
-        self, steward: Steward, secret: str, root: str, prove: Prove, same: Callable[[bytes, bytes], bool]
-    ) -> None:
-        """`same` compares two proofs without telling by its time where they differ."""
+    def __init__(self, steward: Steward, secret: str, root: str) -> None:
         self._steward = steward
         self._secret = secret
         self._root = root
-        self._prove = prove
-        self._same = same
-        self.replies: list[tuple[bytes, Frames]] = []
 
     def on_letter(self, frames: Frames, route: bytes, now_ms: int) -> bool:
         """True if it was a wish to join, and is answered."""
@@ -53,7 +60,7 @@ class Gate:
             answer: peers.Content = self._welcome(letter.sender, letter.content, now_ms)
         except ProtocolError as error:
             answer = peers.Refused(str(error)[:1000])
-        self.replies.append((route, self._steward.post.write(answer)))
+        self._steward.letters.replies.append((route, self._steward.post.write(answer)))
         return True
 
     def _welcome(self, sender: str, join: peers.Join, now_ms: int) -> peers.Joined:
@@ -79,13 +86,13 @@ class Gate:
             if any(public_key_in(signed.edit) == public_key for signed in steward.edits.history(key)):
                 raise ProtocolError(reasons.CONFLICT, f"broker {sender!r} was removed; it needs a new key"[:200])
             steward.add(steward.edit(self._drafts(key, sender, join.value), Author("join"), now_ms))
-        proof = self._prove(self._secret, MEMBER, self._root.encode(), *parts) if join.proof else b""
+        proof = prove(self._secret, MEMBER, self._root.encode(), *parts) if join.proof else b""
         return peers.Joined(self._root, join.nonce, proof)
 
     def _check_secret(self, proof: bytes, parts: tuple[bytes, ...]) -> None:
         if not self._secret:
             raise ProtocolError(reasons.NOT_ALLOWED, "this broker does not have the network's secret; ask another one")
-        if not self._same(proof, self._prove(self._secret, JOINER, *parts)):
+        if not check_proof(proof, self._secret, JOINER, *parts):
             raise ProtocolError(reasons.NOT_ALLOWED, "the secret is not that of this network")
 
     def _check_trust(self, sender: str, public_key: str, value: dict[str, Any]) -> None:

@@ -21,14 +21,6 @@ ACCOUNTS_MAX: Final = 10_000
 Place = tuple[str, str]
 
 
-class _Failures:
-    __slots__ = ("count", "until_ns")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.until_ns = 0
-
-
 class Lockouts:
     """Each failure doubles the wait until the next try, up to a bound; a success ends it.
 
@@ -37,11 +29,9 @@ class Lockouts:
 
     def __init__(self, good: Iterable[Place] = ()) -> None:
         """`good`: places from which right passwords came before, as `good` told."""
-        self._failures: OrderedDict[Place, _Failures] = OrderedDict()
+        #: How many in a row, and when the next one may be tried.
+        self._failures: OrderedDict[Place, tuple[int, int]] = OrderedDict()
         self._good: OrderedDict[Place, None] = OrderedDict.fromkeys(list(good)[-ACCOUNTS_MAX:])
-
-    def __len__(self) -> int:
-        return len(self._failures) + len(self._good)
 
     @property
     def good(self) -> list[Place]:
@@ -53,13 +43,12 @@ class Lockouts:
         place = (source, account)
         if place in self._good:
             return 0
-        failures = self._failures.setdefault(place, _Failures())
+        count, _ = self._failures.get(place, (0, 0))
+        delay_ns = min(DELAY_FIRST_NS << min(count, 20), DELAY_MAX_NS)
+        self._failures[place] = (count + 1, now_ns + delay_ns)
         self._failures.move_to_end(place)
         if len(self._failures) > ACCOUNTS_MAX:
             self._failures.popitem(last=False)
-        delay_ns = min(DELAY_FIRST_NS << min(failures.count, 20), DELAY_MAX_NS)
-        failures.count += 1
-        failures.until_ns = now_ns + delay_ns
         return delay_ns
 
     def succeeded(self, source: str, account: str) -> None:
@@ -72,5 +61,5 @@ class Lockouts:
 
     def wait_ns(self, source: str, account: str, now_ns: int) -> int:
         """How much longer no password is looked at; 0 if one may be tried."""
-        failures = self._failures.get((source, account))
-        return max(0, failures.until_ns - now_ns) if failures is not None else 0
+        _, until_ns = self._failures.get((source, account), (0, 0))
+        return max(0, until_ns - now_ns)

@@ -39,11 +39,9 @@ class Notes:
         if not self._untold or now_ns < self._ends_ns:
             return []
         untold, self._untold = self._untold, 0
-        return [f"{untold} more requests without a right name and password were refused within {_SECONDS} s"]
+        seconds = INTERVAL_NS // NS_PER_S
+        return [f"{untold} more requests without a right name and password were refused within {seconds} s"]
 
     @property
     def next_due_ns(self) -> int:
         return self._ends_ns if self._untold else NEVER_NS
-
-
-_SECONDS: Final = INTERVAL_NS // NS_PER_S

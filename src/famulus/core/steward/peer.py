@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from famulus.core.clock import NS_PER_S
 from famulus.core.config.schema import Broker
 from famulus.core.load import load
-from famulus.core.steward.places import placed
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 from famulus.wire.peers import Beat, Place, Slots, Work
 
@@ -15,6 +16,8 @@ BEAT_NS: Final = NS_PER_S
 SILENCE_NS: Final = HEARTBEATS_UNTIL_LOST * BEAT_NS
 #: Once our connection to it is cut: a peer that is still there is heard within a heartbeat, or connects again.
 DOUBT_NS: Final = 2 * BEAT_NS
+#: What of a broker's config counts from its next start: until then it listens where it did.
+FIELDS: Final = Place.__struct_fields__
 
 
 class Peer:
@@ -71,6 +74,22 @@ class Peer:
 
     def load(self) -> float:
         return load(self.slots.free, self.slots.busy, self.backlog)
+
+
+def placed(broker: Broker, place: Place | None) -> Broker:
+    """The broker as the config has it, at this place; without one, where the config says."""
+    if place is None:
+        return broker
+    return replace(broker, **{field: getattr(place, field) or getattr(broker, field) for field in FIELDS})
+
+
+def changes_at_start(wanted: Broker, now: Broker) -> str:
+    """Which fields will count when the broker is started again, in words; empty if none waits for that."""
+    fields = [field for field in FIELDS if getattr(wanted, field) != getattr(now, field)]
+    if not fields:
+        return ""
+    kept = ", ".join(f"{field}={getattr(now, field)}" for field in fields)
+    return f"{' and '.join(fields)} will count from the broker's next start: restart it; until then it keeps {kept}"
 
 
 def _counted_by_service(work: dict[str, Work]) -> Slots:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from famulus.core.config.edit_set import Verify
@@ -26,6 +26,17 @@ class Identity:
     sign: Callable[[bytes], bytes]
     #: See `next_boot`.
     boot: int
+
+
+@dataclass(slots=True)
+class Letters:
+    """Those that are to leave."""
+
+    #: Over our own connection to that peer.
+    to_peers: list[tuple[str, Frames]] = field(default_factory=list)
+    #: To whoever wrote to us by that connection.
+    replies: list[tuple[bytes, Frames]] = field(default_factory=list)
+    to_publish: list[Frames] = field(default_factory=list)
 
 
 def next_boot(last: int, now_ms: int) -> int:

@@ -27,8 +27,6 @@ def refusal(config: Effective, families: Iterable[str], draft: Draft) -> str:
 def touched_families(config: Effective, draft: Draft) -> set[str]:
     """The families that this edit is about: as things are, and as they would be."""
     about = schema.subject(draft.key)
-    if about is None:
-        return set()
     if about.kind == "family":
         return {about.name}
     if about.kind == "admin":
@@ -49,7 +47,7 @@ def touched_families(config: Effective, draft: Draft) -> set[str]:
 def _no_owner(config: Effective, draft: Draft) -> str:
     """Why the family that a service is claimed for cannot own it: others serve it, and that one does not."""
     about = schema.subject(draft.key)
-    if about is None or about.kind != "service":
+    if about.kind != "service":
         return ""
     serving = {broker.family for broker in config.brokers.values() if broker.serves(about.name)}
     family = schema.owner_in("service", draft.value)

@@ -10,8 +10,7 @@ from famulus.core.config.edit import SignedEdit
 from famulus.core.config.effective import Notice
 from famulus.core.config.schema import Broker
 from famulus.core.steward.answers import BrokerFacts, Head, Key, KeyHistory, PastEdit, SeenBy, Shown, without_secrets
-from famulus.core.steward.peer import Peer
-from famulus.core.steward.places import changes_at_start, placed
+from famulus.core.steward.peer import Peer, changes_at_start, placed
 from famulus.core.steward.steward import Steward
 from famulus.errors import ProtocolError
 from famulus.wire import reasons

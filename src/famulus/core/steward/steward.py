@@ -1,9 +1,9 @@
 """The steward: holds the edits of the network's config, keeps them in step with its peers, and knows who they are.
 
 The shell around it reads sockets, calls `on_...`, then writes `take_unlogged()` to the disk and fsyncs, and only then
-sends what has gathered in `to_peers`, `replies` and `to_publish`: nobody may hear of an edit that a crash could still
-take back. It comes back at `next_due_ns` at the latest. Time comes in twice: `now_ns` on a clock that never jumps, for
-all waiting, and `now_ms` on the wall, for the instants in edits.
+sends `take_letters()`: nobody may hear of an edit that a crash could still take back. It comes back at `next_due_ns` at
+the latest. Time comes in twice: `now_ns` on a clock that never jumps, for all waiting, and `now_ms` on the wall, for
+the instants in edits.
 
 A broker whose log was lost is `behind`: it knows its key, its network, and where others were when its config last
 changed. It is `joining`, whatever else the config may say by then, and accepts no edits, until it holds what one of its
@@ -19,18 +19,17 @@ from msgspec.structs import replace
 
 from famulus.core.clock import NEVER_NS
 from famulus.core.config import sync
-from famulus.core.config.author import Author
 from famulus.core.config.clock import HybridClock
-from famulus.core.config.draft import Draft, make
+from famulus.core.config.draft import Author, Draft, make
 from famulus.core.config.edit import SignedEdit, sign
 from famulus.core.config.edit_set import EditSet, Verify
 from famulus.core.config.effective import Effective, effective
 from famulus.core.config.schema import Broker, State
-from famulus.core.steward.peer import BEAT_NS, Peer
-from famulus.core.steward.places import placed
-from famulus.core.steward.post import Frames, Identity, Post
+from famulus.core.steward.peer import BEAT_NS, Peer, placed
+from famulus.core.steward.post import Frames, Identity, Letters, Post
 from famulus.errors import ProtocolError
 from famulus.wire import peers, reasons
+from famulus.wire.inner import Errors, Work
 
 #: Why a broker that is behind accepts nothing.
 BEHIND: Final = "this broker lost its config, and is catching up with its peers; ask another one"
@@ -56,11 +55,7 @@ class Steward:
         self.post = Post(me, verify)
         self.clock = HybridClock()
         self.peers: dict[str, Peer] = {}
-        #: Over our own connection to that peer.
-        self.to_peers: list[tuple[str, Frames]] = []
-        #: To whoever wrote to us by that connection.
-        self.replies: list[tuple[bytes, Frames]] = []
-        self.to_publish: list[Frames] = []
+        self.letters = Letters()
         #: Letters that were not genuine, or made no sense.
         self.refused = 0
         #: Edits that became part of the config since somebody looked, for the journal.
@@ -70,10 +65,11 @@ class Steward:
         self._make_nonce = make_nonce
         self._unlogged: list[SignedEdit] = []
         self._work: dict[str, peers.Work] = {}
+        #: The workers that the dispatcher ignores: who, the faults, and the seconds that are left.
+        self.errors: Sequence[Errors] = ()
         self._slots: peers.Slots | None = None
-        #: Who is heard, and how often that changed.
+        #: Who is heard.
         self.heard: frozenset[str] = frozenset()
-        self.meetings = 0
         self._beat_ns = self._loss_ns = 0
         self._now_ms = me.boot
         for signed in edits:
@@ -84,9 +80,8 @@ class Steward:
         self.behind = known is not None and me.name not in self.config.brokers
         #: The config with every broker where it listens, and ourselves in the state that we are in.
         self.located: Effective = self.config
-        #: Where to connect to each peer, and how often that changed.
+        #: Where to connect to each peer.
         self.aims: dict[str, Broker] = {}
-        self.moves = 0
         self._aimed = False
         self._meet_peers()
 
@@ -97,6 +92,10 @@ class Steward:
     @property
     def next_due_ns(self) -> int:
         return min(self._beat_ns, self._loss_ns)
+
+    def take_letters(self) -> Letters:
+        letters, self.letters = self.letters, Letters()
+        return letters
 
     def take_unlogged(self) -> list[SignedEdit]:
         unlogged, self._unlogged = self._unlogged, []
@@ -137,9 +136,9 @@ class Steward:
     def _send(self, identity: str, route: bytes, content: peers.Content) -> None:
         frames = self.post.write(content)
         if route:
-            self.replies.append((route, frames))
+            self.letters.replies.append((route, frames))
         else:
-            self.to_peers.append((identity, frames))
+            self.letters.to_peers.append((identity, frames))
 
     def _key_of(self, identity: str) -> str:
         broker = self.config.brokers.get(identity) or self._known.get(identity)
@@ -168,7 +167,7 @@ class Steward:
                 self._unlogged += added.new
             self.taken += added.new
             self._change(added.new)
-        return tuple(refusal.reason for refusal in added.refused)
+        return added.refused
 
     def edit(self, drafts: Sequence[Draft], author: Author, now_ms: int) -> list[SignedEdit]:
         """Edits of these drafts, accepted and signed by us, but not yet part of the config: see `add`."""
@@ -181,7 +180,7 @@ class Steward:
         edits = []
         for draft in drafts:
             hlc, nonce = self.clock.next(now_ms), self._make_nonce()
-            edit = make(draft, me.network, author.name, me.name, grant, hlc, nonce, author.signers)
+            edit = make(draft, author, me.network, me.name, grant, hlc, nonce)
             edits.append(sign(edit, me.sign, author.signers))
         return edits
 
@@ -190,7 +189,7 @@ class Steward:
         self.changes += 1
         self._meet_peers()
         for message in sync.news(self.edits, new):
-            self.to_publish.append(self.post.write(peers.Config(sync.write(message))))
+            self.letters.to_publish.append(self.post.write(peers.Config(sync.write(message))))
 
     def _meet_peers(self) -> None:
         """Peers are those whom the config names; one that moved is the same peer at another place."""
@@ -222,17 +221,11 @@ class Steward:
         self.located = replace(config, brokers=brokers, broker_states=states)
         self._aimed = False
 
-    def _aim(self, now_ns: int) -> None:
-        aims = {identity: peer.reach(now_ns) for identity, peer in self.peers.items()}
-        self._aimed = True
-        if aims != self.aims:
-            self.aims = aims
-            self.moves += 1
-
     # -- time and work ------------------------------------------------------------------------------------------
 
-    def on_work(self, work: dict[str, tuple[int, int, int]], slots: tuple[int, int] | None = None) -> None:
+    def on_work(self, work: Work, slots: tuple[int, int] | None = None, errors: Sequence[Errors] = ()) -> None:
         """`slots`: of all workers, free and busy. A worker of several services is in the work of each of them."""
+        self.errors = errors
         self._slots = peers.Slots(*slots) if slots is not None else None
         self._work = {name: peers.Work(*counts) for name, counts in list(work.items())[: peers.SERVICES_MAX]}
 
@@ -243,23 +236,19 @@ class Steward:
 
     def on_tick(self, now_ns: int) -> None:
         """Once a heartbeat every peer hears from us, whether it answers or not."""
-        self._see_who_is_there(now_ns)
+        alive = self.alive(now_ns)
+        self.heard = frozenset(peer.identity for peer in alive)
+        self._loss_ns = min((peer.lost_ns for peer in alive), default=NEVER_NS)
         due = now_ns >= self._beat_ns
         if due or not self._aimed:
-            self._aim(now_ns)
+            self.aims = {identity: peer.reach(now_ns) for identity, peer in self.peers.items()}
+            self._aimed = True
         if not due:
             return
         self._beat_ns = now_ns + BEAT_NS
         beat = peers.Beat(self.edits.version, self.edits.digest, self.state, self._work, self._slots, self.place)
         for identity in self.peers:
             self._send(identity, b"", beat)
-
-    def _see_who_is_there(self, now_ns: int) -> None:
-        heard = frozenset(peer.identity for peer in self.alive(now_ns))
-        if heard != self.heard:
-            self.heard = heard
-            self.meetings += 1
-        self._loss_ns = min((self.peers[identity].lost_ns for identity in heard), default=NEVER_NS)
 
     def alive(self, now_ns: int) -> list[Peer]:
         return [peer for peer in self.peers.values() if peer.alive(now_ns)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MethodDescriptorType
+from types import BuiltinFunctionType, MethodDescriptorType, ModuleType
 from typing import Any
 
 from famulus.lab.sim.invariants import Invariant
@@ -13,11 +13,11 @@ from famulus.lab.sim.invariants import Invariant
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One method, or another attribute of a class, replaced by a wrong one."""
+    """One method, or another attribute of a class or a module, replaced by a wrong one."""
 
     name: str
     what: str
-    owner: type
+    owner: type | ModuleType
     attribute: str
     wrong: Any
     #: What has to notice. If the mutant fails in another way, that says nothing about the invariants.
@@ -26,7 +26,7 @@ class Mutant:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         right = getattr(self.owner, self.attribute)
-        if isinstance(right, MethodDescriptorType):
+        if isinstance(right, MethodDescriptorType | BuiltinFunctionType):
             # It could be replaced, but its compiled callers would not notice.
             raise RuntimeError("a compiled core cannot be broken; FAMULUS_CORE=python runs its source")
         setattr(self.owner, self.attribute, self.wrong)
@@ -39,11 +39,13 @@ class Mutant:
 class Mutants(dict[str, Mutant]):
     """By their names."""
 
-    def add(self, name: str, what: str, owner: type, attribute: str, wrong: Any, *caught_by: Invariant) -> None:
+    def add(
+        self, name: str, what: str, owner: type | ModuleType, attribute: str, wrong: Any, *caught_by: Invariant
+    ) -> None:
         self[name] = Mutant(name, what, owner, attribute, wrong, caught_by)
 
     def breaks(
-        self, owner: type, method: str, name: str, *caught_by: Invariant
+        self, owner: type | ModuleType, method: str, name: str, *caught_by: Invariant
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """The function below takes the place of that method. What it says of itself is what people read."""
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from famulus.core.config import draft as drafts
-from famulus.core.config.draft import Draft, FieldChange, Moved, check, make, parents_for, resolve, rollback
+from famulus.core.config.draft import Author, Draft, FieldChange, Moved, check, make, parents_for, resolve, rollback
 from famulus.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_what_the_admin_saw_elsewhere_may_not_be_here_yet(network: Network) -> N
 
 def test_a_broker_makes_an_edit_of_it(network: Network) -> None:
     edit = make(
-        Draft("family/a", "PUT", {"x": 1}, ("b" * 64, "a" * 64)), network.id, "ann", "b1", "c" * 64, 5, "d" * 16
+        Draft("family/a", "PUT", {"x": 1}, ("b" * 64, "a" * 64)), Author("ann"), network.id, "b1", "c" * 64, 5, "d" * 16
     )
     assert edit.parents == ("a" * 64, "b" * 64)
     assert (edit.network, edit.key, edit.op, edit.value) == (network.id, "family/a", "PUT", {"x": 1})

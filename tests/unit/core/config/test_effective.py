@@ -285,9 +285,9 @@ def test_error_workers_are_those_of_the_family_and_of_the_broker(settled: Networ
     settled.put("family/a", {"error_workers": ["w2", "w1"]}, settled.edits.heads("family/a"))
     add_broker(settled, "b3", error_workers=["w3", "w1"])
     config = read(settled)
-    assert config.error_workers("b2") == ("w1", "w2")
-    assert config.error_workers("b3") == ("w1", "w2", "w3")
-    assert config.error_workers("nobody") == ()
+    assert config.error_workers("b2") == {"family/a": ("w2", "w1"), "broker/b2": ()}
+    assert config.error_workers("b3") == {"family/a": ("w2", "w1"), "broker/b3": ("w3", "w1")}
+    assert config.error_workers("nobody") == {}
 
 
 def test_the_public_view_shows_nothing_about_admins(secretive: Network) -> None:

@@ -12,7 +12,6 @@ carries letters until nobody has anything to say; `network.later(ms)` lets time 
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -20,8 +19,7 @@ from typing import Any
 import pytest
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
-from famulus.core.config.author import Author
-from famulus.core.config.draft import Draft, parents_for
+from famulus.core.config.draft import Author, Draft, parents_for
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.schema import Broker
@@ -146,15 +144,12 @@ class Network:
         raise AssertionError("they do not come to an end")
 
     def _send(self, member: Member) -> bool:
-        core = member.core
         member.writes_log()
-        letters = [(other, member.name.encode(), frames) for other, frames in core.to_peers]
-        letters += [(route.decode(), b"", frames) for route, frames in core.replies]
+        leaving = member.core.take_letters()
+        letters = [(other, member.name.encode(), frames) for other, frames in leaving.to_peers]
+        letters += [(route.decode(), b"", frames) for route, frames in leaving.replies]
         if self.publications:
-            letters += [(other, b"", frames) for frames in core.to_publish for other in self.members]
-        core.to_peers.clear()
-        core.replies.clear()
-        core.to_publish.clear()
+            letters += [(other, b"", frames) for frames in leaving.to_publish for other in self.members]
         for other, route, frames in letters:
             if other != member.name and other in self.members and {member.name, other} not in self.cut:
                 self.carried.append((member.name, other, frames))
@@ -176,10 +171,6 @@ class Network:
 
     def digests(self) -> set[str]:
         return {member.core.edits.digest for member in self.members.values()}
-
-
-def prove(secret: str, role: str, /, *parts: bytes) -> bytes:
-    return hmac.digest(secret.encode(), b"\0".join([role.encode(), *parts]), "sha256")
 
 
 @pytest.fixture

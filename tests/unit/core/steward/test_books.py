@@ -36,7 +36,7 @@ def beats(
 
 
 def others(network: Network) -> list[str]:
-    return [other.broker.identity for other in book(network).others]
+    return [other.identity for other in book(network).others]
 
 
 def edit(network: Network, key: str, value: Any) -> None:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from famulus.core.config.author import Author
-from famulus.core.config.draft import Draft
+from famulus.core.config.draft import Author, Draft
 from famulus.core.steward.books import book_of
 from famulus.core.steward.steward import BEHIND
 from famulus.errors import ProtocolError

@@ -55,13 +55,15 @@ class Desk:
         self.network = network
         self.member: Member = network["b1"]
         self.passwords = ToyPasswords()
-        self.ignored: list[dict[str, object]] = []
+        self.ignored: list[dict[str, Any]] = []
         self.private = private
         self.source = "here"
-        self.commands = Commands(self.member.core, self.passwords, lambda: self.ignored, "127.0.0.1:7105", Lockouts())
+        self.commands = Commands(self.member.core, self.passwords, "127.0.0.1:7105", Lockouts())
 
     def says(self, header: bytes, body: bytes) -> Answer:
         network = self.network
+        names = ("identity", "faults", "ignored_s")
+        self.member.core.errors = [(each[names[0]], each[names[1]], each[names[2]]) for each in self.ignored]
         answer = self.commands.run(
             header, body, network.now_ns, network.now_ms, private=self.private, source=self.source
         )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.core.steward.conftest import prove
 
-from famulus.core.steward.gate import JOINER, MEMBER, Gate
+from famulus.core.steward.gate import JOINER, MEMBER, Gate, prove
 from famulus.core.steward.post import Frames
 from famulus.lab.sim.config.pen import Pen, broker_value
 from famulus.lab.sim.config.signing import signer
@@ -28,7 +26,7 @@ class Door:
     def __init__(self, network: Network, secret: str = SECRET) -> None:
         self.network = network
         self.core = network["b1"].core
-        self.gate = Gate(self.core, secret, ROOT, prove, hmac.compare_digest)
+        self.gate = Gate(self.core, secret, ROOT)
 
     def hears(self, frames: Frames, route: bytes = b"route") -> bool:
         return self.gate.on_letter(frames, route, self.network.now_ms)
@@ -45,8 +43,8 @@ class Door:
 
     def answer(self, frames: Frames) -> peers.Content:
         assert self.hears(frames)
-        ((route, reply),) = self.gate.replies
-        self.gate.replies.clear()
+        ((route, reply),) = self.core.letters.replies
+        self.core.letters.replies.clear()
         assert route == b"route"
         letter = peers.read(reply[0])
         assert letter.sender == "b1"
@@ -243,7 +241,7 @@ def test_letters_that_are_no_wish_to_join_are_left_to_the_steward(door: Door) ->
     ]
     for frames in letters:
         assert not door.hears(frames)
-    assert door.gate.replies == []
+    assert door.core.letters.replies == []
 
 
 def test_the_answer_is_cut_to_what_a_letter_holds(door: Door) -> None:

@@ -46,7 +46,7 @@ def test_a_full_list_forgets_who_has_not_failed_for_longest() -> None:
         lockouts.failed("here", f"account {number}", 0)
     lockouts.failed("here", "account 0", 1)
     lockouts.failed("here", "one more", 2)
-    assert len(lockouts) == ACCOUNTS_MAX
+    assert len(lockouts._failures) == ACCOUNTS_MAX
     assert lockouts.wait_ns("here", "account 1", 2) == 0
     assert lockouts.wait_ns("here", "account 0", 2) > 0
     assert lockouts.wait_ns("here", "one more", 2) == NS_PER_S
@@ -56,7 +56,7 @@ def test_the_list_of_good_places_is_bounded_too() -> None:
     lockouts = Lockouts()
     for number in range(ACCOUNTS_MAX + 10):
         lockouts.succeeded("here", f"account {number}")
-    assert len(lockouts) == ACCOUNTS_MAX
+    assert len(lockouts.good) == ACCOUNTS_MAX
     assert lockouts.failed("here", "account 0", 0) == NS_PER_S
 
 

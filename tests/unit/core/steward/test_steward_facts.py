@@ -21,16 +21,13 @@ def test_an_edit_is_accepted_here_and_applied_elsewhere(network: Network) -> Non
     (signed,) = network["b1"].edits("service/echo", {"timeout_ms": 5})
     network.settle()
     for facts, event in ((here, b"accepted"), (there, b"applied")):
-        facts.look(network.now_ns)
-        (row,) = named("config", facts.config)
+        (row,) = named("config", facts.look(network.now_ns))
         assert (row["event"], row["edit"], row["key"]) == (event, signed.id.encode(), b"service/echo")
         assert (row["author"], row["accepted_by"]) == (b"ann", b"b1")
         assert row["version"] == network["b1"].core.edits.version
         assert row["digest"] == network["b1"].core.edits.digest.encode()
         assert abs(row["edited"] / 1000 - network.now_ms) < 1000
-        facts.clear()
-        facts.look(network.now_ns)
-        assert facts.config == []
+        assert facts.look(network.now_ns) == []
 
 
 def test_a_conflict_is_seen_and_resolved_once(network: Network) -> None:
@@ -38,18 +35,15 @@ def test_a_conflict_is_seen_and_resolved_once(network: Network) -> None:
     network["b1"].edits("service/echo", {"timeout_ms": 5})
     (higher,) = network["b2"].edits("service/echo", {"timeout_ms": 6})
     network.settle()
-    facts.look(network.now_ns)
-    events = [row["event"] for row in named("config", facts.config)]
-    assert events == [b"applied", b"applied", b"conflict"]
-    (conflict,) = [row for row in named("config", facts.config) if row["event"] == b"conflict"]
+    rows = named("config", facts.look(network.now_ns))
+    assert [row["event"] for row in rows] == [b"applied", b"applied", b"conflict"]
+    (conflict,) = [row for row in rows if row["event"] == b"conflict"]
     heads = network["b3"].core.edits.heads("service/echo")
     assert conflict["edit"].decode() == max(heads, key=lambda head: (head.edit.hlc, head.id)).id
     assert higher.id in {head.id for head in heads}
-    facts.clear()
     (resolution,) = network["b1"].edits("service/echo", {"timeout_ms": 7})
     network.settle()
-    facts.look(network.now_ns)
-    assert [(row["event"], row["edit"]) for row in named("config", facts.config)] == [
+    assert [(row["event"], row["edit"]) for row in named("config", facts.look(network.now_ns))] == [
         (b"applied", resolution.id.encode()),
         (b"resolved", resolution.id.encode()),
     ]
@@ -59,16 +53,13 @@ def test_peers_are_heard_and_lost_and_their_load_is_sampled(network: Network) ->
     facts = StewardFacts(network["b1"].core)
     network["b2"].core.on_work({"echo": (3, 1, 2), "other": (1, 0, 0)})
     network.later(1000)
-    facts.look(network.now_ns)
-    rows = named("peers", facts.peers)
+    rows = named("peers", facts.look(network.now_ns))
     assert [(row["peer"], row["event"]) for row in rows if row["event"] == b"heard"] == [
         (b"b2", b"heard"),
         (b"b3", b"heard"),
     ]
     (load,) = [row for row in rows if row["event"] == b"load" and row["peer"] == b"b2"]
     assert (load["slots_free"], load["slots_busy"], load["backlog"]) == (4, 1, 2)
-    facts.clear()
     network.cut.add(frozenset({"b1", "b2"}))
     network.later(5000)
-    facts.look(network.now_ns)
-    assert [(row["peer"], row["event"]) for row in named("peers", facts.peers)] == [(b"b2", b"lost")]
+    assert [(row["peer"], row["event"]) for row in named("peers", facts.look(network.now_ns))] == [(b"b2", b"lost")]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from famulus.core.config.schema import STATES, State
-from famulus.core.routing.book import Book, BrokerAddress, Other
+from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.routing.router import Router
 from famulus.wire import headers, inner, reasons
 
@@ -19,7 +20,7 @@ NOT_ACTIVE = [state for state in STATES if state != "active"]
 
 
 def decision(state: State, origin: bytes, request: str, kind: str = "REQUEST", **fields: Any) -> list[bytes]:
-    book = Book(HERE, 1000, state=state, family=(THERE,), others=(Other(THERE, 0.25),))
+    book = Book(HERE, 1000, state=state, family=(THERE,), others=(replace(THERE, load=0.25),))
     ((number, *parts),) = Router(book, lambda: "made-here").decide(
         [[NUMBER, origin, headers.write(request, kind, **fields)]]
     )

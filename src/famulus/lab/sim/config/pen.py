@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from famulus.core.config import edit
-from famulus.core.config.draft import Draft, make
+from famulus.core.config.draft import Author, Draft, make
 from famulus.core.config.edit import SignedEdit, Signer
 from famulus.core.config.edit_set import network_of
 from famulus.lab.sim.config.signing import signer
@@ -35,13 +35,13 @@ class Pen:
         signers: Mapping[str, Signer] | None = None,
     ) -> SignedEdit:
         """`signers` prove that it is the author's, by its grants."""
-        made = make(draft, self.network, author, self.broker, grant, hlc, f"{nonce:016x}", signers or ())
+        made = make(draft, Author(author, signers or {}), self.network, self.broker, grant, hlc, f"{nonce:016x}")
         return edit.sign(made, signer(self.public_key), signers)
 
     def write_root(self, *, proofs_needed: bool = False, **fields: Any) -> SignedEdit:
         """The first edit of a network whose root this broker is."""
         draft = Draft(f"broker/{self.broker}", "PUT", broker_value(self, **fields), ())
-        made = make(draft, self.network, "root", self.broker, "", 0, f"{0:016x}")
+        made = make(draft, Author("root"), self.network, self.broker, "", 0, f"{0:016x}")
         return edit.sign(replace(made, proofs_needed=proofs_needed), signer(self.public_key))
 
     def introduction(self, other: Pen) -> Draft:

@@ -10,7 +10,6 @@ from typing import Any
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.config.edit import SignedEdit
 from famulus.core.dispatch.bounds import Bounds
-from famulus.core.dispatch.delegates import Offer
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.routing.book import Book
 from famulus.core.routing.router import Router
@@ -78,7 +77,7 @@ class Broker(Doors):
     def _start_dispatcher(self) -> None:
         self.lives += 1
         self.open_doors("client", "worker", "router")
-        self._offers: list[list[Offer]] = []
+        self._offers: list[list[inner.PeerOffer]] = []
         self._report_ns = 0
         now_ns = self.clock.now_ns
         self.core = self.new_dispatcher(now_ns + NS_PER_S if self.lives > 1 else 0)
@@ -132,7 +131,7 @@ class Broker(Doors):
     def on_epoch(self, epoch: int) -> None:
         self.announce(inner.CONFIG, epoch, b"")
 
-    def on_offers(self, offers: list[Offer]) -> None:
+    def on_offers(self, offers: list[inner.PeerOffer]) -> None:
         self._offers.append(offers)
         self.wake_at(self.clock.now_ns)
 
@@ -157,7 +156,7 @@ class Broker(Doors):
             core.on_router(router, [decision])
         core.on_workers(came["worker"])
         self._decide_instantly()
-        core.on_gone_workers(self.take_gone())
+        core.sessions.gone(self.take_gone())
         self.watcher.on_clients(came["client"])
         core.on_clients(came["client"])
         self._decide_instantly()

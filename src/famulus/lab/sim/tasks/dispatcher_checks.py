@@ -30,7 +30,7 @@ def _check_slots(session: Session) -> None:
         what = f"worker {session.identity!r} has {slots} slots, but {free} are free and {running} are taken"
         raise Broken(Invariant.SLOTS, what)
     for service in session.services:
-        listed = session in service.lru
+        listed = session in service.lru._line
         if session.ready and free and not listed:
             what = f"a free slot of {session.identity!r} is not in the LRU of {service.name!r}"
             raise Broken(Invariant.SLOTS, what)
@@ -40,9 +40,9 @@ def _check_slots(session: Session) -> None:
 
 def _check_backlog(service: Service) -> None:
     backlog = service.backlog
-    if any(session.free for session in service.lru):
+    if any(session.free for session in service.lru._line):
         raise Broken(Invariant.SLOTS, f"tasks of {service.name!r} wait although a slot is free")
-    terms = next(iter(backlog)).terms
+    terms = backlog.head().terms
     if backlog.tasks > terms.backlog_tasks_max:
         raise Broken(Invariant.BOUNDS, f"the backlog of {service.name!r} has too many tasks")
     if backlog.body_bytes > terms.backlog_bytes_max:
@@ -50,7 +50,9 @@ def _check_backlog(service: Service) -> None:
 
 
 def _open_tasks(core: Dispatcher) -> list[Task]:
-    tasks = [task for service in core.services.by_name.values() for task in service.backlog if isinstance(task, Task)]
+    backlogs = [service.backlog for service in core.services.by_name.values()]
+    lines = [line for backlog in backlogs for line in backlog._by_priority.values()]
+    tasks = [task for line in lines for task in line if isinstance(task, Task)]
     if any(task.stage != QUEUED for task in tasks):
         raise Broken(Invariant.ACCOUNTS, "a task in the backlog is not QUEUED")
     for session in core.sessions.by_peer.values():

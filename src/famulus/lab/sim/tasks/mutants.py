@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from famulus.core.clock import NS_PER_MS
+from famulus.core.dispatch import delegation
 from famulus.core.dispatch.assignment import Assignment
-from famulus.core.dispatch.decisions import Decisions
 from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
-from famulus.core.dispatch.delegation import Delegation
 from famulus.core.dispatch.outcomes import Outcomes
-from famulus.core.dispatch.question import Question
+from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service_time import ServiceTime
@@ -30,6 +29,7 @@ _on_lost = ClientSession.on_lost
 _find = Delegates.find
 _delegate = Assignment.delegate
 _get = Repeats.get
+_connect = Sessions.connect
 
 
 @OF_ONE_BROKER.breaks(Assignment, "ticket_back", "late-answer-keeps-slot", Invariant.SLOTS)
@@ -73,15 +73,15 @@ def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes,
         self._out.clients.pop()
 
 
-@OF_ONE_BROKER.breaks(Decisions, "_on_connect", "enters-with-config", Invariant.SLOTS, Invariant.NOTHING_LEFT)
-def _enters_with_config(self: Decisions, question: Question, decision: list[bytes]) -> None:
+@OF_ONE_BROKER.breaks(Sessions, "connect", "enters-with-config", Invariant.SLOTS, Invariant.NOTHING_LEFT)
+def _enters_with_config(
+    self: Sessions, peer: bytes, identity: bytes, names: list[bytes], terms: inner.SessionTerms, token: bytes
+) -> bytes | None:
     """A worker enters the LRU with its CONFIG, before its first PONG."""
-    _, _, identity, terms, names, header, body, token = decision
-    if not self._sessions.connect(
-        question.asker, identity, inner.read_names(names), inner.read_session_terms(terms), token
-    ):
-        self._assignment.enter(self._sessions.by_peer[question.asker], self._now.ns)
-        self._reply(question, header, body)
+    refusal = _connect(self, peer, identity, names, terms, token)
+    if refusal is None:
+        self._assignment.enter(self.by_peer[peer], self._now.ns)
+    return refusal
 
 
 @OF_ONE_BROKER.breaks(Sessions, "holder", "newer-believed", Invariant.NAMES)
@@ -139,26 +139,26 @@ def _find_for_ever(self: Delegates, service: bytes, visited: tuple[bytes, ...]) 
     return best[0] if best else None
 
 
-@OF_SEVERAL_BROKERS.breaks(Delegation, "_lose", "lost-peer-again", Invariant.DELIVERY)
-def _lost_peer_means_again(self: Delegation, delegate: Delegate) -> None:
+@OF_SEVERAL_BROKERS.breaks(delegation, "_lose", "lost-peer-again", Invariant.DELIVERY)
+def _lost_peer_means_again(parts: Parts, delegate: Delegate) -> None:
     """An at-most-once task goes to another worker or broker when the one that had it is lost."""
     running, delegate.running = delegate.running, {}
     delegate.up = False
     for ticket, task in running.items():
         if task.waits_for(ticket):
-            self._assignment.requeue(task)
+            parts.assignment.requeue(task)
 
 
-@OF_SEVERAL_BROKERS.breaks(Delegation, "_lose", "lost-peer-waited-for", Invariant.PEERS)
-def _lost_peer_is_waited_for(self: Delegation, delegate: Delegate) -> None:
+@OF_SEVERAL_BROKERS.breaks(delegation, "_lose", "lost-peer-waited-for", Invariant.PEERS)
+def _lost_peer_is_waited_for(parts: Parts, delegate: Delegate) -> None:
     """What a lost peer had is waited for as if it were still there."""
     delegate.up = False
 
 
-@OF_SEVERAL_BROKERS.breaks(Delegation, "unknown", "peer-unknown-again", Invariant.DELIVERY)
-def _unknown_of_peer_means_again(self: Delegation, task: Task, tail: bytes) -> None:
+@OF_SEVERAL_BROKERS.breaks(delegation, "unknown", "peer-unknown-again", Invariant.DELIVERY)
+def _unknown_of_peer_means_again(parts: Parts, task: Task, tail: bytes) -> None:
     """A task whose outcome a peer does not know is taken for one that it rejected."""
-    self.rejected(task, b"")
+    delegation.rejected(parts, task, b"")
 
 
 @OF_SEVERAL_BROKERS.breaks(Assignment, "delegate", "handed-over-not-started", Invariant.DELIVERY)
@@ -170,21 +170,21 @@ def _handed_over_is_not_started(self: Assignment, task: Task) -> bool:
     return done
 
 
-@OF_SEVERAL_BROKERS.breaks(Delegation, "answer", "late-peer-counts", Invariant.ACCOUNTS)
-def _late_answer_counts(self: Delegation, identity: bytes, ticket: bytes, header: bytes, body: bytes) -> Task | None:
+@OF_SEVERAL_BROKERS.breaks(delegation, "answer", "late-peer-counts", Invariant.ACCOUNTS)
+def _late_answer_counts(parts: Parts, identity: bytes, ticket: bytes, header: bytes, body: bytes) -> Task | None:
     """The answer of a peer is passed on also when the task has its outcome already."""
-    delegate = self._delegates.by_identity.get(identity)
+    delegate = parts.delegates.by_identity.get(identity)
     task = delegate.running.pop(ticket, None) if delegate is not None else None
     if delegate is None or task is None:
-        self._counters.late += 1
+        parts.counters.late += 1
         return None
-    self._delegates.give_back(delegate, task.service.name)
+    parts.delegates.give_back(delegate, task.service.name)
     if header == task.client_header(inner.TAIL_OK):
-        self._counters.ok += 1
+        parts.counters.ok += 1
         if task.stage == RUNNING:
-            self._outcomes._end(task, inner.TAIL_OK, body)
+            parts.outcomes._end(task, inner.TAIL_OK, body)
         else:
-            self._outcomes._out.clients.append([task.client, task.envelope, header, body])
+            parts.out.clients.append([task.client, task.envelope, header, body])
         return None
     return None
 

@@ -7,12 +7,10 @@ from functools import partial
 from typing import Protocol
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
-from famulus.core.config.author import Author
-from famulus.core.config.draft import Draft, parents_for
+from famulus.core.config.draft import Author, Draft, parents_for
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.schema import State
-from famulus.core.dispatch.delegates import Offer
 from famulus.core.routing.book import Book
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.post import Frames, Identity, next_boot
@@ -21,6 +19,7 @@ from famulus.lab.sim.actor import Actor
 from famulus.lab.sim.config.pen import Pen
 from famulus.lab.sim.config.signing import signer, verify
 from famulus.lab.sim.world import World
+from famulus.wire.inner import PeerOffer
 
 BOOK_NS = 1000 * NS_PER_MS
 
@@ -32,7 +31,7 @@ class Broker(Protocol):
 
     def on_epoch(self, epoch: int) -> None: ...
 
-    def on_offers(self, offers: list[Offer]) -> None: ...
+    def on_offers(self, offers: list[PeerOffer]) -> None: ...
 
     def on_book(self, book: Book) -> None: ...
 
@@ -62,7 +61,8 @@ class StewardActor(Actor):
         me = Identity(self.pen.network, self.pen.broker, self.pen.public_key, signer(self.pen.public_key), self._boot)
         self.core = Steward(me, edits, verify, self.new_token)
         self._epoch = self._boot
-        self._changes = self._meetings = -1
+        self._changes = -1
+        self._heard: frozenset[str] | None = None
         self._book_ns = 0
         self._wake_ns = NEVER_NS
         self.wake_at(self.clock.now_ns + self.random.randrange(BOOK_NS))
@@ -111,8 +111,8 @@ class StewardActor(Actor):
 
     def _follow_config(self, now_ns: int) -> None:
         core = self.core
-        if self._meetings != core.meetings:
-            self._meetings = core.meetings
+        if self._heard != core.heard:
+            self._heard = core.heard
             self._book_ns = 0
         if self._changes != core.changes:
             self._changes = core.changes
@@ -121,8 +121,7 @@ class StewardActor(Actor):
             self._tell(partial(self._broker.on_epoch, self._epoch))
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
-            told = offers_of(core.located, self.pen.broker, core.alive(now_ns))
-            offers = [Offer(*offer) for offer in told]
+            offers = offers_of(core.located, self.pen.broker, core.alive(now_ns))
             self._tell(partial(self._broker.on_offers, offers))
             self._tell(partial(self._broker.on_book, self.book))
 
@@ -131,17 +130,14 @@ class StewardActor(Actor):
         self.clock.after(self.random.randrange(2 * NS_PER_MS), what)
 
     def _send(self) -> None:
-        core = self.core
-        for identity, frames in core.to_peers:
+        letters = self.core.take_letters()
+        for identity, frames in letters.to_peers:
             self._carry(identity, self.pen.broker.encode(), frames)
-        for route, frames in core.replies:
+        for route, frames in letters.replies:
             self._carry(route.decode(), b"", frames)
-        for frames in core.to_publish:
-            for identity in core.peers:
+        for frames in letters.to_publish:
+            for identity in self.core.peers:
                 self._carry(identity, b"", frames)
-        core.to_peers.clear()
-        core.replies.clear()
-        core.to_publish.clear()
 
     def _carry(self, identity: str, route: bytes, frames: Frames) -> None:
         self.world.network.carry(self.pen.broker, identity, partial(self._others[identity].post, route, frames))
