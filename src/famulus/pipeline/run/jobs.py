@@ -27,7 +27,6 @@ from famulus.pipeline.run.state import RunState
 from famulus.pipeline.run.unaffected import unaffected_hours
 from famulus.pipeline.tables.memo import release_cached
 from famulus.pipeline.tables.scale import COUNTED_ROWS, SMALL_BYTES, Scale, scale_for, session_for, threads_for
-from famulus.pipeline.tables.spark_types import journal_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -289,7 +288,7 @@ class _PipelineRun:
             if each.file.table == name and (wanted is None or hours.number_of(*each.hour) in wanted)
         ]
         self._asked_for.update(each.path for each in found)
-        return source.read(spark, self._journal, name, journal_schema, found)
+        return source.read(spark, self._journal, name, found)
 
     def _parts(self, table: Table, wanted: Collection[int]) -> dict[int, int]:
         """Hours that are cut, and into how many parts: never fewer than there are."""
