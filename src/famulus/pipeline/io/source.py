@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -86,10 +87,7 @@ def damaged(journal: Place, paths: Sequence[str]) -> set[str]:
 
 def check(journal: Place, found: FoundFile, *, wholly: bool = False) -> Sound | Bad:
     """Reads the end of a file, where Parquet says what is in it; `wholly`: and all the rest."""
-
-    def bad(kind: str, reason: str) -> Bad:
-        return Bad(found.path, found.bytes, kind, reason)
-
+    bad = partial(Bad, found.path, found.bytes)
     file = files.parse(found.path)
     assert file is not None, "it is not one of ours"
     if found.bytes == 0:

@@ -17,7 +17,7 @@ STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 10080, 43200)
 #: Services that have a line of their own; the rest is one more.
 SERVICES_MAX: Final = 8
 OTHERS: Final = "all others"
-COUNTS: Final = ("tasks", "ok", "errors", "rejected", "unknown", "expired", "retries", "late", "delegated_out")
+COUNTS: Final = ("tasks", "ok", "errors", "rejected", "unknown", "retries")
 HISTOGRAMS: Final = ("queue_hist", "service_hist", "total_hist")
 BUCKETS: Final = 720
 #: As `columns.bucket_of` has it.

@@ -76,9 +76,7 @@ def _loads(brokers: DataFrame) -> DataFrame:
     )
     return seconds.groupBy("broker", "family", minute_of("second").alias("minute")).agg(
         F.count("*").alias("load_samples"),
-        total("slots").alias("slots_sum"),
-        total("busy").alias("busy_sum"),
-        total("backlog").alias("backlog_sum"),
+        *[total(name).alias(f"{name}_sum") for name in ("slots", "busy", "backlog")],
         F.max("backlog").alias("backlog_max"),
         total("saturated").alias("saturated_s"),
     )
