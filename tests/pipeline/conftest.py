@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from famulus.pipeline.run.session import close_session, open_session
+from famulus.pipeline.run.session import session
 from famulus.pipeline.tables.scale import GIVEN
 
 HERE = Path(__file__).parent
@@ -32,8 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    spark = open_session("local[2]", heap_mib=1024, more=QUICK, archive=False)
-    # Nobody's wish: at each scale the settings are those of the commands.
-    spark.conf.set(GIVEN, "")
-    yield spark
-    close_session(spark)
+    with session("local[2]", heap_mib=1024, more=QUICK, archive=False) as spark:
+        # Nobody's wish: at each scale the settings are those of the commands.
+        spark.conf.set(GIVEN, "")
+        yield spark

@@ -17,15 +17,15 @@ from tests.pipeline.tables.conftest import zero
 
 from famulus.errors import Misfiled
 from famulus.pipeline.io import hours, store
-from famulus.pipeline.io.arrow_types import arrow_schema
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.store import Store
-from famulus.pipeline.tables import service_loads, task_facts
+from famulus.pipeline.tables import TABLES
+from famulus.pipeline.tables.column_types import arrow_schema
 from famulus.pipeline.tables.scale import Scale, session_for
 from famulus.pipeline.tables.table import Table
 
 #: An hour of the first one may be cut; the other has no instant from which one could tell the hour of a row.
-BY_TASK, BY_SERVICE = task_facts.TABLE, service_loads.TABLE
+BY_TASK, BY_SERVICE = TABLES["task_facts"], TABLES["service_loads"]
 
 
 class Rows:

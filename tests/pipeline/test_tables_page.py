@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.spark_types import output_schema
+from famulus.pipeline.tables.column_types import struct_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text("utf-8")
 
@@ -28,7 +28,7 @@ def test_every_column_is_there_and_no_other(table: str) -> None:
 
 def test_every_query_runs(spark: SparkSession) -> None:
     for table in schemas.TABLES:
-        spark.createDataFrame([], output_schema(table)).createOrReplaceTempView(table)
+        spark.createDataFrame([], struct_of(schemas.TABLES[table])).createOrReplaceTempView(table)
     queries = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert len(queries) == 3
     for query in queries:

@@ -40,7 +40,8 @@ def read(file: Any, rows_max: int = ROWS_MAX) -> Findings:
         rows = table.read(columns=_COLUMNS, use_threads=False)
         urgent = rows.sort_by("rank").slice(0, rows_max)
         _check_texts(urgent)
-        return Findings([_finding(row) for row in _with_instants(urgent).to_pylist()], int(rows.num_rows))
+        urgent = urgent.set_column(urgent.schema.get_field_index("last_seen"), "last_seen", zoned(urgent["last_seen"]))
+        return Findings([_finding(row) for row in urgent.to_pylist()], int(rows.num_rows))
     except _BROKEN as error:
         raise NotFindings(_first_line(error)) from None
 
@@ -80,12 +81,13 @@ def _check_texts(rows: pa.Table) -> None:
                 raise NotFindings(f"a text in it has {longest:,} bytes, and {TEXT_BYTES_MAX:,} at most are read")
 
 
-def _with_instants(rows: pa.Table) -> pa.Table:
-    """Spark's older way to write instants has neither a zone nor microseconds; UTC is meant."""
-    seen = rows["last_seen"]
-    if seen.type.tz is None:
-        seen = seen.cast(pa.timestamp("us"), safe=False)
-    return rows.set_column(rows.schema.get_field_index("last_seen"), "last_seen", seen.cast(_INSTANT, safe=False))
+def zoned(values: Any) -> Any:
+    """Instants of UTC, to the microsecond. Spark's older way to write them has neither: UTC is meant."""
+    if not pa.types.is_timestamp(values.type) or values.type == _INSTANT:
+        return values
+    if values.type.tz is None:
+        values = values.cast(pa.timestamp("us"), safe=False)
+    return values.cast(_INSTANT, safe=False)
 
 
 def _finding(row: dict[str, Any]) -> Finding:

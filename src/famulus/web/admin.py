@@ -53,15 +53,13 @@ class Admin:
         self._findings = findings
 
     def routes(self) -> list[Route]:
-        root = "/api/v1/admin"
-        doing = [Route(f"{root}/{name}", _told(self._doing(kind)), methods=["POST"]) for name, kind in ACTIONS.items()]
+        told: dict[str, Answer] = {"session": self.session, "config": self.config}
+        done: dict[str, Answer] = {"login": self.login, "logout": self.logout, "findings/apply": self.apply_finding}
+        done |= {name: self._doing(kind) for name, kind in ACTIONS.items()}
         return [
-            Route(f"{root}/session", _told(self.session), methods=["GET"]),
-            Route(f"{root}/config", _told(self.config), methods=["GET"]),
-            Route(f"{root}/login", _told(self.login), methods=["POST"]),
-            Route(f"{root}/logout", _told(self.logout), methods=["POST"]),
-            Route(f"{root}/findings/apply", _told(self.apply_finding), methods=["POST"]),
-            *doing,
+            Route(f"/api/v1/admin/{name}", _told(answer), methods=[method])
+            for method, answers in (("GET", told), ("POST", done))
+            for name, answer in answers.items()
         ]
 
     # -- who ----------------------------------------------------------------------------------------------------
@@ -70,11 +68,9 @@ class Admin:
         """Whether one can log in here, and who is. Never an error: pages ask this first of all."""
         complaint = admission.complaint(_asked(request))
         why = complaint[1] if complaint is not None else self._office.closed_because()
-        if why:
-            return json_reply({"offered": False, "why": why, "admin": None})
-        session = self._find(request, used=False)
+        session = None if why else self._find(request, used=False)
         if session is None:
-            return json_reply({"offered": True, "why": "", "admin": None})
+            return json_reply({"offered": not why, "why": why, "admin": None})
         return json_reply({"offered": True, "why": "", "admin": session.admin, "left_s": self._office.left_s(session)})
 
     async def login(self, request: Request) -> Response:

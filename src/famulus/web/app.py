@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
@@ -14,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from famulus.core.clock import NS_PER_MS
 from famulus.errors import NoAnswer
 from famulus.web.admin import Admin
-from famulus.web.desk import Desk
 from famulus.web.events import Events
 from famulus.web.findings import Findings
 from famulus.web.guard import Guard
@@ -31,45 +32,47 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds of each service, and how many services, that /api/v1/history tells.
 SPARK_POINTS = 120
 SPARKS_MAX = 200
+NO_VIEW = b'{"services": {}, "conflicts": [], "warnings": []}'
+#: How long an answer is kept.
+KEPT_NS = 500 * NS_PER_MS
 
 
 def make_app(
-    desk: Desk, host: str, findings: Findings, admins_at: str = "", clock: Callable[[], int] = monotonic_ns
+    api: Api, events: Events, host: str, admins_at: str = "", clock: Callable[[], int] = monotonic_ns
 ) -> ASGIApp:
     """`admins_at`: where the steward hears admins."""
-    api, statics, metrics = _Api(desk, findings), Statics(), Metrics(desk.board)
-
-    async def show_metrics(_: Request) -> Response:
-        return Response(desk.answer("metrics", metrics.text), headers={**NO_STORE, "content-type": METRICS_TYPE})
-
+    file = Statics().file
     routes = [
-        Route("/", statics.page),
-        Route("/static/{name}", statics.file),
+        Route("/", file),
+        Route("/static/{name}", file),
         Route("/healthz", api.healthz),
         Route("/readyz", api.readyz),
-        Route("/metrics", show_metrics),
+        Route("/metrics", api.metrics),
         *(Route(f"/api/v1/{name}", api.kept(name, make)) for name, make in api.answers.items()),
         Route("/api/v1/services/{name:path}", api.service),
         Route("/api/v1/workers/{identity:path}", api.worker),
-        Route("/api/v1/findings", api.findings),
-        Route("/api/v1/events", Events(desk)),
-        *Admin(Office(desk.board, admins_at, clock), findings).routes(),
+        Route("/api/v1/findings", api.show_findings),
+        Route("/api/v1/events", events),
+        *Admin(Office(api.board, admins_at, clock), api.findings).routes(),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={404: _nothing_there, 500: _failed}), host)
 
 
-class _Api:
-    def __init__(self, desk: Desk, findings: Findings) -> None:
-        self._desk = desk
-        self._findings = findings
-        self._board: Board = desk.board
-        #: By their names below /api/v1: what is made for all who ask, once a second at most.
+class Api:
+    """Each answer is made twice a second at most, however many ask for it."""
+
+    def __init__(self, board: Board, findings: Findings) -> None:
+        self.board = board
+        self.findings = findings
+        self._metrics = Metrics(board)
+        self._kept: dict[str, tuple[int, bytes]] = {}
+        #: By their names below /api/v1: what is made for all who ask.
         self.answers: dict[str, Callable[[], object]] = {
-            "status": desk.status,
-            "services": lambda: _part(desk.status(), "services"),
-            "workers": lambda: _part(desk.status(), "workers"),
-            "brokers": lambda: _part(desk.status(), "brokers", "families"),
-            "errors": lambda: {"errors": desk.status().errors},
+            "status": self._status,
+            "services": lambda: _part(self._status(), "services"),
+            "workers": lambda: _part(self._status(), "workers"),
+            "brokers": lambda: _part(self._status(), "brokers", "families"),
+            "errors": lambda: {"errors": self._status().errors},
             "config": self._config,
             "conflicts": self._conflicts,
             "history": self._history,
@@ -81,21 +84,26 @@ class _Api:
         return json_reply({"up": True})
 
     async def readyz(self, _: Request) -> Response:
-        reasons = self._board.reasons(monotonic_ns())
+        reasons = self.board.reasons(monotonic_ns())
         return json_reply({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+
+    async def metrics(self, _: Request) -> Response:
+        text = self.answer("metrics", self._metrics.text)
+        return Response(text, headers={**NO_STORE, "content-type": METRICS_TYPE})
 
     async def service(self, request: Request) -> Response:
         name = request.path_params["name"]
-        status = self._desk.status()
+        status = self._status()
         found = next((service for service in status.services if service.name == name), None)
         if found is None:
             return json_reply({"error": "there is no such service here"}, 404)
-        track = self._board.tracks.get(name)
+        track = self.board.tracks.get(name)
         return json_reply(
             {
                 "service": found,
                 "workers": [worker for worker in status.workers if name in worker.services],
-                "policy": self._policy(name),
+                # What the network's config says about it; nothing if it does not name it.
+                "policy": self._view()["services"].get(name),
                 "seconds": list(track.history.seconds) if track is not None else [],
                 "minutes": list(track.history.minutes) if track is not None else [],
             }
@@ -103,41 +111,52 @@ class _Api:
 
     async def worker(self, request: Request) -> Response:
         identity = request.path_params["identity"]
-        status = self._desk.status()
+        status = self._status()
         found = next((worker for worker in status.workers if worker.identity == identity), None)
-        past = self._board.workers.of(identity, status.at_ms)
+        past = self.board.workers.of(identity, status.at_ms)
         if found is None and not past:
             return json_reply({"error": "there is no such worker here"}, 404)
         return json_reply({"worker": found, "seconds": past})
 
-    async def findings(self, _: Request) -> Response:
+    async def show_findings(self, _: Request) -> Response:
         try:
-            told = await self._findings.answer()
+            told = await self.findings.answer()
         except NoAnswer as error:
             return json_reply({"error": str(error)}, 503)
         return json_reply(told)
 
     def kept(self, name: str, make: Callable[[], object]) -> Answer:
         async def tell(_: Request) -> Response:
-            return json_reply(self._desk.answer(name, make))
+            return json_reply(self.answer(name, make))
 
         return tell
 
+    def answer(self, name: str, make: Callable[[], object]) -> bytes:
+        """What `make` gives, as JSON, or as it is if it is bytes already."""
+        now_ns = monotonic_ns()
+        made_ns, data = self._kept.get(name, (-KEPT_NS, b""))
+        if now_ns >= made_ns + KEPT_NS:
+            made = make()
+            data = made if isinstance(made, bytes) else msgspec.json.encode(made)
+            self._kept[name] = (now_ns, data)
+        return data
+
+    def _status(self) -> Status:
+        return self.board.status(monotonic_ns(), int(time.time() * 1000))
+
     def _config(self) -> object:
-        told = self._board.config
+        told = self.board.config
         if told is None:
             return {"network": False, "config": None, "history": []}
         return {"network": True, "config": Raw(told.view), "history": Raw(told.history)}
 
     def _conflicts(self) -> object:
-        told = self._board.config
-        if told is None:
-            return {"total": 0, "conflicts": [], "warnings": []}
-        view = self._view()
-        return {"total": told.conflicts, "conflicts": view["conflicts"], "warnings": view["warnings"]}
+        told, view = self.board.config, self._view()
+        total = told.conflicts if told is not None else 0
+        return {"total": total, "conflicts": view["conflicts"], "warnings": view["warnings"]}
 
     def _history(self) -> object:
-        history, tracks = self._board.total.history, self._board.tracks
+        history, tracks = self.board.total.history, self.board.tracks
         services = {name: list(track.history.seconds)[-SPARK_POINTS:] for name, track in tracks.items()}
         busiest = sorted(services, key=lambda name: -sum(point.rate_s for point in services[name]))
         return {
@@ -146,14 +165,10 @@ class _Api:
             "services": {name: services[name] for name in busiest[:SPARKS_MAX]},
         }
 
-    def _policy(self, name: str) -> object:
-        """What the network's config says about a service; nothing if it does not name it."""
-        return self._view()["services"].get(name) if self._board.config is not None else None
-
     def _view(self) -> dict[str, Any]:
-        assert self._board.config is not None
-        view: dict[str, Any] = msgspec.json.decode(self._board.config.view)
-        return view
+        """The network's config; an empty one without a network."""
+        told = self.board.config
+        return dict(msgspec.json.decode(told.view if told is not None else NO_VIEW))
 
 
 def _part(status: Status, name: str, *others: str) -> dict[str, object]:

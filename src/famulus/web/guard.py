@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from famulus.broker.settings import is_loopback
@@ -42,14 +43,11 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        complaint = self._complaint(scope)
-        if complaint is None:
-            await self._app(scope, receive, send_guarded)
-            return
-        code, sentence = complaint
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
-        await send_guarded({"type": "http.response.start", "status": code, "headers": headers})
-        await send_guarded({"type": "http.response.body", "body": sentence.encode() + b"\n"})
+        answer, complaint = self._app, self._complaint(scope)
+        if complaint is not None:
+            code, sentence = complaint
+            answer = PlainTextResponse(f"{sentence}\n", code, {"connection": "close"})
+        await answer(scope, receive, send_guarded)
 
     def _complaint(self, scope: Scope) -> tuple[int, str] | None:
         if scope["method"] not in ("GET", "HEAD") and not _for_admins(scope):

@@ -17,8 +17,8 @@ from famulus.broker.settings import Settings, is_loopback
 from famulus.errors import SettingsError
 from famulus.net import sockets
 from famulus.net.pump import recv_many
-from famulus.web.app import make_app
-from famulus.web.desk import Desk
+from famulus.web.app import Api, make_app
+from famulus.web.events import Events
 from famulus.web.findings import Findings, made_by
 from famulus.web.status.board import Board
 from famulus.web.viewer import CONNECTIONS_MAX, Complaints, Viewer
@@ -45,15 +45,12 @@ class Herald:
         self._context = sockets.new_context()
         self._snapshots = sockets.inside_pull(self._context, f"ipc://{ipc}/herald", sockets.SNAPSHOTS_MAX)
         self._board = Board()
-        self._desk = Desk(self._board)
+        self._events = Events(self._board)
+        findings = Findings(settings.tables_path(), made_by(settings))
+        admins_at = f"ipc://{ipc}/admins" if settings.folder else ""
         self._server = uvicorn.Server(
             uvicorn.Config(
-                make_app(
-                    self._desk,
-                    settings.http_host,
-                    Findings(settings.tables_path(), made_by(settings)),
-                    f"ipc://{ipc}/admins" if settings.folder else "",
-                ),
+                make_app(Api(self._board, findings), self._events, settings.http_host, admins_at),
                 loop="asyncio",
                 http=Viewer,
                 ws="none",
@@ -102,7 +99,7 @@ class Herald:
 
     def _go(self) -> None:
         asyncio.get_running_loop().remove_reader(self._lifeline.fd)
-        self._desk.close()
+        self._events.close()
         self._server.should_exit = True
 
     def _read(self) -> None:
@@ -114,13 +111,13 @@ class Herald:
                 if snapshot is not None:
                     urgent = self._board.take(snapshot, monotonic_ns(), int(time.time() * 1000)) or urgent
         if urgent:
-            self._desk.tell(monotonic_ns(), int(time.time() * 1000))
+            self._events.tell(monotonic_ns(), int(time.time() * 1000))
 
     async def _tick(self) -> None:
         while True:
             self._read()
             self._report(alive=True)
-            self._desk.tell(monotonic_ns(), int(time.time() * 1000))
+            self._events.tell(monotonic_ns(), int(time.time() * 1000))
             await asyncio.sleep(TICK_S)
 
 

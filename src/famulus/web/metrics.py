@@ -6,10 +6,9 @@ their own for as long as the herald lives, and all others are added up under `(o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import monotonic_ns
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
@@ -54,14 +53,9 @@ class Metrics(Collector):
     def __init__(self, board: Board) -> None:
         self._board = board
         self._named: dict[str, None] = {}
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
 
     def text(self) -> bytes:
-        return generate_latest(self._registry)
-
-    def describe(self) -> Iterable[Metric]:
-        return ()
+        return generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
         board, now_ns = self._board, monotonic_ns()

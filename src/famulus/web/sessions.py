@@ -49,7 +49,9 @@ class Sessions:
     def open(self, admin: str, password: Secret, now_ns: int, instead_of: str = "") -> Session:
         """Always with a new id, and never two in one browser. If there are too many, the idlest makes room."""
         self.end(instead_of)
-        self._end_old(now_ns)
+        for each in list(self._by_id.values()):
+            if each.left_ns(now_ns) <= 0:
+                self.end(each.id)
         if len(self._by_id) >= SESSIONS_MAX:
             self.end(min(self._by_id.values(), key=lambda each: each.used_ns).id)
         session = Session(self._new_id(), self._new_id(), admin, password, now_ns, now_ns)
@@ -70,8 +72,3 @@ class Sessions:
 
     def end(self, session_id: str) -> None:
         self._by_id.pop(session_id, None)
-
-    def _end_old(self, now_ns: int) -> None:
-        for session in list(self._by_id.values()):
-            if session.left_ns(now_ns) <= 0:
-                self.end(session.id)

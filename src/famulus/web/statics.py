@@ -25,14 +25,9 @@ class Statics:
                 data = file.read_bytes()
                 self._files[file.name] = (data, TYPES[suffix], f'"{sha256(data).hexdigest()[:16]}"')
 
-    async def page(self, request: Request) -> Response:
-        return self._file("index.html", request)
-
     async def file(self, request: Request) -> Response:
-        return self._file(request.path_params["name"], request)
-
-    def _file(self, name: str, request: Request) -> Response:
-        found = self._files.get(name)
+        """Without a name, the page that loads all others."""
+        found = self._files.get(request.path_params.get("name", "index.html"))
         if found is None:
             return Response("there is no such file\n", 404, media_type="text/plain")
         data, media_type, tag = found

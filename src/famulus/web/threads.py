@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 _Result = TypeVar("_Result")
@@ -19,21 +20,16 @@ def start(work: Callable[[], _Result], name: str) -> asyncio.Future[_Result]:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Result] = loop.create_future()
 
-    def finish(result: _Result | None, error: BaseException | None) -> None:
-        if error is not None:
-            future.set_exception(error)
-            future.exception()  # whoever asked may be gone, and then nobody else would look
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
+    # Whoever asked may be gone, and then nobody else would look.
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def run() -> None:
-        result, failure = None, None
         try:
-            result = work()
+            finish = partial(future.set_result, work())
         except Exception as error:
-            failure = error
+            finish = partial(future.set_exception, error)
         with suppress(RuntimeError):  # the herald has ended meanwhile
-            loop.call_soon_threadsafe(finish, result, failure)
+            loop.call_soon_threadsafe(finish)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return future

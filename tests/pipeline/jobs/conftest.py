@@ -17,8 +17,8 @@ from famulus.journal import arrow, files, schema
 from famulus.journal.schema import Kind
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.column_types import contract
 from famulus.pipeline.tables.schemas import More, TableColumn
-from famulus.pipeline.tables.spark_types import contract
 from famulus.pipeline.tables.table import Grain, Table
 
 HOUR_US = 3_600_000_000

@@ -13,8 +13,7 @@ from famulus.lab.bench.memory import MemoryWatch, children_kib
 from famulus.lab.bench.pipeline import duckdb_query
 from famulus.pipeline.io import source
 from famulus.pipeline.io.source import Sound
-from famulus.pipeline.tables import service_figures
-from famulus.pipeline.tables.spark_types import journal_schema
+from famulus.pipeline.tables import TABLES
 
 
 def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> None:
@@ -33,9 +32,9 @@ def test_duckdb_makes_the_same_table(spark: SparkSession, journal: Journal) -> N
         theirs = db.sql(duckdb_query(journal.folder)).to_arrow_table().to_pylist()
     found = source.check_all(journal.place, list(source.found_in(journal.place).values()))
     sound = [each for each in found if isinstance(each, Sound)]
-    rows = source.read(spark, journal.place, "tasks", journal_schema, sound)
+    rows = source.read(spark, journal.place, "tasks", sound)
     names = list(theirs[0])
-    ours = service_figures.MINUTES.make(rows).withColumn("minute_us", F.unix_micros("minute")).select(*names)
+    ours = TABLES["service_minutes"].make(rows).withColumn("minute_us", F.unix_micros("minute")).select(*names)
     assert sorted(map(repr, ours.toArrow().to_pylist())) == sorted(repr(_filled(row)) for row in theirs)
 
 

@@ -16,7 +16,7 @@ from famulus.errors import TablesBusy
 from famulus.pipeline.run import jobs, state
 from famulus.pipeline.run.lock import locked
 from famulus.pipeline.run.progress import ProgressStep, RunSummary
-from famulus.pipeline.tables import lost_attempts, schemas
+from famulus.pipeline.tables import TABLES, schemas
 from famulus.pipeline.tables.scale import Scale
 from famulus.pipeline.tables.table import Grain, Table
 
@@ -107,7 +107,7 @@ def test_what_is_counted_of_few_rows_is_written_without_spark(
     monkeypatch.setattr(jobs, "COUNTED_ROWS", rows_max)
     lost = {"outcome": "RETRY", "reason": "worker_lost"}
     journal.write([row | lost for row in journal.tasks(0, 0)], 1)
-    run(registry=[lost_attempts.TABLE])
+    run(registry=[TABLES["lost_attempts"]])
     (path,) = tables.files()
     assert writer in pq.read_metadata(tables.folder / path).created_by
     assert sum(row["retries"] for row in tables.rows("lost_attempts")) == 30

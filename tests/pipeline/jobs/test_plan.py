@@ -110,7 +110,7 @@ def test_a_file_that_can_be_read_again_counts_as_new() -> None:
         asked.extend(each.path for each in unknown)
         return [was]
 
-    plan.look([FoundFile(was.path, was.bytes, 0)], state, check, state.bad)
+    plan.look([FoundFile(was.path, was.bytes)], state, check, state.bad)
     assert asked == [was.path], "what was bad is looked at again, also if it is as long as it was"
 
 
@@ -170,7 +170,7 @@ def test_a_bad_compacted_file_does_not_hide_what_it_was_made_of() -> None:
     files = (sound(0, 1), sound(0, 2), sound(0, 1, 2, rows=20))
     verdicts: dict[str, Sound | Bad] = {each.path: each for each in files}
     verdicts[files[2].path] = Bad(files[2].path, 5, "truncated", "cut off")
-    found = [FoundFile(each.path, each.bytes, 0) for each in files]
+    found = [FoundFile(each.path, each.bytes) for each in files]
     sight = plan.look(found, RunState(), lambda unknown: [verdicts[each.path] for each in unknown])
     assert sight.sound == files[:2]
     assert [each.kind for each in sight.bad] == ["truncated"]
@@ -178,9 +178,7 @@ def test_a_bad_compacted_file_does_not_hide_what_it_was_made_of() -> None:
 
 def test_only_what_was_asked_for_and_what_is_known() -> None:
     state = RunState(files=(ProcessedFile(sound(0, 1).path, 1, 1),), bad=(sound(0, 2).path,))
-    found = [
-        FoundFile(each.path, 1, 0) for each in (sound(0, 1), sound(0, 2), sound(0, 3), sound(0, 4), sound(0, 5, 6))
-    ]
+    found = [FoundFile(each.path, 1) for each in (sound(0, 1), sound(0, 2), sound(0, 3), sound(0, 4), sound(0, 5, 6))]
     paths = [each.path for each in plan.admitted(found, state, [sound(0, 4).path])]
     assert paths == [found[0].path, found[1].path, found[3].path, found[4].path]
     assert plan.admitted(found, state, None) == found

@@ -19,15 +19,13 @@ from famulus.pipeline.io import source
 from famulus.pipeline.io.place import FoundFile, Place, is_damage
 from famulus.pipeline.io.source import Bad, Sound
 from famulus.pipeline.run import jobs
-from famulus.pipeline.tables import lost_attempts, worker_hours
-from famulus.pipeline.tables.losses import TABLE as LOSSES
+from famulus.pipeline.tables import TABLES
 from famulus.pipeline.tables.scale import Scale, session_for
-from famulus.pipeline.tables.spark_types import journal_schema
 from famulus.pipeline.tables.table import Table
 
 
 def verdict(journal: Journal, path: Path) -> Sound | Bad:
-    return source.check(journal.place, FoundFile(str(path.relative_to(journal.folder)), path.stat().st_size, 0))
+    return source.check(journal.place, FoundFile(str(path.relative_to(journal.folder)), path.stat().st_size))
 
 
 def test_a_sound_file_says_how_many_rows_it_has(journal: Journal) -> None:
@@ -46,7 +44,7 @@ def test_a_handful_of_rows_is_not_left_to_spark(
     monkeypatch.setattr(source, "BATCH_ROWS", rows_max)
     checked = verdict(journal, journal.write(journal.tasks(0, 0, 7), 1))
     assert isinstance(checked, Sound)
-    rows = source.read(session_for(spark, scale), journal.place, "tasks", journal_schema, [checked])
+    rows = source.read(session_for(spark, scale), journal.place, "tasks", [checked])
     assert len(rows.inputFiles()) == (0 if by_arrow else 1)
     assert rows.count() == 7
 
@@ -179,7 +177,7 @@ def test_no_table_has_rows_of_a_file_that_another_table_stumbled_over(
     journal.write([row | lost for row in journal.tasks(0, 0)], 1)
     path = journal.write([row | lost for row in journal.tasks(3, 100)], 2)
     damaged_inside(path, "service_ns")
-    made = jobs.run(spark, journal.place, tables.place, registry=[lost_attempts.TABLE, worker_hours.TABLE])
+    made = jobs.run(spark, journal.place, tables.place, registry=[TABLES["lost_attempts"], TABLES["worker_hours"]])
     assert [each.kind for each in made.bad] == ["damaged"]
     for name in ("lost_attempts", "worker_hours"):
         assert sum(row["retries"] for row in tables.rows(name)) == 30
@@ -187,12 +185,13 @@ def test_no_table_has_rows_of_a_file_that_another_table_stumbled_over(
 
 def test_any_number_of_damaged_files_is_left_out(spark: SparkSession, journal: Journal, tables: Tables) -> None:
     """Also if they come to light one after the other, since each table of the journal is read by itself."""
-    spoiled = {name: journal.write([journal.row(name, event="lost")], 1, table=name) for name in LOSSES.inputs}
+    losses = TABLES["losses"]
+    spoiled = {name: journal.write([journal.row(name, event="lost")], 1, table=name) for name in losses.inputs}
     for path in spoiled.values():
         damaged_inside(path, "at")
     journal.write([journal.row("peers", event="lost", peer="b2")], 2, table="peers")
-    made = jobs.run(spark, journal.place, tables.place, registry=[LOSSES])
-    assert {each.path.split("/")[0] for each in made.bad} == set(LOSSES.inputs)
+    made = jobs.run(spark, journal.place, tables.place, registry=[losses])
+    assert {each.path.split("/")[0] for each in made.bad} == set(losses.inputs)
     assert [row["lost"] for row in tables.rows("losses")] == ["b2"]
 
 

@@ -18,9 +18,9 @@ from famulus.pipeline.io import source
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.run import jobs, unaffected
 from famulus.pipeline.run.unaffected import is_unaffected, unaffected_hours
-from famulus.pipeline.tables import audit, task_facts
+from famulus.pipeline.tables import TABLES
 
-BY_TASK = (task_facts.TABLE, audit.TABLE)
+BY_TASK = (TABLES["task_facts"], TABLES["audit"])
 HALF = HOUR_US // 2
 
 

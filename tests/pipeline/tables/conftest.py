@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from famulus.journal import schema
 from famulus.pipeline.tables import ALL, Table, schemas
+from famulus.pipeline.tables.column_types import struct_of
 from famulus.pipeline.tables.memo import release_cached
-from famulus.pipeline.tables.spark_types import journal_schema, output_schema
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MS = 1_000_000
@@ -62,9 +62,9 @@ class Rows:
     def of(self, table: str, *rows: Mapping[str, Any]) -> DataFrame:
         if table in schema.TABLES:
             columns = [(each.name, None) for each in schema.TABLES[table]]
-            return self.made(self.whole(table, *rows), columns, journal_schema(table))
+            return self.made(self.whole(table, *rows), columns, struct_of(schema.TABLES[table]))
         zeros = [(each.name, None if each.nullable else zero(each.kind)) for each in schemas.TABLES[table]]
-        return self.made(rows, zeros, output_schema(table))
+        return self.made(rows, zeros, struct_of(schemas.TABLES[table]))
 
     @staticmethod
     def whole(table: str, *rows: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from tests.pipeline.tables.conftest import MS, Makes, Rows, at, found
 
 from famulus.journal import schema
 from famulus.pipeline.tables import ALL, Grain, Table, schemas
-from famulus.pipeline.tables.spark_types import output_schema
+from famulus.pipeline.tables.column_types import struct_of
 
 Row = dict[str, Any]
 
@@ -54,7 +54,7 @@ def of_nothing(make: Makes) -> Callable[[str], DataFrame]:
 @pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
 def test_of_nothing_comes_nothing_in_the_right_columns(of_nothing: Callable[[str], DataFrame], table: Table) -> None:
     made = of_nothing(table.name)
-    assert types_of(made) == [(field.name, field.dataType.simpleString()) for field in output_schema(table.name).fields]
+    assert types_of(made) == [(field.name, field.dataType.simpleString()) for field in struct_of(table.columns).fields]
     assert found(made) == []
 
 

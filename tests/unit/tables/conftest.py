@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from famulus.pipeline.io.arrow_types import arrow_schema
 from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.column_types import arrow_schema
 from famulus.tables.finding import FILE
 
 ECHO = "service/echo"

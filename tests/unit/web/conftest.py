@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from famulus.web.app import make_app
-from famulus.web.desk import Desk
+from famulus.web.app import Api, make_app
+from famulus.web.events import Events
 from famulus.web.findings import Findings
 from famulus.web.status.board import Board
 from famulus.wire import status
@@ -43,8 +43,9 @@ class Port:
         tables: Path = Path("/nowhere"),
     ) -> None:
         self.board = Board()
-        self.desk = Desk(self.board)
-        self.app = make_app(self.desk, host, Findings(tables, "famulus pipeline run", clock), admins_at, clock)
+        self.api = Api(self.board, Findings(tables, "famulus pipeline run", clock))
+        self.events = Events(self.board)
+        self.app = make_app(self.api, self.events, host, admins_at, clock)
 
     def ask(
         self, method: str, address: str, headers: dict[str, str] | None = None, content: bytes = b"", client: str = HERE

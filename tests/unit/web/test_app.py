@@ -12,7 +12,7 @@ import pytest
 from tests.unit.web.conftest import Port
 from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor, worker
 
-from famulus.web import desk as desks
+from famulus.web import events
 from famulus.web.guard import HEADERS
 from famulus.web.status import views
 from famulus.wire import status
@@ -141,7 +141,7 @@ def test_whatever_a_service_is_called_it_can_be_asked_for(port: Port, name: str)
 def test_the_config_shows_no_admin_and_no_hash(port: Port) -> None:
     assert port.get("/api/v1/config").json() == {"network": False, "config": None, "history": []}
     view = {"services": {"echo": {"timeout_ms": 5}}, "conflicts": [{"key": "service/echo"}], "warnings": []}
-    port.desk._kept.clear()
+    port.api._kept.clear()
     config = status.Config(3, "d3", json.dumps(view).encode(), b'[{"key":"service/echo"}]', 2)
     port.tell(config, steward(peer("b2")))
     assert port.get("/api/v1/config").json() == {"network": True, "config": view, "history": [{"key": "service/echo"}]}
@@ -162,7 +162,7 @@ def test_an_answer_is_made_once_for_many(port: Port) -> None:
         made.append(1)
         return {"a": 1}
 
-    assert {port.desk.answer("x", make) for _ in range(50)} == {b'{"a":1}'}
+    assert {port.api.answer("x", make) for _ in range(50)} == {b'{"a":1}'}
     assert len(made) == 1
 
 
@@ -172,16 +172,16 @@ def test_an_answer_is_made_once_for_many(port: Port) -> None:
 def test_one_event_is_made_for_all_and_who_is_slow_is_let_go(port: Port) -> None:
     async def story() -> None:
         filled(port)
-        quick, slow = port.desk.welcome(), port.desk.welcome()
+        quick, slow = port.events.welcome(), port.events.welcome()
         assert quick is not None
         assert slow is not None
         for second in range(10):
-            port.desk.tell(second, second)
+            port.events.tell(second, second)
             while not quick.waiting.empty():
                 last = quick.waiting.get_nowait()
         assert not quick.dropped
         assert slow.dropped, "it took nothing"
-        assert slow.waiting.qsize() == desks.WAITING_MAX
+        assert slow.waiting.qsize() == events.WAITING_MAX
         assert last is not None
         assert last.startswith(b"id: 11\nevent: status\ndata: {")
         assert last.count(b"\n") == 4, "one line of data, whatever names are in it"
@@ -190,7 +190,7 @@ def test_one_event_is_made_for_all_and_who_is_slow_is_let_go(port: Port) -> None
 
 
 def test_there_are_only_so_many_viewers(port: Port) -> None:
-    viewers = [port.desk.welcome() for _ in range(desks.VIEWERS_MAX + 1)]
+    viewers = [port.events.welcome() for _ in range(events.VIEWERS_MAX + 1)]
     assert viewers[-1] is None
     assert port.get("/api/v1/events").status_code == 503
 
@@ -199,12 +199,12 @@ def test_an_event_is_bounded(port: Port) -> None:
     async def story() -> None:
         services = tuple(service(f"s{number}", busy=number) for number in range(1000))
         port.tell(supervisor(), dispatcher(1, services=services, workers=(worker(),) * 1000))
-        viewer = port.desk.welcome()
+        viewer = port.events.welcome()
         assert viewer is not None
         event = viewer.waiting.get_nowait()
         assert event is not None
         told = msgspec.json.decode(event.partition(b"data: ")[2], type=views.Status)
-        assert (len(told.services), told.services_total) == (desks.EVENT_SERVICES_MAX, 1000)
+        assert (len(told.services), told.services_total) == (events.EVENT_SERVICES_MAX, 1000)
         assert told.services[-1].name == "s999", "the busiest are shown"
 
     asyncio.run(story())

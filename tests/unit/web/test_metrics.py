@@ -14,7 +14,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def samples(port: Port) -> Samples:
-    port.desk._kept.clear()
+    port.api._kept.clear()
     text = port.get("/metrics").text
     found: Samples = {}
     for family in text_string_to_metric_families(text):

@@ -92,10 +92,10 @@ def ask(spark: SparkSession, place: Place, sql: str, rows_max: int) -> tuple[pa.
 
 def _make_views(spark: SparkSession, place: Place) -> None:
     from famulus.pipeline.io.store import Store
-    from famulus.pipeline.run.jobs import all_tables
+    from famulus.pipeline.tables import ALL
 
     store = Store(place)
-    for table in all_tables():
+    for table in ALL:
         store.read(spark, table).createOrReplaceTempView(table.name)
 
 

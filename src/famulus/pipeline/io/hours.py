@@ -15,13 +15,9 @@ def number_of(day: str, hour: str) -> int:
 
 
 def folder_of(number: int) -> str:
-    at = _at(number)
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=number)
     return f"date={at:%Y-%m-%d}/hour={at:%H}"
 
 
 def with_neighbours(numbers: Iterable[int]) -> set[int]:
     return {each + step for each in numbers for step in (-1, 0, 1)}
-
-
-def _at(number: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=number)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,6 @@ class FoundFile:
     #: Below the place, with slashes.
     path: str
     bytes: int
-    #: When it was last written, in nanoseconds; 0 where nobody knows.
-    modified_ns: int
 
 
 class Place:
@@ -68,10 +67,8 @@ class Place:
         return Path(self._base)
 
     def exists(self) -> bool:
-        try:
+        with _may_fail(self.name, "read"):
             return bool(self.filesystem.get_file_info(self._base).type == fs.FileType.Directory)
-        except OSError as error:
-            raise PlaceError(f"{self.name} cannot be read: {_reason(error)}") from None
 
     def files(self, below: str = "") -> Iterator[FoundFile]:
         """All that are not hidden, in folders that are not hidden; none if the folder is not there."""
@@ -79,15 +76,13 @@ class Place:
             yield from _walk(self.folder / below if below else self.folder, below)
             return
         selector = fs.FileSelector(self.full(below), allow_not_found=True, recursive=True)
-        try:
+        with _may_fail(self.full(below), "read"):
             found = self.filesystem.get_file_info(selector)
-        except OSError as error:
-            raise PlaceError(f"{self.full(below)} cannot be read: {_reason(error)}") from None
         for each in found:
             path = each.path[len(self._base) + 1 :]
             inside = path[len(below) + 1 :] if below else path
             if each.type == fs.FileType.File and not any(part.startswith((".", "_")) for part in inside.split("/")):
-                yield FoundFile(path, each.size, each.mtime_ns or 0)
+                yield FoundFile(path, each.size)
 
     def names(self, folder: str) -> list[str]:
         """What is directly in a folder, hidden or not."""
@@ -107,18 +102,13 @@ class Place:
         folder, _, name = path.rpartition("/")
         unfinished = f"{folder}/.{name}.tmp" if folder else f".{name}.tmp"
         self.put(unfinished, content)
-        if self.is_local:
-            _sync(self.folder / unfinished)
-        self.move(unfinished, path)
+        self.settle(unfinished, path)
 
     def put(self, path: str, content: bytes) -> None:
         """Where nobody looks: what is there may be a part of it."""
         self.make_folder(path.rpartition("/")[0])
-        try:
-            with self.filesystem.open_output_stream(self.full(path)) as file:
-                file.write(content)
-        except OSError as error:
-            raise PlaceError(f"{self.full(path)} cannot be written: {_reason(error)}") from None
+        with _may_fail(self.full(path), "written"), self.filesystem.open_output_stream(self.full(path)) as file:
+            file.write(content)
 
     def move(self, source: str, target: str) -> None:
         """Takes the place of a file of that name, at once where the store can do that."""
@@ -139,10 +129,8 @@ class Place:
         self.move(source, target)
 
     def make_folder(self, path: str = "") -> None:
-        try:
+        with _may_fail(self.full(path), "made"):
             self.filesystem.create_dir(self.full(path), recursive=True)
-        except OSError as error:
-            raise PlaceError(f"{self.full(path)} cannot be made: {_reason(error)}") from None
 
     def remove(self, path: str) -> None:
         """A file that is not there is no matter."""
@@ -157,12 +145,9 @@ class Place:
 
 def _walk(folder: Path, below: str) -> Iterator[FoundFile]:
     """Faster than Arrow for many small folders, and it says which folder it was not allowed to read."""
-    try:
+    entries: list[os.DirEntry[str]] = []
+    with _may_fail(str(folder), "read"), suppress(FileNotFoundError):
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise PlaceError(f"{folder} cannot be read: {_reason(error)}") from None
     for entry in entries:
         if entry.name.startswith((".", "_")):
             continue
@@ -170,11 +155,8 @@ def _walk(folder: Path, below: str) -> Iterator[FoundFile]:
         if entry.is_dir():
             yield from _walk(folder / entry.name, path)
             continue
-        try:
-            about = entry.stat()
-        except FileNotFoundError:
-            continue  # compacted or expired since it was listed
-        yield FoundFile(path, about.st_size, about.st_mtime_ns)
+        with suppress(FileNotFoundError):  # compacted or expired since it was listed
+            yield FoundFile(path, entry.stat().st_size)
 
 
 def _sync(path: Path) -> None:
@@ -182,9 +164,14 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _reason(error: OSError) -> str:
-    # Arrow says much more than that.
-    return os.strerror(error.errno) if error.errno else first_line(error)
+@contextmanager
+def _may_fail(name: str, how: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        # Arrow says much more than that.
+        reason = os.strerror(error.errno) if error.errno else first_line(error)
+        raise PlaceError(f"{name} cannot be {how}: {reason}") from None
 
 
 def first_line(error: object) -> str:

@@ -7,24 +7,23 @@ first only the end is looked at: to read whole files twice would take too long, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 from famulus.errors import EmptyJournal, PlaceError
 from famulus.journal import arrow, files, schema
 from famulus.journal.files import JournalFile
 from famulus.pipeline.io.place import FoundFile, Place, is_damage
 from famulus.pipeline.io.small_batch import small_frame
+from famulus.pipeline.tables.column_types import struct_of
 from famulus.pipeline.tables.scale import BATCH_ROWS, Scale, scale_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 #: Opening a file is mostly waiting, above all far away.
 CHECKS_AT_ONCE: Final = 16
@@ -75,8 +74,6 @@ def found_in(journal: Place) -> dict[str, FoundFile]:
 
 def check_all(journal: Place, found: Sequence[FoundFile], suspects: Collection[str] = ()) -> list[Sound | Bad]:
     """`suspects`: paths of files that are to be read from beginning to end."""
-    if len(found) < 2:
-        return [check(journal, each, wholly=each.path in suspects) for each in found]
     with ThreadPoolExecutor(READERS if suspects else CHECKS_AT_ONCE) as pool:
         return list(pool.map(lambda each: check(journal, each, wholly=each.path in suspects), found))
 
@@ -90,10 +87,7 @@ def damaged(journal: Place, paths: Sequence[str]) -> set[str]:
 
 def check(journal: Place, found: FoundFile, *, wholly: bool = False) -> Sound | Bad:
     """Reads the end of a file, where Parquet says what is in it; `wholly`: and all the rest."""
-
-    def bad(kind: str, reason: str) -> Bad:
-        return Bad(found.path, found.bytes, kind, reason)
-
+    bad = partial(Bad, found.path, found.bytes)
     file = files.parse(found.path)
     assert file is not None, "it is not one of ours"
     if found.bytes == 0:
@@ -147,11 +141,9 @@ def _misfit(has: pa.Schema, table: str, *, older: bool) -> str:
     return ""
 
 
-def read(
-    spark: SparkSession, journal: Place, table: str, of: Callable[[str], StructType], found: Sequence[Sound]
-) -> DataFrame:
-    """The rows of these files. `of` gives the schema of a table of the journal as Spark has it."""
-    wanted, paths = of(table), [each.path for each in found]
+def read(spark: SparkSession, journal: Place, table: str, found: Sequence[Sound]) -> DataFrame:
+    """The rows of these files."""
+    wanted, paths = struct_of(schema.TABLES[table]), [each.path for each in found]
     if scale_of(spark) is not Scale.LARGE and sum(each.rows for each in found) <= BATCH_ROWS:
         rows = small_frame(spark, journal, paths, arrow.schema_of(table))
         if rows is not None:

@@ -22,26 +22,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from famulus.errors import Misfiled
 from famulus.pipeline.io import hours
-from famulus.pipeline.io.arrow_types import arrow_schema
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.small_batch import file_of, small_frame
+from famulus.pipeline.tables.column_types import arrow_schema, struct_of
 from famulus.pipeline.tables.scale import Scale, scale_of
-from famulus.pipeline.tables.spark_types import struct_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from famulus.pipeline.tables.table import Table
+from famulus.pipeline.tables.table import Table
 
 STAGING: Final = "_staging"
 #: An hour of a table with a row per task is cut when it has more tasks than this.
@@ -50,8 +46,9 @@ ROWS_PER_FILE: Final = 4_000_000
 _PARTS: Final = ["date", "hour", "part_"]
 _STAGED: Final = re.compile(r"(?:.*/)?date=(\d{4}-\d\d-\d\d)/hour=(\d+)/part_=(\d+)/[^/]+\.parquet")
 _PUBLISHED: Final = re.compile(r"\w+/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/part-(\d\d)\.parquet")
-#: What the instant of a row may be called, of those that have one.
-_INSTANTS: Final = ("ended", "minute", "at")
+#: The instant of a row that there is for each task; and what it may be called in other tables that have one.
+_ENDED: Final = "ended"
+_INSTANTS: Final = (_ENDED, "minute", "at")
 _HOUR_US: Final = 3_600_000_000
 
 
@@ -111,9 +108,9 @@ class Store:
     ) -> Made:
         """`parts`: hours that are to be cut, and into how many. `few`: so few rows that we write them ourselves."""
         number = _number()
-        if _has_row_per_task(table):
-            rows = rows.where(_is_near(F.col(_time_of(table)), wanted))
-        kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(table, number, parts))
+        if is_cut(table):
+            rows = rows.where(_is_near(F.col(_ENDED), wanted))
+        kept = rows.where(number.isin(sorted(wanted))).withColumn("part_", _part(number, parts))
         folder = f"{STAGING}/{table.name}"
         if few:
             return Made(table, folder, wanted, self.put_hours(table, kept.toArrow(), folder))
@@ -140,9 +137,8 @@ class Store:
             own = rows.slice(begin, end - begin)
             day, hour, part = (own[name][0].as_py() for name in _PARTS)
             _check(table, hours.number_of(str(day), str(hour)), *_hours_within(table, own))
-            self.place.put(
-                f"{folder}/date={day}/hour={hour}/part_={part}/few.parquet", file_of(own, _file_schema(table))
-            )
+            path = f"{folder}/date={day}/hour={hour}/part_={part}/few.parquet"
+            self.place.put(path, file_of(own, _file_schema(table)))
         return int(rows.num_rows)
 
     def publish_hours(self, made: Made, with_files: Collection[int]) -> None:
@@ -166,7 +162,7 @@ class Store:
                 self.place.settle(staged[part], target)
             elif part == 0 and always:
                 # Whoever asks for the table with a pattern of names finds something.
-                self.place.write(target, _no_rows(table))
+                self.place.write(target, file_of(_file_schema(table).empty_table(), _file_schema(table)))
             else:
                 self.place.remove(target)
 
@@ -259,18 +255,8 @@ def _number() -> Column:
 
 
 def is_cut(table: Table) -> bool:
-    """Whether an hour of it may be cut into parts."""
-    return _has_row_per_task(table)
-
-
-def _has_row_per_task(table: Table) -> bool:
-    names = {column.name for column in table.columns}
-    return "message_id" in names and "ended" in names
-
-
-def _time_of(table: Table) -> str:
-    assert _has_row_per_task(table)
-    return "ended"
+    """Whether an hour of it may be cut into parts: it has a row per task."""
+    return {"message_id", _ENDED} <= {column.name for column in table.columns}
 
 
 def _is_near(at: Column, wanted: Collection[int]) -> Column:
@@ -279,17 +265,17 @@ def _is_near(at: Column, wanted: Collection[int]) -> Column:
     return (at >= first) & (at < last)
 
 
-def _part(table: Table, number: Column, parts: Mapping[int, int]) -> Column:
+def _part(number: Column, parts: Mapping[int, int]) -> Column:
     if not parts:
         return F.lit(0)
     pairs = [F.lit(each) for hour, count in sorted(parts.items()) for each in (hour, count)]
     count = F.coalesce(F.create_map(*pairs)[number], F.lit(1))
-    return F.floor(F.minute(_time_of(table)) * count / 60).cast("int")
+    return F.floor(F.minute(_ENDED) * count / 60).cast("int")
 
 
 def _order_of(table: Table) -> list[str]:
     """Of the rows in a file."""
-    return [_time_of(table)] if _has_row_per_task(table) else []
+    return [_ENDED] if is_cut(table) else []
 
 
 def _is_in_path(table: Table, column: str) -> bool:
@@ -299,11 +285,6 @@ def _is_in_path(table: Table, column: str) -> bool:
 def _file_schema(table: Table) -> pa.Schema:
     """Of a file of an hour: all columns but those that are in the path."""
     return arrow_schema(each for each in table.columns if not _is_in_path(table, each.name))
-
-
-def _no_rows(table: Table) -> bytes:
-    schema = _file_schema(table)
-    return file_of(schema.empty_table(), schema)
 
 
 def _is_of(path: str, wanted: Collection[int] | None) -> bool:

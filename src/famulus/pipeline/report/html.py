@@ -20,12 +20,19 @@ class Safe(str):
     __slots__ = ()
 
 
+NOTHING = Safe("")
+
+
+def printable(words: str) -> str:
+    """Control characters show as what they are."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in words)
+
+
 def text(value: object) -> Safe:
-    """Anything, harmless between tags and in attributes with quotes. Control characters show as what they are."""
+    """Anything, harmless between tags and in attributes with quotes."""
     if isinstance(value, Safe):
         return value
-    shown = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in str(value))
-    return Safe(html.escape(shown, quote=True))
+    return Safe(html.escape(printable(str(value)), quote=True))
 
 
 def joined(parts: Iterable[Safe], by: str = "\n") -> Safe:
@@ -59,9 +66,10 @@ class Head:
         return self.of(row) if callable(self.of) else self.said(row[self.of])
 
 
-def listed(caption: str, heads: Sequence[Head], rows: Sequence[Any], more: int = 0) -> Safe:
-    """A table of rows that are not cells yet."""
-    return table(caption, heads, [[head.cell(row) for head in heads] for row in rows], more)
+def listed(caption: str, heads: Sequence[Head], rows: Sequence[Any], total: int | None = None) -> Safe:
+    """A table of the first rows, which are not cells yet. `total`: how many there are, if these are not all."""
+    shown = [[head.cell(row) for head in heads] for row in rows[:ROWS_MAX]]
+    return table(caption, heads, shown, (len(rows) if total is None else total) - len(shown))
 
 
 def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[object]], more: int = 0) -> Safe:
@@ -78,7 +86,7 @@ def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[object]],
             for head, kind, cell in zip(heads[1:], kinds[1:], row[1:], strict=True)
         ]
         lines.append(Safe(f"<tr>{''.join(cells)}</tr>"))
-    rest = tag("p", f"and {more:,} more", "rest") if more > 0 else Safe("")
+    rest = tag("p", f"and {more:,} more", "rest") if more > 0 else NOTHING
     name = text(caption)
     return Safe(
         f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table><caption>{name}</caption>'

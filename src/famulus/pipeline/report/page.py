@@ -64,7 +64,7 @@ def page(tables: Tables) -> str:
 
 
 def _header(seen: Timeline | None) -> Safe:
-    words = "No data" if seen is None else span(seen.axis.start, seen.last)
+    words = "No data" if seen is None else span(seen.axis.at(0), seen.last)
     return Safe(f"<header>{tag('h1', 'Famulus report')}{tag('p', words)}</header>")
 
 

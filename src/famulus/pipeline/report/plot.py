@@ -10,11 +10,11 @@ import html
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
-from famulus.pipeline.report.html import Safe, text
+from famulus.pipeline.report.html import NOTHING, Safe, printable, text
+from famulus.pipeline.report.words import instant
 
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px 2px", "2px 2px")
 SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
@@ -27,32 +27,13 @@ _TICKS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Plot:
-    title: str
-    #: What one sees, for those who do not.
-    says: str
-    traces: Sequence[dict[str, Any]]
-    layout: dict[str, Any]
-    height: int = 320
-
-
 def colour(number: int) -> str:
     return f"$c{number % COLOURS}"
 
 
-def label(name: object) -> str:
+def label(name: str) -> str:
     """A name in a plot. Plotly reads a few tags in texts, links among them, so they are taken apart."""
-    return html.escape(str(text(name)) if isinstance(name, Safe) else _printable(str(name)), quote=False)
-
-
-def _printable(words: str) -> str:
-    shown = words if len(words) <= 60 else words[:59] + "…"
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in shown)
-
-
-def when(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    return html.escape(printable(name if len(name) <= 60 else name[:59] + "…"), quote=False)
 
 
 def line(
@@ -78,7 +59,7 @@ def marks(
         "type": "scatter",
         "mode": "markers",
         "name": label(name),
-        "x": [when(at) for at, _, _ in points],
+        "x": [instant(at) for at, _, _ in points],
         "y": [label(whom) for _, whom, _ in points],
         "marker": {
             "symbol": SYMBOLS[number % len(SYMBOLS)],
@@ -93,10 +74,10 @@ def marks(
 
 def lanes(title: str, says: str, traces: Sequence[dict[str, Any]], span: tuple[datetime, datetime] | None) -> Safe:
     """Marks over time, with a line for each one whom they are about."""
-    axis = time_axis() if span is None else time_axis(range=[when(at) for at in span])
+    axis = time_axis() if span is None else time_axis(range=[instant(at) for at in span])
     layout = {"xaxis": axis, "yaxis": {"type": "category", "automargin": True}, "showlegend": True}
     names = {name for trace in traces for name in trace["y"]}
-    return figure(Plot(title, says, traces, layout, min(170 + 26 * len(names), 900)), None)
+    return figure(title, says, traces, layout, height=min(170 + 26 * len(names), 900))
 
 
 def time_axis(**more: Any) -> dict[str, Any]:
@@ -115,15 +96,23 @@ def duration_axis(low_s: float, high_s: float) -> dict[str, Any]:
     }
 
 
-def figure(plot: Plot, instead: Safe | None) -> Safe:
-    """With a table for whoever wants figures or has no script; None if the section shows one anyway."""
-    spec = json.dumps({"traces": list(plot.traces), "layout": plot.layout, "height": plot.height}, allow_nan=False)
+def figure(
+    title: str,
+    says: str,
+    traces: Sequence[dict[str, Any]],
+    layout: dict[str, Any],
+    *,
+    height: int = 320,
+    instead: Safe = NOTHING,
+) -> Safe:
+    """`says`: what one sees, for those who do not. `instead`: a table for whoever wants figures or has no script; not
+    where the section shows one anyway."""
+    spec = json.dumps({"traces": list(traces), "layout": layout, "height": height}, allow_nan=False)
     # Nothing in a script may look like its end.
     data = spec.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    details = "" if instead is None else f"<details><summary>As a table</summary>{instead}</details>"
-    spoken = f"{text(plot.title)}. {text(plot.says)}"
+    details = f"<details><summary>As a table</summary>{instead}</details>" if instead else ""
     return Safe(
-        f"<figure><figcaption><h3>{text(plot.title)}</h3><p>{text(plot.says)}</p></figcaption>"
-        f'<div class="plot" role="img" aria-label="{spoken}" style="min-height:{plot.height}px">'
+        f"<figure><figcaption><h3>{text(title)}</h3><p>{text(says)}</p></figcaption>"
+        f'<div class="plot" role="img" aria-label="{text(title)}. {text(says)}" style="min-height:{height}px">'
         f'<script type="application/json">{data}</script></div>{details}</figure>'
     )

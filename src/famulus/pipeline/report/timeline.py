@@ -17,7 +17,7 @@ STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 10080, 43200)
 #: Services that have a line of their own; the rest is one more.
 SERVICES_MAX: Final = 8
 OTHERS: Final = "all others"
-COUNTS: Final = ("tasks", "ok", "errors", "rejected", "unknown", "expired", "retries", "late", "delegated_out")
+COUNTS: Final = ("tasks", "ok", "errors", "rejected", "unknown", "retries")
 HISTOGRAMS: Final = ("queue_hist", "service_hist", "total_hist")
 BUCKETS: Final = 720
 #: As `columns.bucket_of` has it.
@@ -42,15 +42,11 @@ class TimeAxis:
         return found
 
     def starts(self) -> list[datetime]:
-        return [_instant(self.first_us + number * self.minutes * US_PER_MINUTE) for number in range(self.bins)]
+        return [self.at(number) for number in range(self.bins)]
 
-    @property
-    def start(self) -> datetime:
-        return _instant(self.first_us)
-
-    @property
-    def end(self) -> datetime:
-        return _instant(self.first_us + self.bins * self.minutes * US_PER_MINUTE)
+    def at(self, number: int) -> datetime:
+        """The begin of a bin."""
+        return _instant(self.first_us + number * self.minutes * US_PER_MINUTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class Timeline:
 
     @property
     def span(self) -> tuple[datetime, datetime]:
-        return self.axis.start, self.axis.end
+        return self.axis.at(0), self.axis.at(self.axis.bins)
 
     def total(self, count: str) -> int:
         return int(self.counts[count].sum())
@@ -90,7 +86,7 @@ def read(tables: Tables) -> Timeline | None:
     for batch in tables.batches("service_minutes", ["minute", "service", "tasks"]):
         if not batch.num_rows:
             continue
-        at = _micros(batch.column("minute"))
+        at = micros(batch.column("minute"))
         first, last = min(first, int(at.min())), max(last, int(at.max()))
         grouped = pa.Table.from_batches([batch]).group_by("service").aggregate([("tasks", "sum")])
         for service, tasks in zip(grouped["service"].to_pylist(), grouped["tasks_sum"].to_pylist(), strict=True):
@@ -111,10 +107,8 @@ def _filled(tables: Tables, axis: TimeAxis, ranked: list[str], services: list[st
     for batch in tables.batches("service_minutes", ["minute", "service", *COUNTS, *HISTOGRAMS]):
         encoded = batch.column("service").dictionary_encode()
         place = np.array([numbers[name] for name in encoded.dictionary.to_pylist()], dtype=np.int64)
-        service = (
-            place[encoded.indices.to_numpy(zero_copy_only=False)] if batch.num_rows else np.zeros(0, dtype=np.int64)
-        )
-        at = axis.bin_of(_micros(batch.column("minute")))
+        service = place[encoded.indices.to_numpy(zero_copy_only=False)]
+        at = axis.bin_of(micros(batch.column("minute")))
         for name in COUNTS:
             np.add.at(counts[name], (service, at), batch.column(name).to_numpy(zero_copy_only=False))
         for name in HISTOGRAMS:
@@ -143,7 +137,12 @@ def quantile_ns(histogram: np.ndarray, ppm: int) -> np.ndarray:
     return result
 
 
-def _micros(column: pa.Array) -> np.ndarray:
+def quantile_of(histogram: np.ndarray, ppm: int) -> float:
+    """The same of one histogram."""
+    return float(quantile_ns(histogram, ppm))
+
+
+def micros(column: pa.Array) -> np.ndarray:
     micros: np.ndarray = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return micros
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 NS_PER_S = 1_000_000_000
@@ -13,7 +14,7 @@ def count(value: float | None) -> str:
 
 def duration_ns(value: float | None) -> str:
     """Three digits and a unit that fits."""
-    if value is None:
+    if value is None or math.isnan(value):
         return "–"
     for unit, size in (("h", 3600e9), ("min", 60e9), ("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if value >= size:

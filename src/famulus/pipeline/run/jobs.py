@@ -10,7 +10,9 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
 
 from famulus.errors import FileDamaged, FileGone
 from famulus.journal import schema
@@ -25,14 +27,9 @@ from famulus.pipeline.run.progress import BadFile, ProgressStep, RunSummary, Tab
 from famulus.pipeline.run.schedule import Schedule, make_all
 from famulus.pipeline.run.state import RunState
 from famulus.pipeline.run.unaffected import unaffected_hours
+from famulus.pipeline.tables import ALL, Table
 from famulus.pipeline.tables.memo import release_cached
 from famulus.pipeline.tables.scale import COUNTED_ROWS, SMALL_BYTES, Scale, scale_for, session_for, threads_for
-from famulus.pipeline.tables.spark_types import journal_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from famulus.pipeline.tables.table import Table
 
 #: A broker may compact files while they are read. Then the run looks again.
 TRIES: Final = 3
@@ -50,7 +47,7 @@ def run(
     rows_per_file: int = ROWS_PER_FILE,
 ) -> RunSummary:
     """`only`: of the files that are not known, these. `again`: make everything that the journal has, known or not."""
-    wanted = all_tables() if registry is None else registry
+    wanted = ALL if registry is None else registry
     damaged: set[str] = set()
     missed = 0
     with locked(tables):
@@ -67,13 +64,6 @@ def run(
                     damaged |= found
                 else:
                     raise
-
-
-def all_tables() -> Sequence[Table]:
-    """In an order in which each comes after those that it is made of."""
-    from famulus.pipeline.tables import ALL
-
-    return ALL
 
 
 class _PipelineRun:
@@ -289,7 +279,7 @@ class _PipelineRun:
             if each.file.table == name and (wanted is None or hours.number_of(*each.hour) in wanted)
         ]
         self._asked_for.update(each.path for each in found)
-        return source.read(spark, self._journal, name, journal_schema, found)
+        return source.read(spark, self._journal, name, found)
 
     def _parts(self, table: Table, wanted: Collection[int]) -> dict[int, int]:
         """Hours that are cut, and into how many parts: never fewer than there are."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from famulus.journal import files
 from famulus.journal.files import JournalFile
@@ -16,9 +15,7 @@ from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import FoundFile
 from famulus.pipeline.io.source import Bad, Sound
 from famulus.pipeline.run.state import ProcessedFile, RunState
-
-if TYPE_CHECKING:
-    from famulus.pipeline.tables.table import Table
+from famulus.pipeline.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ def look(
     known = {each.path: each for each in state.files if each.path not in suspects}
     verdicts: dict[str, Sound | Bad] = {}
     while True:
-        counted = files.visible(file for path in candidates if (file := files.parse(path)) is not None)
+        counted = files.visible(map(_file, candidates))
         unknown = []
         for file in counted:
             one, done = candidates[file.path], known.get(file.path)
@@ -120,8 +117,8 @@ def make(
     # A file that took the place of others might lack rows that these had.
     only_added = not (again or late or damaged or any(each.path in known or _is_compacted(each.path) for each in new))
     # What was read before stays in the tables: its hour is not made just because it is another one's neighbour.
-    kept = [_without_rows(path) for path in unreadable]
-    left_out = [_without_rows(path) for path in damaged if not _lying_in((path,), state.files)]
+    kept = [Sound(_file(path), 0, 0) for path in unreadable]
+    left_out = [Sound(_file(path), 0, 0) for path in damaged if not _lying_in((path,), state.files)]
     for table in tables:
         if table.grain.value == "hourly":
             redefined = state.tables.get(table.name) != digests[table.name]
@@ -212,8 +209,7 @@ def _unreadable(state: RunState, sight: Sight) -> dict[str, ProcessedFile]:
 def _lying_in(paths: Iterable[str], done: Iterable[ProcessedFile]) -> dict[str, ProcessedFile]:
     """Those that are one of these files, or were put together to one of them."""
     parts = _by_origin(done)
-    wholes = [file for path in paths if (file := files.parse(path)) is not None]
-    return {each.path: each for one in wholes for file, each in parts.get(_origin(one), ()) if _has(one, file)}
+    return {each.path: each for one in map(_file, paths) for file, each in parts[_origin(one)] if _has(one, file)}
 
 
 def _compacted(
@@ -236,11 +232,11 @@ def _compacted(
     return same, covered
 
 
-def _by_origin(done: Iterable[ProcessedFile]) -> dict[tuple[str, ...], list[tuple[JournalFile, ProcessedFile]]]:
-    found: dict[tuple[str, ...], list[tuple[JournalFile, ProcessedFile]]] = defaultdict(list)
+def _by_origin(done: Iterable[ProcessedFile]) -> defaultdict[tuple[str, ...], list[tuple[JournalFile, ProcessedFile]]]:
+    found: defaultdict[tuple[str, ...], list[tuple[JournalFile, ProcessedFile]]] = defaultdict(list)
     for each in done:
-        if (file := files.parse(each.path)) is not None:
-            found[_origin(file)].append((file, each))
+        file = _file(each.path)
+        found[_origin(file)].append((file, each))
     return found
 
 
@@ -249,19 +245,19 @@ def _has(whole: JournalFile, part: JournalFile) -> bool:
     return whole.first <= part.first and part.last <= whole.last
 
 
-def _without_rows(path: str) -> Sound:
-    file = files.parse(path)
-    assert file is not None
-    return Sound(file, 0, 0)
-
-
 def _origin(file: JournalFile) -> tuple[str, ...]:
     return file.table, file.date, file.hour, file.broker, file.boot
 
 
-def _hour(path: str) -> int:
+def _file(path: str) -> JournalFile:
+    """All that was found, or is known, has a name of ours."""
     file = files.parse(path)
-    assert file is not None
+    assert file is not None, path
+    return file
+
+
+def _hour(path: str) -> int:
+    file = _file(path)
     return hours.number_of(file.date, file.hour)
 
 
@@ -275,5 +271,5 @@ def admitted(found: Iterable[FoundFile], state: RunState, only: Collection[str] 
 
 def _is_compacted(path: str) -> bool:
     """Such a one always counts: without it, the known files that it took the place of would seem to be expired."""
-    file = files.parse(path)
-    return file is not None and file.last != file.first
+    file = _file(path)
+    return file.last != file.first

@@ -14,15 +14,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyspark
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
 from famulus.errors import NoJava, SparkFailed
+from famulus.pipeline.io.place import first_line
 from famulus.pipeline.run import java
 from famulus.pipeline.tables.scale import GIVEN
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 DEFAULT_MASTER: Final = "local[*]"
 #: Of the driver's heap, which in local mode is all there is: a quarter of the machine, within these bounds.
@@ -101,33 +103,11 @@ def session(
     archive: bool = True,
     brief: bool = False,
 ) -> Iterator[SparkSession]:
-    """A session that is closed at the end, and its JVM with it."""
-    spark = open_session(master, heap_mib=heap_mib, more=more, archive=archive, brief=brief)
-    try:
-        yield spark
-    finally:
-        close_session(spark)
+    """A session that is closed at the end, and its JVM with it. `more` are settings of Spark that win over ours.
 
-
-def open_session(
-    master: str | None = None,
-    *,
-    heap_mib: int | None = None,
-    more: Mapping[str, str] | None = None,
-    archive: bool = True,
-    brief: bool = False,
-) -> SparkSession:
-    """`more` are settings of Spark that win over ours; `archive`: make the next start faster than this one.
-
-    `brief`: there is little to do, so code is compiled quickly instead of well.
+    `archive`: make the next start faster than this one. `brief`: there is little to do, so code is compiled quickly
+    instead of well.
     """
-    try:
-        from pyspark import SparkConf, SparkContext
-        from pyspark.java_gateway import launch_gateway
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise SparkFailed("PySpark is not installed: pip install 'famulus[pipeline]'") from None
-
     master = master or DEFAULT_MASTER
     found = java.find()
     os.environ["JAVA_HOME"] = str(found.home)
@@ -153,12 +133,15 @@ def open_session(
             context = SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             said.seek(0)
-            raise SparkFailed(f"Spark did not start: {_last_line(said.read()) or _first_line(error)}") from error
+            raise SparkFailed(f"Spark did not start: {_last_line(said.read()) or first_line(error)}") from error
     spark = SparkSession(context)
-    _remember_helpers(context)
-    if not is_here(master):
-        context.addPyFile(_package_zip())
-    return spark
+    try:
+        _remember_helpers(context)
+        if not is_here(master):
+            context.addPyFile(_package_zip())
+        yield spark
+    finally:
+        _close(spark)
 
 
 class _Remembered:
@@ -180,10 +163,8 @@ def _remember_helpers(context: SparkContext) -> None:
         setattr(context._jvm, name, _Remembered(getattr(context._jvm, name)))
 
 
-def close_session(spark: SparkSession) -> None:
+def _close(spark: SparkSession) -> None:
     """Also ends the JVM, which Spark would leave until this process ends."""
-    from pyspark import SparkContext
-
     gateway = SparkContext._gateway
     archive: str | None = ""
     # A JVM that has died already has nothing to say, and the reason was told by whoever noticed first.
@@ -219,24 +200,19 @@ def _java_options(found: java.Java, archive_wanted: bool, brief: bool) -> dict[s
     if brief:
         # Within a minute, the better compiler costs more than it saves: a third of all CPU time.
         options += " -XX:TieredStopAtLevel=1"
-    import pyspark
-
     # An archive fits exactly one build of Java and one class path.
     key = f"{found.build} {found.home} {pyspark.__version__} {pyspark.__file__} {os.environ.get('SPARK_CONF_DIR')}"
-    try:
+    noted = {}
+    with suppress(NoJava):
         archive = java.cache_folder() / f"spark-{sha256(key.encode()).hexdigest()[:12]}.jsa"
-    except NoJava:
-        return {"spark.driver.extraJavaOptions": options}
-    if not archive_wanted:
-        return {"spark.driver.extraJavaOptions": options}
-    if archive.exists():
-        return {"spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={archive}"}
-    _forget_unfinished(archive.parent)
-    writing = archive.with_suffix(f".{os.getpid()}{_WRITING}")
-    return {
-        "spark.driver.extraJavaOptions": f"{options} -XX:ArchiveClassesAtExit={writing}",
-        _ARCHIVE: str(writing),
-    }
+        if archive_wanted and archive.exists():
+            options += f" -XX:SharedArchiveFile={archive}"
+        elif archive_wanted:
+            _forget_unfinished(archive.parent)
+            writing = archive.with_suffix(f".{os.getpid()}{_WRITING}")
+            options += f" -XX:ArchiveClassesAtExit={writing}"
+            noted = {_ARCHIVE: str(writing)}
+    return {"spark.driver.extraJavaOptions": options} | noted
 
 
 def _forget_unfinished(folder: Path) -> None:
@@ -293,7 +269,3 @@ def _last_line(said: bytes) -> str:
     lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("at ", "WARNING", "..."))]
     return next((line for line in told if "rror" in line or "xception" in line), told[-1] if told else "")
-
-
-def _first_line(error: Any) -> str:
-    return str(error).strip().partition("\n")[0]

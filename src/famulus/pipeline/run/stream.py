@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
 from urllib.parse import unquote
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from famulus.errors import FamulusError
 from famulus.pipeline.io import source
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs, state
 from famulus.pipeline.run.progress import RunSummary, Tell, silent
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from famulus.pipeline.tables.table import Table
+from famulus.pipeline.tables.table import Table
 
 CHECKPOINT: Final = "_state/follow"
 #: In one go, if this many have gathered: so the staging area stays bounded.
@@ -33,38 +33,27 @@ AGE_MAX: Final = "60d"
 POLL_S: Final = 0.5
 
 
+@dataclass
 class Follower:
     """One stream over one journal."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        journal: Place,
-        tables: Place,
-        *,
-        registry: Sequence[Table] | None = None,
-        tell: Tell = silent,
-        done: Callable[[RunSummary], None],
-        files_max: int = FILES_MAX,
-    ) -> None:
-        self._spark = spark
-        self._journal = journal
-        self._tables = tables
-        self._registry = registry
-        self._tell = tell
-        self._done = done
-        self._files_max = files_max
-        self._busy = threading.Lock()
-        self._error: FamulusError | None = None
+    spark: SparkSession
+    journal: Place
+    tables: Place
+    _: KW_ONLY
+    registry: Sequence[Table] | None = None
+    tell: Tell = silent
+    done: Callable[[RunSummary], None]
+    files_max: int = FILES_MAX
+    _busy: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _error: FamulusError | None = field(default=None, init=False)
 
     def follow(self, *, every_s: float, once: bool, stop: threading.Event) -> None:
         """Until `stop` is set; `once`: until everything that is there now is done."""
-        from pyspark.errors import StreamingQueryException
-
-        source.found_in(self._journal)
-        if state.load(self._tables).number == 0:
+        source.found_in(self.journal)
+        if state.load(self.tables).number == 0:
             # Tables that were removed have to be made of files that an old stream had seen.
-            self._tables.remove_folder(CHECKPOINT)
+            self.tables.remove_folder(CHECKPOINT)
         # What could not be read last time is in no batch of the stream.
         self._run(())
         query = self._start(every_s, once=once)
@@ -82,24 +71,23 @@ class Follower:
 
     def _start(self, every_s: float, *, once: bool) -> StreamingQuery:
         names = (
-            self._spark.readStream.format("binaryFile")
+            self.spark.readStream.format("binaryFile")
             .schema("path string, modificationTime timestamp, length long, content binary")
             .option("recursiveFileLookup", "true")
             .option("pathGlobFilter", "*.parquet")
-            .option("maxFilesPerTrigger", self._files_max)
+            .option("maxFilesPerTrigger", self.files_max)
             .option("maxFileAge", AGE_MAX)
-            .load(self._journal.uri())
+            .load(self.journal.uri())
             # Only what is selected is read: the content is not.
             .select("path")
         )
         writer = (
             names.writeStream.foreachBatch(self._batch)
             .queryName("famulus-follow")
-            .option("checkpointLocation", self._tables.uri(CHECKPOINT))
+            .option("checkpointLocation", self.tables.uri(CHECKPOINT))
         )
-        return (
-            writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")
-        ).start()
+        started = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")
+        return started.start()
 
     def _batch(self, names: DataFrame, _: int) -> None:
         with self._busy:
@@ -113,14 +101,14 @@ class Follower:
 
     def _run(self, full_names: Sequence[str]) -> None:
         summary = jobs.run(
-            self._spark,
-            self._journal,
-            self._tables,
-            registry=self._registry,
+            self.spark,
+            self.journal,
+            self.tables,
+            registry=self.registry,
             only=[path for name in full_names for path in paths_of(name)],
-            tell=self._tell,
+            tell=self.tell,
         )
-        self._done(summary)
+        self.done(summary)
 
 
 def paths_of(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""One module per table: a pure function from tables to a table, and a description of it.
+"""Pure functions from tables to a table, those of one subject in one module.
 
 `ALL` has them in an order in which each can be made: whatever it is made of comes before it.
 """
@@ -10,38 +10,37 @@ from typing import Final
 from famulus.pipeline.tables import (
     anomalies,
     audit,
-    broker_minutes,
     capacity,
     config_convergence,
     failovers,
     findings,
+    loads,
     losses,
-    lost_attempts,
     service_figures,
-    service_loads,
     task_facts,
-    worker_health,
-    worker_hours,
+    workers,
 )
 from famulus.pipeline.tables.table import Grain, Table
 
 ALL: Final[tuple[Table, ...]] = (
-    task_facts.TABLE,
-    service_figures.MINUTES,
-    service_figures.HOURS,
-    service_loads.TABLE,
-    worker_hours.TABLE,
-    broker_minutes.TABLE,
-    lost_attempts.TABLE,
-    losses.TABLE,
-    audit.TABLE,
-    service_figures.DAYS,
-    worker_health.TABLE,
-    failovers.TABLE,
-    config_convergence.TABLE,
-    capacity.TABLE,
-    anomalies.TABLE,
-    findings.TABLE,
+    Table.of(task_facts.task_facts, Grain.HOURLY, neighbours=True, by_task=True),
+    Table.of(service_figures.service_minutes, Grain.HOURLY),
+    Table.of(service_figures.service_hours, Grain.HOURLY),
+    Table.of(loads.service_loads, Grain.HOURLY),
+    Table.of(workers.worker_hours, Grain.HOURLY),
+    Table.of(loads.broker_minutes, Grain.HOURLY, neighbours=True),
+    Table.of(losses.lost_attempts, Grain.HOURLY),
+    Table.of(losses.losses, Grain.HOURLY),
+    Table.of(audit.audit, Grain.HOURLY, neighbours=True, by_task=True),
+    Table.of(service_figures.service_days, Grain.WHOLE),
+    Table.of(workers.worker_health, Grain.WHOLE),
+    Table.of(failovers.failovers, Grain.WHOLE, wants={"service_minutes": failovers.WANTED}),
+    Table.of(config_convergence.config_convergence, Grain.WHOLE),
+    Table.of(capacity.capacity, Grain.WHOLE),
+    Table.of(anomalies.anomalies, Grain.WHOLE, wants={"service_minutes": anomalies.WANTED}),
+    Table.of(findings.findings, Grain.WHOLE),
 )
+#: By their names.
+TABLES: Final = {table.name: table for table in ALL}
 
-__all__ = ["ALL", "Grain", "Table"]
+__all__ = ["ALL", "TABLES", "Grain", "Table"]

@@ -2,7 +2,7 @@
 
 Median and median distance (MAD) instead of mean and deviation: a few bad minutes must not make themselves normal. The
 distance has a floor for each measure, since what is small jumps about without meaning anything. For errors that is not
-enough, since of few tasks the share jumps further than any floor: see `error_bursts`.
+enough, since of few tasks the share jumps further than any floor: see `_error_bursts`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,25 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.error_bursts import error_bursts
-from famulus.pipeline.tables.table import Grain, Table
 
 DAYS: Final = 14
 #: How many times the usual distance is too far.
 SCORE_MIN: Final = 6.0
 #: What a normal distribution's deviation is of its MAD.
 MAD_TO_DEVIATION: Final = 1.4826
-#: Minutes that an hour of the day must have had, and tasks that a minute must have for percentiles.
 _COLUMNS: Final = [column.name for column in schemas.TABLES["anomalies"]]
+#: Minutes that an hour of the day must have had, and tasks that a minute must have for percentiles.
 MINUTES_MIN: Final = 20
 TASKS_MIN: Final = 20
+#: Of `service_minutes`.
+WANTED: Final = ("date", "service", "minute", "tasks", "errors", "unknown", "total_p99_ns")
+#: The lengths that a stretch may have, in minutes; the shortest in which a service has this many tasks on average.
+LENGTHS: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
+STRETCH_TASKS_MIN: Final = 20
+#: Of this many journals in which all is chance, one has a burst.
+ONE_IN: Final = 100
+#: A share that is less than so far from another one is no news, however sure it is.
+SHARE_FLOOR: Final = 0.01
 
 
 def anomalies(service_minutes: DataFrame) -> DataFrame:
@@ -36,23 +43,7 @@ def anomalies(service_minutes: DataFrame) -> DataFrame:
         .where(F.abs("score") >= SCORE_MIN)
         .select(*_COLUMNS)
     )
-    return far.unionByName(minutes.transform(_failing))
-
-
-def _failing(minutes: DataFrame) -> DataFrame:
-    return (
-        error_bursts(minutes, SCORE_MIN, MAD_TO_DEVIATION)
-        .withColumns(
-            {
-                "measure": F.lit("error_share"),
-                "direction": F.lit("high"),
-                "baseline": F.round("usual", 6),
-                "spread": F.round("distance", 6),
-                "score": F.round("score", 3),
-            }
-        )
-        .select(*_COLUMNS)
-    )
+    return far.unionByName(minutes.transform(_error_bursts))
 
 
 def _recent(service_minutes: DataFrame) -> DataFrame:
@@ -89,9 +80,7 @@ def _by_measure(rows: DataFrame) -> DataFrame:
     tasks, p99 = F.col("tasks").cast("double"), F.col("p99").cast("double")
     measures = F.array(_measure("rate", tasks, tasks), _measure("p99_ns", p99, F.ln(p99 + 1)))
     return (
-        rows.select(
-            "service", "minute", "tasks", F.hour("minute").alias("hour_of_day"), F.explode(measures).alias("each")
-        )
+        rows.withColumns({"hour_of_day": F.hour("minute"), "each": F.explode(measures)})
         .select("service", "minute", "tasks", "hour_of_day", "each.*")
         .where(F.col("value").isNotNull())
     )
@@ -114,9 +103,7 @@ def _with_baseline(rows: DataFrame) -> DataFrame:
 def _with_score(rows: DataFrame) -> DataFrame:
     measure, middle = F.col("measure"), F.col("middle")
     # Of n tasks that come by chance, the square root of n is noise; and a handful is never news.
-    floor = F.when(measure == "rate", F.greatest(F.lit(2.0), F.sqrt(F.greatest(middle, F.lit(0.0))))).otherwise(
-        F.lit(0.1)
-    )
+    floor = F.when(measure == "rate", F.greatest(F.lit(2.0), F.sqrt(middle))).otherwise(F.lit(0.1))
     distance = F.greatest(F.col("mad") * MAD_TO_DEVIATION, floor)
     score = (F.col("scaled") - middle) / distance
     # A service that answers faster than it used to is nobody's trouble.
@@ -133,5 +120,94 @@ def _with_score(rows: DataFrame) -> DataFrame:
     )
 
 
-_WANTED: Final = ("date", "service", "minute", "tasks", "errors", "unknown", "total_p99_ns")
-TABLE: Final = Table("anomalies", Grain.WHOLE, ("service_minutes",), anomalies, wants={"service_minutes": _WANTED})
+# -- errors -------------------------------------------------------------------------------------------------------
+
+
+def _error_bursts(minutes: DataFrame) -> DataFrame:
+    """Minutes of stretches in which a service failed more often than chance would have it.
+
+    Two errors of twenty tasks are ten percent, and nothing but chance. So a service is looked at in stretches in which
+    it usually has tasks enough, and each is asked how likely so many errors are if it were as any other stretch: by
+    Chernoff's bound of the binomial law, which is never too small. As there are many stretches, each has to be that
+    much less likely.
+    """
+    pooled = minutes.transform(_with_stretch)
+    stretches = (
+        pooled.groupBy("service", "since")
+        .agg(F.sum("tasks").alias("n"), F.sum("bad").alias("k"))
+        .where(F.col("n") > 0)
+        .transform(_with_usual)
+        .transform(_with_distance)
+    )
+    compared = stretches.agg(F.count("*").alias("compared"))
+    enough = F.ln(F.col("compared") * ONE_IN)
+    rounded = {"baseline": F.round("usual", 6), "spread": F.round("distance", 6), "score": F.round("score", 3)}
+    bursts = (
+        stretches.where((F.col("k") > 0) & (F.col("score") >= SCORE_MIN))
+        .crossJoin(F.broadcast(compared))
+        .where(_odds() >= enough)
+        .withColumns(rounded)
+        .select("service", "since", "value", *rounded)
+    )
+    return (
+        pooled.where(F.col("tasks") > 0)
+        .join(bursts, on=["service", "since"], how="inner")
+        .withColumns({"measure": F.lit("error_share"), "direction": F.lit("high")})
+        .select(*_COLUMNS)
+    )
+
+
+def _with_stretch(minutes: DataFrame) -> DataFrame:
+    """`since`: the begin of the stretch that a minute belongs to. All of a service are of one length, from the full
+    hour on."""
+    mean = minutes.groupBy("service").agg((F.sum("tasks") / F.count("*")).alias("mean"))
+    enough = f"filter(array({', '.join(map(str, LENGTHS))}), each -> each * mean >= {STRETCH_TASKS_MIN})"
+    length = F.expr(f"coalesce(array_min({enough}), {LENGTHS[-1]})")
+    seconds = F.col("length") * 60
+    since = F.timestamp_seconds(F.floor(F.unix_seconds("minute") / seconds) * seconds)
+    return minutes.join(mean.withColumn("length", length), on="service", how="inner").withColumn("since", since)
+
+
+def _with_usual(stretches: DataFrame) -> DataFrame:
+    """The share of errors in all other stretches of the service; or, if that is more, at this hour of other days.
+
+    One error in two tasks is added to what was seen: of a service that never failed, the first error is no burst.
+    """
+    of_service = Window.partitionBy("service")
+    of_hour = Window.partitionBy("service", F.hour("since"))
+    of_day = Window.partitionBy("service", F.hour("since"), F.to_date("since"))
+
+    def elsewhere(name: str) -> Column:
+        return F.sum(name).over(of_hour) - F.sum(name).over(of_day)
+
+    others = _share(F.sum("k").over(of_service) - F.col("k"), F.sum("n").over(of_service) - F.col("n"))
+    other_days = F.when(F.col("n_elsewhere") >= STRETCH_TASKS_MIN, _share(F.col("k_elsewhere"), F.col("n_elsewhere")))
+    return (
+        stretches.select("*", elsewhere("k").alias("k_elsewhere"), elsewhere("n").alias("n_elsewhere"))
+        .withColumn("usual", F.greatest(others, other_days))
+        .withColumn("value", F.col("k") / F.col("n"))
+    )
+
+
+def _share(errors: Column, tasks: Column) -> Column:
+    return (errors + 1) / (tasks + 2)
+
+
+def _with_distance(stretches: DataFrame) -> DataFrame:
+    """What chance alone makes of so few tasks, or what is usual here if errors come in clusters."""
+    of_service = Window.partitionBy("service")
+    usual = F.col("usual")
+    by_chance = F.sqrt(usual * (1 - usual) / F.col("n"))
+    return (
+        stretches.withColumn("middle", F.median("value").over(of_service))
+        .withColumn("mad", F.median(F.abs(F.col("value") - F.col("middle"))).over(of_service))
+        .withColumn("distance", F.greatest(F.lit(SHARE_FLOOR), by_chance, F.col("mad") * MAD_TO_DEVIATION))
+        .withColumn("score", (F.col("value") - usual) / F.col("distance"))
+    )
+
+
+def _odds() -> Column:
+    """Of chance against it, at least, as a logarithm: n times the divergence of the share from the usual one."""
+    n, k, share, usual = (F.col(name) for name in ("n", "k", "value", "usual"))
+    rest = F.when(k < n, (n - k) * F.ln((1 - share) / (1 - usual))).otherwise(F.lit(0.0))
+    return k * F.ln(share / usual) + rest

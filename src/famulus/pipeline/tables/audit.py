@@ -21,39 +21,23 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.auditing.crashes import crash_windows
-from famulus.pipeline.tables.auditing.gaps import gaps
-from famulus.pipeline.tables.auditing.halves import halves_missing
-from famulus.pipeline.tables.auditing.nonsense import odd_rows
-from famulus.pipeline.tables.auditing.numbers import missing_rows
-from famulus.pipeline.tables.auditing.repeated import repeated
-from famulus.pipeline.tables.auditing.tickets import tickets_used_twice
-from famulus.pipeline.tables.auditing.unfinished import FATES, unfinished
-from famulus.pipeline.tables.spark_types import union_all
-from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.auditing import crashes, gaps, halves, nonsense, numbers, repeated, unfinished
+from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.unsettled import unsettled
 
 
 def audit(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    lost = unsettled(tasks, open_tasks, brokers, peers).where(F.col("fate").isin(*FATES))
+    lost = unsettled(tasks, open_tasks, brokers, peers).where(F.col("fate").isin(*unfinished.FATES))
     parts = [
-        unfinished(lost, brokers),
-        *repeated(tasks),
-        tickets_used_twice(tasks),
-        odd_rows(tasks),
-        halves_missing(tasks, brokers, peers),
-        missing_rows(tasks, brokers),
-        gaps(brokers),
-        crash_windows(lost, tasks, brokers, peers),
+        unfinished.unfinished(lost, brokers),
+        *repeated.repeated(tasks),
+        nonsense.odd_rows(tasks),
+        halves.missing(tasks, brokers, peers),
+        numbers.missing_rows(tasks, brokers),
+        gaps.gaps(brokers),
+        crashes.crash_windows(lost, tasks, brokers, peers),
     ]
     return union_all(parts)
-
-
-TABLE: Final = Table(
-    "audit", Grain.HOURLY, ("tasks", "open_tasks", "brokers", "peers"), audit, neighbours=True, by_task=True
-)

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.erlang import slots_needed, wait_share
-from famulus.pipeline.tables.table import Grain, Table
 
 WAIT_S: Final = 0.1
 WAIT_SHARE: Final = 0.05
@@ -31,13 +30,10 @@ def _offered(service_hours: DataFrame) -> DataFrame:
     In whole microseconds, which add up to the same in whatever order.
     """
     each_us = F.coalesce(F.try_divide(F.col("busy_us"), F.col("runs")).cast("long"), F.lit(0).cast("long"))
+    busy_us = F.floor(F.sum("busy_ns") / 1000).alias("busy_us")
     return (
         service_hours.groupBy(*_KEYS)
-        .agg(
-            F.sum("runs").alias("runs"),
-            F.sum("overloaded").alias("overloaded"),
-            F.floor(F.sum("busy_ns") / 1000).alias("busy_us"),
-        )
+        .agg(F.sum("runs").alias("runs"), F.sum("overloaded").alias("overloaded"), busy_us)
         .where(F.col("runs") > 0)
         .withColumn("offered_us", F.col("busy_us") + F.col("overloaded") * each_us)
     )
@@ -72,6 +68,3 @@ def _with_needs(rows: DataFrame) -> DataFrame:
             "slots_needed": needed,
         }
     ).withColumn("slots_missing", F.when(whole.isNotNull(), F.greatest(F.lit(0), F.col("slots_needed") - whole)))
-
-
-TABLE: Final = Table("capacity", Grain.WHOLE, ("service_hours", "service_loads"), capacity)

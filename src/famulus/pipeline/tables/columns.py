@@ -12,8 +12,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.schemas import QUANTILES
-from famulus.pipeline.tables.spark_types import HISTOGRAM
+from famulus.pipeline.tables.column_types import SPARK
+from famulus.pipeline.tables.schemas import QUANTILES, More
 
 #: Buckets for each e-fold of a value: the middle of a bucket is at most 3.2 % from all that is in it.
 BUCKETS_PER_E_FOLD: Final = 16
@@ -50,51 +50,53 @@ def is_dispatcher_death() -> Column:
 # -- sums that are never null -------------------------------------------------------------------------------------
 
 
-def sum_if(value: Column, condition: Column) -> Column:
-    return F.coalesce(F.sum(F.when(condition, value)), F.lit(0).cast("long"))
+def sum_if(value: str, condition: Column) -> Column:
+    return total(F.when(condition, F.col(value)))
 
 
-def total(value: Column) -> Column:
+def total(value: Column | str) -> Column:
     return F.coalesce(F.sum(value), F.lit(0).cast("long"))
 
 
 # -- instants -----------------------------------------------------------------------------------------------------
 
 
-def minute_of(at: Column) -> Column:
+def minute_of(at: Column | str) -> Column:
     return F.date_trunc("minute", at)
 
 
-def hour_of(at: Column) -> tuple[Column, Column]:
+def hour_of(at: Column | str) -> tuple[Column, Column]:
     """The columns `date` and `hour` of an hourly table."""
     return F.to_date(at).alias("date"), F.hour(at).alias("hour")
 
 
-def hour_number(at: Column) -> Column:
+def hour_number(at: Column | str) -> Column:
     """Hours since 1970: neighbours differ by one."""
     return F.floor(F.unix_seconds(at) / 3600)
 
 
-def hours_around(at: Column, *, after: int = 1) -> Column:
+def hours_around(at: str, *, after: int = 1) -> Column:
     """A row for each hour, by its number, that this instant is of or next to; `after`: how far it is looked ahead."""
-    steps = [hour_number(at) + step for step in range(-1, after + 1)]
-    return F.explode(F.array(*steps))
+    return F.explode(F.array(*[hour_number(at) + step for step in range(-1, after + 1)]))
 
 
-def seconds_between(earlier: Column, later: Column) -> Column:
+def seconds_between(earlier: Column | str, later: Column | str) -> Column:
     return (F.unix_micros(later) - F.unix_micros(earlier)) / F.lit(1e6)
 
 
-def minutes_from(at: Column, first: int, last: int) -> Column:
-    """The begins of the minutes around an instant, as an array; 0 is its own minute."""
-    begin, end = (minute_of(at) + F.make_dt_interval(mins=F.lit(minutes)) for minutes in (first, last))
-    return F.sequence(begin, end, F.expr("INTERVAL 1 MINUTE"))
+def minutes_between(first: Column | str, last: Column | str) -> Column:
+    """The begins of all minutes from that of one instant to that of another, as an array."""
+    return F.sequence(minute_of(first), minute_of(last), F.expr("INTERVAL 1 MINUTE"))
+
+
+def later(at: str, minutes: int) -> Column:
+    return F.col(at) + F.make_dt_interval(mins=F.lit(minutes))
 
 
 # -- names --------------------------------------------------------------------------------------------------------
 
 
-def stable_id(*parts: Column) -> Column:
+def stable_id(*parts: Column | str) -> Column:
     """Twelve letters that stay the same for the same parts."""
     return F.substring(F.sha2(F.concat_ws("\n", *parts), 256), 1, 12)
 
@@ -110,7 +112,7 @@ def bucket_of(value: Column) -> Column:
 
 
 def no_histogram() -> Column:
-    return F.array().cast(HISTOGRAM)
+    return F.array().cast(SPARK[More.HISTOGRAM])
 
 
 def count_of(histogram: str) -> Column:
@@ -133,11 +135,6 @@ def quantiles(histogram: str) -> Column:
     step = _struct({"seen": seen, "total": "state.total"} | found)
     finish = _struct({name: _middle_of(f"state.{name}") for name in QUANTILES})
     return F.expr(f"aggregate({histogram}, {start}, (state, entry) -> {step}, state -> {finish})")
-
-
-def quantile_columns(of: str) -> list[Column]:
-    """The columns `<of>_p50_ns` and so on, of the column `<of>_quantiles`."""
-    return [F.col(f"{of}_quantiles")[name].alias(f"{of}_{name}_ns") for name in QUANTILES]
 
 
 def minus(histogram: str, part: str) -> Column:

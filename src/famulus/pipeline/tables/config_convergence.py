@@ -7,8 +7,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.table import Grain, Table
-
 #: A broker that is still without an edit after this time is missing it.
 GRACE_S: Final = 60
 
@@ -37,16 +35,8 @@ def _edits(config: DataFrame) -> DataFrame:
             F.max("at").alias("last"),
             F.array_sort(F.collect_list(F.struct("at", "broker"))).alias("firsts"),
         )
-        .select(
-            "edit",
-            F.col("said.key").alias("key"),
-            F.col("said.author").alias("author"),
-            F.col("said.accepted_by").alias("accepted_by"),
-            "accepted",
-            _arrivals().alias("arrivals"),
-            F.size("firsts").alias("brokers"),
-            F.expr(_delay_ms("last")).alias("span_ms"),
-        )
+        .withColumns({"arrivals": _arrivals(), "brokers": F.size("firsts"), "span_ms": F.expr(_delay_ms("last"))})
+        .select("edit", "said.*", "accepted", "arrivals", "brokers", "span_ms")
     )
 
 
@@ -75,23 +65,14 @@ def _with_conflicts(edits: DataFrame, config: DataFrame) -> DataFrame:
     """A conflict is known by its highest head; whatever resolves its key afterwards ends it."""
     event = F.col("event")
     seen = config.where(event == "conflict").groupBy("edit", "key").agg(F.min("at").alias("conflict_seen"))
-    resolved = config.where(event == "resolved").select(
-        F.col("key").alias("resolved_key"), F.struct(F.col("at"), F.col("edit")).alias("end")
-    )
-    after = (F.col("key") == F.col("resolved_key")) & (F.col("end.at") >= F.col("conflict_seen"))
+    end = F.struct(F.col("at").alias("conflict_resolved"), F.col("edit").alias("resolved_by"))
+    resolved = config.where(event == "resolved").select(F.col("key").alias("resolved_key"), end.alias("end"))
+    after = (F.col("key") == F.col("resolved_key")) & (F.col("end.conflict_resolved") >= F.col("conflict_seen"))
     lives = (
         seen.join(resolved, on=after, how="left")
         .groupBy("edit", "conflict_seen")
         .agg(F.min("end").alias("end"))
-        .select(
-            "edit",
-            "conflict_seen",
-            F.col("end.at").alias("conflict_resolved"),
-            F.col("end.edit").alias("resolved_by"),
-            (F.unix_millis(F.col("end.at")) - F.unix_millis("conflict_seen")).alias("conflict_ms"),
-        )
+        .select("edit", "conflict_seen", "end.*")
+        .withColumn("conflict_ms", F.unix_millis("conflict_resolved") - F.unix_millis("conflict_seen"))
     )
     return edits.join(lives, on="edit", how="left")
-
-
-TABLE: Final = Table("config_convergence", Grain.WHOLE, ("config", "broker_minutes"), config_convergence)

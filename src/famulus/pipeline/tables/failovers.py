@@ -7,8 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import minute_of, minutes_from, seconds_between, stable_id
-from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.columns import later, minute_of, minutes_between, seconds_between, stable_id
 
 #: Peers that lose the same broker within this time tell of one loss.
 EPISODE_S: Final = 60
@@ -17,6 +16,8 @@ MINUTES_BEFORE: Final = 5
 MINUTES_AFTER: Final = 30
 #: A minute is normal if at most one in this many of its tasks was rejected, became UNKNOWN or was tried again.
 NORMAL_ONE_IN: Final = 20
+#: Of `service_minutes`.
+WANTED: Final = ("broker", "service", "minute", "tasks", "unknown", "rejected", "retries")
 
 
 def failovers(losses: DataFrame, lost_attempts: DataFrame, service_minutes: DataFrame, audit: DataFrame) -> DataFrame:
@@ -39,7 +40,7 @@ def _tasks_hit() -> Column:
 def _episodes(losses: DataFrame) -> DataFrame:
     of_one = Window.partitionBy("kind", "lost").orderBy("at", "broker")
     gap_s = F.when(F.col("kind") == "peer_lost", EPISODE_S).otherwise(0)
-    since_s = seconds_between(F.lag("at").over(of_one), F.col("at"))
+    since_s = seconds_between(F.lag("at").over(of_one), "at")
     so_far = of_one.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     begins = F.coalesce(F.col("since_s") > gap_s, F.lit(True)).cast("long")
     return (
@@ -55,17 +56,17 @@ def _episodes(losses: DataFrame) -> DataFrame:
             F.sum("tasks").alias("tasks"),
         )
         .withColumn("family", F.col("first.family"))
-        .withColumn("id", stable_id(F.col("kind"), F.col("lost"), F.unix_micros("seen").cast("string")))
+        .withColumn("id", stable_id("kind", "lost", F.unix_micros("seen").cast("string")))
         .drop("first", "episode")
     )
 
 
 def _with_services(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame:
-    minutes = episodes.where(F.col("kind") != "worker_lost").select(
-        "id", F.col("lost").alias("broker"), F.explode(minutes_from(F.col("seen"), -MINUTES_BEFORE, 0)).alias("minute")
-    )
+    minutes = minutes_between(later("seen", -MINUTES_BEFORE), "seen")
     served = (
-        minutes.join(service_minutes.select("broker", "minute", "service"), on=["broker", "minute"], how="inner")
+        episodes.where(F.col("kind") != "worker_lost")
+        .select("id", F.col("lost").alias("broker"), F.explode(minutes).alias("minute"))
+        .join(service_minutes.select("broker", "minute", "service"), on=["broker", "minute"], how="inner")
         .groupBy("id")
         .agg(F.sort_array(F.collect_set("service")).alias("served"))
     )
@@ -74,18 +75,14 @@ def _with_services(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame
 
 def _with_attempts(episodes: DataFrame, lost_attempts: DataFrame) -> DataFrame:
     lost_kind = F.when(F.col("kind") == "worker_lost", "worker").otherwise("broker")
-    span = F.sequence(minute_of(F.col("seen")), minute_of(F.col("seen_last")), F.expr("interval 1 minute"))
+    keys = ["lost_kind", "lost", "broker", "minute"]
     # Of a dispatcher that died its peers tell, in the episode of their own.
-    minutes = episodes.where(F.col("kind") != "dispatcher_died").select(
-        "id", lost_kind.alias("lost_kind"), "lost", F.explode("seen_by").alias("broker"), span.alias("span")
-    )
     sums = (
-        minutes.select("id", "lost_kind", "lost", "broker", F.explode("span").alias("minute"))
-        .join(
-            lost_attempts.select("lost_kind", "lost", "broker", "minute", "retries", "unknown"),
-            on=["lost_kind", "lost", "broker", "minute"],
-            how="inner",
-        )
+        episodes.where(F.col("kind") != "dispatcher_died")
+        .withColumns({"lost_kind": lost_kind, "minute": F.explode(minutes_between("seen", "seen_last"))})
+        .withColumn("broker", F.explode("seen_by"))
+        .select("id", *keys)
+        .join(lost_attempts.select(*keys, "retries", "unknown"), on=keys, how="inner")
         .groupBy("id")
         .agg(F.sum("retries").alias("retries"), F.sum("unknown").alias("unknown"))
     )
@@ -114,7 +111,7 @@ def _with_recovery(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame
         .where(F.col("tasks") > 0)
         .select("service", "minute", (F.col("bad") * NORMAL_ONE_IN <= F.col("tasks")).alias("fine"))
     )
-    minutes = minutes_from(F.col("seen"), 0, MINUTES_AFTER)
+    minutes = minutes_between("seen", later("seen", MINUTES_AFTER))
     in_trouble = F.col("not_fine").isNotNull() & F.coalesce(F.col("fine") > F.col("not_fine"), F.lit(True))
     troubles = (
         episodes.select("id", F.explode("services").alias("service"), minutes.alias("minutes"))
@@ -131,22 +128,11 @@ def _with_recovery(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame
     )
     over = (
         F.when(F.size("services") == 0, None)
-        .when(F.col("troubled").isNull(), minute_of(F.col("seen")))
+        .when(F.col("troubled").isNull(), minute_of("seen"))
         .when(F.col("recovered") == F.col("troubled"), F.col("last"))
     )
     return (
         episodes.join(troubles, on="id", how="left")
         .withColumn("normal", over)
-        .withColumn(
-            "recovery_s", F.when(over.isNotNull(), F.greatest(F.lit(0.0), seconds_between(F.col("seen"), over)))
-        )
+        .withColumn("recovery_s", F.when(over.isNotNull(), F.greatest(F.lit(0.0), seconds_between("seen", over))))
     )
-
-
-TABLE: Final = Table(
-    "failovers",
-    Grain.WHOLE,
-    ("losses", "lost_attempts", "service_minutes", "audit"),
-    failovers,
-    wants={"service_minutes": ("broker", "service", "minute", "tasks", "unknown", "rejected", "retries")},
-)

@@ -8,15 +8,15 @@ could only be added to a list (`error_workers`) that the journal does not know; 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import seconds_between, stable_id
-from famulus.pipeline.tables.spark_types import union_all
-from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.column_types import union_all
+from famulus.pipeline.tables.columns import later, seconds_between, stable_id
 from famulus.pipeline.tables.words import said
 
 _TEXTS: Final = tomllib.loads((files(__package__) / "findings.toml").read_text("utf-8"))
@@ -73,9 +73,7 @@ def _ranked(rows: DataFrame) -> DataFrame:
     urgency = F.array_position(F.lit(list(_SEVERITIES)), F.col("severity"))
     # Over all rows at once: there are as many as an admin can read.
     order = Window.partitionBy(F.lit(0)).orderBy(urgency, "kind", "subject")
-    return rows.withColumn("id", stable_id(F.col("kind"), F.col("subject"))).withColumn(
-        "rank", F.row_number().over(order)
-    )
+    return rows.withColumn("id", stable_id("kind", "subject")).withColumn("rank", F.row_number().over(order))
 
 
 def _finding(
@@ -128,6 +126,12 @@ def _backlogs(service_loads: DataFrame, newest: DataFrame) -> DataFrame:
     at = F.to_timestamp(F.col("date")) + F.make_dt_interval(hours=F.col("hour"))
     recent = service_loads.withColumn("at", at).transform(_since, newest, "at", DAY_H)
     return recent.groupBy("service").agg(F.max("backlog_max").alias("backlog_max"))
+
+
+def _each(rows: DataFrame, keys: Sequence[str], at: str, **more: Column) -> DataFrame:
+    """One row for each of them: how many `times` it was seen and when last, and more."""
+    found = {"times": F.count("*"), "last_seen": F.max(at)} | more
+    return rows.groupBy(*keys).agg(*[column.alias(name) for name, column in found.items()])
 
 
 def _is_common(column: str) -> Column:
@@ -202,46 +206,29 @@ def _no_worker(day: DataFrame) -> DataFrame:
 
 
 def _broker_unstable(minutes: DataFrame) -> DataFrame:
-    deaths = F.col("dispatcher_deaths")
-    rows = (
-        minutes.where(deaths > 0)
-        .groupBy("broker")
-        .agg(F.sum(deaths).alias("deaths"), F.max("minute").alias("last_seen"))
-        .where(F.col("deaths") >= DEATHS_MIN)
-    )
+    died = _each(minutes.where("dispatcher_deaths > 0"), ["broker"], "minute", deaths=F.sum("dispatcher_deaths"))
+    rows = died.where(F.col("deaths") >= DEATHS_MIN)
     value = F.to_json(F.struct(F.lit("draining").alias("state")))
     return _finding("broker_unstable", rows, key=said("broker_state/{broker}"), value=value)
 
 
 def _slow_recovery(failovers: DataFrame) -> DataFrame:
     # That it was not normal in time can be said only of a time that the data cover.
-    waited_s = F.coalesce("recovery_s", seconds_between(F.col("seen"), F.col("newest")))
-    slow = (F.size("services") > 0) & (waited_s > RECOVERY_S)
-    rows = (
-        failovers.where(slow)
-        .groupBy("kind", "lost")
-        .agg(F.count("*").alias("times"), F.max("seen").alias("last_seen"), F.max("recovery_s").alias("longest"))
-    )
-    return _finding("slow_recovery", rows, limit_s=F.lit(RECOVERY_S))
+    waited_s = F.coalesce("recovery_s", seconds_between("seen", "newest"))
+    slow = failovers.where((F.size("services") > 0) & (waited_s > RECOVERY_S))
+    return _finding("slow_recovery", _each(slow, ["kind", "lost"], "seen"), limit_s=F.lit(RECOVERY_S))
 
 
 def _conflicts(config_convergence: DataFrame) -> DataFrame:
-    rows = (
-        config_convergence.where(F.col("conflict_seen").isNotNull() & F.col("conflict_resolved").isNull())
-        .groupBy("key")
-        .agg(F.min("conflict_seen").alias("since"), F.max("conflict_seen").alias("last_seen"))
-    )
-    since = F.date_format("since", "yyyy-MM-dd HH:mm:ss")
+    unresolved = config_convergence.where("conflict_seen IS NOT NULL AND conflict_resolved IS NULL")
+    rows = _each(unresolved, ["key"], "conflict_seen", first=F.min("conflict_seen"))
+    since = F.date_format("first", "yyyy-MM-dd HH:mm:ss")
     return _finding("config_conflict", rows, key=F.col("key"), since=since)
 
 
 def _edits_missing(config_convergence: DataFrame) -> DataFrame:
-    rows = (
-        config_convergence.select(F.explode("missing").alias("broker"), "accepted")
-        .groupBy("broker")
-        .agg(F.count("*").alias("edits"), F.max("accepted").alias("last_seen"))
-    )
-    return _finding("edits_missing", rows)
+    missing = config_convergence.select(F.explode("missing").alias("broker"), "accepted")
+    return _finding("edits_missing", _each(missing, ["broker"], "accepted"))
 
 
 def _edits_late(config_convergence: DataFrame, broker_minutes: DataFrame) -> DataFrame:
@@ -253,22 +240,15 @@ def _edits_late(config_convergence: DataFrame, broker_minutes: DataFrame) -> Dat
         .where(F.col("delay_ms") >= LATE_MINUTES * 60_000)
     )
     there = broker_minutes.select("broker", "minute")
-    whole_minute = (F.col("minute") >= F.col("accepted")) & (
-        F.col("minute") + F.expr("INTERVAL 1 MINUTE") <= F.col("at")
-    )
-    rows = (
+    whole_minute = (F.col("minute") >= F.col("accepted")) & (later("minute", 1) <= F.col("at"))
+    late_there = (
         late.join(there, on="broker", how="inner")
         .where(whole_minute)
         .groupBy("broker", "edit", "key", "at", "delay_ms")
         .agg(F.count("*").alias("minutes"))
         .where(F.col("minutes") >= LATE_MINUTES)
-        .groupBy("broker")
-        .agg(
-            F.count("*").alias("edits"),
-            F.max(F.struct("delay_ms", "key")).alias("slowest"),
-            F.max("at").alias("last_seen"),
-        )
     )
+    rows = _each(late_there, ["broker"], "at", slowest=F.max(F.struct("delay_ms", "key")))
     slowest_s = F.floor(F.col("slowest.delay_ms") / 1000)
     return _finding("edits_late", rows, limit=F.lit(LATE_MINUTES), slowest_s=slowest_s)
 
@@ -277,60 +257,31 @@ def _edits_late(config_convergence: DataFrame, broker_minutes: DataFrame) -> Dat
 
 
 def _gaps(audit: DataFrame) -> DataFrame:
-    rows = (
-        audit.where(F.col("kind") == "gap")
-        .groupBy("broker")
-        .agg(F.count("*").alias("gaps"), F.sum("rows").alias("missing"), F.max("at").alias("last_seen"))
-    )
+    rows = _each(audit.where(F.col("kind") == "gap"), ["broker"], "at", missing=F.sum("rows"))
     return _finding("journal_gaps", rows)
 
 
 def _crashes(audit: DataFrame) -> DataFrame:
     """Of which nobody can say what became of all their tasks."""
-    rows = (
-        audit.where((F.col("kind") == "crash_window") & (F.col("rows") + F.coalesce("untold", F.lit(0)) > 0))
-        .groupBy("broker")
-        .agg(
-            F.count("*").alias("crashes"),
-            F.sum("rows").alias("open"),
-            F.sum(F.coalesce("untold", F.lit(0))).alias("untold"),
-            F.max("at").alias("last_seen"),
-        )
-    )
+    untold = F.coalesce("untold", F.lit(0))
+    crashes = audit.where((F.col("kind") == "crash_window") & (F.col("rows") + untold > 0))
+    rows = _each(crashes, ["broker"], "at", open=F.sum("rows"), untold=F.sum(untold))
     return _finding("crash_lost_tasks", rows)
 
 
 def _unexplained(audit: DataFrame) -> DataFrame:
     first = F.min(F.struct("at", "broker", "message_id", "explanation"))
-    rows = (
-        audit.where(~F.col("explained"))
-        .groupBy("kind")
-        .agg(F.count("*").alias("times"), first.alias("first"), F.max("at").alias("last_seen"))
-    )
+    rows = _each(audit.where(~F.col("explained")), ["kind"], "at", first=first)
     return _finding("audit", rows, task=F.coalesce(F.col("first.message_id"), F.lit("?")))
 
 
 def _unusual(anomalies: DataFrame) -> DataFrame:
     worst = F.max(F.struct(F.abs("score").alias("far"), "minute", "value", "baseline"))
-    rows = anomalies.groupBy("service", "measure", "direction").agg(
-        F.count("*").alias("minutes"), worst.alias("worst"), F.max("minute").alias("last_seen")
-    )
     return _finding(
         "unusual",
-        rows,
-        severity=F.when(F.col("minutes") >= 10, "warning").otherwise("info"),
+        _each(anomalies, ["service", "measure", "direction"], "minute", worst=worst),
+        severity=F.when(F.col("times") >= 10, "warning").otherwise("info"),
         minute=F.date_format("worst.minute", "yyyy-MM-dd HH:mm"),
         found=F.round("worst.value", 3),
         usual=F.round("worst.baseline", 3),
     )
-
-
-TABLE: Final = Table(
-    "findings",
-    Grain.WHOLE,
-    (
-        "service_hours", "service_loads", "worker_health", "broker_minutes", "failovers", "config_convergence", "audit",
-        "capacity", "anomalies",
-    ),
-    findings,
-)  # fmt: skip

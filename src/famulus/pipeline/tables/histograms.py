@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import bucket_of
+from famulus.pipeline.tables.columns import bucket_of, no_histogram
 
 
 def counted(rows: DataFrame, keys: Sequence[str], values: Mapping[str, Column]) -> DataFrame:
@@ -23,6 +23,13 @@ def merged(rows: DataFrame, keys: Sequence[str], names: Sequence[str]) -> DataFr
     """For each group one row with the sums of its histograms of these names."""
     entries = [_labelled(name, at) for at, name in enumerate(names)]
     return _summed(rows, keys, F.concat(*entries), names)
+
+
+def beside(counts: DataFrame, histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The rows of both together; where nothing was counted, histograms are empty."""
+    names = [name for name in histograms.columns if name not in keys]
+    both = counts.join(histograms, on=list(keys), how="left")
+    return both.withColumns({name: F.coalesce(name, no_histogram()) for name in names})
 
 
 def _labelled(histogram: str, at: int) -> Column:

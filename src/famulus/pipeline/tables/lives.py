@@ -15,7 +15,7 @@ def lives(tasks: DataFrame) -> DataFrame:
     """`at`: the last end; `longest_ns`: of tasks that ended; of numbered rows the `low` and `high` number, `count` and
     `first` end. All in one reading of the tasks."""
     row = F.col("row")
-    sums = tasks.groupBy("broker", "boot", "service", hour_number(F.col("ended")).alias("hour_number")).agg(
+    sums = tasks.groupBy("broker", "boot", "service", hour_number("ended").alias("hour_number")).agg(
         F.max("ended").alias("at"),
         F.max(F.when(is_final(), F.col("total_ns"))).alias("longest_ns"),
         F.min(row).alias("low"),
@@ -31,9 +31,9 @@ def last_signs(tasks: DataFrame, brokers: DataFrame, keys: list[str], hour: str,
     that asks."""
     signs = lives(tasks).select("broker", "boot", "at").unionByName(brokers.select("broker", "boot", "at"))
     return (
-        signs.groupBy(*keys, hour_number(F.col("at")).alias("own_hour"))
+        signs.groupBy(*keys, hour_number("at").alias("own_hour"))
         .agg(F.max("at").alias("at"))
-        .select(*keys, "at", hours_around(F.col("at"), after=after).alias(hour))
+        .select(*keys, "at", hours_around("at", after=after).alias(hour))
         .groupBy(*keys, hour)
         .agg(F.max("at").alias("alive_at"))
     )

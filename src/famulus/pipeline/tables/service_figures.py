@@ -8,19 +8,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import (
-    hour_of,
-    is_final,
-    is_run,
-    is_settled,
-    minute_of,
-    no_histogram,
-    quantile_columns,
-    quantiles,
-    sum_if,
-)
-from famulus.pipeline.tables.histograms import counted, merged
-from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.columns import hour_of, is_final, is_run, is_settled, minute_of, quantiles, sum_if
+from famulus.pipeline.tables.histograms import beside, counted, merged
+from famulus.pipeline.tables.schemas import QUANTILES
 
 MEASURES: Final = ("queue", "service", "total")
 _HISTOGRAMS: Final = tuple(f"{measure}_hist" for measure in MEASURES)
@@ -31,13 +21,13 @@ COUNTS: Final = (
 
 
 def service_minutes(tasks: DataFrame) -> DataFrame:
-    rows = tasks.withColumn("minute", minute_of(F.col("ended")))
-    return _of_tasks(rows, ("minute", "service", "family", "broker")).select("*", *hour_of(F.col("minute")))
+    rows = tasks.withColumn("minute", minute_of("ended"))
+    return _of_tasks(rows, ("minute", "service", "family", "broker")).select("*", *hour_of("minute"))
 
 
 def service_hours(service_minutes: DataFrame) -> DataFrame:
     rows = service_minutes.withColumn("at", F.date_trunc("hour", "minute"))
-    return _of_figures(rows, ("at", "service", "family")).select("*", *hour_of(F.col("at")))
+    return _of_figures(rows, ("at", "service", "family")).select("*", *hour_of("at"))
 
 
 def service_days(service_hours: DataFrame) -> DataFrame:
@@ -77,9 +67,9 @@ def _counts() -> list[Column]:
         "runs": is_run(),
     }
     sums = {
-        "request_bytes": sum_if(F.col("request_bytes"), settled),
-        "response_bytes": sum_if(F.col("response_bytes"), settled),
-        "busy_ns": sum_if(F.col("service_ns"), is_run()),
+        "request_bytes": sum_if("request_bytes", settled),
+        "response_bytes": sum_if("response_bytes", settled),
+        "busy_ns": sum_if("service_ns", is_run()),
     }
     return [
         *[F.count_if(condition).alias(name) for name, condition in counts.items()],
@@ -88,13 +78,7 @@ def _counts() -> list[Column]:
 
 
 def _joined(counts: DataFrame, histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
-    filled = [F.coalesce(F.col(name), no_histogram()).alias(name) for name in _HISTOGRAMS]
-    both = counts.join(histograms, on=list(keys), how="left").select(*keys, *COUNTS, *filled)
     # In two steps, for else Spark would go through a histogram once for each of its quantiles.
-    found = [quantiles(f"{measure}_hist").alias(f"{measure}_quantiles") for measure in MEASURES]
-    return both.select("*", *found).select("*", *[each for measure in MEASURES for each in quantile_columns(measure)])
-
-
-MINUTES: Final = Table("service_minutes", Grain.HOURLY, ("tasks",), service_minutes)
-HOURS: Final = Table("service_hours", Grain.HOURLY, ("service_minutes",), service_hours)
-DAYS: Final = Table("service_days", Grain.WHOLE, ("service_hours",), service_days)
+    found = {f"{measure}_quantiles": quantiles(f"{measure}_hist") for measure in MEASURES}
+    each = {f"{of}_{name}_ns": F.col(f"{of}_quantiles.{name}") for of in MEASURES for name in QUANTILES}
+    return beside(counts, histograms, keys).withColumns(found).withColumns(each)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from inspect import signature
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.column_types import contract
 from famulus.pipeline.tables.schemas import TableColumn
-from famulus.pipeline.tables.spark_types import contract
 
 
 class Grain(Enum):
@@ -38,6 +40,11 @@ class Table:
     by_task: bool = False
     #: Whole: of an input with many columns, those that `rows` looks at.
     wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(cls, rows: Callable[..., DataFrame], grain: Grain, **more: Any) -> Table:
+        """Made by a function that has the name of the table, and whose parameters have those of its inputs."""
+        return cls(rows.__name__, grain, tuple(signature(rows).parameters), rows, **more)
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:

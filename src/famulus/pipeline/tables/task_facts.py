@@ -8,9 +8,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_final, is_run, is_settled
 from famulus.pipeline.tables.hash_join import split_unique
-from famulus.pipeline.tables.table import Grain, Table
 from famulus.pipeline.tables.unsettled import unsettled
 
 #: Makes the order of two rows certain, whatever else is equal.
@@ -19,7 +19,7 @@ _NAME: Final = ("ended", "broker", "boot", "ticket")
 
 def task_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     swallowed = unsettled(tasks, open_tasks, brokers, peers).where("is_gone")
-    return _ended(tasks).unionByName(_swallowed(swallowed))
+    return union_all([_ended(tasks), _swallowed(swallowed)])
 
 
 def _ended(tasks: DataFrame) -> DataFrame:
@@ -42,7 +42,6 @@ def _of_one(tasks: DataFrame) -> DataFrame:
                 "outcomes": F.when(is_settled(), 1).otherwise(0).cast("long"),
             }
         )
-        .select("*", *hour_of(F.col("ended")))
         .transform(_facts)
     )
 
@@ -58,7 +57,7 @@ def _of_several(tasks: DataFrame) -> DataFrame:
     before = by_hour.rangeBetween(-1, 0)
     own_name = F.struct(*_NAME)
     return (
-        tasks.withColumn("ended_hour", hour_number(F.col("ended")))
+        tasks.withColumn("ended_hour", hour_number("ended"))
         .withColumn("rank", rank)
         .select(
             "*",
@@ -73,7 +72,6 @@ def _of_several(tasks: DataFrame) -> DataFrame:
         )
         .where((rank == F.col("best_rank")) & (own_name == _first()))
         .withColumn("worker", F.col("run.worker"))
-        .select("*", *hour_of(F.col("ended")))
         .transform(_facts)
     )
 
@@ -83,36 +81,20 @@ def _first() -> Column:
 
 
 def _swallowed(lost: DataFrame) -> DataFrame:
-    none = {name: F.lit(None).cast("long") for name in ("queue_ns", "service_ns", "total_ns")}
-    sizes = {name: F.lit(None).cast("long") for name in ("request_bytes", "response_bytes")}
-    return (
-        lost.withColumns(
-            {
-                "outcome": F.lit(None).cast("string"),
-                "reason": F.lit(None).cast("string"),
-                "brokers": F.array("broker"),
-                "attempts": F.col("attempt"),
-                "late": F.lit(0),
-                "outcomes": F.lit(0),
-                "ended": F.col("at"),
-                **none,
-                **sizes,
-            }
-        )
-        .select("*", *hour_of(F.col("at")))
-        .transform(_facts)
-    )
+    """They have neither an outcome nor durations."""
+    return lost.withColumns(
+        {
+            "brokers": F.array("broker"),
+            "attempts": F.col("attempt"),
+            "late": F.lit(0),
+            "outcomes": F.lit(0),
+            "ended": F.col("at"),
+        }
+    ).transform(_facts)
 
 
 def _facts(rows: DataFrame) -> DataFrame:
-    return rows.select(*[column.name for column in schemas.TABLES["task_facts"]])
-
-
-TABLE: Final = Table(
-    "task_facts",
-    Grain.HOURLY,
-    ("tasks", "open_tasks", "brokers", "peers"),
-    task_facts,
-    neighbours=True,
-    by_task=True,
-)
+    """Those columns of the table that are there."""
+    dated = rows.select("*", *hour_of("ended"))
+    there = set(dated.columns)
+    return dated.select(*[column.name for column in schemas.TABLES["task_facts"] if column.name in there])

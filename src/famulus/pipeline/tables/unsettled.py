@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, is_settled, seconds_between
 from famulus.pipeline.tables.hash_join import matching
 from famulus.pipeline.tables.lives import last_signs, lives
@@ -50,9 +51,7 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
 
 def _to_be_tried_again(tasks: DataFrame, like: DataFrame) -> DataFrame:
     """An attempt that another one follows was not the end: so then the task was open, too."""
-    again = (
-        tasks.where(F.col("outcome") == "RETRY").withColumn("at", F.col("ended")).withColumn("state", F.lit("retry"))
-    )
+    again = tasks.where(F.col("outcome") == "RETRY").withColumns({"at": F.col("ended"), "state": F.lit("retry")})
     return again.select(*like.columns)
 
 
@@ -61,7 +60,7 @@ def _last_seen(open_tasks: DataFrame) -> DataFrame:
     order = Window.partitionBy("message_id").orderBy("open_hour", "at", "broker", "boot", "ticket")
     later = F.lead("open_hour").over(order)
     return (
-        open_tasks.withColumn("open_hour", hour_number(F.col("at")))
+        open_tasks.withColumn("open_hour", hour_number("at"))
         .withColumn("later", later)
         .where(F.col("later").isNull() | (F.col("later") > F.col("open_hour") + 1))
         .drop("later")
@@ -70,7 +69,7 @@ def _last_seen(open_tasks: DataFrame) -> DataFrame:
 
 def _outcomes(tasks: DataFrame, opened: DataFrame) -> DataFrame:
     """Of tasks that were seen open."""
-    settled = tasks.where(is_settled()).select("message_id", hour_number(F.col("ended")).alias("ended_hour"))
+    settled = tasks.where(is_settled()).select("message_id", hour_number("ended").alias("ended_hour"))
     return matching(settled, "message_id", opened).withColumnRenamed("message_id", "ended_id")
 
 
@@ -84,23 +83,13 @@ def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -
     event = F.col("event")
     kind = F.when(is_dispatcher_death(), "died").when(event == "stop", "stopped").when(event == "start", "restarted")
     own = brokers.select("broker", F.col("boot").alias("end_boot"), "at", kind.alias("kind"))
-    seen = peers.where(event == "lost").select(
-        F.col("peer").alias("broker"),
-        F.lit(None).cast("string").alias("end_boot"),
-        "at",
-        F.lit("lost").alias("kind"),
-    )
+    seen = peers.where(event == "lost").select(F.col("peer").alias("broker"), "at", F.lit("lost").alias("kind"))
     # That a peer lost it counts least: both may live on, with the line between them cut.
-    end = F.struct(
-        (F.col("kind") == "lost").alias("hearsay"),
-        F.col("at").alias("end_at"),
-        F.col("kind").alias("end_kind"),
-        "end_boot",
-    )
+    end = F.struct((F.col("end_kind") == "lost").alias("hearsay"), "end_at", "end_kind", "end_boot")
     ends = (
-        own.where(F.col("kind").isNotNull())
-        .unionByName(seen)
-        .select("broker", end.alias("end"), hours_around(F.col("at")).alias("open_hour"))
+        union_all([own.where(F.col("kind").isNotNull()), seen])
+        .withColumnsRenamed({"at": "end_at", "kind": "end_kind"})
+        .select("broker", end.alias("end"), hours_around("end_at").alias("open_hour"))
         .groupBy("broker", "open_hour")
         .agg(F.collect_list("end").alias("ends"))
     )
@@ -119,7 +108,7 @@ def _longest(tasks: DataFrame) -> DataFrame:
     """`longest_ns`: of any task of its service."""
     return (
         lives(tasks)
-        .select("service", "longest_ns", hours_around(F.col("at")).alias("open_hour"))
+        .select("service", "longest_ns", hours_around("at").alias("open_hour"))
         .groupBy("service", "open_hour")
         .agg(F.max("longest_ns").alias("longest_ns"))
     )
@@ -127,7 +116,7 @@ def _longest(tasks: DataFrame) -> DataFrame:
 
 def _fate() -> Column:
     limit_s = F.greatest(F.lit(float(OVERDUE_S)), F.coalesce(F.col("longest_ns"), F.lit(0)) * 2 / 1e9)
-    lived_s = seconds_between(F.col("at"), F.col("alive_at"))
+    lived_s = seconds_between("at", "alive_at")
     # First, since what was forgotten long before is not the fault of a death.
     return F.when(lived_s > limit_s, "overdue").when(_is_gone(), F.col("end_kind")).otherwise("open")
 

@@ -12,10 +12,8 @@ from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.latency import BUCKETS
 from famulus.web.status import views
 from famulus.web.status.durations import quantile_ms
-from famulus.web.status.exchanges import Exchanges, Traffic
-from famulus.web.status.history import MINUTES_MAX, SECONDS_MAX
 from famulus.web.status.pasts import Pasts
-from famulus.web.status.tracks import Track
+from famulus.web.status.tracks import MINUTES_MAX, SECONDS_MAX, Exchanges, Track, Traffic
 from famulus.wire import status as snapshots
 
 #: Without a snapshot for this long, its sender is gone, or hangs.
@@ -30,6 +28,7 @@ SERVICE_MINUTES_MAX = 180
 #: What is told of those who have not told anything yet.
 NO_SUPERVISOR = snapshots.Supervisor("", "", "", "", "", False, False, 0, 0, ())
 NO_DISPATCHER = snapshots.Dispatcher(0, 0, False, {}, 0, 0, 0, 0, 0, 0, 0, (), 0, (), 0, ())
+NO_TRACK = Track(0, 0)
 NO_STEWARD = snapshots.Steward("", "", "joining", 0, "", (), 0, {})
 
 
@@ -79,20 +78,16 @@ class Board:
             if (track := self._track_of(service.name)) is not None:
                 failed = service.error + service.rejected + service.unknown
                 track.count(at_ns, now_ms, service.ok + failed, failed, service.backlog, service.busy)
-        if len(self.tracks) > len(told.services):
-            self._forget_tracks({service.name for service in told.services})
+        if len(self.tracks) >= TRACKS_MAX and len(self.tracks) > len(told.services):
+            # Only when there is no room: a service that comes back should find its past.
+            there = {service.name for service in told.services}
+            self.tracks = {name: track for name, track in self.tracks.items() if name in there}
 
     def _track_of(self, name: str) -> Track | None:
         track = self.tracks.get(name)
         if track is None and len(self.tracks) < TRACKS_MAX:
             track = self.tracks[name] = Track(SERVICE_SECONDS_MAX, SERVICE_MINUTES_MAX)
         return track
-
-    def _forget_tracks(self, there: set[str]) -> None:
-        """Only when there is no room: a service that comes back should find its past."""
-        if len(self.tracks) >= TRACKS_MAX:
-            for name in [name for name in self.tracks if name not in there]:
-                del self.tracks[name]
 
     # -- what it amounts to -------------------------------------------------------------------------------------
 
@@ -163,12 +158,12 @@ class Board:
     def _tasks(self, told: snapshots.Dispatcher, now_ns: int) -> views.Tasks:
         alive = self.fresh(snapshots.Dispatcher, now_ns)
         rate_s, failed_rate_s = self.total.rates.smooth if alive else (0.0, 0.0)
-        late = [0] * BUCKETS
+        recent = [0] * BUCKETS
         for track in self.tracks.values():
             track.recent.quantiles(now_ns)  # lets go of what is older than a minute
-            for bucket, count in enumerate(track.recent.of_late()):
+            for bucket, count in enumerate(track.recent.last_minute()):
                 if count:
-                    late[bucket] += count
+                    recent[bucket] += count
         names = ("accepted", "ok", "error", "rejected", "unknown", "late", "delegated")
         return views.Tasks(
             **{name: told.counters.get(name, 0) for name in names},
@@ -176,15 +171,14 @@ class Board:
             backlog=told.backlog,
             rate_s=rate_s,
             failed_rate_s=failed_rate_s,
-            p50_ms=quantile_ms(late, 0.5),
-            p99_ms=quantile_ms(late, 0.99),
+            p50_ms=quantile_ms(recent, 0.5),
+            p99_ms=quantile_ms(recent, 0.99),
         )
 
     def _service(self, told: snapshots.Service, now_ns: int) -> views.Service:
-        track = self.tracks.get(told.name)
-        alive = track is not None and self.fresh(snapshots.Dispatcher, now_ns)
-        rate_s, failed_rate_s = track.rates.smooth if track is not None and alive else (0.0, 0.0)
-        p50_ms, p99_ms = track.recent.quantiles(now_ns) if track is not None else (None, None)
+        track = self.tracks.get(told.name, NO_TRACK)
+        rate_s, failed_rate_s = track.rates.smooth if self.fresh(snapshots.Dispatcher, now_ns) else (0.0, 0.0)
+        p50_ms, p99_ms = track.recent.quantiles(now_ns)
         facts = asdict(told)
         return views.Service(**facts, rate_s=rate_s, failed_rate_s=failed_rate_s, p50_ms=p50_ms, p99_ms=p99_ms)
 

@@ -1,19 +1,25 @@
-"""What changes over time: how fast the counters of one broker or service grow, and how long its tasks took recently."""
+"""What changes over time: how fast the counters of one broker or service grow, how long its tasks took recently, and
+its past: seconds of the last minutes, minutes of the last day. Bounded."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from famulus.core.clock import NS_PER_S
 from famulus.web.status.durations import difference, quantile_ms
-from famulus.web.status.history import History
 from famulus.web.status.views import Point
+from famulus.wire import status as snapshots
 
 RATE_NS = 5 * NS_PER_S
 #: Quantiles are those of the last minute, in steps of ten seconds.
 RECENT_NS = 60 * NS_PER_S
 RECENT_STEP_NS = 10 * NS_PER_S
+#: Of the past of a broker.
+SECONDS_MAX = 900
+MINUTES_MAX = 1440
+MINUTE_MS = 60_000
 
 
 class Rates:
@@ -80,11 +86,11 @@ class Recent:
         if self._marks and now_ns - self._computed_ns >= NS_PER_S:
             self._computed_ns = now_ns
             self._forget(now_ns)
-            counts = self.of_late()
+            counts = self.last_minute()
             self._quantiles = (quantile_ms(counts, 0.5), quantile_ms(counts, 0.99))
         return self._quantiles
 
-    def of_late(self) -> list[int]:
+    def last_minute(self) -> list[int]:
         return difference(self.counts, self._marks[0][1]) if self._marks else []
 
     def _forget(self, now_ns: int) -> None:
@@ -93,6 +99,33 @@ class Recent:
         if len(self._marks) == 1 and self._marks[0][0] <= now_ns - RECENT_NS - RECENT_STEP_NS:
             # Nobody told us anything for a minute: what was counted last is not recent any more.
             self._marks[0] = (now_ns, self.counts)
+
+
+class History:
+    def __init__(self, seconds_max: int = SECONDS_MAX, minutes_max: int = MINUTES_MAX) -> None:
+        self.seconds: deque[Point] = deque(maxlen=seconds_max)
+        self.minutes: deque[Point] = deque(maxlen=minutes_max)
+        self._minute: list[Point] = []
+
+    def add(self, point: Point) -> None:
+        if self._minute and point.at_ms // MINUTE_MS != self._minute[0].at_ms // MINUTE_MS:
+            self.minutes.append(_mean(self._minute))
+            self._minute = []
+        self.seconds.append(point)
+        # A clock that was set back must not make this grow.
+        if len(self._minute) < 120:
+            self._minute.append(point)
+
+
+def _mean(points: list[Point]) -> Point:
+    count = len(points)
+    return Point(
+        points[-1].at_ms,
+        round(sum(point.rate_s for point in points) / count, 2),
+        round(sum(point.failed_rate_s for point in points) / count, 2),
+        max(point.backlog for point in points),
+        max(point.busy for point in points),
+    )
 
 
 class Track:
@@ -108,3 +141,47 @@ class Track:
         self.rates.count(at_ns, ended, failed)
         if (rates := self.rates.last) is not None:
             self.history.add(Point(now_ms, *rates, backlog, busy))
+
+
+# -- tasks between this broker and others ---------------------------------------------------------------------------
+
+
+class Traffic(NamedTuple):
+    """Tasks handed over, and tasks that came; since the dispatcher started, and per second."""
+
+    given: int = 0
+    taken: int = 0
+    given_rate_s: float = 0.0
+    taken_rate_s: float = 0.0
+
+
+class Exchanges:
+    """As many as the dispatcher tells of."""
+
+    def __init__(self) -> None:
+        #: By peer, how fast the tasks given and taken grow.
+        self._rates: dict[str, Rates] = {}
+        self._told_ns: int | None = None
+
+    def take(self, told: snapshots.Dispatcher) -> None:
+        self._rates = {each.identity: self._rates.get(each.identity) or self._new(told) for each in told.exchanges}
+        for each in told.exchanges:
+            self._rates[each.identity].count(told.at_ns, each.given, each.taken)
+        self._told_ns = told.at_ns
+
+    def _new(self, told: snapshots.Dispatcher) -> Rates:
+        """A peer that was not told of before: until then there was nothing to tell."""
+        rates = Rates()
+        if self._told_ns is not None and self._told_ns < told.at_ns:
+            rates.count(self._told_ns, 0, 0)
+        return rates
+
+    def with_all(self, alive: bool) -> Traffic:
+        """`alive`: whether the dispatcher that counts is."""
+        found = [self.with_peer(identity, alive) for identity in self._rates]
+        given, taken, *rates = (sum(column) for column in zip(*found, strict=True)) if found else Traffic()
+        return Traffic(int(given), int(taken), *(round(rate, 2) for rate in rates))
+
+    def with_peer(self, identity: str, alive: bool) -> Traffic:
+        rates = self._rates.get(identity)
+        return Traffic(*rates.counts, *(rates.smooth if alive else (0.0, 0.0))) if rates is not None else Traffic()

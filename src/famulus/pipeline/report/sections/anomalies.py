@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, listed, nothing, section
+from famulus.pipeline.report.html import NOTHING, Head, Safe, listed, nothing, section
 from famulus.pipeline.report.plot import lanes, marks
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.timeline import Timeline
 from famulus.pipeline.report.words import count, duration_ns, minute, plural, share
 
-_COLUMNS: Final = ["minute", "service", "measure", "direction", "value", "baseline", "score", "tasks"]
 _MEASURES: Final = {"rate": "rate", "error_share": "share of errors", "p99_ns": "99th percentile"}
 #: Enough to see what went on; whoever has more has no anomalies but another normal.
 MINUTES_MAX: Final = 20_000
@@ -33,14 +32,13 @@ class Episode:
 
 def anomalies(tables: Tables, timeline: Timeline | None) -> Safe:
     lead = "Compared with the median of the same hour of the day, in units of the usual distance from it."
-    rows = list(islice(tables.rows("anomalies", _COLUMNS), MINUTES_MAX + 1))
+    rows = list(islice(tables.rows("anomalies"), MINUTES_MAX + 1))
     if not rows:
         return section("anomalies", "Anomalies", lead, nothing("No anomalies: every minute was as one would expect."))
     more = len(rows) > MINUTES_MAX
     episodes = sorted(_episodes(rows[:MINUTES_MAX]), key=lambda each: -each.worst["score"])
-    shown = episodes[:ROWS_MAX]
-    furthest = listed("Episodes, the furthest off first", _HEADS, shown, len(episodes) - len(shown))
-    note = nothing(f"Only the first {MINUTES_MAX:,} minutes are shown.") if more else Safe("")
+    furthest = listed("Episodes, the furthest off first", _HEADS, episodes)
+    note = nothing(f"Only the first {MINUTES_MAX:,} minutes are shown.") if more else NOTHING
     return section("anomalies", "Anomalies", lead, note, _plot(episodes[:500], timeline), furthest)
 
 
@@ -48,11 +46,9 @@ def _episodes(rows: list[dict[str, Any]]) -> Iterator[Episode]:
     current: Episode | None = None
     for row in sorted(rows, key=lambda row: (*_kind(row), row["minute"])):
         if current and _kind(current.first) == _kind(row) and row["minute"] - current.last <= timedelta(minutes=2):
-            current.last, current.minutes, current.tasks = (
-                row["minute"],
-                current.minutes + 1,
-                current.tasks + row["tasks"],
-            )
+            current.last = row["minute"]
+            current.minutes += 1
+            current.tasks += row["tasks"]
             current.worst = max(current.worst, row, key=lambda each: each["score"])
             continue
         if current:

@@ -7,30 +7,13 @@ from typing import Any, Final
 
 from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, code, listed, nothing, section, table
 from famulus.pipeline.report.reading import Tables
-from famulus.pipeline.report.sections.verdict import entries
+from famulus.pipeline.report.sections.verdict import KINDS, entries
 from famulus.pipeline.report.words import count, instant
 
-_NAMES: Final = {
-    "no_outcome": "no outcome",
-    "retry_without_end": "never tried again",
-    "two_outcomes": "two outcomes",
-    "rejected_but_ran": "rejected, but ran",
-    "half_missing": "half missing",
-    "missing_rows": "rows missing",
-    "duplicate_row": "row twice",
-    "ticket_twice": "ticket twice",
-    "no_such_outcome": "no such outcome",
-    "ended_before_arrived": "ended before it arrived",
-    "negative_duration": "negative duration",
-    "at_most_once": "at-most-once broken",
-    "late_answer": "late answer",
-    "gap": "gap in the journal",
-    "crash_window": "crash",
-}
 _SEVERITIES: Final = {"error": 0, "warning": 1, "info": 2}
-_KINDS: Final = {"error": "bad", "warning": "warn", "info": "calm"}
+_COLOURS: Final = {"error": "bad", "warning": "warn", "info": "calm"}
 _HEADS: Final = (
-    Head("What", of=lambda row: badge(_name(row["kind"]), _KINDS.get(row["severity"], "calm"))),
+    Head("What", of=lambda row: badge(_name(row["kind"]), _COLOURS.get(row["severity"], "calm"))),
     Head("Explained", of="explained", said=lambda explained: "yes" if explained else badge("no", "bad")),
     Head("At (UTC)", of="at", said=instant),
     Head("Broker", of="broker"),
@@ -40,12 +23,10 @@ _HEADS: Final = (
     Head("Rows", True, "rows", count),
     Head("In words", of="explanation"),
 )
-_COLUMNS: Final = ["at", "kind", "severity", "explained", "broker", "service", "worker", "message_id", "rows",
-                   "explanation"]  # fmt: skip
 
 
 def _name(kind: str) -> str:
-    return _NAMES.get(kind, kind)
+    return KINDS[kind][0] if kind in KINDS else kind
 
 
 def audit(tables: Tables) -> Safe:
@@ -55,11 +36,11 @@ def audit(tables: Tables) -> Safe:
     if not total:
         words = "The audit is empty: each accepted task has exactly one outcome, and no row of the journal is missing."
         return section("audit", "Audit", lead, nothing(words))
-    rows = heapq.nsmallest(ROWS_MAX, tables.rows("audit", _COLUMNS), key=_urgency)
+    rows = heapq.nsmallest(ROWS_MAX, tables.rows("audit"), key=_urgency)
     kinds = sorted({*unexplained, *explained})
     sums = [[_name(kind), count(unexplained[kind]), count(explained[kind])] for kind in kinds]
     heads = [Head("What"), Head("Without explanation", True), Head("Explained", True)]
-    each = listed("Entries, those without explanation first", _HEADS, rows, total - len(rows))
+    each = listed("Entries, those without explanation first", _HEADS, rows, total)
     return section("audit", "Audit", lead, table("Entries by kind", heads, sums), each)
 
 

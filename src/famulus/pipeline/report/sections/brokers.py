@@ -6,87 +6,76 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from famulus.pipeline.report.html import Head, Safe, nothing, section, table
-from famulus.pipeline.report.plot import Plot, figure, line, time_axis, when
+from famulus.pipeline.report.html import Head, Safe, listed, nothing, section
+from famulus.pipeline.report.plot import figure, line, time_axis
 from famulus.pipeline.report.reading import Tables
-from famulus.pipeline.report.timeline import Timeline
-from famulus.pipeline.report.words import count, duration_s, share
+from famulus.pipeline.report.timeline import TimeAxis, Timeline, micros
+from famulus.pipeline.report.words import count, duration_s, instant, share
 
-SUMS: Final = ("load_samples", "saturated_s", "delegated", "process_deaths", "dispatcher_deaths", "gap_rows")
+SUMS: Final = ("saturated_s", "delegated", "dispatcher_deaths", "gap_rows")
+#: Over each bin; `told` are minutes in which there were slots.
+BY_BIN: Final = ("slots", "slots_busy", "told")
 LINES_MAX: Final = 8
 
 
 def brokers(tables: Tables, timeline: Timeline | None) -> Safe:
     lead = "Which share of its slots was busy, and how many tasks waited for one."
-    if timeline is None:
+    found = [] if timeline is None else _read(tables, timeline.axis)
+    if timeline is None or not found:
         return section("brokers", "Brokers", lead, nothing("No broker told its load in this span."))
-    found = _read(tables, timeline)
-    if not found:
-        return section("brokers", "Brokers", lead, nothing("No broker told its load in this span."))
-    listed = table("Brokers", _HEADS, [_cells(name, each) for name, each in sorted(found.items())])
-    x = [when(at) for at in timeline.axis.starts()]
-    busiest = sorted(found, key=lambda name: (-float(np.nansum(found[name]["busy"])), name))[:LINES_MAX]
+    x = [instant(at) for at in timeline.axis.starts()]
+    busiest = sorted(found, key=lambda each: (-each["slots_busy"].sum(), each["broker"]))[:LINES_MAX]
     traces = [
-        line(name, number, x, _ratio(found[name]["busy"], found[name]["slots"]), "%{y:.1%} of slots busy")
-        for number, name in enumerate(sorted(busiest))
+        line(each["broker"], number, x, _ratios(each["slots_busy"], each["slots"]), "%{y:.1%} of slots busy")
+        for number, each in enumerate(sorted(busiest, key=lambda each: each["broker"]))
     ]
     layout = {"xaxis": time_axis(), "yaxis": {"range": [0, 1.02], "tickformat": ".0%"}}
     says = "Busy slots over all slots. At 100 % every further task has to wait or to go elsewhere."
-    return section("brokers", "Brokers", lead, figure(Plot("Load", says, traces, layout, 280), listed))
+    instead = listed("Brokers", _HEADS, found)
+    return section("brokers", "Brokers", lead, figure("Load", says, traces, layout, height=280, instead=instead))
 
 
-_HEADS: Final = [
-    Head("Broker"), Head("Slots", True), Head("Busy", True), Head("Longest backlog", True), Head("Saturated", True),
-    Head("Handed over", True), Head("Dispatcher died", True), Head("Journal rows missing", True),
-]  # fmt: skip
-
-
-def _read(tables: Tables, timeline: Timeline) -> dict[str, dict[str, Any]]:
-    """By broker: sums over the span, and of busy and all slots over each bin."""
-    found: dict[str, dict[str, Any]] = {}
-    columns = ["minute", "broker", "slots", "slots_busy", "backlog_max", *SUMS]
-    for batch in tables.batches("broker_minutes", columns):
-        at = timeline.axis.bin_of(batch.column("minute").cast(pa.int64()).to_numpy(zero_copy_only=False))
-        inside = (at >= 0) & (at < timeline.axis.bins)
-        names = np.array(batch.column("broker").to_pylist(), dtype=object)
-        for name in sorted(set(names.tolist())):
-            its = found.setdefault(name, _nothing(timeline.axis.bins))
-            which = names == name
-            for column in SUMS:
-                its[column] += int(np.nansum(_floats(batch, column)[which]))
-            longest = _floats(batch, "backlog_max")[which]
-            its["backlog_max"] = max(its["backlog_max"], int(np.nanmax(longest, initial=0)))
-            which &= inside
-            for column, into in (("slots", "slots"), ("slots_busy", "busy")):
-                np.add.at(its[into], at[which], np.nan_to_num(_floats(batch, column)[which]))
-            np.add.at(its["minutes"], at[which], _floats(batch, "slots")[which] > 0)
-    return found
-
-
-def _nothing(bins: int) -> dict[str, Any]:
-    arrays = {name: np.zeros(bins) for name in ("slots", "busy", "minutes")}
-    return {**dict.fromkeys((*SUMS, "backlog_max"), 0), **arrays}
-
-
-def _floats(batch: pa.RecordBatch, column: str) -> np.ndarray:
-    values: np.ndarray = batch.column(column).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values
-
-
-def _ratio(part: np.ndarray, whole: np.ndarray) -> list[float | None]:
+def _ratios(part: np.ndarray, whole: np.ndarray) -> list[float | None]:
     return [float(a / b) if b > 0 else None for a, b in zip(part, whole, strict=True)]
 
 
-def _cells(name: str, found: dict[str, Any]) -> list[object]:
-    slots, busy, minutes = (float(found[each].sum()) for each in ("slots", "busy", "minutes"))
-    return [
-        name,
-        f"{slots / minutes:,.0f}" if minutes else "–",
-        share(busy / slots if slots else None),
-        count(found["backlog_max"]),
-        duration_s(float(found["saturated_s"])),
-        count(found["delegated"]),
-        count(found["dispatcher_deaths"]),
-        count(found["gap_rows"]),
-    ]
+def _overall(part: str, whole: str, row: dict[str, Any]) -> float | None:
+    return _ratios(row[part].sum(keepdims=True), row[whole].sum(keepdims=True))[0]
+
+
+_HEADS: Final = (
+    Head("Broker", of="broker"),
+    Head("Slots", True, lambda row: count(_overall("slots", "told", row))),
+    Head("Busy", True, lambda row: share(_overall("slots_busy", "slots", row))),
+    Head("Longest backlog", True, "backlog_max", count),
+    Head("Saturated", True, "saturated_s", duration_s),
+    Head("Handed over", True, "delegated", count),
+    Head("Dispatcher died", True, "dispatcher_deaths", count),
+    Head("Journal rows missing", True, "gap_rows", count),
+)
+
+
+def _read(tables: Tables, axis: TimeAxis) -> list[dict[str, Any]]:
+    """Of each broker: sums over the span, and of busy and all slots over each bin."""
+    found: dict[str, dict[str, Any]] = {}
+    sums = [(name, "sum") for name in (*SUMS, *BY_BIN)]
+    for batch in tables.batches("broker_minutes", ["minute", "broker", "slots", "slots_busy", "backlog_max", *SUMS]):
+        rows = pa.Table.from_batches([batch])
+        rows = rows.append_column("told", pc.greater(rows["slots"], 0).cast(pa.int64()))
+        rows = rows.append_column("bin", pa.array(axis.bin_of(micros(batch.column("minute")))))
+        for row in rows.group_by(["broker", "bin"]).aggregate([*sums, ("backlog_max", "max")]).to_pylist():
+            its = found.setdefault(row["broker"], _nothing(row["broker"], axis.bins))
+            for name in SUMS:
+                its[name] += row[f"{name}_sum"] or 0
+            its["backlog_max"] = max(its["backlog_max"], row["backlog_max_max"] or 0)
+            if 0 <= row["bin"] < axis.bins:
+                for name in BY_BIN:
+                    its[name][row["bin"]] += row[f"{name}_sum"] or 0
+    return [found[name] for name in sorted(found)]
+
+
+def _nothing(broker: str, bins: int) -> dict[str, Any]:
+    arrays = {name: np.zeros(bins) for name in BY_BIN}
+    return {"broker": broker, **dict.fromkeys((*SUMS, "backlog_max"), 0), **arrays}

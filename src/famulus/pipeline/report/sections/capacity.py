@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, listed, nothing, section
-from famulus.pipeline.report.plot import Plot, figure, label
+from famulus.pipeline.report.html import Head, Safe, badge, listed, nothing, section
+from famulus.pipeline.report.plot import figure, label
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.words import duration_s, rate, share
 
-_COLUMNS: Final = ["service", "family", "hour_of_day", "days", "rate", "service_s", "erlangs", "erlangs_peak", "slots",
-                   "busy_share", "wait_share", "slots_needed", "slots_missing"]  # fmt: skip
 BARS_MAX: Final = 30
 
 
@@ -20,7 +18,7 @@ def capacity(tables: Tables) -> Safe:
         "than 100 ms then (Erlang C)."
     )
     worst: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in tables.rows("capacity", _COLUMNS):
+    for row in tables.rows("capacity"):
         key = row["service"], row["family"]
         if key not in worst or _demand(row) > _demand(worst[key]):
             worst[key] = row
@@ -28,11 +26,8 @@ def capacity(tables: Tables) -> Safe:
         return section(
             "capacity", "Capacity", lead, nothing("No load was told in this span, so there is nothing to size.")
         )
-    ranked = sorted(
-        worst.values(), key=lambda row: (-(row["slots_missing"] or 0), -row["erlangs_peak"], row["service"])
-    )
-    shown = ranked[:ROWS_MAX]
-    services = listed("Services, the shortest of slots first", _HEADS, shown, len(ranked) - len(shown))
+    ranked = sorted(worst.values(), key=lambda row: (-_demand(row)[0], -row["erlangs_peak"], row["service"]))
+    services = listed("Services, the shortest of slots first", _HEADS, ranked)
     return section("capacity", "Capacity", lead, _bars(ranked[:BARS_MAX]), services)
 
 
@@ -75,4 +70,4 @@ def _bars(rows: list[dict[str, Any]]) -> Safe:
         for name, values, ink, shape in parts
     ]  # fmt: skip
     layout = {"barmode": "group", "yaxis": {"rangemode": "tozero"}, "xaxis": {"type": "category", "automargin": True}}
-    return figure(Plot("Slots: there and needed", "At the most demanding hour of each service.", traces, layout), None)
+    return figure("Slots: there and needed", "At the most demanding hour of each service.", traces, layout)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import heapq
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, badge, listed, nothing, section
-from famulus.pipeline.report.plot import Plot, duration_axis, figure, label
+from famulus.pipeline.report.html import NOTHING, ROWS_MAX, Head, Safe, badge, listed, nothing, section
+from famulus.pipeline.report.plot import duration_axis, figure, label
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.words import duration_s, instant, plural
 
-_COLUMNS: Final = ["edit", "key", "author", "accepted_by", "accepted", "arrivals", "brokers", "missing", "span_ms",
-                   "conflict_seen", "conflict_resolved", "resolved_by", "conflict_ms"]  # fmt: skip
 #: An edit that took longer to be everywhere stands out.
 SLOW_S: Final = 60.0
 BARS_MAX: Final = 40
@@ -19,13 +17,12 @@ BARS_MAX: Final = 40
 
 def config(tables: Tables) -> Safe:
     lead = "Each edit: when it was accepted, and how long until the last broker had it."
-    latest = heapq.nlargest(
-        ROWS_MAX + 1, tables.rows("config_convergence", _COLUMNS), key=lambda row: (row["accepted"], row["edit"])
-    )
+    rows = tables.rows("config_convergence")
+    latest = heapq.nlargest(ROWS_MAX + 1, rows, key=lambda row: (row["accepted"], row["edit"]))
     if not latest:
         return section("config", "Configuration", lead, nothing("No edits of the config in this span."))
     shown = latest[:ROWS_MAX]
-    edits = listed("Edits, the latest first", _HEADS, shown, len(latest) - len(shown))
+    edits = listed("Edits, the latest first", _HEADS, latest)
     bars = _bars(sorted(shown, key=lambda row: -row["span_ms"])[:BARS_MAX])
     return section("config", "Configuration", lead, _open(shown), bars, edits)
 
@@ -33,7 +30,7 @@ def config(tables: Tables) -> Safe:
 def _open(rows: list[dict[str, Any]]) -> Safe:
     keys = sorted({row["key"] for row in rows if row["conflict_seen"] and not row["conflict_resolved"]})
     if not keys:
-        return Safe("")
+        return NOTHING
     return Safe(f"<p>{badge('open conflict', 'bad')} {plural(len(keys), 'key is', 'keys are')} still in conflict.</p>")
 
 
@@ -84,4 +81,4 @@ def _bars(rows: list[dict[str, Any]]) -> Safe:
         "showlegend": False,
     }
     says = "Until the last broker had the edit; the slowest first. The scale is logarithmic."
-    return figure(Plot("Time to be everywhere", says, [trace], layout, 110 + 26 * len(rows)), None)
+    return figure("Time to be everywhere", says, [trace], layout, height=110 + 26 * len(rows))

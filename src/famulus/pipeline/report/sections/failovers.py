@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, listed, nothing, section
+from famulus.pipeline.report.html import Head, Safe, listed, nothing, section
 from famulus.pipeline.report.plot import lanes, marks
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.timeline import Timeline
@@ -23,8 +23,6 @@ _HEADS: Final = (
     Head("UNKNOWN", True, "unknown", count),
     Head("Normal after", True, lambda row: duration_s(row["recovery_s"]) if row["normal"] else "not seen"),
 )
-_COLUMNS: Final = ["kind", "lost", "seen_by", "seen", "services", "tasks_hit", "retries", "unknown", "normal",
-                   "recovery_s"]  # fmt: skip
 #: Marks in the plot.
 MARKS_MAX: Final = 1000
 
@@ -34,13 +32,12 @@ def failovers(tables: Tables, timeline: Timeline | None) -> Safe:
         "Who was lost, what it cost, and how long until the services that were hit were normal again. Not seen: not "
         "within half an hour, or before the journal ends."
     )
-    every = tables.rows("failovers", _COLUMNS)
+    every = tables.rows("failovers")
     latest = heapq.nlargest(MARKS_MAX + 1, every, key=lambda row: (row["seen"], row["lost"]))
     if not latest:
         words = "No failovers in this span: no worker, dispatcher or peer was lost."
         return section("failovers", "Failovers", lead, nothing(words))
-    shown = latest[:ROWS_MAX]
-    losses = listed("Losses, the latest first", _HEADS, shown, len(latest) - len(shown))
+    losses = listed("Losses, the latest first", _HEADS, latest)
     return section("failovers", "Failovers", lead, _plot(latest[:MARKS_MAX], timeline), losses)
 
 

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Safe, badge, code, joined, nothing, section, tag, text
+from famulus.pipeline.report.html import NOTHING, ROWS_MAX, Safe, badge, code, joined, nothing, section, tag, text
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.words import instant, plural
 
-_COLUMNS: Final = [
-    "id",
-    "rank",
-    "severity",
-    "kind",
-    "subject",
-    "title",
-    "evidence",
-    "advice",
-    "key",
-    "value",
-    "last_seen",
-]
 _KINDS: Final = {"critical": "bad", "warning": "warn", "info": "calm"}
 
 
 def findings(tables: Tables) -> Safe:
-    rows = sorted(tables.rows("findings", _COLUMNS), key=lambda row: (row["rank"], row["id"]))
+    rows = sorted(tables.rows("findings"), key=lambda row: (row["rank"], row["id"]))
     lead = "What calls for a decision, most urgent first. Nothing changes unless an admin applies it."
     if not rows:
         return section("findings", "Findings", lead, nothing("No findings: nothing calls for an admin in this span."))
     cards = [_card(row) for row in rows[:ROWS_MAX]]
     more = len(rows) - len(cards)
-    rest = tag("p", f"and {plural(more, 'more finding')}", "rest") if more else Safe("")
+    rest = tag("p", f"and {plural(more, 'more finding')}", "rest") if more else NOTHING
     return section("findings", "Findings", lead, Safe(f'<ol class="cards">{joined(cards)}</ol>'), rest)
 
 
@@ -46,7 +33,7 @@ def _card(row: dict[str, Any]) -> Safe:
 def _command(row: dict[str, Any]) -> Safe:
     """Only what can be applied has a command; where an admin must choose the value, the key is named."""
     if row["key"] is None:
-        return Safe("")
+        return NOTHING
     if row["value"] is None:
         return tag("p", Safe(f"The key to edit is {code(row['key'])}; its value is yours to choose."))
     edit = tag("p", Safe(f"Sets {code(row['key'])} to {code(row['value'])}"), "note")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 
 from famulus.pipeline.report.html import Head, Safe, nothing, section, table
-from famulus.pipeline.report.plot import Plot, duration_axis, figure, line, time_axis, when
-from famulus.pipeline.report.timeline import Timeline, middle_ns, quantile_ns
-from famulus.pipeline.report.words import NS_PER_S, count, duration_ns, duration_s
+from famulus.pipeline.report.plot import duration_axis, figure, line, time_axis
+from famulus.pipeline.report.timeline import HISTOGRAMS, Timeline, middle_ns, quantile_ns, quantile_of
+from famulus.pipeline.report.words import NS_PER_S, count, duration_ns, duration_s, instant
 
 QUANTILES: Final = (("p50", 500_000), ("p90", 900_000), ("p99", 990_000), ("p99.9", 999_000))
 #: Buckets of the histograms that make one row of the heat map: four rows for each e-fold.
@@ -23,29 +24,27 @@ def latency(timeline: Timeline | None) -> Safe:
     return section("latency", "Latency", lead, _percentiles(timeline), _heat(timeline), _by_service(timeline))
 
 
-def _seconds(values: np.ndarray) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) / NS_PER_S for value in values]
+def _over_time(
+    timeline: Timeline, histograms: Iterable[tuple[str, np.ndarray, int]], hover: str
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The lines of some quantiles, each of a histogram for each step, and the axes that fit all of them."""
+    x = [instant(at) for at in timeline.axis.starts()]
+    found = [(name, quantile_ns(histogram, ppm)) for name, histogram, ppm in histograms]
+    traces = [
+        line(name, number, x, (values / NS_PER_S).tolist(), hover, text=[duration_ns(value) for value in values])
+        for number, (name, values) in enumerate(found)
+    ]
+    known = np.stack([values for _, values in found]) / NS_PER_S
+    return traces, {"xaxis": time_axis(), "yaxis": duration_axis(float(np.nanmin(known)), float(np.nanmax(known)))}
 
 
 def _percentiles(timeline: Timeline) -> Safe:
     whole = timeline.histograms["total_hist"].sum(axis=0)
-    x = [when(at) for at in timeline.axis.starts()]
-    traces, known = [], []
-    for number, (name, ppm) in enumerate(QUANTILES):
-        values = quantile_ns(whole, ppm)
-        known += [float(value) for value in values if not np.isnan(value)]
-        words = [duration_ns(None if np.isnan(value) else float(value)) for value in values]
-        traces.append(line(name, number, x, _seconds(values), "%{text}", text=words))
-    axis = duration_axis(min(known) / NS_PER_S, max(known) / NS_PER_S)
+    traces, layout = _over_time(timeline, [(name, whole, ppm) for name, ppm in QUANTILES], "%{text}")
     says = f"What that many of 100 tasks do not exceed, in steps of {duration_s(timeline.axis.seconds)}."
-    rows = [[name, _text(whole.sum(axis=0), ppm)] for name, ppm in QUANTILES]
+    rows = [[name, duration_ns(quantile_of(whole.sum(axis=0), ppm))] for name, ppm in QUANTILES]
     instead = table("Over the whole span", [Head("Percentile"), Head("Total time", True)], rows)
-    return figure(Plot("Percentiles over time", says, traces, {"xaxis": time_axis(), "yaxis": axis}), instead)
-
-
-def _text(histogram: np.ndarray, ppm: int) -> str:
-    value = float(quantile_ns(histogram, ppm))
-    return duration_ns(None if np.isnan(value) else value)
+    return figure("Percentiles over time", says, traces, layout, instead=instead)
 
 
 def _heat(timeline: Timeline) -> Safe:
@@ -62,7 +61,7 @@ def _heat(timeline: Timeline) -> Safe:
     middles = middle_ns(low + BUCKETS_PER_ROW * (np.arange(rows) + 0.5) - 0.5) / NS_PER_S
     trace: dict[str, Any] = {
         "type": "heatmap",
-        "x": [when(at) for at in timeline.axis.starts()],
+        "x": [instant(at) for at in timeline.axis.starts()],
         "y": [float(value) for value in middles],
         # Of each step its own 100 %: so a quiet night is as readable as a busy day. Nothing stays blank.
         "z": [[round(float(value), 2) if value else None for value in row] for row in share.T],
@@ -79,25 +78,18 @@ def _heat(timeline: Timeline) -> Safe:
     ]  # fmt: skip
     instead = table("Tasks by total time, over the whole span", [Head("About"), Head("Tasks", True)], listed)
     says = "Each column is a step in time, each cell the share of its tasks that took about as long."
-    return figure(Plot("Where the tasks lie", says, [trace], layout, 340), instead)
+    return figure("Where the tasks lie", says, [trace], layout, height=340, instead=instead)
 
 
 def _by_service(timeline: Timeline) -> Safe:
-    x = [when(at) for at in timeline.axis.starts()]
-    traces, rows, known = [], [], []
-    for number, service in enumerate(timeline.services):
-        values = quantile_ns(timeline.histograms["total_hist"][number], 990_000)
-        known += [float(value) for value in values if not np.isnan(value)]
-        words = [duration_ns(None if np.isnan(value) else float(value)) for value in values]
-        traces.append(line(service, number, x, _seconds(values), "p99 %{text}", text=words))
-        cells = [_text(timeline.histograms[of][number].sum(axis=0), ppm)
-                 for of in ("queue_hist", "service_hist", "total_hist") for ppm in (500_000, 990_000)]  # fmt: skip
-        rows.append([service, *cells])
-    axis = duration_axis(min(known) / NS_PER_S, max(known) / NS_PER_S)
-    heads = [
-        Head("Service"),
-        *(Head(f"{of} {name}", True) for of in ("wait", "service", "total") for name in ("p50", "p99")),
-    ]
-    says = "The 99th percentile of each service's total time."
-    plot = Plot("By service", says, traces, {"xaxis": time_axis(), "yaxis": axis})
-    return figure(plot, table("Percentiles over the whole span", heads, rows))
+    totals = zip(timeline.services, timeline.histograms["total_hist"], strict=True)
+    traces, layout = _over_time(timeline, [(service, each, 990_000) for service, each in totals], "p99 %{text}")
+    shown = (("p50", 500_000), ("p99", 990_000))
+    rows = [
+        [service, *(duration_ns(quantile_of(timeline.histograms[name][number].sum(axis=0), ppm))
+                    for name in HISTOGRAMS for _, ppm in shown)]
+        for number, service in enumerate(timeline.services)
+    ]  # fmt: skip
+    heads = [Head("Service"), *(Head(f"{of} {name}", True) for of in ("wait", "service", "total") for name, _ in shown)]
+    instead = table("Percentiles over the whole span", heads, rows)
+    return figure("By service", "The 99th percentile of each service's total time.", traces, layout, instead=instead)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from famulus.pipeline.report.html import Head, Safe, nothing, section, table
-from famulus.pipeline.report.plot import Plot, figure, label, line, time_axis, when
-from famulus.pipeline.report.timeline import Timeline, quantile_ns
-from famulus.pipeline.report.words import count, duration_ns, duration_s, rate, share
+from famulus.pipeline.report.plot import figure, label, line, time_axis
+from famulus.pipeline.report.timeline import Timeline, quantile_of
+from famulus.pipeline.report.words import count, duration_ns, duration_s, instant, rate, share
 
 NOT_OK: Final = (("errors", "ERROR"), ("rejected", "REJECTED"), ("unknown", "UNKNOWN"))
 #: Rows of the table that stands for a plot over time.
@@ -33,18 +34,13 @@ def _services(timeline: Timeline) -> Safe:
         rows.append([
             service, count(counts["tasks"]), share(counts["ok"] / counts["tasks"], 2) if counts["tasks"] else "–",
             count(counts["errors"]), count(counts["rejected"]), count(counts["unknown"]), count(counts["retries"]),
-            _quantile(total, 500_000), _quantile(total, 990_000), _quantile(queue, 990_000),
+            *(duration_ns(quantile_of(*of)) for of in ((total, 500_000), (total, 990_000), (queue, 990_000))),
         ])  # fmt: skip
     return table("Services, busiest first", heads, rows)
 
 
-def _quantile(histogram: np.ndarray, ppm: int) -> str:
-    value = float(quantile_ns(histogram, ppm))
-    return duration_ns(None if np.isnan(value) else value)
-
-
 def _rates(timeline: Timeline) -> Safe:
-    x = [when(at) for at in timeline.axis.starts()]
+    x = [instant(at) for at in timeline.axis.starts()]
     per_s = timeline.counts["tasks"] / timeline.axis.seconds
     traces = [
         line(service, number, x, per_s[number].tolist(), "%{y:.3~g} tasks/s")
@@ -52,15 +48,13 @@ def _rates(timeline: Timeline) -> Safe:
     ]
     layout = {"xaxis": time_axis(), "yaxis": {"title": {"text": "tasks per second"}, "rangemode": "tozero"}}
     says = f"Tasks per second of each service, in steps of {duration_s(timeline.axis.seconds)}."
-    rows = [
-        [stamp, *(rate(float(value)) for value in values)] for stamp, values in _decimated(timeline, per_s, np.mean)
-    ]
+    rows = [[stamp, *(rate(value) for value in values)] for stamp, values in _decimated(timeline, per_s, np.mean)]
     heads = [Head("From (UTC)"), *(Head(service, True) for service in timeline.services)]
-    return figure(Plot("Rate", says, traces, layout), table("Tasks per second", heads, rows))
+    return figure("Rate", says, traces, layout, instead=table("Tasks per second", heads, rows))
 
 
 def _failures(timeline: Timeline) -> Safe:
-    x = [when(at) for at in timeline.axis.starts()]
+    x = [instant(at) for at in timeline.axis.starts()]
     sums = np.stack([timeline.counts[name].sum(axis=0) for name, _ in NOT_OK])
     tasks = timeline.total("tasks")
     if not sums.any():
@@ -78,14 +72,16 @@ def _failures(timeline: Timeline) -> Safe:
     says = f"{count(int(sums.sum()))} of {count(tasks)} tasks, in steps of {duration_s(timeline.axis.seconds)}."
     rows = [[stamp, *(count(float(value)) for value in values)] for stamp, values in _decimated(timeline, sums, np.sum)]
     heads = [Head("From (UTC)"), *(Head(name, True) for _, name in NOT_OK)]
-    return figure(Plot("Tasks that did not end OK", says, traces, layout, 260), table("Tasks", heads, rows))
+    instead = table("Tasks", heads, rows)
+    return figure("Tasks that did not end OK", says, traces, layout, height=260, instead=instead)
 
 
-def _decimated(timeline: Timeline, values: np.ndarray, how: object) -> list[tuple[str, np.ndarray]]:
+def _decimated(
+    timeline: Timeline, values: np.ndarray, reduce: Callable[..., np.ndarray]
+) -> list[tuple[str, np.ndarray]]:
     """At most TABLE_BINS rows: what a plot shows of each bin, put together."""
     step = -(-timeline.axis.bins // TABLE_BINS)
     starts = timeline.axis.starts()
-    reduce = np.mean if how is np.mean else np.sum
     return [
         (f"{starts[first]:%Y-%m-%d %H:%M}", reduce(values[:, first : first + step], axis=1))
         for first in range(0, timeline.axis.bins, step)

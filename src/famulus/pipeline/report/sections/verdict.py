@@ -5,34 +5,37 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-import numpy as np
-
 from famulus.journal.unknowns import what_is_not_known
-from famulus.pipeline.report.html import Safe, joined, tag, text
+from famulus.pipeline.report.html import NOTHING, Safe, joined, tag, text
 from famulus.pipeline.report.reading import Tables
-from famulus.pipeline.report.timeline import Timeline, quantile_ns
+from famulus.pipeline.report.timeline import Timeline, quantile_of
 from famulus.pipeline.report.words import count, duration_ns, plural, rate, share
 
-#: What an unexplained row of the audit means: for one of them, for several.
-UNEXPLAINED: Final = {
-    "no_outcome": ("task has no outcome", "tasks have no outcome"),
-    "retry_without_end": ("task was never tried again", "tasks were never tried again"),
-    "rejected_but_ran": ("task was rejected, and ran", "tasks were rejected, and ran"),
+#: Of each kind of row in the audit: its name, and what an unexplained one means: for one of them, for several.
+KINDS: Final = {
+    "no_outcome": ("no outcome", "task has no outcome", "tasks have no outcome"),
+    "retry_without_end": ("never tried again", "task was never tried again", "tasks were never tried again"),
+    "two_outcomes": ("two outcomes", "task has two outcomes", "tasks have two outcomes"),
+    "rejected_but_ran": ("rejected, but ran", "task was rejected, and ran", "tasks were rejected, and ran"),
     "half_missing": (
+        "half missing",
         "task is known to one of its two brokers only",
         "tasks are known to one of their two brokers only",
     ),
-    "missing_rows": ("loss of rows that nobody owns up to", "losses of rows that nobody owns up to"),
-    "duplicate_row": ("row is there twice", "rows are there twice"),
-    "ticket_twice": ("ticket was used twice", "tickets were used twice"),
-    "no_such_outcome": ("outcome does not exist", "outcomes do not exist"),
-    "ended_before_arrived": ("task ended before it arrived", "tasks ended before they arrived"),
-    "negative_duration": ("duration is less than nothing", "durations are less than nothing"),
-    "two_outcomes": ("task has two outcomes", "tasks have two outcomes"),
-    "at_most_once": ("at-most-once task ran twice", "at-most-once tasks ran twice"),
-    "late_answer": ("answer came late", "answers came late"),
-    "gap": ("gap in the journal", "gaps in the journal"),
-    "crash_window": ("crash took tasks along", "crashes took tasks along"),
+    "missing_rows": ("rows missing", "loss of rows that nobody owns up to", "losses of rows that nobody owns up to"),
+    "duplicate_row": ("row twice", "row is there twice", "rows are there twice"),
+    "ticket_twice": ("ticket twice", "ticket was used twice", "tickets were used twice"),
+    "no_such_outcome": ("no such outcome", "outcome does not exist", "outcomes do not exist"),
+    "ended_before_arrived": (
+        "ended before it arrived",
+        "task ended before it arrived",
+        "tasks ended before they arrived",
+    ),
+    "negative_duration": ("negative duration", "duration is less than nothing", "durations are less than nothing"),
+    "at_most_once": ("at-most-once broken", "at-most-once task ran twice", "at-most-once tasks ran twice"),
+    "late_answer": ("late answer", "answer came late", "answers came late"),
+    "gap": ("gap in the journal", "gap in the journal", "gaps in the journal"),
+    "crash_window": ("crash", "crash took tasks along", "crashes took tasks along"),
 }
 
 
@@ -46,7 +49,7 @@ def entries(tables: Tables) -> tuple[Counter[str], Counter[str]]:
 
 
 def said(kind: str, number: int) -> str:
-    one, many = UNEXPLAINED.get(kind, (kind, kind))
+    _, one, many = KINDS.get(kind, (kind, kind, kind))
     return f"{number:,} {one if number == 1 else many}"
 
 
@@ -82,17 +85,15 @@ def _banner(kind: str, sign: str, headline: str, more: str) -> Safe:
 
 def tiles(tables: Tables, timeline: Timeline | None) -> Safe:
     if timeline is None:
-        return Safe("")
+        return NOTHING
     tasks, ok = timeline.total("tasks"), timeline.total("ok")
-    p50, p99 = (
-        float(quantile_ns(timeline.histograms["total_hist"].sum(axis=(0, 1)), ppm)) for ppm in (500_000, 990_000)
-    )
+    whole = timeline.histograms["total_hist"].sum(axis=(0, 1))
     busiest = float(timeline.counts["tasks"].sum(axis=0).max()) / timeline.axis.seconds
     shown = [
         ("Tasks", count(tasks), f"{rate(busiest)} at the busiest"),
         ("Outcome OK", share(ok / tasks if tasks else None, 2), f"{count(tasks - ok)} were not"),
-        ("Median time", _ns(p50), "from arrival to the end"),
-        ("99th percentile", _ns(p99), "one task in a hundred takes longer"),
+        ("Median time", duration_ns(quantile_of(whole, 500_000)), "from arrival to the end"),
+        ("99th percentile", duration_ns(quantile_of(whole, 990_000)), "one task in a hundred takes longer"),
         ("Losses", count(_rows(tables, "failovers")), "of workers, dispatchers and peers"),
         ("Findings", count(_rows(tables, "findings")), "that call for an admin"),
     ]
@@ -103,10 +104,5 @@ def tiles(tables: Tables, timeline: Timeline | None) -> Safe:
     return Safe(f'<dl class="tiles">{joined(cells)}</dl>')
 
 
-def _ns(value: float) -> str:
-    return duration_ns(None if np.isnan(value) else value)
-
-
 def _rows(tables: Tables, table: str) -> int:
-    column = {"failovers": "kind", "findings": "kind"}[table]
-    return sum(batch.num_rows for batch in tables.batches(table, [column]))
+    return sum(batch.num_rows for batch in tables.batches(table, ["kind"]))

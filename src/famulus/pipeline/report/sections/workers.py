@@ -2,51 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import heapq
+from collections import Counter
+from typing import Final
 
-from famulus.pipeline.report.html import ROWS_MAX, Head, Safe, listed, nothing, section, text
+from famulus.pipeline.report.html import NOTHING, ROWS_MAX, Head, Safe, listed, nothing, section, text
 from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.words import count, duration_ns, plural, share
-
-_COLUMNS: Final = ["worker", "service", "tasks", "share", "error_share", "losses", "lost_tasks", "p50_ns", "p99_ns",
-                   "slowness", "score", "why"]  # fmt: skip
 
 
 def workers(tables: Tables) -> Safe:
     lead = "The last day of data: each worker against the others of its service. 100 means: nothing to say against it."
-    # Apart: those with complaints must not be crowded out, and those without need not all be shown.
-    sick, well = Worst(), Worst()
-    for row in tables.rows("worker_health", _COLUMNS):
-        (well if row["score"] >= 100 else sick).add(row)
-    if not sick.seen + well.seen:
+    found = Counter(row["score"] >= 100 for row in tables.rows("worker_health", ["score"]))
+    if not found:
         return section("workers", "Workers", lead, nothing("No worker had a task in this span."))
-    shown = nothing("All workers are in good health.")
-    if sick.seen:
-        shown = sick.table(f"{plural(sick.seen, 'worker')} with points off, the worst first")
-    many = plural(well.seen, "healthy worker")
-    folded = Safe(f"<details><summary>{many}</summary>{well.table(many)}</details>") if well.seen else Safe("")
+    # Apart: those with complaints must not be crowded out, and those without need not all be shown.
+    shown, folded = nothing("All workers are in good health."), NOTHING
+    if sick := found[False]:
+        shown = _worst(tables, f"{plural(sick, 'worker')} with points off, the worst first", sick, well=False)
+    if well := found[True]:
+        many = plural(well, "healthy worker")
+        folded = Safe(f"<details><summary>{many}</summary>{_worst(tables, many, well, well=True)}</details>")
     return section("workers", "Workers", lead, shown, folded)
 
 
-class Worst:
+def _worst(tables: Tables, caption: str, total: int, *, well: bool) -> Safe:
     """Those with the lowest scores, of however many."""
-
-    def __init__(self) -> None:
-        self.seen = 0
-        self._rows: list[dict[str, Any]] = []
-
-    def add(self, row: dict[str, Any]) -> None:
-        self.seen += 1
-        self._rows.append(row)
-        if len(self._rows) > 2 * ROWS_MAX:
-            self._cut()
-
-    def _cut(self) -> None:
-        self._rows = sorted(self._rows, key=lambda row: (row["score"], row["worker"], row["service"]))[:ROWS_MAX]
-
-    def table(self, caption: str) -> Safe:
-        self._cut()
-        return listed(caption, _HEADS, self._rows, self.seen - len(self._rows))
+    its = (row for row in tables.rows("worker_health") if (row["score"] >= 100) is well)
+    rows = heapq.nsmallest(ROWS_MAX, its, key=lambda row: (row["score"], row["worker"], row["service"]))
+    return listed(caption, _HEADS, rows, total)
 
 
 def _score(score: int) -> Safe:
@@ -67,9 +51,7 @@ _HEADS: Final = (
     Head("Against others", True, "slowness", lambda times: "–" if times is None else f"× {times:.2f}"),
     Head("p99", True, "p99_ns", duration_ns),
     Head(
-        "Lost",
-        True,
-        lambda row: f"{row['losses']:,} ({plural(row['lost_tasks'], 'task')})" if row["losses"] else "0",
+        "Lost", True, lambda row: f"{row['losses']:,} ({plural(row['lost_tasks'], 'task')})" if row["losses"] else "0"
     ),
     Head("Why", of="why", said=lambda why: why or "–"),
 )

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, seconds_between
 from famulus.pipeline.tables.lives import lives
 from famulus.pipeline.tables.memo import cached
@@ -43,17 +44,14 @@ def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: 
         rate=F.format_number(rate, 1),
         length_s=F.format_number("length_s", 3),
     )
-    hides = (F.col("swallowed") > 0) | (untold > 0)
-    severity = F.when(hides, "warning").otherwise("info")
     about = F.col("swallowed")
+    severity = F.when((about > 0) | (untold > 0), "warning").otherwise("info")
     return entries(rows, "crash_window", words, severity=severity, explained=F.lit(True), about=about, untold=untold)
 
 
 def _died(brokers: DataFrame) -> DataFrame:
-    how = said("the dispatcher died ({detail})", detail=F.coalesce("detail", F.lit("nobody said how")))
-    return brokers.where(is_dispatcher_death()).select(
-        "broker", "boot", "at", how.alias("how"), F.lit(False).alias("silent")
-    )
+    how = said("the dispatcher died ({detail})", detail=F.coalesce("detail", F.lit("nobody said how"))).alias("how")
+    return brokers.where(is_dispatcher_death()).select("broker", "boot", "at", how, F.lit(False).alias("silent"))
 
 
 def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
@@ -67,32 +65,29 @@ def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame
         lives(tasks).select("broker", "boot", "at", F.lit(False).alias("seen"))
     )
     alive = (
-        signs.select("*", hours_around(F.col("at")).alias("end_hour"))
+        signs.select("*", hours_around("at").alias("end_hour"))
         .groupBy("broker", "boot", "end_hour")
         .agg(F.max("at").alias("last"), F.max("seen").alias("seen"))
         .where(~F.col("seen"))
     )
     began = brokers.where(event == "start").select("broker", F.col("boot").alias("other"), F.col("at").alias("end"))
-    went = peers.where(event == "lost").select(
-        F.col("peer").alias("broker"), F.lit("").alias("other"), F.col("at").alias("end")
-    )
-    ends = began.unionByName(went).withColumn("end_hour", hour_number(F.col("end")))
+    went = peers.where(event == "lost").select(F.col("peer").alias("broker"), F.col("at").alias("end"))
+    ends = union_all([began, went]).fillna("", ["other"]).withColumn("end_hour", hour_number("end"))
     return (
         alive.join(ends, on=["broker", "end_hour"])
         .where((F.col("other") != F.col("boot")) & (F.col("end") >= F.col("last")))
         .groupBy("broker", "boot", "last")
         .agg(F.min("end").alias("at"))
-        .withColumn("how", F.lit("the broker was gone without a word"))
-        .select("broker", "boot", "at", "how", F.lit(True).alias("silent"))
+        .drop("last")
+        .withColumns({"how": F.lit("the broker was gone without a word"), "silent": F.lit(True)})
     )
 
 
 def _swallowed(ends: DataFrame, lost: DataFrame) -> DataFrame:
     """How many tasks each of them left open."""
-    left = lost.where(F.col("fate").isin("died", "restarted", "lost")).select(
-        "broker", "boot", F.col("at").alias("open_at")
-    )
-    in_time = (F.col("open_at") <= F.col("at")) & (hour_number(F.col("open_at")) >= hour_number(F.col("at")) - 1)
+    of_crashes = lost.where(F.col("fate").isin("died", "restarted", "lost"))
+    left = of_crashes.select("broker", "boot", F.col("at").alias("open_at"))
+    in_time = (F.col("open_at") <= F.col("at")) & (hour_number("open_at") >= hour_number("at") - 1)
     return (
         left.join(F.broadcast(ends.select("broker", "boot", "at")), on=["broker", "boot"])
         .where(in_time)
@@ -109,39 +104,28 @@ def _with_rate(ends: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFra
     """
     life = ["broker", "boot"]
     limits = F.broadcast(ends.select(*life, F.col("at").alias("end"), "silent"))
-    none = F.lit(None)
-    told = tasks.select(
-        *life, F.col("ended").alias("sign"), F.col("total_ns"), none.cast("timestamp").alias("checkpoint")
-    ).unionByName(
-        brokers.where(F.col("event").isin(*_TOLD)).select(
-            *life,
-            F.col("at").alias("sign"),
-            none.cast("long").alias("total_ns"),
-            F.when(F.col("event") == "load", F.col("at")).alias("checkpoint"),
-        )
-    )
-    near = hour_number(F.col("sign")) >= hour_number(F.col("end")) - 1
+    ended = tasks.select(*life, F.col("ended").alias("sign"), "total_ns")
+    checkpoint = F.when(F.col("event") == "load", F.col("at")).alias("checkpoint")
+    others = brokers.where(F.col("event").isin(*_TOLD)).select(*life, F.col("at").alias("sign"), checkpoint)
+    told = union_all([ended, others])
+    near = hour_number("sign") >= hour_number("end") - 1
     before = told.join(limits, on=life).where((F.col("sign") <= F.col("end")) & near)
     last = before.groupBy(*life, "end").agg(
         F.max("sign").alias("last"), F.min("sign").alias("first"), F.max("checkpoint").alias("cut")
     )
-    recent = seconds_between(F.col("sign"), F.col("last")) < RATE_S
+    recent = seconds_between("sign", "last") < RATE_S
     # `least` passes over nulls: without a checkpoint, it is as long as the tasks were open.
-    missed_s = F.least(F.col("total_ns") / 1e9, seconds_between(F.col("cut"), F.col("last")))
-    since_s = seconds_between(F.col("last"), F.col("end"))
+    missed_s = F.least(F.col("total_ns") / 1e9, seconds_between("cut", "last"))
+    since_s = seconds_between("last", "end")
     # A life may be shorter than that.
-    rate_s = F.greatest(F.least(seconds_between(F.col("first"), F.col("last")), F.lit(float(RATE_S))), F.lit(1.0))
+    rate_s = F.greatest(F.least(seconds_between("first", "last"), F.lit(float(RATE_S))), F.lit(1.0))
     until_s = F.when(F.col("silent"), F.least(since_s, F.lit(float(SILENT_S)))).otherwise(since_s)
     counted = (
         before.join(F.broadcast(last), on=[*life, "end"])
         .where(recent & F.col("total_ns").isNotNull())
         .groupBy(*life, "end", "first", "last", "silent")
         .agg(F.count("*").alias("ended"), F.avg(F.greatest(missed_s, F.lit(0.0))).alias("open_s"))
-        .select(
-            *life,
-            F.col("end").alias("at"),
-            (F.col("ended") / rate_s).alias("rate"),
-            (until_s + F.col("open_s")).alias("length_s"),
-        )
+        .withColumns({"at": F.col("end"), "rate": F.col("ended") / rate_s, "length_s": until_s + F.col("open_s")})
+        .select(*life, "at", "rate", "length_s")
     )
     return ends.join(counted, on=[*life, "at"], how="left")

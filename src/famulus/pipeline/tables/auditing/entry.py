@@ -24,20 +24,17 @@ def entries(
 
     Unless told otherwise, nothing explains it; what is explained is a warning, what is not an error.
     """
+    there = rows.columns
     why = F.lit(False) if explained is None else explained
-    there = {
-        name: F.col(name) if name in rows.columns else F.lit(None).cast("string")
-        for name in ("service", "worker", "message_id")
-    }
     return rows.select(
-        *hour_of(F.col(at)),
+        *hour_of(at),
         F.col(at).alias("at"),
         (F.lit(kind) if isinstance(kind, str) else kind).alias("kind"),
         (F.when(why, "warning").otherwise("error") if severity is None else severity).alias("severity"),
         why.alias("explained"),
         "broker",
         "boot",
-        *[column.alias(name) for name, column in there.items()],
+        *[name for name in ("service", "worker", "message_id") if name in there],
         F.lit(about).cast("long").alias("rows"),
         F.lit(untold).cast("long").alias("untold"),
         (said(words) if isinstance(words, str) else words).alias("explanation"),

@@ -50,5 +50,5 @@ def with_gap(rows: DataFrame, brokers: DataFrame, needs: Column) -> DataFrame:
 
 def by_hour(brokers: DataFrame) -> DataFrame:
     """Rows in gaps of tasks, by life and hour."""
-    hour = hour_number(F.col("at")).alias("hour_number")
+    hour = hour_number("at").alias("hour_number")
     return of_tasks(brokers).groupBy("broker", "boot", hour).agg(F.sum("rows").alias("gap_rows"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing.entry import entries
@@ -23,7 +23,7 @@ ENDS_WITHIN_S: Final = 120
 CLOCKS_S: Final = 5
 
 
-def halves_missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+def missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     answered = F.col("outcome").isin("OK", "ERROR")
     handed = cached(tasks.where(F.col("delegated_to").isNotNull() | F.col("delegated_from").isNotNull()))
     given, taken = (handed.where(F.col(name).isNotNull()) for name in ("delegated_to", "delegated_from"))
@@ -42,16 +42,12 @@ def halves_missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> Da
 
 def _without(rows: DataFrame, other: str, halves: DataFrame, back: str) -> DataFrame:
     """Rows whose other half is not there: a row of the other broker, of the same task, that names this one."""
-    name = hour_number(F.col("ended"))
-    found = halves.select(
-        F.col("message_id").alias("half_id"),
-        F.col("broker").alias("half_broker"),
-        F.col(back).alias("half_other"),
-        name.alias("half_hour"),
-    )
+    names = {"half_id": "message_id", "half_broker": "broker", "half_other": back}
+    halves_hour, hour = (hour_number("ended").alias(name) for name in ("half_hour", "hour_number"))
+    found = halves.select(*[F.col(column).alias(name) for name, column in names.items()], halves_hour)
     own = rows.select(
         "message_id", "service", "worker", "broker", "boot", "ticket", "outcome", F.col("ended").alias("at"),
-        F.col(other).alias("other"), F.lit(other).alias("way"), name.alias("hour_number"),
+        F.col(other).alias("other"), F.lit(other).alias("way"), hour,
     )  # fmt: skip
     same = (F.col("half_id") == F.col("message_id")) & (F.col("half_broker") == F.col("other"))
     same &= F.col("half_other") == F.col("broker")
@@ -71,18 +67,14 @@ def _with_end(rows: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFram
 
 
 def _entries(rows: DataFrame, brokers: DataFrame) -> DataFrame:
-    ends = _within(F.col("ends_at"))
-    goes_on = seconds_between(F.col("at"), F.col("alive_at")) > ENDS_WITHIN_S
+    ends = F.coalesce(seconds_between("at", "ends_at") <= ENDS_WITHIN_S, F.lit(False))
+    goes_on = seconds_between("at", "alive_at") > ENDS_WITHIN_S
     # A gap is one of the broker that should have written the half, in whichever of its lives.
     gapped = (
         rows.where(ends | goes_on)
-        .withColumn("ends", ends)
-        .withColumn("named", F.struct("broker", "boot"))
-        .withColumn("broker", F.col("other"))
-        .withColumn("boot", F.lit(""))
+        .withColumns({"ends": ends, "named": F.struct("broker", "boot"), "broker": F.col("other"), "boot": F.lit("")})
         .transform(with_gap, brokers.withColumn("boot", F.lit("")), ~F.col("ends"))
-        .withColumn("broker", F.col("named.broker"))
-        .withColumn("boot", F.col("named.boot"))
+        .withColumns({"broker": F.col("named.broker"), "boot": F.col("named.boot")})
     )
     explained = F.col("ends") | F.col("in_gap")
     why = (
@@ -90,12 +82,6 @@ def _entries(rows: DataFrame, brokers: DataFrame) -> DataFrame:
         .when(F.col("in_gap"), ": it may be in a gap of its journal")
         .otherwise("")
     )
-    has = said("it was handed over to {other}, whose journal has nothing of that{why}", why=why)
-    had = said("it came from {other}, whose journal has nothing of that{why}", why=why)
-    return entries(
-        gapped, "half_missing", F.when(F.col("way") == "delegated_to", has).otherwise(had), explained=explained
-    )
-
-
-def _within(end: Column) -> Column:
-    return F.coalesce(seconds_between(F.col("at"), end) <= ENDS_WITHIN_S, F.lit(False))
+    how = F.when(F.col("way") == "delegated_to", "was handed over to").otherwise("came from")
+    words = said("it {how} {other}, whose journal has nothing of that{why}", how=how, why=why)
+    return entries(gapped, "half_missing", words, explained=explained)

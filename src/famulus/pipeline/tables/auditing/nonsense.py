@@ -13,52 +13,35 @@ from famulus.pipeline.tables.words import said
 
 _OUTCOMES: Final = (*FINAL, "RETRY", "LATE")
 _LATE: Final = "late_answer"
+_INSTANTS: Final = ("arrived", "assigned", "ended")
 
 
 def odd_rows(tasks: DataFrame) -> DataFrame:
     """All in one reading of the tasks."""
     rules = _rules()
     kinds = F.array_compact(F.array(*[F.when(holds, name) for name, (holds, _) in rules.items()]))
+    told = {name: F.coalesce(F.date_format(name, "HH:mm:ss.SSSSSS"), F.lit("no time")) for name in _INSTANTS}
+    told |= {"by": F.coalesce("worker", F.lit("unknown")), "ms": F.floor(F.col("total_ns") / 1_000_000)}
     kind, words = F.col("kind"), F.lit(None).cast("string")
     for name, (_, sentence) in rules.items():
-        words = F.when(kind == name, sentence).otherwise(words)
+        words = F.when(kind == name, said(sentence, **told)).otherwise(words)
     # They are few, so that copies can be left out here.
     rows = tasks.select("*", F.explode(kinds).alias("kind")).dropDuplicates()
     is_late = kind == _LATE
     return entries(rows, kind, words, severity=info_if(is_late), explained=is_late, at="ended")
 
 
-def _rules() -> dict[str, tuple[Column, Column]]:
+def _rules() -> dict[str, tuple[Column, str]]:
     """By the kind: when a row is one, and what to say of it."""
-    outcome, arrived, assigned, ended = (F.col(name) for name in ("outcome", "arrived", "assigned", "ended"))
+    outcome, (arrived, assigned, ended) = F.col("outcome"), map(F.col, _INSTANTS)
     negative = F.coalesce(F.least("queue_ns", "service_ns", "total_ns") < 0, F.lit(False))
     backwards = F.coalesce((ended < arrived) | (assigned < arrived) | (ended < assigned), ended < arrived)
+    unheard_of = ~F.coalesce(outcome.isin(*_OUTCOMES), F.lit(False))
+    disorder = "it arrived at {arrived}, was assigned at {assigned} and ended at {ended}"
+    dropped = "an answer of worker {by} after {ms} ms; the task had its outcome, so it was dropped"
     return {
-        _LATE: (
-            outcome == "LATE",
-            said(
-                "an answer of worker {worker} after {ms} ms; the task had its outcome, so it was dropped",
-                worker=F.coalesce("worker", F.lit("unknown")),
-                ms=F.floor(F.col("total_ns") / 1_000_000),
-            ),
-        ),
-        "no_such_outcome": (
-            ~F.coalesce(outcome.isin(*_OUTCOMES), F.lit(False)),
-            said("there is no outcome {outcome}"),
-        ),
-        "ended_before_arrived": (
-            backwards,
-            said(
-                "it arrived at {arrived}, was assigned at {assigned} and ended at {ended}",
-                **{name: _told(name) for name in ("arrived", "assigned", "ended")},
-            ),
-        ),
-        "negative_duration": (
-            negative,
-            said("queue_ns is {queue_ns}, service_ns {service_ns}, total_ns {total_ns}"),
-        ),
+        _LATE: (outcome == "LATE", dropped),
+        "no_such_outcome": (unheard_of, "there is no outcome {outcome}"),
+        "ended_before_arrived": (backwards, disorder),
+        "negative_duration": (negative, "queue_ns is {queue_ns}, service_ns {service_ns}, total_ns {total_ns}"),
     }
-
-
-def _told(at: str) -> Column:
-    return F.coalesce(F.date_format(at, "HH:mm:ss.SSSSSS"), F.lit("no time"))

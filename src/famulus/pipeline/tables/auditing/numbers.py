@@ -44,9 +44,7 @@ def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
     )
     # What is in a gap at the edge of an hour may be told in the next one.
     left = F.least(_lacking() - F.col("gap_rows"), F.col("near") - F.col("gaps_near"))
-    found = (
-        near.withColumn("missing", left).where(F.col("missing") > 0).withColumn("at", F.coalesce("first", "told_at"))
-    )
+    found = near.withColumns({"missing": left, "at": F.coalesce("first", "told_at")}).where("missing > 0")
     words = (
         "{missing:# row|# rows} of tasks {missing:was|were} told and {missing:is|are} not there, and no gap says so: a "
         "file or rows were removed"
@@ -56,7 +54,7 @@ def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
 
 def _numbers(tasks: DataFrame) -> DataFrame:
     """A row that is there twice, to the letter, counts once."""
-    hour = hour_number(F.col("ended")).alias("hour_number")
+    hour = hour_number("ended").alias("hour_number")
     again = copies(tasks).where(F.col("row").isNotNull()).groupBy(*_LIFE, hour)
     return (
         lives(tasks)
@@ -86,7 +84,7 @@ def _lacking() -> Column:
 def _begins(brokers: DataFrame) -> DataFrame:
     event = F.col("event")
     begin = (event == "start") | ((event == "process_started") & (F.col("process") == "dispatcher"))
-    hour = hour_number(F.col("at")).alias("hour_number")
+    hour = hour_number("at").alias("hour_number")
     return brokers.where(begin).select("broker", "boot", hour).distinct().withColumn("begins", F.lit(True))
 
 
@@ -95,6 +93,6 @@ def _told(brokers: DataFrame) -> DataFrame:
     told = (F.col("event") == "told") & (F.col("table") == "tasks")
     return (
         brokers.where(told)
-        .groupBy(*_LIFE, hour_number(F.col("at")).alias("hour_number"))
+        .groupBy(*_LIFE, hour_number("at").alias("hour_number"))
         .agg(F.max("rows").alias("told"), F.min("at").alias("told_at"))
     )

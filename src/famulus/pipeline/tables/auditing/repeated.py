@@ -1,6 +1,6 @@
-"""Rows of one task that do not go together: a second outcome, a second worker, the same row twice.
+"""Rows that do not go together: a second outcome of a task, a second worker, the same row or the same ticket twice.
 
-All of them are about tasks with several rows, so only those are looked at.
+Save for tickets, all of them are about tasks with several rows, so only those are looked at.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing.entry import entries, info_if
 from famulus.pipeline.tables.columns import hour_number, is_run, is_settled
-from famulus.pipeline.tables.hash_join import split_unique
+from famulus.pipeline.tables.hash_join import broadcast_if_few, split_unique
 from famulus.pipeline.tables.memo import cached, memo
 from famulus.pipeline.tables.words import said
 
 _ORDER: Final = ("ended_hour", "ended", "broker", "boot", "ticket")
+_LIFE: Final = ("broker", "boot")
+_ATTEMPT: Final = (*_LIFE, "ticket", "message_id", "attempt", "service", "worker", "outcome", "ended")
 _BEFORE: Final = ("ended_hour", "ended", "outcome", "broker", "worker")
 
 
@@ -26,7 +28,7 @@ def repeated(tasks: DataFrame) -> list[DataFrame]:
     rows = (
         _counted(tasks)
         .drop("copies")
-        .withColumn("ended_hour", hour_number(F.col("ended")))
+        .withColumn("ended_hour", hour_number("ended"))
         .select(
             "*",
             F.max(F.when(is_asked, F.col("arrived"))).over(near).alias("last_accepted"),
@@ -34,7 +36,7 @@ def repeated(tasks: DataFrame) -> list[DataFrame]:
             F.min(F.when(_is_started(), F.struct("broker", "worker"))).over(near).alias("ran"),
         )
     )
-    return [_duplicates(copies(tasks)), _again(rows), _rejected_but_ran(rows)]
+    return [_duplicates(copies(tasks)), _again(rows), _rejected_but_ran(rows), _tickets_used_twice(tasks)]
 
 
 def copies(tasks: DataFrame) -> DataFrame:
@@ -93,9 +95,42 @@ def _again(rows: DataFrame) -> DataFrame:
 
 def _rejected_but_ran(rows: DataFrame) -> DataFrame:
     """Where its client asked once: then whoever ran it did so for the broker that says REJECTED."""
-    is_refused = is_settled() & (F.col("outcome") == "REJECTED")
-    found = rows.where(is_refused & (F.col("asked") == 1) & F.col("ran").isNotNull()).withColumn(
-        "worker", F.col("ran.worker")
-    )
+    refused = rows.where(is_settled() & (F.col("outcome") == "REJECTED"))
+    found = refused.where("asked = 1 AND ran IS NOT NULL").withColumn("worker", F.col("ran.worker"))
     words = "REJECTED at {broker}, but worker {worker} had it at {ran.broker}"
     return entries(found, "rejected_but_ran", words, at="ended")
+
+
+def _tickets_used_twice(tasks: DataFrame) -> DataFrame:
+    """A ticket stands for one attempt in the life of a dispatcher: two tasks, or two attempts, must not have the same.
+
+    A late answer brings its ticket back, so its row repeats it.
+    """
+    attempts = tasks.where(F.col("outcome") != "LATE").select(*_ATTEMPT).withColumn("word", F.shiftright("ticket", 6))
+    several = attempts.join(broadcast_if_few(_words_with_repeats(attempts)), on=[*_LIFE, "word"], how="left_semi")
+    order = Window.partitionBy(*_LIFE, "ticket").orderBy("ended_hour", "ended", "message_id", "outcome")
+    again = (
+        several.distinct()
+        .withColumn("ended_hour", hour_number("ended"))
+        .select(
+            "*",
+            F.lag("message_id").over(order).alias("before_id"),
+            F.lag("ended_hour").over(order).alias("before_hour"),
+        )
+        .where(F.col("before_hour") >= F.col("ended_hour") - 1)
+    )
+    return entries(again, "ticket_twice", "ticket {ticket} was used before, by task {before_id}", about=2, at="ended")
+
+
+def _words_with_repeats(attempts: DataFrame) -> DataFrame:
+    """Tickets are consecutive numbers: 64 of them are the bits of one word, and few words have more rows than bits.
+
+    So the rows of all others need not be moved in order to find that nobody has the same ticket.
+    """
+    bit = F.expr("shiftleft(1L, CAST(ticket & 63 AS INT))")
+    return (
+        attempts.groupBy(*_LIFE, "word")
+        .agg(F.bit_or(bit).alias("bits"), F.count("*").alias("rows"))
+        .where(F.bit_count("bits") < F.col("rows"))
+        .select(*_LIFE, "word")
+    )

@@ -22,9 +22,8 @@ FATES: Final = {
 
 def unfinished(lost: DataFrame, brokers: DataFrame) -> DataFrame:
     fate = F.col("fate")
-    accounts, words = F.lit(None).cast("boolean"), F.lit(None).cast("string")
-    for name, (explains, sentence) in FATES.items():
-        accounts = F.when(fate == name, explains).otherwise(accounts)
+    accounts, words = fate.isin(*[name for name, (explains, _) in FATES.items() if explains]), F.lit("")
+    for name, (_, sentence) in FATES.items():
         words = F.when(fate == name, sentence).otherwise(words)
     rows = lost.withColumn("accounts", accounts).transform(with_gap, brokers, ~F.col("accounts"))
     said = F.when(F.col("in_gap"), "its row may be in a gap of the journal").otherwise(words)

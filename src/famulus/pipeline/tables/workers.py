@@ -1,4 +1,4 @@
-"""How each worker did in the last day of data, beside the others of its services."""
+"""What each worker did, hour by hour; and how it did in the last day of data, beside the others of its services."""
 
 from __future__ import annotations
 
@@ -7,18 +7,37 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import count_of, minus, no_histogram, quantiles, total
-from famulus.pipeline.tables.histograms import merged
-from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.columns import count_of, hour_of, is_run, minus, quantiles, sum_if, total
+from famulus.pipeline.tables.histograms import beside, counted, merged
 from famulus.pipeline.tables.words import said
 
 HOURS: Final = 24
 #: Of fewer tasks no share and no median says much.
 TASKS_MIN: Final = 20
+_KEYS: Final = ("date", "hour", "worker", "service", "family", "broker")
 _SUMS: Final = ("tasks", "errors", "unknown", "late")
 
 
+def worker_hours(tasks: DataFrame) -> DataFrame:
+    """What each worker did for each service, hour by hour."""
+    outcome = F.col("outcome")
+    rows = tasks.where(F.col("worker").isNotNull()).select("*", *hour_of("ended"))
+    counts = rows.groupBy(*_KEYS).agg(
+        F.count_if(is_run()).alias("tasks"),
+        F.count_if(is_run() & (outcome == "OK")).alias("ok"),
+        F.count_if(is_run() & (outcome == "ERROR")).alias("errors"),
+        F.count_if(is_run() & (outcome == "UNKNOWN")).alias("unknown"),
+        F.count_if(is_run() & (outcome == "RETRY")).alias("retries"),
+        F.count_if(outcome == "LATE").alias("late"),
+        sum_if("service_ns", is_run()).alias("busy_ns"),
+    )
+    # Only what it answered: a time-out says nothing about how long it would have taken.
+    answered = F.when(is_run() & outcome.isin("OK", "ERROR"), F.col("service_ns"))
+    return beside(counts, counted(rows, _KEYS, {"service_hist": answered}), _KEYS)
+
+
 def worker_health(worker_hours: DataFrame, workers: DataFrame) -> DataFrame:
+    """How each worker did in the last day of data, beside the others of its services."""
     return (
         worker_hours.transform(_recent)
         .transform(_by_worker)
@@ -45,9 +64,7 @@ def _by_worker(rows: DataFrame) -> DataFrame:
         F.max("newest").alias("newest"),
         *[F.sum(name).alias(name) for name in _SUMS],
     )
-    return sums.join(merged(rows, keys, ["service_hist"]), on=keys, how="left").withColumn(
-        "service_hist", F.coalesce(F.col("service_hist"), no_histogram())
-    )
+    return beside(sums, merged(rows, keys, ["service_hist"]), keys)
 
 
 def _beside_others(rows: DataFrame) -> DataFrame:
@@ -55,9 +72,8 @@ def _beside_others(rows: DataFrame) -> DataFrame:
     together = merged(rows, ["service"], ["service_hist"]).withColumnRenamed("service_hist", "all_hist")
     of_service = Window.partitionBy("service")
     return (
-        rows.join(together, on="service", how="left")
+        beside(rows, together, ["service"])
         .select("*", *[F.sum(name).over(of_service).alias(f"all_{name}") for name in ("tasks", "errors")])
-        .withColumn("all_hist", F.coalesce("all_hist", no_histogram()))
         .withColumn("own", quantiles("service_hist"))
         .withColumn("rest_hist", minus("all_hist", "service_hist"))
         .withColumn("rest", quantiles("rest_hist"))
@@ -65,9 +81,7 @@ def _beside_others(rows: DataFrame) -> DataFrame:
             {
                 "share": F.coalesce(F.try_divide("tasks", "all_tasks"), F.lit(0.0)),
                 "error_share": F.coalesce(F.try_divide("errors", "tasks"), F.lit(0.0)),
-                "others_error_share": F.try_divide(
-                    F.col("all_errors") - F.col("errors"), F.col("all_tasks") - F.col("tasks")
-                ),
+                "others_error_share": F.try_divide(F.expr("all_errors - errors"), F.expr("all_tasks - tasks")),
                 "p50_ns": F.col("own.p50"),
                 "p99_ns": F.col("own.p99"),
                 "others_p50_ns": F.col("rest.p50"),
@@ -91,16 +105,16 @@ def _with_events(rows: DataFrame, workers: DataFrame) -> DataFrame:
     )
     columns = (*names, "lost_tasks")
     none = F.lit(0).cast("long")
-    return rows.join(events, on="worker", how="left").withColumns(
-        {name: F.coalesce(F.col(name), none) for name in columns}
-    )
+    return rows.join(events, on="worker", how="left").withColumns({name: F.coalesce(name, none) for name in columns})
 
 
 def _with_score(rows: DataFrame) -> DataFrame:
     """100, less what each complaint costs."""
-    costs = [(F.coalesce(cost, F.lit(0)), sentence) for cost, sentence in _complaints()]
-    score = F.lit(100) - sum((cost for cost, _ in costs), F.lit(0))
-    why = F.concat_ws("; ", *[F.when(cost > 0, sentence) for cost, sentence in costs])
+    others, unknown = F.coalesce("others_error_share", F.lit(0.0)), F.try_divide("unknown", "tasks")
+    costs = {words: F.coalesce(cost, F.lit(0)) for words, cost in _complaints(others, unknown).items()}
+    score = F.lit(100) - sum(costs.values(), F.lit(0))
+    percent = {"own": F.col("error_share") * 100, "others": others * 100, "unknowns": unknown * 100}
+    why = F.concat_ws("; ", *[F.when(cost > 0, said(words, **percent)) for words, cost in costs.items()])
     return rows.withColumns({"score": F.greatest(F.lit(0), score).cast("int"), "why": why})
 
 
@@ -108,44 +122,21 @@ def _points(amount: Column, most: int) -> Column:
     return F.least(F.lit(most), F.round(amount).cast("int"))
 
 
-def _complaints() -> list[tuple[Column, Column]]:
-    """Each with the points that it costs, null or 0 if there is nothing to complain of, and its words."""
+def _complaints(others: Column, unknown: Column) -> dict[str, Column]:
+    """Each with the points that it costs, null or 0 if there is nothing to complain of."""
     enough = F.col("tasks") >= TASKS_MIN
-    others = F.coalesce("others_error_share", F.lit(0.0))
-    excess = F.col("error_share") - others
-    unknown, late = (F.try_divide(name, "tasks") for name in ("unknown", "late"))
-    slowness, losses = F.col("slowness"), F.col("losses")
-    return [
-        (
-            F.when(enough & (excess > 0.02), _points(excess * 200, 50)),
-            said(
-                "{own:.1f} % of its tasks are errors, of the others' {others:.1f} %",
-                own=F.col("error_share") * 100,
-                others=others * 100,
-            ),
+    excess, late = F.col("error_share") - others, F.try_divide("late", "tasks")
+    slowness, lost = F.col("slowness"), F.col("losses")
+    return {
+        "{own:.1f} % of its tasks are errors, of the others' {others:.1f} %": F.when(
+            enough & (excess > 0.02), _points(excess * 200, 50)
         ),
-        (
-            F.when(F.col("enough") & (slowness >= 1.5), _points((slowness - 1) * 20, 60)),
-            said("its median service time is {slowness:.1f} times that of the others"),
+        "its median service time is {slowness:.1f} times that of the others": F.when(
+            F.col("enough") & (slowness >= 1.5), _points((slowness - 1) * 20, 60)
         ),
-        (
-            # Once may be anybody's machine; every further time is a pattern.
-            F.when(losses > 0, _points(losses * 15 - 5, 45)),
-            said("lost {losses:once|# times}, with {lost_tasks:# task|# tasks}"),
-        ),
-        (
-            F.when(enough & (unknown > 0.01), _points(unknown * 200, 30)),
-            said("{share:.1f} % of its tasks ended as UNKNOWN", share=unknown * 100),
-        ),
-        (
-            F.when(enough & (late > 0.01), _points(late * 100, 20)),
-            said("{late:# answer|# answers} came too late"),
-        ),
-        (
-            F.when(F.col("error_listed") > 0, F.lit(30)),
-            said("put on the list of error workers {error_listed:once|# times}"),
-        ),
-    ]
-
-
-TABLE: Final = Table("worker_health", Grain.WHOLE, ("worker_hours", "workers"), worker_health)
+        # Once may be anybody's machine; every further time is a pattern.
+        "lost {losses:once|# times}, with {lost_tasks:# task|# tasks}": F.when(lost > 0, _points(lost * 15 - 5, 45)),
+        "{unknowns:.1f} % of its tasks ended as UNKNOWN": F.when(enough & (unknown > 0.01), _points(unknown * 200, 30)),
+        "{late:# answer|# answers} came too late": F.when(enough & (late > 0.01), _points(late * 100, 20)),
+        "put on the list of error workers {error_listed:once|# times}": F.when(F.col("error_listed") > 0, 30),
+    }

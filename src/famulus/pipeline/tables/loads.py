@@ -1,4 +1,4 @@
-"""How loaded each broker was, minute by minute, and what befell it."""
+"""How loaded each service was at each broker, hour by hour; and each broker, minute by minute, with what befell it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,35 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import hour_number, hour_of, is_dispatcher_death, minute_of, sum_if, total
-from famulus.pipeline.tables.spark_types import union_all
-from famulus.pipeline.tables.table import Grain, Table
+from famulus.pipeline.tables.column_types import union_all
+from famulus.pipeline.tables.columns import hour_number, hour_of, is_dispatcher_death, minute_of, minutes_between, total
 
 _KEYS: Final = ("broker", "family", "minute")
 _COUNTS: Final = (
     "load_samples", "saturated_s", "delegated", "peers_lost", "process_deaths", "dispatcher_deaths", "overloads",
     "gaps", "gap_rows",
 )  # fmt: skip
+
+
+def service_loads(brokers: DataFrame) -> DataFrame:
+    """How many slots each service had at each broker, hour by hour, and how busy they were."""
+    free, busy, backlog = _slots()
+    loads = brokers.where((F.col("event") == "load") & F.col("service").isNotNull())
+    return loads.groupBy(*hour_of("at"), "service", "family", "broker").agg(
+        F.count("*").alias("samples"),
+        total(free + busy).alias("slots_sum"),
+        total(busy).alias("busy_sum"),
+        total(backlog).alias("backlog_sum"),
+        F.max(free + busy).alias("slots_max"),
+        F.max(backlog).alias("backlog_max"),
+        F.count_if((free == 0) & (backlog > 0)).alias("saturated_s"),
+    )
+
+
+def _slots() -> tuple[Column, Column, Column]:
+    """Free ones, busy ones and tasks that wait for one."""
+    free, busy, backlog = (F.coalesce(name, F.lit(0)) for name in ("slots_free", "slots_busy", "backlog"))
+    return free, busy, backlog
 
 
 def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
@@ -25,13 +45,13 @@ def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
         union_all(parts)
         .groupBy(*_KEYS)
         .agg(
-            *[total(F.col(name)).alias(name) for name in (*_COUNTS, "slots_sum", "busy_sum", "backlog_sum")],
+            *[total(name).alias(name) for name in (*_COUNTS, "slots_sum", "busy_sum", "backlog_sum")],
             F.max("backlog_max").alias("backlog_max"),
         )
     )
     samples = F.col("load_samples")
     return sums.select(
-        *hour_of(F.col("minute")),
+        *hour_of("minute"),
         *_KEYS,
         *_COUNTS,
         "backlog_max",
@@ -43,8 +63,7 @@ def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
 
 
 def _loads(brokers: DataFrame) -> DataFrame:
-    free, busy = F.coalesce("slots_free", F.lit(0)), F.coalesce("slots_busy", F.lit(0))
-    backlog = F.coalesce("backlog", F.lit(0))
+    free, busy, backlog = _slots()
     seconds = (
         brokers.where(F.col("event") == "load")
         .groupBy("broker", "family", F.date_trunc("second", "at").alias("second"))
@@ -55,13 +74,11 @@ def _loads(brokers: DataFrame) -> DataFrame:
             F.max(((free == 0) & (backlog > 0)).cast("long")).alias("saturated"),
         )
     )
-    return seconds.groupBy("broker", "family", minute_of(F.col("second")).alias("minute")).agg(
+    return seconds.groupBy("broker", "family", minute_of("second").alias("minute")).agg(
         F.count("*").alias("load_samples"),
-        total(F.col("slots")).alias("slots_sum"),
-        total(F.col("busy")).alias("busy_sum"),
-        total(F.col("backlog")).alias("backlog_sum"),
+        *[total(name).alias(f"{name}_sum") for name in ("slots", "busy", "backlog")],
         F.max("backlog").alias("backlog_max"),
-        total(F.col("saturated")).alias("saturated_s"),
+        total("saturated").alias("saturated_s"),
     )
 
 
@@ -70,12 +87,12 @@ def _events(brokers: DataFrame) -> DataFrame:
     died, gap = event == "process_died", event == "gap"
     return (
         brokers.where(died | gap)
-        .groupBy("broker", "family", minute_of(F.col("at")).alias("minute"))
+        .groupBy("broker", "family", minute_of("at").alias("minute"))
         .agg(
             F.count_if(died).alias("process_deaths"),
             F.count_if(is_dispatcher_death()).alias("dispatcher_deaths"),
             F.count_if(gap).alias("gaps"),
-            sum_if(F.col("rows"), gap).alias("gap_rows"),
+            total(F.when(gap, F.col("rows"))).alias("gap_rows"),
         )
     )
 
@@ -88,7 +105,7 @@ def _overloads(brokers: DataFrame) -> DataFrame:
     """
     order = Window.partitionBy("broker", "service").orderBy("at", "event")
     lives = (
-        brokers.groupBy("broker", hour_number(F.col("at")).alias("life_hour"))
+        brokers.groupBy("broker", hour_number("at").alias("life_hour"))
         .agg(F.max("at").alias("life_at"))
         .select("broker", F.explode(F.array(F.col("life_hour"), F.col("life_hour") - 1)).alias("on_hour"), "life_at")
         .groupBy("broker", "on_hour")
@@ -96,31 +113,24 @@ def _overloads(brokers: DataFrame) -> DataFrame:
     )
     return (
         brokers.where(F.col("event").isin("overload_on", "overload_off") & F.col("service").isNotNull())
-        .select("broker", "family", "service", "event", "at", hour_number(F.col("at")).alias("on_hour"))
+        .select("broker", "family", "service", "event", "at", hour_number("at").alias("on_hour"))
         .withColumn("off_at", F.lead("at").over(order))
         .where(F.col("event") == "overload_on")
         .join(lives, on=["broker", "on_hour"], how="inner")
         .withColumn("until", F.least("off_at", "life_at"))
-        .select("broker", "family", "service", F.explode(_minutes("at", "until")).alias("minute"))
+        .select("broker", "family", "service", F.explode(minutes_between("at", "until")).alias("minute"))
         .groupBy("broker", "family", "minute")
         .agg(F.count_distinct("service").alias("overloads"))
     )
-
-
-def _minutes(first: str, last: str) -> Column:
-    return F.sequence(minute_of(F.col(first)), minute_of(F.col(last)), F.expr("interval 1 minute"))
 
 
 def _peers(peers: DataFrame) -> DataFrame:
     event = F.col("event")
     return (
         peers.where(event.isin("lost", "delegated"))
-        .groupBy("broker", "family", minute_of(F.col("at")).alias("minute"))
+        .groupBy("broker", "family", minute_of("at").alias("minute"))
         .agg(
             F.count_if(event == "lost").alias("peers_lost"),
-            sum_if(F.col("tasks"), event == "delegated").alias("delegated"),
+            total(F.when(event == "delegated", F.col("tasks"))).alias("delegated"),
         )
     )
-
-
-TABLE: Final = Table("broker_minutes", Grain.HOURLY, ("brokers", "peers"), broker_minutes, neighbours=True)
