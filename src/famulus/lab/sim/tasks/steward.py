@@ -18,9 +18,9 @@ from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.post import Frames, Identity, next_boot
 from famulus.core.steward.steward import Steward
 from famulus.lab.sim.actor import Actor
-from famulus.lab.sim.config.pen import Pen
-from famulus.lab.sim.config.signing import signer, verify
+from famulus.lab.sim.config.pen import Pen, signer, verify
 from famulus.lab.sim.world import World
+from famulus.wire import inner
 
 BOOK_NS = 1000 * NS_PER_MS
 
@@ -30,7 +30,7 @@ class Broker(Protocol):
 
     name: str
 
-    def on_epoch(self, epoch: int) -> None: ...
+    def announce(self, kind: bytes, epoch: int, subject: bytes) -> None: ...
 
     def on_offers(self, offers: list[Offer]) -> None: ...
 
@@ -118,11 +118,10 @@ class StewardActor(Actor):
             self._changes = core.changes
             self._epoch += 1
             self._book_ns = 0
-            self._tell(partial(self._broker.on_epoch, self._epoch))
+            self._tell(partial(self._broker.announce, inner.CONFIG, self._epoch, b""))
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
-            told = offers_of(core.located, self.pen.broker, core.alive(now_ns))
-            offers = [Offer(*offer) for offer in told]
+            offers = [Offer(*offer) for offer in offers_of(core.located, self.pen.broker, core.alive(now_ns))]
             self._tell(partial(self._broker.on_offers, offers))
             self._tell(partial(self._broker.on_book, self.book))
 
@@ -131,20 +130,14 @@ class StewardActor(Actor):
         self.clock.after(self.random.randrange(2 * NS_PER_MS), what)
 
     def _send(self) -> None:
-        core = self.core
-        for identity, frames in core.to_peers:
-            self._carry(identity, self.pen.broker.encode(), frames)
-        for route, frames in core.replies:
-            self._carry(route.decode(), b"", frames)
-        for frames in core.to_publish:
-            for identity in core.peers:
-                self._carry(identity, b"", frames)
-        core.to_peers.clear()
-        core.replies.clear()
-        core.to_publish.clear()
-
-    def _carry(self, identity: str, route: bytes, frames: Frames) -> None:
-        self.world.network.carry(self.pen.broker, identity, partial(self._others[identity].post, route, frames))
+        core, me = self.core, self.pen.broker
+        letters = [(identity, me.encode(), frames) for identity, frames in core.to_peers]
+        letters += [(route.decode(), b"", frames) for route, frames in core.replies]
+        letters += [(identity, b"", frames) for frames in core.to_publish for identity in core.peers]
+        for identity, route, frames in letters:
+            self.world.network.carry(me, identity, partial(self._others[identity].post, route, frames))
+        for sent in (core.to_peers, core.replies, core.to_publish):
+            sent.clear()
 
     # -- admins -------------------------------------------------------------------------------------------------
 
