@@ -95,12 +95,13 @@ LAYERS = {
     ),
     # It compares with plain pyzmq.
     "lab.bench": Layer(ANY, ANY, not_ours=frozenset({"lab.sim"}), not_others=frozenset()),
-    # A user like any other, with a fleet of processes that the bench can start.
+    # A user like any other, with processes that the bench and a chaos run can start.
     "lab.demo": Layer(
         frozenset(
             {
                 "admin",
                 "lab.bench",
+                "lab.chaos",
                 "lab.processes",
                 "lab.relay",
                 "client",

@@ -36,7 +36,7 @@ FamulusError
 ├── SparkError              Spark could not do it
 ├── QueryError              the question is wrong
 │
-└── BenchFailed, ChaosFailed, DemoFailed, NoNamespaces
+└── BenchFailed, LabFailed, NoNamespaces
                             the laboratory could not set up what it needs
 """
 
@@ -270,12 +270,8 @@ class BenchFailed(FamulusError):
     """A part of the measurement did not work; its own words follow."""
 
 
-class ChaosFailed(FamulusError):
-    """The run itself could not be set up; nothing is said about any promise."""
-
-
-class DemoFailed(FamulusError):
-    """A process of the demo did not do what it should; its own words follow."""
+class LabFailed(FamulusError):
+    """A process of a chaos run or of the demo did not do what it should, so nothing is said about any promise."""
 
 
 class NoNamespaces(FamulusError):

@@ -18,15 +18,14 @@ from famulus.core.config.effective import effective
 from famulus.core.config.sync import Edits, Ids, Summary, Want
 from famulus.core.steward.books import book_of
 from famulus.errors import ProtocolError
-from famulus.lab.sim.config.pen import CHIEF, EVE, Pen, broker_value, root_pen
-from famulus.lab.sim.config.signing import verify
+from famulus.lab.sim.config.pen import CHIEF, EVE, Pen, broker_value, root_pen, verify
 
 ROOT = root_pen("root")
 PENS = [ROOT, Pen("b1", ROOT.network), Pen("b2", ROOT.network)]
 FIRST = ROOT.write_root()
 #: Of each pen, what makes it known: the second one by the first, the third one by the second.
-GRANTS = [FIRST, ROOT.write(ROOT.introduction(PENS[1]), FIRST.id, 1, 1)]
-GRANTS.append(PENS[1].write(ROOT.introduction(PENS[2]), GRANTS[1].id, 2, 2))
+GRANTS = [FIRST, ROOT.write(PENS[1].introduction(), FIRST.id, 1, 1)]
+GRANTS.append(PENS[1].write(PENS[2].introduction(), GRANTS[1].id, 2, 2))
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 scalar = (
@@ -106,7 +105,7 @@ def closed(edits: Iterable[SignedEdit]) -> set[str]:
 
 
 STRICT = ROOT.write_root(proofs_needed=True)
-_KNOWN = [ROOT.write(ROOT.introduction(pen), STRICT.id, 1, 1) for pen in PENS[1:]]
+_KNOWN = [ROOT.write(pen.introduction(), STRICT.id, 1, 1) for pen in PENS[1:]]
 _MADE = ROOT.write(Draft(CHIEF[0].key, "PUT", CHIEF[0].value, ()), STRICT.id, 1, 1)
 _GIVEN = [
     ROOT.write(Draft(person.key, "PUT", person.value, ()), STRICT.id, 1, 1, "chief", {_MADE.id: CHIEF[0].sign})

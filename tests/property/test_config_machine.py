@@ -11,8 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from famulus.core.config.draft import Draft, Moved, parents_for, resolve
 from famulus.lab.sim.config.disk import SimulatedCrash
-from famulus.lab.sim.config.invariants import check_agreement, check_closure, check_growth, check_reading
-from famulus.lab.sim.config.ledger import Ledger
+from famulus.lab.sim.config.invariants import Ledger, check_agreement, check_closure, check_growth, check_reading
 from famulus.lab.sim.config.pen import Pen, root_pen
 from famulus.lab.sim.config.steward import SentLetters, Steward
 
@@ -40,7 +39,7 @@ class StewardsMachine(RuleBasedStateMachine):
         self.backups: list[tuple[bytes, ...]] = []
         self.now_ms = [NOW_MS] * 3
         first = root.write_root()
-        self.first = [first, *(root.write(root.introduction(pen), first.id, 0, 1) for pen in pens[1:])]
+        self.first = [first, *(root.write(pen.introduction(), first.id, 0, 1) for pen in pens[1:])]
 
     @initialize(told=st.lists(st.booleans(), min_size=2, max_size=2))
     def begin(self, told: list[bool]) -> None:
@@ -50,7 +49,7 @@ class StewardsMachine(RuleBasedStateMachine):
             steward.disk.sync()
             steward.start(NOW_MS)
             self.ledger.note(steward.name, steward.edits)
-            self.backups.append(steward.disk.back_up())
+            self.backups.append(steward.disk.records)
 
     # -- admins -------------------------------------------------------------------------------------------------
 
@@ -175,7 +174,7 @@ class StewardsMachine(RuleBasedStateMachine):
 
     @rule(at=PLACES)
     def back_up(self, at: int) -> None:
-        self.backups[at] = self.stewards[at].disk.back_up()
+        self.backups[at] = self.stewards[at].disk.records
 
     @rule(at=PLACES)
     def restore(self, at: int) -> None:

@@ -20,16 +20,14 @@ from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import effective
 from famulus.core.config.sync import Edits, Message
-from famulus.lab.sim.config.invariants import check_closure, check_heads, check_reading
-from famulus.lab.sim.config.ledger import Ledger
-from famulus.lab.sim.config.pen import Pen, root_pen
-from famulus.lab.sim.config.signing import verify
+from famulus.lab.sim.config.invariants import Ledger, check_closure, check_heads, check_reading
+from famulus.lab.sim.config.pen import Pen, root_pen, verify
 
 ROOT = root_pen("b0")
 PENS = [ROOT, Pen("b1", ROOT.network), Pen("b2", ROOT.network)]
 FIRST = ROOT.write_root()
 #: What all know from the beginning.
-KNOWN = [FIRST, *(ROOT.write(ROOT.introduction(pen), FIRST.id, 0, 1) for pen in PENS[1:])]
+KNOWN = [FIRST, *(ROOT.write(pen.introduction(), FIRST.id, 0, 1) for pen in PENS[1:])]
 GRANTS = [signed.id for signed in KNOWN]
 
 Op = tuple[str, Literal["PUT", "DEL"], Any]

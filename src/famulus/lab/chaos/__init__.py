@@ -2,7 +2,8 @@
 
 plan        which faults strike whom and when: follows from a seed
 lan         the machines: network namespaces where root allows it, else all on loopback
-network     the processes on them, started, killed, stopped and started again
+network     brokers on them, started, killed, stopped and started again; `famulus demo` has them, too
+crowd       the same with workers and clients
 client, worker
             what runs there, each with a ledger of all that it sent, was told or began
 edits       an admin who changes the config meanwhile, and remembers what was acknowledged

@@ -5,8 +5,8 @@ A request may have to wait for a broker that is stopped, so the admin has a thre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from time import monotonic, sleep
 
@@ -14,8 +14,8 @@ from famulus.admin.administration import Administration, Shown
 from famulus.admin.connection import AdminConnection
 from famulus.admin.secret import Secret
 from famulus.core.config.draft import Draft
-from famulus.errors import FamulusError
-from famulus.lab.chaos.network import ADMIN, Network
+from famulus.errors import FamulusError, LabFailed
+from famulus.lab.chaos.network import Network
 
 ANSWER_S = 3.0
 
@@ -24,24 +24,20 @@ class Admin:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._password = Secret(network.password)
-        self._thread = ThreadPoolExecutor(1)
+        #: For whom it may not keep waiting.
+        self.thread = ThreadPoolExecutor(1)
         #: By key, the ids of edits that a broker said are safe.
         self.acknowledged: dict[str, list[str]] = {}
         self.refused = 0
 
     def close(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
-
-    def put_later(self, broker: str, key: str, value: object) -> Future[bool]:
-        """As soon as what was asked before is done."""
-        return self._thread.submit(self.put, broker, key, value)
+        self.thread.shutdown(cancel_futures=True)
 
     def put(self, broker: str, key: str, value: object) -> bool:
         """Whether it was acknowledged. All heads that are there are replaced."""
         try:
             with self._at(broker) as asking:
-                found = asking.show(key).keys.get(key)
-                heads = tuple(head.id for head in found.heads) if found is not None else ()
+                heads = tuple(head.id for head in asking.show(key).key(key).heads)
                 accepted = asking.edit([Draft(key, "PUT", value, heads)])
         except FamulusError:
             self.refused += 1
@@ -51,7 +47,9 @@ class Admin:
 
     def put_for_sure(self, broker: str, key: str, value: object, within_s: float) -> None:
         deadline_s = monotonic() + within_s
-        while not self.put(broker, key, value) and monotonic() < deadline_s:
+        while not self.put(broker, key, value):
+            if monotonic() > deadline_s:
+                raise LabFailed(f"{broker} did not acknowledge {key} within {within_s:.0f} s")
             sleep(0.2)
 
     def shown(self, broker: str) -> Shown | None:
@@ -62,15 +60,16 @@ class Admin:
         except FamulusError:
             return None
 
-    def in_its_thread(self, what: Callable[[], bool]) -> Future[bool]:
-        return self._thread.submit(what)
+    def agree(self, brokers: Iterable[str]) -> bool:
+        """Whether all of them answer, with the same config."""
+        digests = {shown and shown.digest for shown in map(self.shown, brokers)}
+        return len(digests) == 1 and None not in digests
 
     def make_whole(self) -> bool:
         """Enable whoever is not active; whether all are, with the same config."""
         first = next(iter(self._network.brokers))
         self._enable_all(first)
-        shown = [self.shown(name) for name in self._network.brokers]
-        if None in shown or len({each.digest for each in shown if each is not None}) > 1:
+        if not self.agree(self._network.brokers):
             return False
         now = self.shown(first)
         return now is not None and all(each.state == "active" and each.alive for each in now.brokers.values())
@@ -92,9 +91,9 @@ class Admin:
 
     @contextmanager
     def _at(self, broker: str) -> Iterator[Administration]:
-        address = self._network.brokers[broker].address("frontend")
+        address, user = self._network.brokers[broker].address("frontend"), self._network.admin
         with (
             self._network.lan.inside(broker),
             AdminConnection(address, connect_s=ANSWER_S, answer_s=ANSWER_S) as connection,
         ):
-            yield Administration(lambda command, arguments: connection.ask(ADMIN, self._password, command, arguments))
+            yield Administration(lambda command, arguments: connection.ask(user, self._password, command, arguments))

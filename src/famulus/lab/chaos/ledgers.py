@@ -45,13 +45,11 @@ class LedgerVerdict:
 
     @property
     def broken(self) -> dict[str, list[str]]:
-        found = {"lost": self.lost, "duplicated": self.duplicated, "unexpected": self.unexpected}
-        return {name: tasks for name, tasks in found.items() if tasks}
+        return {name: tasks for name in ("lost", "duplicated", "unexpected") if (tasks := getattr(self, name))}
 
     def __str__(self) -> str:
-        counts = {"lost": self.lost, "duplicated": self.duplicated, "unexpected": self.unexpected}
-        counts |= {"unknown": self.unknown, "repeated": self.repeated}
-        return f"{self.ok} OK, " + ", ".join(f"{len(tasks)} {name}" for name, tasks in counts.items())
+        names = ("lost", "duplicated", "unexpected", "unknown", "repeated")
+        return f"{self.ok} OK, " + ", ".join(f"{len(getattr(self, name))} {name}" for name in names)
 
 
 def judge(sent: Iterable[Sent], ended: Iterable[Ended], ran: Iterable[str]) -> LedgerVerdict:
@@ -91,10 +89,13 @@ class ClientLedger:
         return sent, ended
 
     def first_success_after(self, instant: float) -> float | None:
-        """Of a task that was sent after it: when its answer was there."""
-        sent, ended = self.read()
-        later = {each.message_id for each in sent if each.at > instant}
-        return min((each.at for each in ended if each.outcome == "OK" and each.message_id in later), default=None)
+        return first_success(*self.read(), instant)
+
+
+def first_success(sent: Iterable[Sent], ended: Iterable[Ended], after: float) -> float | None:
+    """Of a task that was sent after that instant: when its answer was there."""
+    later = {each.message_id for each in sent if each.at > after}
+    return min((each.at for each in ended if each.outcome == "OK" and each.message_id in later), default=None)
 
 
 def compare(clients: Iterable[Path], workers: Iterable[Path]) -> LedgerVerdict:

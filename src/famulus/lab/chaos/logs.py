@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from famulus.lab.chaos.network import AFTERMATH_S, Network
+from famulus.lab.chaos.crowd import Crowd
 
 _DIED = re.compile(r"the ([a-z]+)(?:-\d+)? died \((.*?)\)")
 _HANGS = re.compile(r"the ([a-z]+)(?:-\d+)? says nothing any more")
+#: A process that was killed or stopped may be missed, killed or mourned in a log for so long.
+AFTERMATH_S = 15.0
 _TRACEBACK = "Traceback (most recent call last)"
 
 
 class Logs:
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Crowd) -> None:
         self._network = network
         self._read: Counter[str] = Counter()
         #: By program and part: until when its death or silence is our doing.

@@ -1,4 +1,4 @@
-"""The processes of a chaos run on their machines: started, looked at, killed, stopped, and started again."""
+"""Brokers of a network as processes on their machines, with one admin: founded, joined, killed and started again."""
 
 from __future__ import annotations
 
@@ -6,43 +6,48 @@ import re
 import secrets
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 
-from famulus.errors import ChaosFailed
+from famulus.errors import LabFailed
 from famulus.lab.chaos.lan import Loopback as Lan
+from famulus.lab.chaos.lan import Machine
 from famulus.lab.processes import broker_parts, found_network, is_alive, python, send_signal
 
 START_S = 40.0
-ADMIN = "chaos"
-#: A process that was killed or stopped may be missed, killed or mourned in a log for so long.
-AFTERMATH_S = 15.0
-
-_PORTS = ("frontend", "backend", "config-pub", "peer")
+PORTS = ("frontend", "backend", "config-pub", "peer")
 
 
 class Program:
     """A process that is started again after each death, with one log for all its lives."""
 
-    def __init__(self, name: str, folder: Path, lan: Lan) -> None:
+    #: What it says when it has started.
+    READY = "is ready"
+
+    def __init__(self, name: str, folder: Path, machine: Machine, *command: str) -> None:
+        """`command`: a module, and what it is told."""
         self.name = name
         self.folder = folder
         self.log = folder / f"{name}.log"
-        self.machine = lan.machine(name)
+        self.machine = machine
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         #: Processes of the life before, which may still hold its ports.
         self._former: list[int] = []
+        #: Where in its log its present life begins.
+        self._born = 0
         #: When to start it again, if we ended it; while it runs, never.
         self.due_s: float | None = None
         self.lives = 0
 
-    def command(self) -> list[str]:
-        raise NotImplementedError
+    def command(self) -> Sequence[str]:
+        return self._command
 
     def start(self) -> None:
         self.lives += 1
         self.due_s = None
+        self._born = len(self.said)
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 [*self.machine.enter, *python(*self.command())],
@@ -57,17 +62,25 @@ class Program:
     def exit_code(self) -> int | None:
         return self._process.poll() if self._process is not None else None
 
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self.exit_code is None
+
     def pids(self, part: str) -> list[int]:
         """Those that live now. `broker` is all of them, `supervisor` the one that we started, others are its children.
 
         A program that is one process is its own only part.
         """
-        return [self._process.pid] if self._process is not None and self._process.poll() is None else []
+        return [self._process.pid] if self._process is not None and self.alive else []
 
     def send(self, part: str, number: signal.Signals) -> list[int]:
         pids = self.pids(part)
         send_signal(pids, number)
         return pids
+
+    def kill(self) -> None:
+        """All of it at once, as if its machine were gone."""
+        self.send("broker", signal.SIGKILL)
 
     def end(self, part: str, number: signal.Signals, again_in_s: float) -> None:
         """End all of it, by this signal to this part; it is started again later."""
@@ -78,9 +91,26 @@ class Program:
     def has_ended(self) -> bool:
         return not self.pids("supervisor") and not any(map(is_alive, self._former))
 
+    # -- its words ----------------------------------------------------------------------------------------------
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
     def last_line(self) -> str:
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return lines[-1] if lines else "it said nothing"
+        return (self.said.splitlines() or ["it said nothing"])[-1]
+
+    def wait_until_ready(self) -> None:
+        self.wait_until_says(self.READY, self._born)
+
+    def wait_until_says(self, pattern: str, since: int) -> float:
+        """In what it said from there on. The instant when we read it, on the monotonic clock."""
+        deadline_s = monotonic() + START_S
+        while not re.search(pattern, self.said[since:]):
+            if not self.alive or monotonic() > deadline_s:
+                raise LabFailed(f"{self.name} did not start: {self.last_line()}")
+            sleep(0.02)
+        return monotonic()
 
     def stop(self, within_s: float) -> bool:
         """Ask it to end; False if it had to be killed."""
@@ -99,31 +129,38 @@ class Program:
 
 
 class Broker(Program):
-    def __init__(self, name: str, family: str, folder: Path, lan: Lan) -> None:
-        super().__init__(name, folder, lan)
-        self.family = family
-        self.host = self.machine.host
-        self.ports = dict(zip(_PORTS, lan.ports(), strict=True))
-        #: What its first start needs besides, to join.
-        self.joins: list[str] = []
+    READY = r"broker \S+ is ready"
 
-    @property
-    def home(self) -> Path:
-        return self.folder / self.name
+    def __init__(
+        self, name: str, family: str, folder: Path, machine: Machine, ports: Sequence[int], *options: str
+    ) -> None:
+        """`machine` and `ports` are where others find it; what `options` say besides counts for each of its lives."""
+        super().__init__(name, folder, machine)
+        self.family = family
+        self.home = folder / name
+        self._ports = dict(zip(PORTS, ports, strict=True))
+        self._options = options
+        #: What its first start needs besides, to join.
+        self._joins: list[str] = []
+
+    def where(self, port: str) -> str:
+        return f"{self.machine.host}:{self._ports[port]}"
 
     def address(self, port: str) -> str:
-        return f"tcp://{self.host}:{self.ports[port]}"
+        return f"tcp://{self.where(port)}"
 
     def place(self) -> list[str]:
-        ports = [word for name, port in self.ports.items() for word in (f"--{name}-port", str(port))]
-        return ["--identity", self.name, "--family", self.family, "--host", self.host, *ports]
+        ports = [word for name, port in self._ports.items() for word in (f"--{name}-port", str(port))]
+        return ["--identity", self.name, "--family", self.family, "--host", self.machine.host, *ports]
 
-    def command(self) -> list[str]:
-        web = ["--http-host", self.host, "--http-port", "0"]
-        journal = self.folder / f"{self.name}.journal"
-        own = ["--folder", str(self.home), "--journal-folder", str(journal), "--routers", "1", *web]
-        joins, self.joins = self.joins, []
-        return ["famulus", "broker", *own, "--drain-ms", "3000", *joins]
+    def join(self, first: Broker) -> None:
+        """With its next start."""
+        secret_file = first.home / "join.secret"
+        self._joins = ["--join", first.where("peer"), "--secret-file", str(secret_file), *self.place()]
+
+    def command(self) -> Sequence[str]:
+        joins, self._joins = self._joins, []
+        return ["famulus", "broker", "--folder", str(self.home), "--routers", "1", *joins, *self._options]
 
     def pids(self, part: str) -> list[int]:
         itself = super().pids(part)
@@ -132,114 +169,18 @@ class Broker(Program):
             return [*itself, *children]
         return [pid for pid, module in children.items() if module == part]
 
-    def wait_until_ready(self) -> None:
-        deadline_s = monotonic() + START_S
-        while not re.search(r"broker \S+ is ready", self.log.read_text()):
-            if self.exit_code is not None or monotonic() > deadline_s:
-                raise ChaosFailed(f"{self.name} did not start: {self.last_line()}")
-            sleep(0.02)
-
-
-class Worker(Program):
-    def __init__(self, name: str, folder: Path, lan: Lan, backends: Sequence[str]) -> None:
-        super().__init__(name, folder, lan)
-        self.ledger = folder / f"{name}.ledger"
-        self._backends = ",".join(backends)
-
-    def command(self) -> list[str]:
-        return ["famulus.lab.chaos.worker", self._backends, str(self.ledger), "8"]
-
-
-class Client(Program):
-    """Each of its lives has a ledger of its own: what a life that was killed had open has no outcome."""
-
-    def __init__(self, name: str, folder: Path, lan: Lan, frontends: Sequence[str], callers: int) -> None:
-        super().__init__(name, folder, lan)
-        self._frontends = ",".join(frontends)
-        self._callers = callers
-        #: By ledger, whether that life was killed.
-        self.ledgers: dict[Path, bool] = {}
-
-    def command(self) -> list[str]:
-        life = f"{self.name}.{self.lives}"
-        self.ledgers[self.folder / f"{life}.ledger"] = False
-        return ["famulus.lab.chaos.client", self._frontends, str(self.ledger), str(self._callers), life]
-
-    @property
-    def ledger(self) -> Path:
-        """That of its present life."""
-        return next(reversed(self.ledgers))
-
-    def end(self, part: str, number: signal.Signals, again_in_s: float) -> None:
-        self.ledgers[self.ledger] |= number is signal.SIGKILL
-        super().end(part, number, again_in_s)
-
 
 class Network:
-    def __init__(self, folder: Path, lan: Lan, brokers: int, workers: int, clients: int, callers: int) -> None:
+    def __init__(self, lan: Lan, admin: str, brokers: Iterable[Broker]) -> None:
         self.lan = lan
+        self.admin = admin
         self.password = secrets.token_urlsafe(16)
-        # The last one is of another family, on which the first one falls back.
-        families = ["main"] * (brokers - 1) + ["reserve"]
-        known = [Broker(f"b{number}", family, folder, lan) for number, family in enumerate(families, 1)]
-        backends = [broker.address("backend") for broker in known]
-        frontends = [broker.address("frontend") for broker in known]
-        self.brokers = {broker.name: broker for broker in known}
-        self.workers = {
-            (name := f"w{number}"): Worker(name, folder, lan, _from(backends, number))
-            for number in range(1, workers + 1)
-        }
-        self.clients = {
-            (name := f"c{number}"): Client(name, folder, lan, _from(frontends, number), callers)
-            for number in range(1, clients + 1)
-        }
+        self.brokers = {broker.name: broker for broker in brokers}
 
-    @property
-    def programs(self) -> list[Program]:
-        return [*self.brokers.values(), *self.workers.values(), *self.clients.values()]
-
-    def __getitem__(self, name: str) -> Program:
-        return next(program for program in self.programs if program.name == name)
-
-    def start_brokers(self) -> None:
-        first = next(iter(self.brokers.values()))
-        if wrong := found_network(first.home, self.password, "--admin", ADMIN, *first.place()):
-            raise ChaosFailed(f"famulus init: {wrong}")
-        where = f"{first.host}:{first.ports['peer']}"
-        for broker in self.brokers.values():
-            if broker is not first:
-                broker.joins = ["--join", where, "--secret-file", str(first.home / "join.secret"), *broker.place()]
-            broker.start()
-            broker.wait_until_ready()
-
-    def start_others(self) -> None:
-        for program in (*self.workers.values(), *self.clients.values()):
-            program.start()
-
-    def tend(self, now_s: float) -> list[str]:
-        """Start again what we ended, if its time has come; says who ended without being asked to."""
-        surprises = []
-        for program in self.programs:
-            if program.exit_code is None:
-                continue
-            if program.due_s is None:
-                surprises.append(f"{program.name} ended by itself with {program.exit_code}: {program.last_line()}")
-                program.due_s = now_s
-            if program.due_s <= now_s and program.has_ended():
-                program.start()
-        return surprises
-
-    def close(self) -> None:
-        """Whatever state it is in."""
-        for program in self.programs:
-            program.send("broker", signal.SIGCONT)
-            program.send("broker", signal.SIGKILL)
-        for program in self.programs:
-            program.stop(0)
-        self.lan.close()
-
-
-def _from(addresses: list[str], number: int) -> list[str]:
-    """All of them, and not everybody begins with the same one."""
-    first = number % len(addresses)
-    return addresses[first:] + addresses[:first]
+    def found(self) -> None:
+        """By the first broker; the others join it when they start."""
+        first, *others = self.brokers.values()
+        if wrong := found_network(first.home, self.password, "--admin", self.admin, *first.place()):
+            raise LabFailed(f"famulus init: {wrong}")
+        for broker in others:
+            broker.join(first)

@@ -11,10 +11,10 @@ from random import Random
 from time import monotonic, sleep
 
 from famulus.errors import FamulusError
+from famulus.lab.chaos.crowd import Crowd
 from famulus.lab.chaos.edits import Admin
 from famulus.lab.chaos.ledgers import ClientLedger
 from famulus.lab.chaos.logs import Logs
-from famulus.lab.chaos.network import Client, Network
 from famulus.lab.chaos.plan import PARTING, Fault
 from famulus.lab.processes import send_signal
 
@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 
 class Run:
-    def __init__(self, network: Network, faults: Sequence[Fault], seed: int, tell: Tell) -> None:
+    def __init__(self, network: Crowd, faults: Sequence[Fault], seed: int, tell: Tell) -> None:
         self.network = network
         self.admin = Admin(network)
         self.logs = Logs(network)
@@ -99,7 +99,7 @@ class Run:
             self._part(fault)
         elif fault.kind == "edit_config":
             key = f"service/chaos.note{self._random.randrange(6)}"
-            self.admin.put_later(fault.whom[0], key, {"timeout_ms": self._random.randrange(1000, 9000)})
+            self._put_later(fault.whom[0], key, {"timeout_ms": self._random.randrange(1000, 9000)})
         elif fault.kind == "disable_broker":
             self._disable(fault)
         else:
@@ -137,9 +137,13 @@ class Run:
         (name,) = fault.whom
         others = [broker for broker in self.network.brokers if broker != name]
         at = self._random.choice(others)
-        set_state = partial(self.admin.put_later, at, f"broker_state/{name}")
+        set_state = partial(self._put_later, at, f"broker_state/{name}")
         set_state({"state": "disabled"})
         self._later(monotonic() + fault.lasts_s, partial(set_state, {"state": "active"}))
+
+    def _put_later(self, broker: str, key: str, value: object) -> None:
+        """As soon as what the admin was asked before is done."""
+        self.admin.thread.submit(self.admin.put, broker, key, value)
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -155,13 +159,14 @@ class Run:
 
     def _is_whole(self) -> bool:
         # Not in this thread: it may be busy with what was asked before the healing.
-        looking = self.admin.in_its_thread(self.admin.make_whole)
+        looking = self.admin.thread.submit(self.admin.make_whole)
         while not looking.done():
             self._turn(monotonic())
         return looking.result()
 
     def _each_succeeds(self, since_s: float) -> bool:
-        return all(_succeeded(client, since_s) for client in self.network.clients.values())
+        ledgers = [ClientLedger(client.ledger) for client in self.network.clients.values()]
+        return all(ledger.first_success_after(since_s) is not None for ledger in ledgers)
 
     def _expect(self, what: str, holds: Callable[[], bool], healed_s: float) -> None:
         while not holds():
@@ -179,15 +184,8 @@ class Run:
 
     def _stop(self) -> None:
         self._tell("everybody stops")
-        for program in (
-            *self.network.clients.values(),
-            *self.network.workers.values(),
-            *self.network.brokers.values(),
-        ):
+        # Clients first: they are the last of them.
+        for program in reversed(self.network.programs):
             if not program.stop(STOP_S):
                 self.violations.append(f"{program.name} did not stop within {STOP_S:.0f} s")
         self.violations += self.logs.read(monotonic())
-
-
-def _succeeded(client: Client, since_s: float) -> bool:
-    return ClientLedger(client.ledger).first_success_after(since_s) is not None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from famulus.lab.chaos.ledgers import ClientLedger, Ended, Sent, judge, names_of_calls
+from famulus.lab.chaos.ledgers import ClientLedger, Ended, Sent, first_success, judge, names_of_calls
 from famulus.lab.chaos.plan import Fault
 
 #: No task takes longer than its time-out and a little; clients that were stopped themselves are another matter.
@@ -89,19 +89,15 @@ def _late(
 
 
 def _note_recoveries(
-    figures: Figures, sent: Sequence[Sent], ended: Iterable[Ended], struck: Sequence[tuple[float, Fault]]
+    figures: Figures, sent: Sequence[Sent], ended: Sequence[Ended], struck: Sequence[tuple[float, Fault]]
 ) -> None:
     """How long after each fault against a broker this client had a success again that began after it."""
-    begun = {each.message_id: each.at for each in sent}
-    good = sorted(
-        (begun[each.message_id], each.at) for each in ended if each.outcome == "OK" and each.message_id in begun
-    )
     for at, fault in struck:
         if fault.kind.partition("_")[2] not in ("broker", "dispatcher") or not sent or at < sent[0].at:
             continue
-        took = min((end - at for begin, end in good if begin > at), default=None)
-        if took is not None:
-            figures.recovery_s.setdefault(fault.kind, []).append(took)
+        success = first_success(sent, ended, at)
+        if success is not None:
+            figures.recovery_s.setdefault(fault.kind, []).append(success - at)
 
 
 def _some(names: Sequence[str]) -> str:

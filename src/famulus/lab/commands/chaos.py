@@ -49,8 +49,8 @@ def chaos(
 
     Example: famulus chaos --seconds 300 --seed 7
     """
+    from famulus.lab.chaos.crowd import Crowd
     from famulus.lab.chaos.lan import Loopback, Namespaces, can_have_namespaces
-    from famulus.lab.chaos.network import Network
     from famulus.lab.chaos.plan import plan
     from famulus.lab.chaos.run import Run
 
@@ -64,7 +64,7 @@ def chaos(
         tell("nobody is cut off: that takes network namespaces, so root and ip")
     machines = Namespaces() if parting else Loopback()
     try:
-        with closing(Network(place, machines, brokers, workers, clients, callers)) as network:
+        with closing(Crowd(place, machines, brokers, workers, clients, callers)) as network:
             names = (list(network.brokers), list(network.workers), list(network.clients))
             run = Run(network, plan(seed, seconds, *names, parting=parting), seed, tell)
             run.go(seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import shutil
 from typing import TYPE_CHECKING, Annotated
@@ -61,7 +60,7 @@ def _account(archive: Archive, screen: Screen) -> list[str]:
         screen.tell("no pipeline: pip install 'famulus[pipeline]' would have it")
         return []
     screen.tell("the pipeline makes tables of the journal, on Spark; this takes a while")
-    unexplained, not_known = asyncio.run(archive.account())
+    unexplained, not_known = archive.account()
     if not unexplained:
         screen.tell("the audit of the journal: every task that it knows of is accounted for")
         if not_known:

@@ -30,8 +30,6 @@ _BUSY: Final = frozenset({"expired", "overload"})
 @dataclass(frozen=True, slots=True)
 class Ended:
     at_s: float
-    #: Which of the clients asked.
-    client: int
     outcome: str
     code: str
     latency_ms: float
@@ -71,11 +69,6 @@ class Audience:
         self.accounts = {service.name: Account(service) for service in SERVICES}
         self._successes: list[asyncio.Future[float] | None] = [None] * len(frontends)
         self._leaving = asyncio.Event()
-        self.addresses: list[str] = list(frontends)
-
-    @property
-    def open(self) -> int:
-        return sum(account.sent - account.outcomes.total() for account in self.accounts.values())
 
     async def ask(self) -> None:
         """Until `leave`; returns when everything asked has its outcome."""
@@ -112,7 +105,6 @@ class Audience:
 
     async def _one(self, clients: list[AsyncClient], account: Account, number: int) -> None:
         which = number % len(clients)
-        client = clients[which]
         service = account.service
         body = f"{number}".encode()
         account.sent += 1
@@ -120,17 +112,16 @@ class Audience:
         awaited = self._successes[which]
         code = ""
         try:
-            answer = await client.request(service.name, body, at_least_once=service.delivery == "at_least_once")
+            answer = await clients[which].request(service.name, body, at_least_once=service.delivery == "at_least_once")
             outcome = "OK"
             account.wrong_answers += answer != _right_answer(service.name, body)
         except OutcomeError as error:
             outcome, code = error.outcome, error.code
         now_s = monotonic()
-        self.addresses[which] = client.address
         if outcome == "OK" and awaited is not None and not awaited.done():
             awaited.set_result(now_s)
         expected = "ERROR" if service.fails_every and number % service.fails_every == 0 else "OK"
-        account.note(Ended(now_s, which, outcome, code, (now_s - sent_s) * 1000), expected)
+        account.note(Ended(now_s, outcome, code, (now_s - sent_s) * 1000), expected)
 
 
 def _right_answer(service: str, body: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from famulus.lab.bench.figures import percentile
+from famulus.lab.chaos.network import Program
 from famulus.lab.demo.audience import RECENT_S, Account, Audience
-from famulus.lab.demo.cast import WORKERS
 from famulus.lab.demo.stage import Stage
 
 FRAMES_PER_S = 4
@@ -60,10 +60,7 @@ def picture(stage: Stage, audience: Audience) -> Panel:
         recent = account.look(now_s)
         times_us = [int(ended.latency_ms * 1000) for ended in recent]
         table.add_row(account.service.name, f"{len(recent) / RECENT_S:,.0f}", *_figures(account, times_us))
-    brokers = _lights({broker.name: actor.alive for broker, actor in stage.brokers.items()})
-    # They came at once, so in any order.
-    workers = _lights({each.name: stage.workers[each].alive for each in WORKERS if each in stage.workers})
-    footer = Text.assemble("\nbrokers  ", brokers, "\nworkers  ", workers)
+    footer = Text.assemble("\nbrokers  ", _lights(stage.brokers), "\nworkers  ", _lights(stage.workers))
     return Panel(Group(table, footer), title=f"live, over the last {RECENT_S:.0f} s", border_style="dim")
 
 
@@ -88,9 +85,10 @@ def _figures(account: Account, times_us: list[int]) -> list[str]:
     return counts + [f"{percentile(sorted(times_us), share) / 1000:,.1f}" for share in (0.5, 0.99)]
 
 
-def _lights(states: dict[str, bool]) -> Text:
+def _lights(programs: Mapping[str, Program]) -> Text:
     """Not by colour alone."""
     words = (
-        Text(f"● {name}  ", "green") if alive else Text(f"✗ {name}  ", "bold red") for name, alive in states.items()
+        Text(f"● {name}  ", "green") if program.alive else Text(f"✗ {name}  ", "bold red")
+        for name, program in programs.items()
     )
     return Text.assemble(*words)

@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from famulus.errors import DemoFailed
+from famulus.errors import LabFailed
 from famulus.journal.unknowns import what_is_not_known
+from famulus.lab.bench.fleet import Crew
 from famulus.lab.demo.audience import Audience, Loss, Recovery, broken
 from famulus.lab.demo.cast import ANN, BOB, BROKERS, SERVICES, WORKERS
 from famulus.lab.demo.screen import Screen
-from famulus.lab.demo.stage import Stage, run, until
+from famulus.lab.demo.stage import Stage
+from famulus.lab.processes import python
 
 #: How long nothing happens between the acts, so that a person sees what normal looks like.
 PAUSE_S = 3.0
@@ -56,19 +60,19 @@ class Story:
         victim = WORKERS[0]
         successes = [self._audience.next_success(number) for number in range(2)]
         killed_s = self._worker.killed_s = monotonic()
-        self._stage.workers[victim].kill()
+        self._stage.workers[victim.name].kill()
         self._tell(f"worker {victim.name} is killed (kill -9) in the middle of its work")
         await self._recovered("the next success of every client", successes, killed_s, SUCCESS_S)
         self._worker.mended_s = monotonic()
-        await self._stage.hire(victim)
-        self._recover(f"worker {victim.name} is back", killed_s, 2 * REHOME_S)
+        await self._stage.start(self._stage.workers[victim.name])
+        self._note(f"worker {victim.name} is back", monotonic() - killed_s, 2 * REHOME_S)
 
     async def _lose_a_broker(self) -> None:
         """Bob, with all of his processes at once."""
-        rehomed = [actor.line("is ready again") for worker, actor in self._stage.workers.items() if worker.home is BOB]
+        rehomed = [self._stage.ready_again(worker) for worker in WORKERS if worker.home is BOB]
         success = self._audience.next_success(1)
         killed_s = self._broker.killed_s = monotonic()
-        self._stage.brokers[BOB].kill()
+        self._stage.brokers[BOB.name].kill()
         self._tell("broker bob is killed (kill -9), with all of his processes, under load")
         await self._recovered("the next success of his client", [success], killed_s, SUCCESS_S)
         await self._recovered(f"his {len(rehomed)} workers serve at others", rehomed, killed_s, REHOME_S)
@@ -76,8 +80,8 @@ class Story:
 
     async def _bring_it_back(self) -> None:
         started_s = monotonic()
-        await self._stage.start(BOB)
-        await until("bob's config", self._same_config, 3 * CONVERGE_S)
+        await self._stage.start(self._stage.brokers[BOB.name])
+        await _until("bob's config", self._same_config, 3 * CONVERGE_S)
         self._tell(f"broker bob is back, with the config that the others have, after {monotonic() - started_s:.1f} s")
         # What still ends badly because of the kill is not to be blamed on what comes next.
         await asyncio.sleep(max(0.0, self._broker.over_s - monotonic()))
@@ -85,43 +89,55 @@ class Story:
     async def _part_and_meet_again(self) -> None:
         await self._stage.part()
         self._tell("the brokers are cut off from each other")
-        await self._stage.admin(ANN, "config", "set", CONFLICTED, "timeout_ms=5000")
-        await self._stage.admin(BOB, "config", "set", CONFLICTED, "timeout_ms=9000")
+        for broker, timeout_ms in ((ANN, 5000), (BOB, 9000)):
+            await self._stage.put(broker, CONFLICTED, {"delivery": "at_most_once", "timeout_ms": timeout_ms})
         self._tell(f"an admin sets {CONFLICTED} to 5000 ms at ann, and to 9000 ms at bob")
         self._stage.heal()
         healed_s = monotonic()
-        await until("one config for all", self._same_config, 3 * CONVERGE_S)
-        self._recover("after they met again: one config everywhere, both edits kept", healed_s, CONVERGE_S)
+        await _until("one config for all", self._same_config, 3 * CONVERGE_S)
+        took_s = monotonic() - healed_s
+        self._note("after they met again: one config everywhere, both edits kept", took_s, CONVERGE_S)
         heads = (await self._stage.shown(ANN)).keys[CONFLICTED].heads
         if len(heads) != 2:
-            raise DemoFailed(f"the conflict over {CONFLICTED} was not seen")
-        await self._stage.admin(BOB, "config", "resolve", CONFLICTED, "--choose", heads[0].id, "--wait", "10")
-        if (await self._stage.shown(ANN)).conflicts:
-            raise DemoFailed(f"the conflict over {CONFLICTED} was not resolved")
+            raise LabFailed(f"the conflict over {CONFLICTED} was not seen")
+        await self._stage.put(BOB, CONFLICTED, heads[0].value)
+        await _until(f"the end of the conflict over {CONFLICTED}", self._no_conflict, CONVERGE_S)
         self._tell(f"the conflict over {CONFLICTED} was listed, and an admin resolved it")
 
     # -- seeing -------------------------------------------------------------------------------------------------
 
     async def _same_config(self) -> bool:
-        shown = await asyncio.gather(*(self._stage.shown(broker) for broker in (ANN, BOB)))
-        return len({each.digest for each in shown}) == 1
+        return await self._stage.agree(ANN, BOB)
+
+    async def _no_conflict(self) -> bool:
+        return not (await self._stage.shown(ANN)).conflicts
 
     async def _recovered(
-        self, what: str, instants: list[asyncio.Future[float]], since_s: float, allowed_s: float
+        self, what: str, instants: Sequence[asyncio.Future[float]], since_s: float, allowed_s: float
     ) -> None:
-        try:
-            async with asyncio.timeout(3 * allowed_s):
-                last_s = max(await asyncio.gather(*instants))
-        except TimeoutError:
-            raise DemoFailed(f"{what} did not happen within {3 * allowed_s:.0f} s") from None
-        self._note(Recovery(what, last_s - since_s, allowed_s))
+        async with _within(3 * allowed_s, what):
+            last_s = max(await asyncio.gather(*instants))
+        self._note(what, last_s - since_s, allowed_s)
 
-    def _recover(self, what: str, since_s: float, allowed_s: float) -> None:
-        self._note(Recovery(what, monotonic() - since_s, allowed_s))
+    def _note(self, what: str, seconds: float, allowed_s: float) -> None:
+        self.recoveries.append(Recovery(what, seconds, allowed_s))
+        self._tell(f"  {what}: {seconds:.2f} s")
 
-    def _note(self, recovery: Recovery) -> None:
-        self.recoveries.append(recovery)
-        self._tell(f"  {recovery.what}: {recovery.seconds:.2f} s")
+
+async def _until(what: str, condition: Callable[[], Awaitable[bool]], within_s: float) -> None:
+    """Ask again and again."""
+    async with _within(within_s, what):
+        while not await condition():
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def _within(seconds: float, what: str) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise LabFailed(f"{what} did not happen within {seconds:.0f} s") from None
 
 
 # -- from the first process to the last -----------------------------------------------------------------------------
@@ -182,7 +198,7 @@ class Archive:
     def report(self) -> Path:
         return self.folder / "report.html"
 
-    async def account(self) -> tuple[list[str], str]:
+    def account(self) -> tuple[list[str], str]:
         """Make tables and report; what their audit cannot explain, and what no journal can know.
 
         The first should be nothing; of the second there is something, since a broker was killed.
@@ -194,7 +210,10 @@ class Archive:
             ("run", "--journal", str(self.journal), "--tables", str(tables)),
             ("report", "--tables", str(tables), "--output", str(self.report)),
         ):
-            await run("pipeline", *command, within_s=PIPELINE_S)
+            with Crew() as crew:
+                crew.start(f"pipeline {command[0]}", python("famulus", "pipeline", *command), stderr=True).output(
+                    PIPELINE_S
+                )
         rows = ds.dataset(tables / "audit", format="parquet", partitioning="hive").to_table().to_pylist()
         unexplained = [f"audit: {row['kind']}: {row['explanation']}" for row in rows if not row["explained"]]
         return unexplained, what_is_not_known(row for row in rows if row["explained"])

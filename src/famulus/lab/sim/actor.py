@@ -9,8 +9,7 @@ from functools import partial
 from random import Random
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
-from famulus.lab.sim.link import Frames, Link
-from famulus.lab.sim.network import Plug
+from famulus.lab.sim.network import Frames, Link, Plug
 from famulus.lab.sim.world import World
 
 BATCH_MAX = 64
@@ -58,7 +57,7 @@ class Actor:
         raise NotImplementedError
 
     def plug_to(self, address: str, door: str) -> Plug:
-        return Plug(self.world.network, self.clock, self, self.name, address, door)
+        return Plug(self.world.network, self.clock, self, address, door)
 
     def new_token(self) -> str:
         return f"{self.random.getrandbits(64):016x}"

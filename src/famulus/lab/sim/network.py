@@ -1,4 +1,8 @@
-"""Who can reach whom, over connections that are made again by themselves, and by letters without one."""
+"""Who can reach whom, over connections that are made again by themselves, and by letters without one.
+
+A connection keeps the order of its messages in each direction; connections among each other do not. One that is cut
+drops what is under way, and each end learns of it some time later: until then it sends into the void, as with TCP.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,32 @@ from typing import Protocol
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.lab.sim.clock import Clock
-from famulus.lab.sim.link import End, Frames, Link, delay_ns
 
+Frames = list[bytes]
+
+#: No message is under way for longer, unless the network is partitioned.
+DELAY_NS_MAX = 50 * NS_PER_MS
 #: Between two tries to connect.
 RETRY_NS = (20 * NS_PER_MS, 120 * NS_PER_MS)
 #: The handshake.
 CONNECT_NS = (1 * NS_PER_MS, 5 * NS_PER_MS)
+
+
+def delay_ns(random: Random) -> int:
+    """Mostly quick, now and then slow: the slow ones are what reorders connections against each other."""
+    if random.random() < 0.05:
+        return int(random.random() * DELAY_NS_MAX)
+    return NS_PER_MS // 10 + int(random.random() * 2 * NS_PER_MS)
+
+
+class End(Protocol):
+    """Who sits at one end of a link."""
+
+    name: str
+
+    def receive(self, link: Link, message: Frames) -> None: ...
+
+    def cut_off(self, link: Link) -> None: ...
 
 
 class Listener(End, Protocol):
@@ -67,7 +91,7 @@ class Network:
         part = Part(one, other, self._clock.now_ns + for_ns)
         self._parts.append(part)
         for plug in self.plugs:
-            if plug.link is not None and part.lies_between(plug.place, plug.target):
+            if plug.link is not None and part.lies_between(plug.name, plug.target):
                 plug.link.stall(part.until_ns)
                 if self._random.random() < 0.6:
                     self._clock.after(self._random.randrange(for_ns), partial(plug.link.cut, NS_PER_S))
@@ -101,15 +125,72 @@ class Network:
     def connect(self, plug: Plug) -> Link | None:
         """None if nobody is there, or can be reached."""
         broker = self.listeners[plug.address]
-        if not broker.alive or self.apart_until_ns(plug.place, broker.name):
+        if not broker.alive or self.apart_until_ns(plug.name, broker.name):
             return None
         # A routing id that no connection ever had.
         self._born += 1
-        peer = f"{plug.place}/{self._born}".encode()
+        peer = f"{plug.name}/{self._born}".encode()
         link = Link(self._clock, plug.owner.random, peer, plug.door, broker, plug)
         broker.accept(link)
         self.plugs[plug] = None
         return link
+
+
+class Link:
+    """One connection between a broker and somebody, who is called `peer` there. A plug has one after the other."""
+
+    def __init__(self, clock: Clock, random: Random, peer: bytes, door: str, broker: End, plug: End) -> None:
+        self.peer = peer
+        self.door = door
+        self._clock = clock
+        self._random = random
+        # Each of these first for the other end, then for the broker's: False and True are their places.
+        self._ends = (plug, broker)
+        self._not_before_ns = [0, 0]
+        #: Which ends still believe in it.
+        self.believes = [True, True]
+        self.open = True
+
+    def to_broker(self, message: Frames) -> bool:
+        return self._send(True, message)
+
+    def to_peer(self, message: Frames) -> bool:
+        return self._send(False, message)
+
+    def _send(self, towards_broker: bool, message: Frames) -> bool:
+        """False if the sending end knows that the link is gone."""
+        if not self.believes[not towards_broker]:
+            return False
+        due_ns = max(self._clock.now_ns + delay_ns(self._random), self._not_before_ns[towards_broker])
+        self._not_before_ns[towards_broker] = due_ns
+        self._clock.at(due_ns, partial(self.arrive, towards_broker, message))
+        return True
+
+    def arrive(self, towards_broker: bool, message: Frames) -> None:
+        if self.open:
+            self._ends[towards_broker].receive(self, message)
+
+    def describe(self, towards_broker: bool) -> str:
+        """For people."""
+        return f"{self.peer.decode()} {'->' if towards_broker else '<-'} {self._ends[True].name}"
+
+    def cut(self, notice_ns: int = 0) -> None:
+        """Nothing arrives any more. Each end learns of it soon, or at some time within `notice_ns`."""
+        if not self.open:
+            return
+        self.open = False
+        for broker_end in (True, False):
+            noticed_ns = delay_ns(self._random) + (self._random.randrange(notice_ns) if notice_ns else 0)
+            self._clock.after(noticed_ns, partial(self._notice, broker_end))
+
+    def stall(self, until_ns: int) -> None:
+        """What is sent from now on arrives after that instant, in order: TCP tries again and again."""
+        self._not_before_ns = [max(before_ns, until_ns) for before_ns in self._not_before_ns]
+
+    def _notice(self, broker_end: bool) -> None:
+        if self.believes[broker_end]:
+            self.believes[broker_end] = False
+            self._ends[broker_end].cut_off(self)
 
 
 class Plug:
@@ -119,10 +200,10 @@ class Plug:
     after it.
     """
 
-    def __init__(self, network: Network, clock: Clock, owner: Owner, place: str, address: str, door: str) -> None:
-        self.address = address
-        self.place = place
+    def __init__(self, network: Network, clock: Clock, owner: Owner, address: str, door: str) -> None:
         self.owner = owner
+        self.name = owner.name
+        self.address = address
         self.door = door
         self.link: Link | None = None
         #: As the owner knows it.
@@ -133,10 +214,6 @@ class Plug:
         self._changes: list[bool] = []
         self._inbox: list[Frames] = []
         self._try_soon(CONNECT_NS)
-
-    @property
-    def name(self) -> str:
-        return self.owner.name
 
     @property
     def target(self) -> str:

@@ -77,9 +77,9 @@ def draw(seed: int) -> Load:
 
 
 class Overload(Workload):
-    def __init__(self, world: World, brokers: int, load: Load | None = None) -> None:
+    def __init__(self, world: World, brokers: int) -> None:
         super().__init__(world)
-        self.load = load or draw(world.seed)
+        self.load = draw(world.seed)
         self._core = Dispatcher(Bounds(), 1, [b"work"])
         address = BrokerAddress("sim", "sim", "tcp://sim:1", "tcp://sim:2")
         # A worker that never falls silent: heartbeats are no matter of load.

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from famulus.lab.sim.config import faults as config_faults
-from famulus.lab.sim.config import workload as config
 from famulus.lab.sim.config.mutants import OF_THE_CONFIG
+from famulus.lab.sim.config.workload import Config
 from famulus.lab.sim.mutants import Mutants
 from famulus.lab.sim.overload import Overload
 from famulus.lab.sim.tasks import faults, mutants, setting
-from famulus.lab.sim.tasks.workload import FAULTS_END_NS, Tasks
+from famulus.lab.sim.tasks.workload import Tasks
 from famulus.lab.sim.workload import Result, Workload
 from famulus.lab.sim.world import World
 
@@ -32,7 +32,6 @@ class Scenario(Generic[W]):
     #: Some seeds are quiet, some are wild: one of these numbers is drawn, of this many kinds at least.
     faults_drawn: tuple[int, ...] = (0,)
     kinds_min: int = 0
-    faults_end_ns: int = 0
 
     def start(self, seed: int, brokers: int = 0) -> W:
         world = World(seed, self.name, self.steps_max)
@@ -40,7 +39,11 @@ class Scenario(Generic[W]):
         if self.faults:
             count = world.random.choice(self.faults_drawn)
             kinds = world.random.randint(self.kinds_min, len(self.faults))
-            world.plan_faults(workload, self.faults, kinds, count, self.faults_end_ns)
+            # Of these kinds, those with more weight more often, at any time until the last may strike.
+            drawn = world.random.sample(list(self.faults), kinds)
+            for fault in world.random.choices(drawn, [self.faults[kind] for kind in drawn], k=count):
+                at_ns = world.random.randrange(workload.faults_end_ns)
+                world.clock.after(at_ns, partial(world.strike, fault, workload))
             workload.on_faults_planned(count)
         return workload
 
@@ -57,7 +60,6 @@ def one_broker(how: setting.Setting = setting.ONE) -> Scenario[Tasks]:
         faults.OF_ONE_BROKER,
         faults_drawn=(0, 1, 3, 10, 25),
         kinds_min=1,
-        faults_end_ns=FAULTS_END_NS,
     )
 
 
@@ -70,17 +72,7 @@ SEVERAL_BROKERS = Scenario(
     faults.OF_SEVERAL_BROKERS,
     faults_drawn=(0, 3, 8, 15, 25),
     kinds_min=4,
-    faults_end_ns=FAULTS_END_NS,
 )
-CONFIG = Scenario(
-    "config",
-    config.Config,
-    OF_THE_CONFIG,
-    200_000,
-    config_faults.FAULTS,
-    faults_drawn=(0, 2, 8, 20),
-    kinds_min=1,
-    faults_end_ns=config.FAULTS_END_NS,
-)
+CONFIG = Scenario("config", Config, OF_THE_CONFIG, 200_000, config_faults.FAULTS, (0, 2, 8, 20), kinds_min=1)
 OVERLOAD = Scenario("overload", Overload, mutants.OF_OVERLOAD, 200_000)
 SCENARIOS: dict[str, Scenario[Any]] = {each.name: each for each in (ONE_BROKER, SEVERAL_BROKERS, CONFIG, OVERLOAD)}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from famulus.lab.sim.clock import Event
-from famulus.lab.sim.link import Link
+from famulus.lab.sim.network import Link
 from famulus.lab.sim.world import World
 
 STEPS_SHOWN = 40

@@ -33,6 +33,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Workload:
+    #: After that, none strikes.
+    faults_end_ns = 0
+
     def __init__(self, world: World) -> None:
         self.world = world
         self.clock = world.clock

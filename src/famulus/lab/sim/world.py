@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Set
 from random import Random
-from typing import TypeVar
+from typing import Any
 
 from famulus.core.clock import NS_PER_MS
 from famulus.lab.sim.clock import Clock
@@ -16,8 +15,6 @@ from famulus.lab.sim.network import Network
 #: What clocks show at the beginning, if they are right.
 NOON_MS = 1_800_000_000_000
 _DAY_MS = 24 * 60 * 60 * 1000
-
-Subject = TypeVar("Subject")
 
 
 class World:
@@ -54,17 +51,17 @@ class World:
 
     # -- faults -------------------------------------------------------------------------------------------------
 
-    def plan_faults(
-        self, subject: Subject, weights: Mapping[Callable[[Subject], None], int], kinds: int, count: int, until_ns: int
-    ) -> None:
-        """This many faults of this many kinds, those with more weight more often, at any time until then."""
-        drawn = self.random.sample(list(weights), kinds)
-        for fault in self.random.choices(drawn, [weights[kind] for kind in drawn], k=count):
-            self.clock.after(self.random.randrange(until_ns), partial(self._strike, fault, subject))
-
-    def _strike(self, fault: Callable[[Subject], None], subject: Subject) -> None:
+    def strike(self, fault: Callable[[Any], None], subject: object) -> None:
         self.faults.append(f"{self.clock.now_ns / NS_PER_MS:.0f} ms: {fault.__name__}")
         fault(subject)
+
+    def part(self, places: list[str], longest_ns: int) -> None:
+        """Some on one side, the others on the other; several such parts may overlap."""
+        side = frozenset(self.random.sample(places, self.random.randint(1, len(places) - 1)))
+        self.part_from(side, frozenset(places) - side, longest_ns)
+
+    def part_from(self, one: Set[str], other: Set[str], longest_ns: int) -> None:
+        self.network.part(one, other, self.random.randrange(100 * NS_PER_MS, longest_ns))
 
     def wall_ms(self, place: str) -> int:
         """As the clock there has it."""

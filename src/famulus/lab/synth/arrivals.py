@@ -13,7 +13,7 @@ import numpy as np
 
 from famulus.lab.synth import cycle
 from famulus.lab.synth.plan import US_PER_MINUTE, US_PER_S
-from famulus.lab.synth.world import SLOW_FACTOR, SPREAD, Absence, Cell, World
+from famulus.lab.synth.world import SLOW_FACTOR, SPREAD, Cell, World
 
 NS_PER_S: Final = 1_000_000_000
 NOBODY: Final = -1
@@ -73,9 +73,7 @@ def arrivals_of(world: World, cell: Cell) -> Arrivals:
     drawn = drawn.take(np.argsort(drawn.ended_us, kind="stable"))
     # What would have come before there was anybody to take it.
     drawn = drawn.take(drawn.arrived_us >= cell.boot.start_us + US_PER_S)
-    for absence in world.absences:
-        drawn = _passed_on(world, drawn, absence)
-    return _delegated(world, cell, drawn)
+    return _delegated(world, cell, _passed_on(world, drawn))
 
 
 def _of_service(world: World, cell: Cell, number: int) -> Arrivals:
@@ -146,11 +144,12 @@ def _outcomes(world: World, rng: np.random.Generator, broker: int, service: int,
     return np.where(failed, ERROR, OK).astype(np.int8)
 
 
-def _passed_on(world: World, drawn: Arrivals, absence: Absence) -> Arrivals:
+def _passed_on(world: World, drawn: Arrivals) -> Arrivals:
     """Nothing runs at a worker that is not there: another one of its service has it."""
-    gone = world.workers[absence.worker]
-    other = next(each for each in world.workers_of(gone.broker, gone.service) if each.number != gone.number)
-    meets = (drawn.assigned_us < absence.back_us) & (drawn.ended_us >= absence.lost_us)
+    gone, other, *_ = world.workers_of(world.flapping.broker, world.flapping.service)
+    meets = np.zeros(len(drawn.service), dtype=bool)
+    for lost_us, back_us in world.absences:
+        meets |= (drawn.assigned_us < back_us) & (drawn.ended_us >= lost_us)
     return replace(drawn, worker=np.where(meets & (drawn.worker == gone.number), other.number, drawn.worker))
 
 

@@ -3,108 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from famulus.journal.arrow import schema_of
 from famulus.lab.synth.arrivals import CLIENTS, HOP_NS, NOBODY, OUTCOMES, Arrivals, arrivals_of
-from famulus.lab.synth.columns import chosen, hexadecimal, table_of
 from famulus.lab.synth.edits import versions
 from famulus.lab.synth.plan import US_PER_S
 from famulus.lab.synth.world import Boot, Cell, World
 
 PEER_LOAD_S: Final = 10
+_HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), dtype=np.uint16)
 
 
 def tables_of(world: World, cell: Cell) -> Iterator[tuple[str, Boot, pa.Table]]:
     """Table by table, with whose rows they are: of a task that was delegated, both brokers tell."""
     drawn = arrivals_of(world, cell)
-    here = _here(world, cell, drawn)
-    yield "tasks", cell.boot, _tasks(world, cell.boot, drawn, here)
-    yield "open_tasks", cell.boot, _open_tasks(cell.boot, drawn, here)
-    away = drawn.take(drawn.delegated_to != NOBODY)
+    given = drawn.delegated_to != NOBODY
+    here = _columns(world, cell.boot, drawn, (cell.number + 1) << 32) | {
+        # Which worker it is over there, this broker does not know.
+        "worker": _workers(world, np.where(given, NOBODY, drawn.worker)),
+        "delegated_to": _chosen(world.brokers, drawn.delegated_to),
+    }
+    yield "tasks", cell.boot, _table("tasks", len(drawn.service), here)
+    yield "open_tasks", cell.boot, _open_tasks(drawn, here)
+    away = drawn.take(given)
     target = (cell.boot.broker + 1) % world.plan.brokers
     for boot in world.boots:
         if boot.broker == target:
             lives = (away.arrived_us > boot.start_us) & (away.ended_us < boot.end_us)
             yield "tasks", boot, _there(world, cell, boot, away.take(lives))
     yield "brokers", cell.boot, _loads(world, cell)
-    yield "peers", cell.boot, pa.concat_tables([_peer_loads(world, cell), _given_away(world, cell, drawn)])
+    yield "peers", cell.boot, pa.concat_tables([_peer_loads(world, cell), _given_away(world, cell, away)])
 
 
-def _common(world: World, drawn: Arrivals) -> dict[str, Any]:
+def _columns(world: World, boot: Boot, drawn: Arrivals, first_ticket: int) -> dict[str, Any]:
+    """What a broker writes of tasks that it gave to its own workers."""
     at_most_once = np.array([service.at_most_once for service in world.services])
     return {
-        "message_id": hexadecimal(drawn.ids),
+        **world.where(boot),
+        "ticket": first_ticket + np.arange(len(drawn.service), dtype=np.int64),
+        "message_id": _hexadecimal(drawn.ids),
         "attempt": 1,
-        "service": chosen([service.name for service in world.services], drawn.service),
-        "client": chosen([world.name("client", number)[:16] for number in range(CLIENTS)], drawn.client),
+        "service": _services(world, drawn.service),
+        "worker": _workers(world, drawn.worker),
+        "client": _chosen([world.name("client", number)[:16] for number in range(CLIENTS)], drawn.client),
         "at_most_once": at_most_once[drawn.service],
         "priority": drawn.priority,
-    }
-
-
-def _here(world: World, cell: Cell, drawn: Arrivals) -> dict[str, Any]:
-    """What the first broker's rows in `tasks` and in `open_tasks` have in common."""
-    given = drawn.delegated_to != NOBODY
-    return {
-        **world.where(cell.boot),
-        **_common(world, drawn),
-        "ticket": ((cell.number + 1) << 32) + np.arange(len(drawn.service), dtype=np.int64),
-        "worker": chosen([worker.identity for worker in world.workers], np.where(given, NOBODY, drawn.worker)),
         "arrived": drawn.arrived_us,
         "assigned": drawn.assigned_us,
-        "delegated_to": chosen(world.brokers, drawn.delegated_to),
-    }
-
-
-def _ended(world: World, boot: Boot, drawn: Arrivals) -> dict[str, Any]:
-    return {
-        "outcome": chosen(list(OUTCOMES), drawn.outcome),
+        "ended": drawn.ended_us,
+        "queue_ns": drawn.queue_ns,
+        "service_ns": drawn.service_ns,
+        "total_ns": drawn.total_ns,
+        "outcome": _chosen(list(OUTCOMES), drawn.outcome),
         "request_bytes": drawn.request_bytes,
         "response_bytes": drawn.response_bytes,
         "config_version": versions(world, boot.broker, drawn.ended_us),
     }
 
 
-def _tasks(world: World, boot: Boot, drawn: Arrivals, here: dict[str, Any]) -> pa.Table:
-    columns = {
-        **here,
-        **_ended(world, boot, drawn),
-        "ended": drawn.ended_us,
-        "queue_ns": drawn.queue_ns,
-        "service_ns": drawn.service_ns,
-        "total_ns": drawn.total_ns,
-    }
-    return table_of("tasks", len(drawn.service), columns)
+def _services(world: World, numbers: np.ndarray) -> pa.Array:
+    return _chosen([service.name for service in world.services], numbers)
+
+
+def _workers(world: World, numbers: np.ndarray) -> pa.Array:
+    return _chosen([worker.identity for worker in world.workers], numbers)
 
 
 def _there(world: World, cell: Cell, boot: Boot, away: Arrivals) -> pa.Table:
     """The same tasks as the broker saw them that they were given to: a little later, and a little shorter."""
     queue_ns = np.full(len(away.service), HOP_NS // 2, dtype=np.int64)
     service_ns = away.service_ns - 2 * HOP_NS - queue_ns
-    ended_us = away.ended_us - HOP_NS // 1000
-    columns = {
-        **world.where(boot),
-        **_common(world, away),
-        **_ended(world, boot, away),
-        "ticket": ((cell.number + 1) << 32) + (1 << 31) + np.arange(len(away.service), dtype=np.int64),
-        "worker": chosen([worker.identity for worker in world.workers], away.worker),
-        "delegated_from": world.brokers[cell.boot.broker],
-        "arrived": ended_us - (queue_ns + service_ns) // 1000,
-        "assigned": ended_us - service_ns // 1000,
-        "ended": ended_us,
-        "queue_ns": queue_ns,
-        "service_ns": service_ns,
-        "total_ns": queue_ns + service_ns,
-    }
-    return table_of("tasks", len(away.service), columns)
+    seen = replace(away, queue_ns=queue_ns, service_ns=service_ns, ended_us=away.ended_us - HOP_NS // 1000)
+    columns = _columns(world, boot, seen, ((cell.number + 1) << 32) + (1 << 31))
+    return _table("tasks", len(away.service), columns | {"delegated_from": world.brokers[cell.boot.broker]})
 
 
-def _open_tasks(boot: Boot, drawn: Arrivals, here: dict[str, Any]) -> pa.Table:
+def _open_tasks(drawn: Arrivals, here: dict[str, Any]) -> pa.Table:
     """A task is written at the first checkpoint that meets it in each of its states."""
-    all_here = table_of("open_tasks", len(drawn.service), {**here, "at": drawn.ended_us, "state": "running"})
+    all_here = _table("open_tasks", len(drawn.service), {**here, "at": drawn.ended_us, "state": "running"})
     waiting, running = _checkpoint(drawn.arrived_us), _checkpoint(drawn.assigned_us)
     given = drawn.delegated_to != NOBODY
     parts = []
@@ -117,7 +98,7 @@ def _open_tasks(boot: Boot, drawn: Arrivals, here: dict[str, Any]) -> pa.Table:
         columns = {name: met.column(name) for name in met.column_names} | {"at": at[which], "state": state}
         if state == "queued":
             columns |= {"worker": None, "assigned": None, "delegated_to": None, "attempt": 0}
-        parts.append(table_of("open_tasks", met.num_rows, columns))
+        parts.append(_table("open_tasks", met.num_rows, columns))
     return pa.concat_tables(parts).sort_by("at")
 
 
@@ -148,7 +129,7 @@ def _loads(world: World, cell: Cell) -> pa.Table:
         rng = np.random.default_rng([world.plan.seed, cell.number, number, 1])
         load = _load(world.slots(broker, number), *_busy(world, rng, broker, number, at_us))
         columns = {**world.where(cell.boot), "at": at_us, "service": service.name, **load}
-        parts.append(table_of("brokers", len(at_us), columns))
+        parts.append(_table("brokers", len(at_us), columns))
     return pa.concat_tables(parts)
 
 
@@ -158,7 +139,7 @@ def _load(slots: int, busy: Any, backlog: Any) -> dict[str, Any]:
 
 def _peer_loads(world: World, cell: Cell) -> pa.Table:
     at_us, services = _seconds(cell, PEER_LOAD_S), range(len(world.services))
-    parts = [table_of("peers", 0, {})]
+    parts = [_table("peers", 0, {})]
     for peer, name in enumerate(world.brokers):
         if peer == cell.boot.broker:
             continue
@@ -166,13 +147,12 @@ def _peer_loads(world: World, cell: Cell) -> pa.Table:
         told = [_busy(world, rng, peer, number, at_us) for number in services]
         busy, backlog = (np.sum([each[part] for each in told], axis=0, dtype=np.int32) for part in (0, 1))
         load = _load(sum(world.slots(peer, number) for number in services), busy, backlog)
-        parts.append(table_of("peers", len(at_us), {**world.where(cell.boot), "at": at_us, "peer": name, **load}))
+        parts.append(_table("peers", len(at_us), {**world.where(cell.boot), "at": at_us, "peer": name, **load}))
     return pa.concat_tables(parts)
 
 
-def _given_away(world: World, cell: Cell, drawn: Arrivals) -> pa.Table:
+def _given_away(world: World, cell: Cell, away: Arrivals) -> pa.Table:
     """How many tasks of each service went to the peer in each second."""
-    away = drawn.take(drawn.delegated_to != NOBODY)
     seconds = _checkpoint(away.assigned_us)
     key = np.stack([seconds, away.service.astype(np.int64)], axis=1)
     groups, counts = np.unique(key, axis=0, return_counts=True) if len(key) else (key, np.zeros(0, dtype=np.int64))
@@ -182,6 +162,39 @@ def _given_away(world: World, cell: Cell, drawn: Arrivals) -> pa.Table:
         "peer": world.brokers[(cell.boot.broker + 1) % world.plan.brokers],
         "event": "delegated",
         "tasks": counts,
-        "service": chosen([service.name for service in world.services], groups[:, 1]),
+        "service": _services(world, groups[:, 1]),
     }
-    return table_of("peers", len(counts), columns)
+    return _table("peers", len(counts), columns)
+
+
+# -- from numpy arrays to the journal's columns in Arrow --------------------------------------------------------------
+
+
+def _table(table: str, rows: int, columns: dict[str, Any]) -> pa.Table:
+    """A plain value stands for a column of it; a column that is not named is null."""
+    schema = schema_of(table)
+    arrays = [_column(columns.get(field.name), field.type, rows) for field in schema]
+    return pa.table(arrays, schema=schema)
+
+
+def _column(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(rows, kind)
+    if isinstance(value, (str, int, bool)):
+        return pa.repeat(pa.scalar(value, kind), rows)
+    if isinstance(value, np.ndarray):
+        return pa.array(value).cast(kind)
+    return value if value.type == kind else value.cast(kind)
+
+
+def _chosen(names: list[str], numbers: np.ndarray) -> pa.Array:
+    """The name for each number; null for NOBODY."""
+    return pa.array(names, pa.string()).take(pa.array(numbers, mask=numbers == NOBODY))
+
+
+def _hexadecimal(codes: np.ndarray) -> pa.Array:
+    """One text for each row of bytes."""
+    rows, width = codes.shape
+    letters = _HEX[codes].tobytes()
+    offsets = np.arange(rows + 1, dtype=np.int32) * (2 * width)
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(letters))

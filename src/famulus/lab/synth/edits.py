@@ -37,7 +37,7 @@ class Conflict:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        return (self.first, self.second) if self.settled is None else (self.first, self.second, self.settled)
+        return tuple(edit for edit in (self.first, self.second, self.settled) if edit is not None)
 
 
 def _edit(world: World, what: str, key: str, author: str, broker: int, at_us: int, slow_us: int = 0) -> Edit:
@@ -56,26 +56,19 @@ def slow_edit(world: World) -> Edit:
     return _edit(world, "slow", key, "grace", 0, world.plan.at_us(0.25) + 7_000_000, delay)
 
 
-def _conflict(world: World, name: str, key: str, share: float) -> Conflict:
-    at_us = world.plan.at_us(share) + 3_000_000
+def conflict(world: World, name: str) -> Conflict:
+    """That of the truth of this name."""
+    resolved = name == "resolved_conflict"
+    key = f"service/{world.services[1].name}" if resolved else f"family/{world.families[0]}"
+    at_us = world.plan.at_us(0.35 if resolved else 0.70) + 3_000_000
     first = _edit(world, f"{name} 1", key, "ada", 0, at_us)
     second = _edit(world, f"{name} 2", key, "grace", 1, at_us + 20_000)
-    settled = None
-    if name == "resolved_conflict":
-        settled = _edit(world, f"{name} 3", key, "ada", 0, at_us + 4 * US_PER_MINUTE)
+    settled = _edit(world, f"{name} 3", key, "ada", 0, at_us + 4 * US_PER_MINUTE) if resolved else None
     return Conflict(first, second, settled)
 
 
-def resolved_conflict(world: World) -> Conflict:
-    return _conflict(world, "resolved_conflict", f"service/{world.services[1].name}", 0.35)
-
-
-def open_conflict(world: World) -> Conflict:
-    return _conflict(world, "open_conflict", f"family/{world.families[0]}", 0.70)
-
-
 def conflicts(world: World) -> list[Conflict]:
-    return [make(world) for make in (resolved_conflict, open_conflict) if world.has(make.__name__)]
+    return [conflict(world, name) for name in ("resolved_conflict", "open_conflict") if world.has(name)]
 
 
 @lru_cache(maxsize=4)
@@ -87,7 +80,7 @@ def edits(world: World) -> list[Edit]:
     ]
     if world.has("slow_convergence"):
         known.append(slow_edit(world))
-    return known + [edit for conflict in conflicts(world) for edit in conflict.edits]
+    return known + [edit for each in conflicts(world) for edit in each.edits]
 
 
 def versions(world: World, broker: int, at_us: np.ndarray) -> np.ndarray:
@@ -102,13 +95,13 @@ def rows(world: World) -> Iterator[dict[str, Any]]:
         for broker in range(world.plan.brokers):
             event = "accepted" if broker == edit.broker else "applied"
             yield _row(world, event, edit, broker, edit.had_us[broker])
-    for conflict in conflicts(world):
-        highest = max(conflict.first, conflict.second, key=lambda edit: edit.id)
+    for each in conflicts(world):
+        highest = max(each.first, each.second, key=lambda edit: edit.id)
         for broker in range(world.plan.brokers):
-            seen_us = max(conflict.first.had_us[broker], conflict.second.had_us[broker])
+            seen_us = max(each.first.had_us[broker], each.second.had_us[broker])
             yield _row(world, "conflict", highest, broker, seen_us)
-            if conflict.settled is not None:
-                yield _row(world, "resolved", conflict.settled, broker, conflict.settled.had_us[broker])
+            if each.settled is not None:
+                yield _row(world, "resolved", each.settled, broker, each.settled.had_us[broker])
 
 
 def _row(world: World, event: str, edit: Edit, broker: int, at_us: int) -> dict[str, Any]:

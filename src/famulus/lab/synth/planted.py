@@ -95,8 +95,7 @@ def _second(at_us: int) -> int:
 def slow_worker(world: World) -> Planted:
     worker = world.slow
     assert worker is not None
-    return Planted(facts={"worker": worker.identity, "service": world.services[worker.service].name,
-                          "broker": world.brokers[worker.broker], "factor": SLOW_FACTOR})  # fmt: skip
+    return Planted(facts={**_whose(world, worker), "factor": SLOW_FACTOR})
 
 
 def flapping_worker(world: World) -> Planted:
@@ -105,31 +104,23 @@ def flapping_worker(world: World) -> Planted:
     service = world.services[worker.service]
     other = world.workers_of(worker.broker, worker.service)[1]
     ids = []
-    for number, absence in enumerate(world.absences):
-        lost_us = absence.lost_us
+    for number, (lost_us, back_us) in enumerate(world.absences):
         for count in range(2):
             task = Planting(world, f"flapping {number} {count}", service, worker.broker)
             ids.append(task.message_id)
             arrived_us = lost_us - 30_000 - count * 1000
-            again_us = lost_us + 400 + 30_000
-            if service.at_most_once:
-                planted.add("tasks", task.attempt(1, worker, (arrived_us, arrived_us + 200, lost_us),
-                                                  "UNKNOWN", "worker_lost"))  # fmt: skip
-                continue
-            planted.add(
-                "tasks",
-                task.attempt(1, worker, (arrived_us, arrived_us + 200, lost_us), "RETRY", "worker_lost"),
-                task.attempt(2, other, (arrived_us, lost_us + 400, again_us), "OK"),
-            )
+            outcome = "UNKNOWN" if service.at_most_once else "RETRY"
+            times_us = (arrived_us, arrived_us + 200, lost_us)
+            planted.add("tasks", task.attempt(1, worker, times_us, outcome, "worker_lost"))
+            if not service.at_most_once:
+                planted.add("tasks", task.attempt(2, other, (arrived_us, lost_us + 400, lost_us + 30_400), "OK"))
         planted.add("workers", event_of(world, worker, lost_us, "lost", tasks=2, reason="worker_lost"))
-        planted.add("workers", event_of(world, worker, absence.back_us, "connect"))
-        planted.add("workers", event_of(world, worker, absence.back_us + 40_000, "ready"))
+        planted.add("workers", event_of(world, worker, back_us, "connect"))
+        planted.add("workers", event_of(world, worker, back_us + 40_000, "ready"))
     planted.facts = {
-        "worker": worker.identity,
-        "service": service.name,
-        "broker": world.brokers[worker.broker],
+        **_whose(world, worker),
         "losses": len(world.absences),
-        "lost": [instant(absence.lost_us) for absence in world.absences],
+        "lost": [instant(lost_us) for lost_us, _ in world.absences],
         "message_ids": ids,
         "retries": 0 if service.at_most_once else len(ids),
     }
@@ -166,7 +157,7 @@ def lost_task(world: World) -> Planted:
     worker = world.workers_of(0, 0)[1]
     task = Planting(world, "lost", service, 0)
     row = task.open_at(at_us, worker, at_us - 20_000)
-    return Planted({"open_tasks": [row]}, _facts(world, task, service, at_us, worker))
+    return Planted({"open_tasks": [row]}, _facts(world, task, at_us, worker))
 
 
 def duplicate_outcome(world: World) -> Planted:
@@ -199,7 +190,7 @@ def _attempted(
         task.attempt(count, workers[who], (arrived_us, arrived_us + waited_us, ended_us), outcome, reason)
         for count, who, waited_us, ended_us, outcome, reason in attempts
     ]
-    return Planted({"tasks": rows}, _facts(world, task, service, told[0], workers[told[1]]))
+    return Planted({"tasks": rows}, _facts(world, task, told[0], workers[told[1]]))
 
 
 def slow_convergence(world: World) -> Planted:
@@ -213,11 +204,11 @@ def slow_convergence(world: World) -> Planted:
 
 
 def resolved_conflict(world: World) -> Planted:
-    return _conflict(edits.resolved_conflict(world))
+    return _conflict(edits.conflict(world, "resolved_conflict"))
 
 
 def open_conflict(world: World) -> Planted:
-    return _conflict(edits.open_conflict(world))
+    return _conflict(edits.conflict(world, "open_conflict"))
 
 
 def hot_service(world: World) -> Planted:
@@ -243,9 +234,13 @@ def journal_gap(world: World) -> Planted:
     return Planted({"brokers": [row]}, facts)
 
 
-def _facts(world: World, task: Planting, service: Service, at_us: int, worker: Worker) -> dict[str, Any]:
-    return {"message_id": task.message_id, "service": service.name, "at": instant(at_us),
-            "broker": world.brokers[worker.broker], "worker": worker.identity}  # fmt: skip
+def _facts(world: World, task: Planting, at_us: int, worker: Worker) -> dict[str, Any]:
+    return {**_whose(world, worker), "message_id": task.message_id, "at": instant(at_us)}
+
+
+def _whose(world: World, worker: Worker) -> dict[str, str]:
+    service, broker = world.services[worker.service].name, world.brokers[worker.broker]
+    return {"worker": worker.identity, "service": service, "broker": broker}
 
 
 def _conflict(conflict: edits.Conflict) -> Planted:

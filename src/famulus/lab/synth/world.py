@@ -78,13 +78,6 @@ class Boot:
 
 
 @dataclass(frozen=True, slots=True)
-class Absence:
-    worker: int
-    lost_us: int
-    back_us: int
-
-
-@dataclass(frozen=True, slots=True)
 class Burst:
     service: int
     broker: int
@@ -203,15 +196,15 @@ class World:
         return self.workers_of(1, 2 % len(self.services))[0]
 
     @cached_property
-    def absences(self) -> list[Absence]:
-        """Of the flapping worker: nine times within at most an hour."""
+    def absences(self) -> list[tuple[int, int]]:
+        """Of the flapping worker, from when to when: nine times within at most an hour."""
         if not self.has("flapping_worker"):
             return []
         step = min(6 * US_PER_MINUTE, self.plan.hours * US_PER_HOUR // 50)
         first = self.plan.at_us(0.60)
         # Not on a full second, where a checkpoint is.
         losses = [first + number * step + 12_345_678 for number in range(9)]
-        return [Absence(self.flapping.number, lost, lost + 15 * US_PER_S) for lost in losses]
+        return [(lost, lost + 15 * US_PER_S) for lost in losses]
 
     @cached_property
     def crash(self) -> tuple[int, int] | None:

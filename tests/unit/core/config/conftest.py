@@ -18,8 +18,7 @@ import pytest
 from famulus.core.config.draft import Draft
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
-from famulus.lab.sim.config.pen import Pen, root_pen
-from famulus.lab.sim.config.signing import verify
+from famulus.lab.sim.config.pen import Pen, root_pen, verify
 
 
 class Network:
@@ -40,7 +39,7 @@ class Network:
     def introduce(self, name: str, by: str = "root") -> SignedEdit:
         """Make a broker known, so that it may accept edits."""
         pen = self.pens.setdefault(name, Pen(name, self.id))
-        signed = self.write(pen.introduction(pen), by=by)
+        signed = self.write(pen.introduction(), by=by)
         self.grants[name] = signed.id
         self.edits.add([signed])
         return signed

@@ -13,8 +13,7 @@ from famulus.core.config import edit, orphans
 from famulus.core.config.draft import Draft
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import Added, network_of
-from famulus.lab.sim.config.pen import Pen, broker_value, root_pen
-from famulus.lab.sim.config.signing import signer, verify
+from famulus.lab.sim.config.pen import Pen, broker_value, root_pen, signer, verify
 
 if TYPE_CHECKING:
     from tests.unit.core.config.conftest import Network

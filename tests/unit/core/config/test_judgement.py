@@ -19,8 +19,7 @@ from famulus.core.config.edit import SignedEdit, public_key_in
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import Effective, effective
 from famulus.core.config.revocation import values
-from famulus.lab.sim.config.pen import Pen, Person, broker_value, root_pen
-from famulus.lab.sim.config.signing import verify
+from famulus.lab.sim.config.pen import Pen, Person, broker_value, root_pen, verify
 
 ANN, BEN, CID = Person("ann", "a"), Person("ben", "b"), Person("cid", "c")
 MAL = Person("mal", "b")

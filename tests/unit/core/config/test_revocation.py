@@ -12,8 +12,7 @@ from famulus.core.config.edit import SignedEdit, public_key_in
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import Effective, effective
 from famulus.core.config.revocation import ID_CHARS, KEPT_MAX, heads_among, revoked_key, values
-from famulus.lab.sim.config.pen import Pen, broker_value, root_pen
-from famulus.lab.sim.config.signing import verify
+from famulus.lab.sim.config.pen import Pen, broker_value, root_pen, verify
 
 
 class Brokers:

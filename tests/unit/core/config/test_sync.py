@@ -16,7 +16,7 @@ from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.sync import Edits, Ids, Message, Summary, Want
 from famulus.errors import ProtocolError
-from famulus.lab.sim.config.signing import verify
+from famulus.lab.sim.config.pen import verify
 
 if TYPE_CHECKING:
     from tests.unit.core.config.conftest import Network

@@ -25,8 +25,7 @@ from famulus.core.config.edit_set import EditSet
 from famulus.core.config.schema import Broker
 from famulus.core.steward.post import Frames, Identity
 from famulus.core.steward.steward import Steward
-from famulus.lab.sim.config.pen import Pen, broker_value, root_pen
-from famulus.lab.sim.config.signing import signer, verify
+from famulus.lab.sim.config.pen import Pen, broker_value, root_pen, signer, verify
 from famulus.wire.peers import Place
 
 START_MS = 1_700_000_000_000

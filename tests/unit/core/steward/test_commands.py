@@ -21,8 +21,7 @@ from famulus.core.steward import answers
 from famulus.core.steward.commands import DRAFTS_MAX, Answer, Commands, Unlocked
 from famulus.core.steward.lockouts import Lockouts
 from famulus.errors import SettingsError
-from famulus.lab.sim.config.pen import broker_value
-from famulus.lab.sim.config.signing import signer
+from famulus.lab.sim.config.pen import broker_value, signer
 from famulus.wire import headers, limits, reasons
 from famulus.wire.peers import Beat
 

@@ -8,8 +8,7 @@ import pytest
 
 from famulus.core.steward.gate import JOINER, MEMBER, Gate, prove
 from famulus.core.steward.post import Frames
-from famulus.lab.sim.config.pen import Pen, broker_value
-from famulus.lab.sim.config.signing import signer
+from famulus.lab.sim.config.pen import Pen, broker_value, signer
 from famulus.wire import peers
 from famulus.wire.peers import Beat, Join, Joined, Letter, Refused
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from famulus.core.steward.post import Identity, Post, next_boot
 from famulus.errors import ProtocolError
-from famulus.lab.sim.config.signing import signer, verify
+from famulus.lab.sim.config.pen import signer, verify
 from famulus.wire import peers
 from famulus.wire.peers import Beat, Config, Join, Joined, Letter, Refused
 

@@ -13,8 +13,7 @@ from famulus.core.config import sync
 from famulus.core.config.draft import Author, Draft
 from famulus.core.steward.peer import BEAT_NS, DOUBT_NS, SILENCE_NS
 from famulus.errors import ProtocolError
-from famulus.lab.sim.config.pen import Pen, broker_value
-from famulus.lab.sim.config.signing import signer
+from famulus.lab.sim.config.pen import Pen, broker_value, signer
 from famulus.wire import peers
 from famulus.wire.peers import Beat, Config, Work
 

@@ -27,7 +27,7 @@ def verdict(*accounts: Account, recoveries: tuple[Recovery, ...] = ()) -> list[s
 
 def ask(account: Account, at_s: float, outcome: str, expected: str = "OK", code: str = "") -> None:
     account.sent += 1
-    account.note(Ended(at_s, 0, outcome, code, 5.0), expected)
+    account.note(Ended(at_s, outcome, code, 5.0), expected)
 
 
 def test_what_was_lost_with_a_worker_or_a_broker_breaks_no_promise() -> None:

@@ -24,62 +24,47 @@ class SimulatedCrash(Exception):
 
 class Disk:
     def __init__(self) -> None:
-        self._records: tuple[bytes, ...] = ()
-        self._unsynced: tuple[bytes, ...] = ()
+        self.records: tuple[bytes, ...] = ()
+        self.unsynced: tuple[bytes, ...] = ()
         #: The next sync is the end of the process.
         self.armed = False
 
     def append(self, signed: SignedEdit) -> None:
         body = _encode(signed)
-        self._unsynced += (sha256(body).digest() + body,)
+        self.unsynced += (sha256(body).digest() + body,)
 
     def sync(self) -> None:
         if self.armed:
             self.armed = False
             raise SimulatedCrash
-        self._records += self._unsynced
-        self._unsynced = ()
-
-    def wipe(self) -> None:
-        """A fault, or a mutant."""
-        self._records = self._unsynced = ()
-
-    @property
-    def unsynced(self) -> bool:
-        return bool(self._unsynced)
+        self.records += self.unsynced
+        self.unsynced = ()
 
     def read(self) -> list[SignedEdit]:
         """What a process finds that starts now."""
-        found = [_read(record) for record in self._records]
-        return [signed for signed in found if signed is not None]
-
-    def back_up(self) -> tuple[bytes, ...]:
-        return self._records
+        halves = [(record[:_HASH_BYTES], record[_HASH_BYTES:]) for record in self.records]
+        return [_decode(body) for digest, body in halves if sha256(body).digest() == digest]
 
     # -- faults -------------------------------------------------------------------------------------------------
 
-    def restore(self, backup: tuple[bytes, ...]) -> None:
-        self._records, self._unsynced = backup, ()
+    def restore(self, backup: tuple[bytes, ...] = ()) -> None:
+        """What is there now is lost."""
+        self.records, self.unsynced = backup, ()
 
     def crash(self, random: Random) -> None:
         """Some of what was not synced may have reached the disk, and of the last record a part."""
-        if self._unsynced:
-            arrived = random.randint(0, len(self._unsynced))
-            self._records += self._unsynced[:arrived]
-            torn = self._unsynced[arrived : arrived + 1]
-            self._records += tuple(record[: random.randrange(len(record))] for record in torn)
-            self._unsynced = ()
+        if self.unsynced:
+            arrived = random.randint(0, len(self.unsynced))
+            self.records += self.unsynced[:arrived]
+            torn = self.unsynced[arrived : arrived + 1]
+            self.records += tuple(record[: random.randrange(len(record))] for record in torn)
+            self.unsynced = ()
 
     def damage(self, random: Random) -> None:
         """One byte is not what it was."""
-        if self._records:
-            at = random.randrange(len(self._records))
-            record = bytearray(self._records[at])
+        if self.records:
+            at = random.randrange(len(self.records))
+            record = bytearray(self.records[at])
             if record:
                 record[random.randrange(len(record))] ^= random.randint(1, 255)
-            self._records = (*self._records[:at], bytes(record), *self._records[at + 1 :])
-
-
-def _read(record: bytes) -> SignedEdit | None:
-    digest, body = record[:_HASH_BYTES], record[_HASH_BYTES:]
-    return _decode(body) if sha256(body).digest() == digest else None
+            self.records = (*self.records[:at], bytes(record), *self.records[at + 1 :])

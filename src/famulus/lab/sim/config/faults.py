@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.core.clock import NS_PER_S
+from famulus.core.config.edit_set import EditSet
+from famulus.lab.sim.config.pen import verify
+from famulus.lab.sim.config.steward import Steward
 from famulus.lab.sim.config.workload import Config
+
+PARTED_NS_MAX = 4 * NS_PER_S
 
 
 def part_network(config: Config) -> None:
-    """Some on one side, the others on the other; several such parts may overlap."""
-    names = list(config.stewards)
-    side = frozenset(config.random.sample(names, config.random.randint(1, len(names) - 1)))
-    config.world.network.part(side, frozenset(names) - side, _while(config))
+    config.world.part(list(config.stewards), PARTED_NS_MAX)
 
 
 def cut_link(config: Config) -> None:
     one, other = sorted(config.random.choice(config.topology.pairs))
-    config.world.network.part({one}, {other}, _while(config))
+    config.world.part_from({one}, {other}, PARTED_NS_MAX)
 
 
 def kill(config: Config) -> None:
@@ -30,30 +32,31 @@ def crash_before_sync(config: Config) -> None:
 
 
 def damage_record(config: Config) -> None:
-    steward = config.anybody()
-    config.kill(steward)
-    steward.disk.damage(config.random)
-    config.struck(steward)
+    _strike_disk(config, lambda steward: steward.disk.damage(config.random))
 
 
 def lose_log(config: Config) -> None:
     """The file is gone, or nothing in it can be read: all that is left is what others have."""
-    steward = config.anybody()
-    config.kill(steward)
-    steward.disk.wipe()
-    config.struck(steward)
+    _strike_disk(config, lambda steward: steward.disk.restore())
 
 
 def restore_backup(config: Config) -> None:
+    _strike_disk(config, lambda steward: steward.disk.restore(config.random.choice(config.backups[steward.name])))
+
+
+def _strike_disk(config: Config, strike: Callable[[Steward], None]) -> None:
+    """While its steward is down. What is left there is all that can be asked of it."""
     steward = config.anybody()
     config.kill(steward)
-    steward.disk.restore(config.random.choice(config.backups[steward.name]))
-    config.struck(steward)
+    strike(steward)
+    left = EditSet(steward.pen.network, verify)
+    left.add(steward.disk.read())
+    config.ledger.note_loss(steward.name, left)
 
 
 def back_up(config: Config) -> None:
     steward = config.anybody()
-    config.backups[steward.name].append(steward.disk.back_up())
+    config.backups[steward.name].append(steward.disk.records)
 
 
 def jump_clock(config: Config) -> None:
@@ -63,10 +66,6 @@ def jump_clock(config: Config) -> None:
 def forge_edit(config: Config) -> None:
     """The last broker was changed by its admin, who wants what belongs to others, and has any clock it likes."""
     config.forge()
-
-
-def _while(config: Config) -> int:
-    return config.random.randrange(100 * NS_PER_MS, 4 * NS_PER_S)
 
 
 FAULTS: dict[Callable[[Config], None], int] = {

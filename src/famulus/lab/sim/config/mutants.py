@@ -7,19 +7,20 @@ it reads. The sixth believes that who could make an edit had the right to.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import product
 
 from famulus.core.config import sync
 from famulus.core.config.buckets import BUCKETS
-from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
-from famulus.core.config.effective import Effective, effective, from_heads
+from famulus.core.config.effective import Effective, from_heads
 from famulus.core.config.sync import Edits, Ids, Message, Summary, Want
-from famulus.lab.sim.config.rules import RIGHT, Merged, Rules
-from famulus.lab.sim.config.signing import verify
-from famulus.lab.sim.config.steward import Steward
+from famulus.lab.sim.config.invariants import plain_heads
+from famulus.lab.sim.config.pen import verify
+from famulus.lab.sim.config.steward import Merged, Rules, Steward
 from famulus.lab.sim.invariants import Invariant
 from famulus.lab.sim.mutants import Mutants
+
+OF_THE_CONFIG = Mutants()
 
 
 def _by_version(*, any_other: bool, bigger_hash: bool) -> Rules:
@@ -42,64 +43,35 @@ def _by_version(*, any_other: bool, bigger_hash: bool) -> Rules:
         new = theirs.add(came.edits).new
         return Merged(theirs, new) if believed(edits, theirs.version, theirs.digest) else Merged(edits, ())
 
-    return Rules(answer, adopt, lambda edits, _: [sync.heartbeat(edits)], effective)
+    return Rules(answer, adopt, lambda edits, _: [sync.heartbeat(edits)])
 
 
-def _last_writer_wins(edits: EditSet) -> Effective:
-    """As if there were no conflicts."""
-    keys = edits.keys()
+for bigger_hash, any_other in product((False, True), repeat=2):
+    name = "other-version" if any_other else "higher-version"
+    adopted = "any other" if any_other else "the higher"
+    among_equals = ("equal versions with different hashes stay as they are", "among equal ones the bigger hash")
+    OF_THE_CONFIG.add(
+        f"{name}-bigger-hash" if bigger_hash else name,
+        f"{adopted} version is adopted, and {among_equals[bigger_hash]}",
+        Steward,
+        "rules",
+        _by_version(any_other=any_other, bigger_hash=bigger_hash),
+        # Whoever believes a version number loses what others wrote meanwhile, or stays apart from them.
+        Invariant.SAFETY,
+        Invariant.END,
+    )
+
+
+@OF_THE_CONFIG.breaks(Steward, "read", "last-writer-wins", Invariant.CONFLICTS)
+def _last_writer_wins(self: Steward) -> Effective:
+    """Whoever reads takes the latest of several heads, and no conflict is listed."""
+    edits, keys = self.edits, self.edits.keys()
     latest = {key: [max(edits.heads(key), key=lambda signed: (signed.edit.hlc, signed.id))] for key in keys}
     return from_heads(edits.version, edits.digest, latest)
 
 
-def _anybody_may(edits: EditSet) -> Effective:
-    """As if rights were checked only where edits are made."""
-    named = {parent for signed in edits for parent in signed.edit.parents}
-    heads: dict[str, list[SignedEdit]] = {}
-    for signed in sorted(edits, key=lambda each: each.id):
-        if signed.id not in named:
-            heads.setdefault(signed.edit.key, []).append(signed)
-    return from_heads(edits.version, edits.digest, heads)
-
-
-OF_THE_CONFIG = Mutants()
-for name, what, rules, caught_by in (
-    (
-        "higher-version",
-        "the higher version is adopted, and equal versions with different hashes stay as they are",
-        _by_version(any_other=False, bigger_hash=False),
-        # Whoever believes a version number loses what others wrote meanwhile, or stays apart from them.
-        (Invariant.SAFETY, Invariant.END),
-    ),
-    (
-        "other-version",
-        "any other version is adopted, and equal versions with different hashes stay as they are",
-        _by_version(any_other=True, bigger_hash=False),
-        (Invariant.SAFETY, Invariant.END),
-    ),
-    (
-        "higher-version-bigger-hash",
-        "the higher version is adopted, and among equal ones the bigger hash",
-        _by_version(any_other=False, bigger_hash=True),
-        (Invariant.SAFETY, Invariant.END),
-    ),
-    (
-        "other-version-bigger-hash",
-        "any other version is adopted, and among equal ones the bigger hash",
-        _by_version(any_other=True, bigger_hash=True),
-        (Invariant.SAFETY, Invariant.END),
-    ),
-    (
-        "last-writer-wins",
-        "whoever reads takes the latest of several heads, and no conflict is listed",
-        replace(RIGHT, read=_last_writer_wins),
-        (Invariant.CONFLICTS,),
-    ),
-    (
-        "rights-unchecked",
-        "an edit counts whoever made it, as if a broker that was changed still checked rights",
-        replace(RIGHT, read=_anybody_may),
-        (Invariant.BOUNDARY,),
-    ),
-):
-    OF_THE_CONFIG.add(name, what, Steward, "rules", rules, *caught_by)
+@OF_THE_CONFIG.breaks(Steward, "read", "rights-unchecked", Invariant.BOUNDARY)
+def _anybody_may(self: Steward) -> Effective:
+    """An edit counts whoever made it, as if a broker that was changed still checked rights."""
+    in_order = sorted(self.edits, key=lambda signed: signed.id)
+    return from_heads(self.edits.version, self.edits.digest, plain_heads(in_order, forged=frozenset()))

@@ -1,10 +1,13 @@
-"""What a broker writes and signs edits with."""
+"""What brokers and admins write and sign edits with.
+
+Toy signatures: whoever knows the public key could forge them, and nobody in the invented world does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,7 +16,18 @@ from famulus.core.config import edit
 from famulus.core.config.draft import Author, Draft, make
 from famulus.core.config.edit import SignedEdit, Signer
 from famulus.core.config.edit_set import network_of
-from famulus.lab.sim.config.signing import signer
+
+
+def signer(public_key: str) -> Callable[[bytes], bytes]:
+    return lambda message: _signature(public_key, message)
+
+
+def verify(public_key: str, message: bytes, signature: bytes) -> bool:
+    return _signature(public_key, message) == signature
+
+
+def _signature(public_key: str, message: bytes) -> bytes:
+    return blake2b(message, key=public_key.encode()[:64], digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +54,12 @@ class Pen:
 
     def write_root(self, *, proofs_needed: bool = False, **fields: Any) -> SignedEdit:
         """The first edit of a network whose root this broker is."""
-        draft = Draft(f"broker/{self.broker}", "PUT", broker_value(self, **fields), ())
-        made = make(draft, Author("root"), self.network, self.broker, "", 0, f"{0:016x}")
+        made = make(self.introduction(**fields), Author("root"), self.network, self.broker, "", 0, f"{0:016x}")
         return edit.sign(replace(made, proofs_needed=proofs_needed), signer(self.public_key))
 
-    def introduction(self, other: Pen) -> Draft:
-        return Draft(f"broker/{other.broker}", "PUT", broker_value(other), ())
+    def introduction(self, **fields: Any) -> Draft:
+        """By which another broker makes this one known."""
+        return Draft(f"broker/{self.broker}", "PUT", broker_value(self, **fields), ())
 
 
 @dataclass(frozen=True, slots=True)

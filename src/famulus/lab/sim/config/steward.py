@@ -5,7 +5,7 @@ It knows no network: messages come in, and those that go out are handed back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -14,12 +14,35 @@ from famulus.core.config.clock import HybridClock
 from famulus.core.config.draft import Draft, Moved, check
 from famulus.core.config.edit import SignedEdit, Signer, public_key_in
 from famulus.core.config.edit_set import EditSet
-from famulus.core.config.effective import Effective
-from famulus.core.config.sync import Edits, Message
+from famulus.core.config.effective import Effective, effective
+from famulus.core.config.sync import Edits, Ids, Message, Summary, Want
 from famulus.lab.sim.config.disk import Disk
-from famulus.lab.sim.config.pen import CHIEF, EVE, Pen, Person
-from famulus.lab.sim.config.rules import RIGHT, Rules
-from famulus.lab.sim.config.signing import verify
+from famulus.lab.sim.config.pen import CHIEF, EVE, Pen, Person, verify
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The set that a steward goes on with, and which of its edits were not there before."""
+
+    edits: EditSet
+    new: tuple[SignedEdit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a steward merges; the ways that are wrong are in `mutants`."""
+
+    answer: Callable[[EditSet, Summary | Ids | Want], list[Message]]
+    merge: Callable[[EditSet, Edits], Merged]
+    news: Callable[[EditSet, Sequence[SignedEdit]], list[Message]]
+
+
+def _union(edits: EditSet, came: Edits) -> Merged:
+    return Merged(edits, edits.add(came.edits).new)
+
+
+#: Edits are united, and a conflict is shown until it is resolved.
+RIGHT = Rules(sync.answer, _union, sync.news)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +92,7 @@ class Steward:
         return sync.write(sync.heartbeat(self.edits))
 
     def read(self) -> Effective:
-        return self.rules.read(self.edits)
+        return effective(self.edits)
 
     def on_message(self, data: bytes, now_ms: int) -> SentLetters:
         message = sync.read(data)
@@ -77,24 +100,33 @@ class Steward:
             return SentLetters(replies=_written(self.rules.answer(self.edits, message)))
         merged = self.rules.merge(self.edits, message)
         if merged.edits is not self.edits:
-            self.disk.wipe()
+            self.disk.restore()
             self.edits = merged.edits
         return self._grown(merged.new, sync.missing(self.edits), now_ms)
 
     def accept(self, draft: Draft, author: str, now_ms: int) -> tuple[SignedEdit, SentLetters] | Moved | None:
         """An admin's edit. None if this broker may not accept any: it, or the admin, is not known, or not yet here."""
-        grant = self.edits.grant_of(self.name, self.pen.public_key)
         signers = self.signers(*CHIEF) if self.edits.needs_proofs else {}
-        if not grant or signers is None:
+        if not self._grant or signers is None:
             return None
         moved = check(self.edits, draft)
         if moved is not None:
             return moved
-        hlc = self._clock.next(now_ms)
-        name = CHIEF[0].name if signers else author
-        signed = self.pen.write(draft, grant, hlc, self._random.getrandbits(64), name, signers)
-        added = self.edits.add([signed])
-        return signed, self._grown(added.new, [], now_ms)
+        hlc, nonce = self._clock.next(now_ms), self._random.getrandbits(64)
+        return self._write(draft, hlc, nonce, CHIEF[0].name if signers else author, signers, now_ms)
+
+    def forge(
+        self, draft: Draft, hlc: int, nonce: int, now_ms: int, *, proven: bool
+    ) -> tuple[SignedEdit, SentLetters] | None:
+        """As a changed broker does: it signs what it likes, for its own admin or for nobody, and asks for no rights."""
+        signers = self.signers(EVE) if proven else {}
+        if not self._grant or signers is None:
+            return None
+        return self._write(draft, hlc, nonce, EVE.name, signers, now_ms)
+
+    @property
+    def _grant(self) -> str:
+        return self.edits.grant_of(self.name, self.pen.public_key)
 
     def signers(self, *people: Person) -> dict[str, Signer] | None:
         """What proves that an edit is theirs; None if they are not known here."""
@@ -106,15 +138,10 @@ class Steward:
             found[grants[0].id] = person.sign
         return found
 
-    def forge(
-        self, draft: Draft, hlc: int, nonce: int, now_ms: int, *, proven: bool
-    ) -> tuple[SignedEdit, SentLetters] | None:
-        """As a changed broker does: it signs what it likes, for its own admin or for nobody, and asks for no rights."""
-        grant = self.edits.grant_of(self.name, self.pen.public_key)
-        signers = self.signers(EVE) if proven else {}
-        if not grant or signers is None:
-            return None
-        signed = self.pen.write(draft, grant, hlc, nonce, EVE.name, signers)
+    def _write(
+        self, draft: Draft, hlc: int, nonce: int, author: str, signers: dict[str, Signer], now_ms: int
+    ) -> tuple[SignedEdit, SentLetters]:
+        signed = self.pen.write(draft, self._grant, hlc, nonce, author, signers)
         return signed, self._grown(self.edits.add([signed]).new, [], now_ms)
 
     def _grown(self, new: tuple[SignedEdit, ...], replies: Sequence[Message], now_ms: int) -> SentLetters:

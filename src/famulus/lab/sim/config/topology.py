@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import combinations, pairwise
 from random import Random
 
@@ -16,7 +15,7 @@ class Topology:
     def __init__(self, names: list[str], random: Random) -> None:
         self.pairs = _pairs(names, random)
         self.neighbours = {name: [other for other in names if frozenset({name, other}) in self.pairs] for name in names}
-        self.diameter = max(max(_distances(self.neighbours, name).values()) for name in names)
+        self.diameter = max(_hops_to_all(self.neighbours, name) for name in names)
 
 
 def _pairs(names: list[str], random: Random) -> list[Pair]:
@@ -34,13 +33,10 @@ def _pairs(names: list[str], random: Random) -> list[Pair]:
     return list(dict.fromkeys([*tree, *more]))
 
 
-def _distances(neighbours: dict[str, list[str]], start: str) -> dict[str, int]:
-    distances = {start: 0}
-    waiting = deque([start])
-    while waiting:
-        name = waiting.popleft()
-        for other in neighbours[name]:
-            if other not in distances:
-                distances[other] = distances[name] + 1
-                waiting.append(other)
-    return distances
+def _hops_to_all(neighbours: dict[str, list[str]], start: str) -> int:
+    """How far away the farthest one is. Everybody can be reached."""
+    reached, hops = {start}, 0
+    while len(reached) < len(neighbours):
+        reached |= {other for name in reached for other in neighbours[name]}
+        hops += 1
+    return hops

@@ -16,17 +16,14 @@ from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.config.clock import COUNT_BITS
 from famulus.core.config.draft import Draft, Moved, parents_for
 from famulus.core.config.edit import SignedEdit
-from famulus.core.config.edit_set import EditSet
 from famulus.lab.sim.config.admins import Admin
 from famulus.lab.sim.config.disk import SimulatedCrash
-from famulus.lab.sim.config.invariants import FORGED, check_agreement, check_growth, check_reading
-from famulus.lab.sim.config.ledger import Ledger
+from famulus.lab.sim.config.invariants import FORGED, Ledger, check_agreement, check_growth, check_reading
 from famulus.lab.sim.config.pen import CHIEF, EVE, KEPT, Pen, broker_value, root_pen
-from famulus.lab.sim.config.signing import verify
 from famulus.lab.sim.config.steward import SentLetters, Steward
 from famulus.lab.sim.config.topology import Topology
 from famulus.lab.sim.invariants import Invariant, demand
-from famulus.lab.sim.link import DELAY_NS_MAX
+from famulus.lab.sim.network import DELAY_NS_MAX
 from famulus.lab.sim.workload import Result, Workload
 from famulus.lab.sim.world import World
 from famulus.wire import limits
@@ -42,6 +39,8 @@ T = TypeVar("T")
 
 
 class Config(Workload):
+    faults_end_ns = FAULTS_END_NS
+
     def __init__(self, world: World, brokers: int) -> None:
         """With 0 `brokers` the seed says how many there are."""
         super().__init__(world)
@@ -70,7 +69,7 @@ class Config(Workload):
                 for signed in first:
                     steward.disk.append(signed)
                 steward.disk.sync()
-            self.backups[steward.name] = [steward.disk.back_up()]
+            self.backups[steward.name] = [steward.disk.records]
             steward.start(self.world.wall_ms(steward.name))
             self.ledger.note(steward.name, steward.edits)
             self.clock.after(self.random.randrange(HEARTBEAT_NS), partial(self._beat, steward.name))
@@ -89,7 +88,7 @@ class Config(Workload):
         pens = [steward.pen for steward in self.stewards.values()]
         root = pens[0]
         first = root.write_root(proofs_needed=True)
-        introductions = [root.write(root.introduction(pen), first.id, 0, number) for number, pen in enumerate(pens[1:])]
+        introductions = [root.write(pen.introduction(), first.id, 0, number) for number, pen in enumerate(pens[1:])]
         chief, again = CHIEF
         made = root.write(Draft(chief.key, "PUT", chief.value, ()), first.id, 0, 0)
         signers = {made.id: chief.sign}
@@ -197,12 +196,6 @@ class Config(Workload):
             self._start(steward)
         else:
             self.clock.after(self.random.randrange(10 * NS_PER_MS, 2 * NS_PER_S), partial(self._start, steward))
-
-    def struck(self, steward: Steward) -> None:
-        """A fault took something from its disk: what is left there is all that can be asked of it."""
-        left = EditSet(steward.pen.network, verify)
-        left.add(steward.disk.read())
-        self.ledger.note_loss(steward.name, left)
 
     def _start(self, steward: Steward) -> None:
         if not steward.alive:

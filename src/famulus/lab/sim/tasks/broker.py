@@ -14,8 +14,7 @@ from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.routing.book import Book
 from famulus.core.routing.router import Router
 from famulus.lab.sim.actor import BATCH_MAX, Doors
-from famulus.lab.sim.link import Frames, delay_ns
-from famulus.lab.sim.network import Plug
+from famulus.lab.sim.network import Frames, Plug, delay_ns
 from famulus.lab.sim.tasks.dispatcher_checks import check_step
 from famulus.lab.sim.tasks.setting import Setting
 from famulus.lab.sim.tasks.steward import StewardActor
@@ -58,8 +57,8 @@ class Broker(Doors):
         #: Of its own: how often a router is asked for an id must make no other difference.
         self._ids = count(1)
         self._start_dispatcher()
-        world.network.listeners[self.frontend] = world.network.listeners[self.backend] = self
-        world.network.listeners[self.inside] = self
+        for address in (self.frontend, self.backend, self.inside):
+            world.network.listeners[address] = self
 
     @property
     def frontend(self) -> str:
@@ -127,9 +126,6 @@ class Broker(Doors):
         """Over PUB and SUB: to whatever dispatcher is there then."""
         message = inner.write_announcement(kind, epoch, subject)
         self.clock.after(delay_ns(self.random), partial(self.take, "announcement", b"", message))
-
-    def on_epoch(self, epoch: int) -> None:
-        self.announce(inner.CONFIG, epoch, b"")
 
     def on_offers(self, offers: list[inner.PeerOffer]) -> None:
         self._offers.append(offers)

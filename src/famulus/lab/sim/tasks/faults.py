@@ -13,6 +13,7 @@ from famulus.lab.sim.tasks.workload import Tasks
 from famulus.wire import inner
 
 Fault = Callable[[Tasks], None]
+PARTED_NS_MAX = 3 * NS_PER_S
 
 
 # -- workers and clients ------------------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ def borrow_id(tasks: Tasks) -> None:
 
 def part_brokers(tasks: Tasks) -> None:
     """Brokers on two sides; clients and workers reach all of them."""
-    _part(tasks, list(tasks.brokers))
+    tasks.world.part(list(tasks.brokers), PARTED_NS_MAX)
 
 
 def part_clients(tasks: Tasks) -> None:
@@ -106,21 +107,13 @@ def part_workers(tasks: Tasks) -> None:
 
 def part_network(tasks: Tasks) -> None:
     """Places of all kinds on two sides."""
-    _part(tasks, [*tasks.brokers, *(each.name for each in (*tasks.clients, *tasks.workers))])
-
-
-def _part(tasks: Tasks, places: list[str]) -> None:
-    side = frozenset(tasks.random.sample(places, tasks.random.randint(1, len(places) - 1)))
-    tasks.world.network.part(side, frozenset(places) - side, _while(tasks))
+    places = [*tasks.brokers, *(each.name for each in (*tasks.clients, *tasks.workers))]
+    tasks.world.part(places, PARTED_NS_MAX)
 
 
 def _part_from_broker(tasks: Tasks, places: list[str]) -> None:
     apart = frozenset(place for place in places if tasks.random.random() < 0.7)
-    tasks.world.network.part(frozenset({_any_broker(tasks).name}), apart, _while(tasks))
-
-
-def _while(tasks: Tasks) -> int:
-    return tasks.random.randrange(100 * NS_PER_MS, 3 * NS_PER_S)
+    tasks.world.part_from({_any_broker(tasks).name}, apart, PARTED_NS_MAX)
 
 
 def cut_link(tasks: Tasks) -> None:

@@ -13,7 +13,7 @@ from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
-from famulus.core.dispatch.task import JUDGING, RUNNING, Task
+from famulus.core.dispatch.task import JUDGING, Task
 from famulus.core.session.client import ClientSession, Done, Repeatable
 from famulus.lab.sim.invariants import Invariant
 from famulus.lab.sim.mutants import Mutants
@@ -25,23 +25,23 @@ OF_SEVERAL_BROKERS = Mutants()
 #: Of the worlds in which there is too much to do.
 OF_OVERLOAD = Mutants()
 
-_on_lost = ClientSession.on_lost
-_find = Delegates.find
+# The right ones, on which most of the wrong ones are built.
+_answer = Assignment.answer
 _delegate = Assignment.delegate
+_ticket_back = Assignment.ticket_back
+_find = Delegates.find
+_answer_of_peer = delegation.answer
 _get = Repeats.get
 _connect = Sessions.connect
+_on_lost = ClientSession.on_lost
 
 
 @OF_ONE_BROKER.breaks(Assignment, "ticket_back", "late-answer-keeps-slot", Invariant.SLOTS)
 def _late_answer_keeps_slot(self: Assignment, session: Session, ticket: bytes, body_bytes: int) -> Task | None:
     """The slot is not given back when an answer comes after the deadline."""
-    task = session.running.pop(ticket)
-    if not task.waits_for(ticket):
-        self._counters.late += 1
-        self._facts.late(task, ticket, session.identity, b"", self._now.ns, body_bytes)
-        return None
-    self._free_slot(session)
-    task.stage = JUDGING
+    task = _ticket_back(self, session, ticket, body_bytes)
+    if task is None:
+        session.free -= 1
     return task
 
 
@@ -66,11 +66,10 @@ def _lost_router_takes_questions_along(self: Questions, router_id: bytes) -> Non
 @OF_ONE_BROKER.breaks(Assignment, "answer", "last-answer-wins", Invariant.ACCOUNTS)
 def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
     """An answer that was read after the deadline is passed on all the same."""
-    self._counters.ok += 1
-    self._out.clients.append([task.client, task.envelope, task.client_header(tail), body])
-    if task.stage == JUDGING:
-        self._outcomes._end(task, tail, body)
-        self._out.clients.pop()
+    if task.stage != JUDGING:
+        self._counters.ok += 1
+        self._out.clients.append([task.client, task.envelope, task.client_header(tail), body])
+    _answer(self, task, outcome, tail, body)
 
 
 @OF_ONE_BROKER.breaks(Sessions, "connect", "enters-with-config", Invariant.SLOTS, Invariant.NOTHING_LEFT)
@@ -131,12 +130,8 @@ def _delegate_header_without_past(self: Task, now_ns: int, broker: bytes, token:
 @OF_SEVERAL_BROKERS.breaks(Delegates, "find", "no-hop-limit", Invariant.WAYS)
 def _find_for_ever(self: Delegates, service: bytes, visited: tuple[bytes, ...]) -> Delegate | None:
     """A task passes any number of brokers."""
-    best = [
-        delegate
-        for delegate in self.by_identity.values()
-        if delegate.up and delegate.free.get(service, 0) > 0 and delegate.identity not in visited
-    ]
-    return best[0] if best else None
+    found = _find(self, service, visited[2 - HOPS_MAX :])
+    return found if found is not None and found.identity not in visited else None
 
 
 @OF_SEVERAL_BROKERS.breaks(delegation, "_lose", "lost-peer-again", Invariant.DELIVERY)
@@ -174,19 +169,11 @@ def _handed_over_is_not_started(self: Assignment, task: Task) -> bool:
 def _late_answer_counts(parts: Parts, identity: bytes, ticket: bytes, header: bytes, body: bytes) -> Task | None:
     """The answer of a peer is passed on also when the task has its outcome already."""
     delegate = parts.delegates.by_identity.get(identity)
-    task = delegate.running.pop(ticket, None) if delegate is not None else None
-    if delegate is None or task is None:
-        parts.counters.late += 1
-        return None
-    parts.delegates.give_back(delegate, task.service.name)
-    if header == task.client_header(inner.TAIL_OK):
+    task = delegate.running.get(ticket) if delegate is not None else None
+    if task is not None and not task.waits_for(ticket):
         parts.counters.ok += 1
-        if task.stage == RUNNING:
-            parts.outcomes._end(task, inner.TAIL_OK, body)
-        else:
-            parts.out.clients.append([task.client, task.envelope, header, body])
-        return None
-    return None
+        parts.out.clients.append([task.client, task.envelope, header, body])
+    return _answer_of_peer(parts, identity, ticket, header, body)
 
 
 @OF_SEVERAL_BROKERS.breaks(Repeats, "end", "no-memory", Invariant.MEMORY)

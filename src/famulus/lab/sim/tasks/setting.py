@@ -1,10 +1,16 @@
-"""How many there are of whom, and what they want."""
+"""How many there are of whom, what they want, and what their config says of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
+
+from famulus.core.config.draft import Draft
+from famulus.core.config.edit import SignedEdit
 from famulus.core.delivery import ServicePolicy
+from famulus.lab.sim.config.pen import Pen, root_pen
 
 POLICIES = {
     "once": ServicePolicy(timeout_ms=3000, backlog_tasks_max=6, backlog_bytes_max=400, backlog_age_ms=800),
@@ -62,3 +68,20 @@ SEVERAL = Setting(
     worker_heartbeats_ms=(100, 500),
     family_heartbeats_ms=(200, 500),
 )
+
+
+def first_edits(families: dict[str, str], heartbeat_ms: int) -> list[SignedEdit]:
+    """Those that a real network would have from its admins: its brokers, families and services.
+
+    `families` says which family each broker is of. The first one falls back on all others, in their order.
+    """
+    first_broker, *others = families
+    root = root_pen(first_broker)
+    first = root.write_root(family=families[first_broker])
+    drafts = [Pen(name, root.network).introduction(family=families[name]) for name in others]
+    own, *fallbacks = dict.fromkeys(families.values())
+    values: dict[str, Any] = {f"family/{own}": {"fallback_families": fallbacks, "heartbeat_ms": heartbeat_ms}}
+    values |= {f"family/{name}": {"heartbeat_ms": heartbeat_ms} for name in fallbacks}
+    values |= {f"service/{name}": msgspec.to_builtins(policy) for name, policy in POLICIES.items()}
+    drafts += [Draft(key, "PUT", value, ()) for key, value in values.items()]
+    return [first, *(root.write(draft, first.id, 0, number) for number, draft in enumerate(drafts, 1))]

@@ -16,10 +16,9 @@ from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.post import Frames, Identity, next_boot
 from famulus.core.steward.steward import Steward
 from famulus.lab.sim.actor import Actor
-from famulus.lab.sim.config.pen import Pen
-from famulus.lab.sim.config.signing import signer, verify
+from famulus.lab.sim.config.pen import Pen, signer, verify
 from famulus.lab.sim.world import World
-from famulus.wire.inner import PeerOffer
+from famulus.wire import inner
 
 BOOK_NS = 1000 * NS_PER_MS
 
@@ -29,9 +28,9 @@ class Broker(Protocol):
 
     name: str
 
-    def on_epoch(self, epoch: int) -> None: ...
+    def announce(self, kind: bytes, epoch: int, subject: bytes) -> None: ...
 
-    def on_offers(self, offers: list[PeerOffer]) -> None: ...
+    def on_offers(self, offers: list[inner.PeerOffer]) -> None: ...
 
     def on_book(self, book: Book) -> None: ...
 
@@ -118,7 +117,7 @@ class StewardActor(Actor):
             self._changes = core.changes
             self._epoch += 1
             self._book_ns = 0
-            self._tell(partial(self._broker.on_epoch, self._epoch))
+            self._tell(partial(self._broker.announce, inner.CONFIG, self._epoch, b""))
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
             offers = offers_of(core.located, self.pen.broker, core.alive(now_ns))
@@ -130,17 +129,13 @@ class StewardActor(Actor):
         self.clock.after(self.random.randrange(2 * NS_PER_MS), what)
 
     def _send(self) -> None:
-        letters = self.core.take_letters()
-        for identity, frames in letters.to_peers:
-            self._carry(identity, self.pen.broker.encode(), frames)
-        for route, frames in letters.replies:
-            self._carry(route.decode(), b"", frames)
-        for frames in letters.to_publish:
-            for identity in self.core.peers:
-                self._carry(identity, b"", frames)
-
-    def _carry(self, identity: str, route: bytes, frames: Frames) -> None:
-        self.world.network.carry(self.pen.broker, identity, partial(self._others[identity].post, route, frames))
+        core, me = self.core, self.pen.broker
+        sent = core.take_letters()
+        letters = [(identity, me.encode(), frames) for identity, frames in sent.to_peers]
+        letters += [(route.decode(), b"", frames) for route, frames in sent.replies]
+        letters += [(identity, b"", frames) for frames in sent.to_publish for identity in core.peers]
+        for identity, route, frames in letters:
+            self.world.network.carry(me, identity, partial(self._others[identity].post, route, frames))
 
     # -- admins -------------------------------------------------------------------------------------------------
 

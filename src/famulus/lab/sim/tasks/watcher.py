@@ -16,8 +16,7 @@ import msgspec
 from famulus.core.dispatch.delegates import HOPS_MAX
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.lab.sim.invariants import Invariant, demand
-from famulus.lab.sim.link import Frames
-from famulus.lab.sim.network import Plug
+from famulus.lab.sim.network import Frames, Plug
 from famulus.lab.sim.world import World
 from famulus.wire import inner
 

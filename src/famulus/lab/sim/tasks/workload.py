@@ -9,11 +9,10 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.delivery import ServicePolicy
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.tasks.broker import Broker, Common
-from famulus.lab.sim.tasks.charter import first_edits
 from famulus.lab.sim.tasks.client import Client
 from famulus.lab.sim.tasks.dispatcher_checks import left_behind
 from famulus.lab.sim.tasks.ledger import Ledger, LedgerEntry
-from famulus.lab.sim.tasks.setting import OFFERED, POLICIES, SERVICES, Setting
+from famulus.lab.sim.tasks.setting import OFFERED, POLICIES, SERVICES, Setting, first_edits
 from famulus.lab.sim.tasks.strangers import RouterActor
 from famulus.lab.sim.tasks.worker import QUICK_NS, Trade, Worker
 from famulus.lab.sim.workload import Result, Workload
@@ -30,6 +29,8 @@ RECOVERY_NS = 2 * NS_PER_S
 
 
 class Tasks(Workload):
+    faults_end_ns = FAULTS_END_NS
+
     def __init__(self, world: World, brokers: int, setting: Setting) -> None:
         """With 0 `brokers` the seed says how many the family has."""
         super().__init__(world)
@@ -39,7 +40,7 @@ class Tasks(Workload):
         world.network.doubles, world.network.waits = 0.02, 0.5
         families = {f"b{number}": "own" for number in range(brokers or self.random.choice(setting.brokers))}
         families |= {f"spare{number}": "spare" for number in range(self.random.choice(setting.spares))}
-        first = first_edits(families, self.random.choice(setting.family_heartbeats_ms), POLICIES)
+        first = first_edits(families, self.random.choice(setting.family_heartbeats_ms))
         common = Common(setting, first[0].edit.network, first)
         self.brokers = {name: Broker(world, name, common) for name in families}
         self.routers: list[RouterActor] = []
