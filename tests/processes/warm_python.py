@@ -160,7 +160,9 @@ def _be_child(module: str, standard_input: int, standard_output: int) -> NoRetur
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        logging.root.handlers.clear()
+        log = logging.getLogger("famulus")
+        log.handlers.clear()
+        log.setLevel(logging.NOTSET)
         # By this, tests know it: as its command line it has ours.
         Path("/proc/self/comm").write_text(module.rpartition(".")[2])
         run_module(module)
