@@ -234,6 +234,9 @@ def test_what_was_read_before_an_error_is_not_lost(context: Context) -> None:
     class Failing(zmq.Socket[bytes]):
         answers: list[bytes]
 
+        def getsockopt(self, option: int) -> Any:
+            return zmq.POLLIN if option == zmq.EVENTS else 0
+
         def recv(self, *_: Any, **__: Any) -> Any:
             if not self.answers:
                 raise zmq.ContextTerminated
