@@ -110,6 +110,12 @@ def test_a_signal_is_handled_and_the_wait_goes_on(bell: Bell) -> None:
         watching.close()
 
 
+def wait_until_alarm(watching: Waiting) -> None:
+    """The alarm is set here, since it may go off before anything else is done."""
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    watching.wait(NEVER_NS)
+
+
 def test_a_signal_that_raises_ends_the_wait(bell: Bell) -> None:
     watching = Waiting()
     watching.watch(bell.fd)
@@ -120,9 +126,8 @@ def test_a_signal_that_raises_ends_the_wait(bell: Bell) -> None:
     before = signal.signal(signal.SIGALRM, give_up)
     began = monotonic()
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.01)
         with pytest.raises(InterruptedError, match="enough"):
-            watching.wait(NEVER_NS)
+            wait_until_alarm(watching)
     finally:
         signal.signal(signal.SIGALRM, before)
         watching.close()
