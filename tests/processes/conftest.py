@@ -157,8 +157,7 @@ class BrokerProcess(Process):
             pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         except OSError:
             return []  # it has ended
-        names = (f"famulus.{package}.{module}", f"{module}\n")
-        return [int(pid) for pid in pids if any(name in _command(pid) for name in names)]
+        return [int(pid) for pid in pids if f"famulus.{package}.{module}".encode() in _command(pid)]
 
     @property
     def dispatcher(self) -> int:
@@ -184,13 +183,11 @@ class BrokerProcess(Process):
         super().close()
 
 
-def _command(pid: str) -> str:
-    """Its command line, and the name that it has given itself: see `warm_python.py`. One that is dead has none."""
+def _command(pid: str) -> bytes:
     try:
-        line, name = (Path(f"/proc/{pid}/{file}").read_text() for file in ("cmdline", "comm"))
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
-        return ""
-    return line and line + name
+        return b""
 
 
 def memory_kib(pid: int) -> int:
