@@ -64,8 +64,12 @@ def test_a_peer_whose_port_will_be_another_is_still_reached_where_it_listens(net
 def test_once_it_was_started_again_it_is_where_it_says(network: Network) -> None:
     moves(network, "b2", frontend_port=1, peer_port=9)
     network["b2"].core.place = Place("b2.example", 1, 7101, 7102, 9)
+    before = network["b1"].core.aims["b2"]
     network.later(1000)
-    assert network["b1"].core.aims["b2"].peer_port == 9
+    after = network["b1"].core.aims
+    assert (before.peer_port, after["b2"].peer_port) == (7103, 9)
+    network.later(1000)
+    assert network["b1"].core.aims == after, "it moves once"
     assert told(network)["b2"][0] == "tcp://b2.example:1"
 
 
