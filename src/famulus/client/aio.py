@@ -124,22 +124,22 @@ class AsyncClient:
             timeout_ms = asking.checked(service, timeout, priority, None)
             asking.start()
             something = asyncio.Event()
-            token = Window(ordered, something.set)
+            arrived = Window(ordered, something.set)
             waiting = enumerate(bodies)
             opened = 0
             while True:
-                token.check()
+                arrived.check()
                 now_ns = monotonic_ns()
                 for number, body in islice(waiting, window - opened):
-                    asking.submit_for(token, number, now_ns, service, body, timeout_ms, priority, at_least_once)
+                    asking.submit_for(arrived, number, now_ns, service, body, timeout_ms, priority, at_least_once)
                     opened += 1
                 asking.plan_send()
                 if not opened:
                     return
-                while not (ready := token.take()):
+                while not (ready := arrived.take()):
                     something.clear()
                     await something.wait()
-                    token.check()
+                    arrived.check()
                 opened -= len(ready)
                 for done in ready:
                     if done.outcome == "OK":

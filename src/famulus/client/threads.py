@@ -165,15 +165,15 @@ class Client:
             # Held while there is nothing to give out; the I/O thread lets go of it once per batch, not once per task.
             nothing = threading.Lock()
             nothing.acquire()
-            token = Window(ordered, partial(_let_go, nothing))
-            self._waiters.add(token)
+            arrived = Window(ordered, partial(_let_go, nothing))
+            self._waiters.add(arrived)
             waiting = enumerate(bodies)
             opened = 0
             try:
                 while True:
-                    token.check()
+                    arrived.check()
                     wishes: list[_Wish] = [
-                        (token, service, rules.checked_body(body), timeout_ms, priority, "", number, at_least_once)
+                        (arrived, service, rules.checked_body(body), timeout_ms, priority, "", number, at_least_once)
                         for number, body in islice(waiting, window - opened)
                     ]
                     if wishes:
@@ -181,9 +181,9 @@ class Client:
                         opened += len(wishes)
                     if not opened:
                         return
-                    while not (ready := token.take()):
+                    while not (ready := arrived.take()):
                         nothing.acquire()
-                        token.check()
+                        arrived.check()
                     opened -= len(ready)
                     for done in ready:
                         if done.outcome == "OK":
@@ -193,7 +193,7 @@ class Client:
                         else:
                             raise error_of(done)
             finally:
-                self._waiters.discard(token)
+                self._waiters.discard(arrived)
 
         return answers()
 
