@@ -3,13 +3,17 @@
 import { h } from "./dom.js";
 
 const place = () => document.getElementById("dialog");
+let latest = null;
 
 export function open(title, build) {
   const element = place();
   const opener = document.activeElement;
-  const dialog = new Dialog(element, title);
+  if (latest) latest.closed = true;
+  const dialog = latest = new Dialog(element, title);
   if (!element.open) element.showModal();
   element.onclose = () => {
+    // The browser tells of a closed dialog a moment later: the next one may be open by then.
+    if (element.open) return;
     element.replaceChildren();
     dialog.closed = true;
     // What was pressed may be gone by now: a broker that drains has no button to drain it.
