@@ -142,6 +142,9 @@ MESSAGES: dict[tuple[str, str], type[Message]] = {
     ("MANAGE", "RESPONSE"): ManageResponse,
     ("ERROR", "RESPONSE"): ErrorResponse,
 }
+# msgspec prepares a struct when it is first used, and may crash if two threads do so at once: a worker's would.
+for _kind in MESSAGES.values():
+    msgspec.json.Decoder(_kind)
 
 #: Each value stands behind a comma, or is the first one behind one of these brackets.
 _BEFORE_VALUES = b",[{"

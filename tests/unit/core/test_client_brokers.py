@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
-from famulus.core.session.brokers import PATIENCE_NS, REST_NS, TOLD_MAX, Brokers, read_told
+from famulus.core.session.brokers import ASK_AGAIN_NS, PATIENCE_NS, REST_NS, TOLD_MAX, Brokers, read_told
 
 A, B, C, D = (f"tcp://{name}.example.org:7100" for name in "abcd")
 START_NS = 1000 * NS_PER_S
@@ -189,8 +189,25 @@ def test_where_all_take_no_more_tasks_it_stays_until_one_has_rested() -> None:
     known.asks(soon_ns)
     known.on_refused(soon_ns)
     assert known.next(soon_ns) == ""
+    assert known.asks(soon_ns + ASK_AGAIN_NS)
     assert known.next_due_ns == START_NS + REST_NS[0]
     assert move(known, START_NS + REST_NS[0]) == A
+
+
+def test_one_that_takes_no_more_tasks_is_asked_again_who_does() -> None:
+    known = brokers(A)
+    known.on_up(START_NS)
+    assert known.asks(START_NS), "and it may have heard of nobody yet"
+    soon_ns = START_NS + ASK_AGAIN_NS
+    known.on_refused(soon_ns - 1)
+    assert not known.asks(soon_ns - 1)
+    assert known.next_due_ns == soon_ns
+    assert known.asks(soon_ns)
+    known.on_refused(soon_ns + 1)
+    assert not known.asks(soon_ns + 1), "many refusals are one question"
+    known.on_told([A, B])
+    assert move(known, soon_ns + 1) == B
+    assert not known.asks(soon_ns + NS_PER_S), "nobody is there yet"
 
 
 def test_one_that_no_socket_can_be_made_for_is_passed_over() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -476,3 +478,25 @@ def test_a_name_at_its_longest_is_fine() -> None:
     longest = "é" * limits.NAME_CHARS_MAX
     assert headers.read(connect(identity=longest, services=[longest])) == headers.ConnectRequest(longest, [longest])
     assert headers.read(task(service=longest)) == headers.TaskRequest(longest)
+
+
+def test_every_struct_is_prepared_before_threads_use_it() -> None:
+    """msgspec does so when it is first used, and a worker whose first tasks came at once has died of it."""
+    program = """
+from msgspec import ValidationError, _utils, convert
+from famulus.core.steward import answers
+from famulus.wire import headers
+
+def refuse(obj):
+    raise AssertionError(f"{obj} is only prepared now")
+
+_utils.get_class_annotations.__code__ = refuse.__code__
+kinds = [kind for kind in vars(answers).values() if isinstance(kind, type) and kind.__module__ == answers.__name__]
+assert len(kinds) > 10
+for kind in (*headers.MESSAGES.values(), *kinds):
+    try:
+        convert({}, kind)
+    except ValidationError:
+        pass  # it wants fields, so it is known by now
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

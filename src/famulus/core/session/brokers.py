@@ -27,6 +27,8 @@ SLACK_NS = (300 * NS_PER_MS, 2 * NS_PER_S)
 #: Short: brokers that are restarted in turn are there again within seconds, and then the next one says `disabled`.
 REST_NS = (1000 * NS_PER_MS, 1500 * NS_PER_MS)
 ASK_EVERY_NS = (9 * NS_PER_S, 11 * NS_PER_S)
+#: One that refuses tasks is asked this often at most: it may have learned meanwhile who takes them.
+ASK_AGAIN_NS = 250 * NS_PER_MS
 
 #: Brokers that are remembered besides those that were given.
 TOLD_MAX = 16
@@ -55,6 +57,7 @@ class Brokers:
         self._slack_ns = 0
         self._rests_until_ns: dict[str, int] = {}
         self._ask_at_ns = NEVER_NS
+        self._asked_ns = 0
         self._leave_at_ns = now_ns + self._about(PATIENCE_NS)
         self._excused = False
 
@@ -101,6 +104,7 @@ class Brokers:
         """It takes no more tasks."""
         self.on_unusable(now_ns, self.address)
         self._leave_at_ns = now_ns
+        self._ask_at_ns = min(self._ask_at_ns, self._asked_ns + ASK_AGAIN_NS)
 
     # -- what is to be done -------------------------------------------------------------------------------------
 
@@ -115,6 +119,7 @@ class Brokers:
         """Whether to ask the broker for others now."""
         if self._ask_at_ns > now_ns:
             return False
+        self._asked_ns = now_ns
         self._ask_at_ns = now_ns + self._about(ASK_EVERY_NS)
         return True
 

@@ -268,8 +268,7 @@ class ClientSession:
     def _is_refusal(self, pending: Done) -> bool:
         """Whether another broker may have this task, by the answer of its own."""
         if pending.outcome == "REJECTED":
-            refusal = self._elsewhere or isinstance(pending, Repeatable)
-            return refusal and reasons.code_of(pending.reason) in (reasons.DISABLED, reasons.BROKER_LOST)
+            return reasons.code_of(pending.reason) in (reasons.DISABLED, reasons.BROKER_LOST)
         if pending.outcome == "UNKNOWN" and isinstance(pending, Repeatable):
             pending.may_have_run = True
             return reasons.code_of(pending.reason) == reasons.BROKER_LOST

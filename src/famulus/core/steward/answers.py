@@ -179,6 +179,10 @@ class MovedKeys(Struct, frozen=True):
     moved: tuple[Moved, ...] = ()
 
 
+# msgspec prepares a struct when it is first used, and may crash if two threads do so at once: those of two admins may.
+for _kind in (Shown, KeyHistory, SeenBy, Accepted, ErrorWorkers, Cleared, MovedKeys):
+    msgspec.json.Decoder(_kind)
+
 _Answer = TypeVar("_Answer", bound=Struct)
 
 
