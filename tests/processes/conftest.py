@@ -157,7 +157,8 @@ class BrokerProcess(Process):
             pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         except OSError:
             return []  # it has ended
-        return [int(pid) for pid in pids if f"famulus.{package}.{module}".encode() in _command(pid)]
+        names = (f"famulus.{package}.{module}", f"{module}\n")
+        return [int(pid) for pid in pids if any(name in _command(pid) for name in names)]
 
     @property
     def dispatcher(self) -> int:
@@ -183,11 +184,13 @@ class BrokerProcess(Process):
         super().close()
 
 
-def _command(pid: str) -> bytes:
+def _command(pid: str) -> str:
+    """Its command line, and the name that it has given itself: see `warm_python.py`. One that is dead has none."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
+        line, name = (Path(f"/proc/{pid}/{file}").read_text() for file in ("cmdline", "comm"))
     except OSError:
-        return b""
+        return ""
+    return line and line + name
 
 
 def memory_kib(pid: int) -> int:

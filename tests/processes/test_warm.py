@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.processes import warm
+from tests.processes.conftest import BrokerProcess
 
 PROGRAM = """
 import atexit, os, signal, sys
@@ -89,3 +90,30 @@ def test_who_wants_another_core_gets_a_python_of_its_own(program: str) -> None:
     with warm.Popen(["true"]) as process:
         assert not is_forked(process)
     assert process.returncode == 0
+
+
+def test_the_processes_of_a_forked_broker(brokers: Callable[..., BrokerProcess]) -> None:
+    flags = ("--http-port", "0", "--http-host", "0.0.0.0")
+    forked, usual = brokers(*flags), brokers(*flags, ulimit="-c 0")
+    for module in ("dispatcher", "router"):
+        one, other = (each.children(module)[0] for each in (forked, usual))
+        # The command line is that of the Python that it was forked from.
+        told = [b"warm_python" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (one, other)]
+        assert told == [True, False]
+        assert what_it_has(one) == what_it_has(other)
+    for each in (forked, usual):
+        each.wait_for_line("http_host 0.0.0.0 is not loopback")
+        assert each.stop() == 0
+        assert each.output.count("is not loopback") == 1, each.output
+
+
+def what_it_has(pid: int) -> dict[str, object]:
+    status = dict(line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    opened = (os.readlink(each).split(":")[0] for each in Path(f"/proc/{pid}/fd").iterdir())
+    signals = {name: status[name] for name in ("SigBlk", "SigIgn", "SigCgt")}
+    return {
+        **signals,
+        "opened": sorted(kind for kind in opened if kind != "socket"),
+        "threads": status["Threads"],
+        "leads its session": os.getsid(pid) == pid,
+    }
