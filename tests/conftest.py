@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Generator
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +35,22 @@ def pytest_sessionstart() -> None:
     built_from = REPOSITORY / "compiled.sha256"
     if is_compiled() and built_from.exists() and built_from.read_text() != digest:
         pytest.exit("a source in compiled.txt was changed after it was compiled: run ./famulus doctor first", 3)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests are made, and all of them stay: neither now nor later is there any garbage among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """DuckDB complains, when Python ends, of whatever it cannot take back."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 #: Their files wait for processes most of the time,
 WAITING = ("browser", "deploy", "docs", "processes")
 #: those of these keep a core busy, and the rest is short.
-COMPUTING = ("property", "simulation")
-#: All of its files share one Spark session, which takes seconds to start and a minute to become quick.
+COMPUTING = ("property", "simulation", "test_types.py")
+#: Nearly all of its files share one Spark session, which takes seconds to start and a minute to become quick:
 TOGETHER = "tests/pipeline/"
+#: not these, which have none, or one of their own. Whoever runs the others is busy for long enough.
+APART = tuple(
+    f"{TOGETHER}{name}.py"
+    for name in ("jobs/test_java", "jobs/test_plan", "jobs/test_schedule", "test_report", "test_synth_cells")
+)
 #: Those that take longest of their kind, the longest first: whoever began with them at the end would be waited for.
 LONGEST = tuple(
     f"tests/{name}.py"
@@ -38,6 +43,7 @@ LONGEST = tuple(
         "processes/test_worker",
         "processes/test_lost_logs_and_moves",
         "unit/test_plain",
+        "pipeline/jobs/test_java",
         "unit/web/test_admin",
         "unit/journal/test_records",
         "unit/net/test_connections",
@@ -48,10 +54,14 @@ LONGEST = tuple(
 
 
 class Turns(LoadFileScheduling):  # type: ignore[misc]
-    """Files stay together, as what they set up is costly; those of the pipeline are one."""
+    """Files stay together, as what they set up is costly; those with the one Spark session are one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return TOGETHER if nodeid.startswith(TOGETHER) else str(super()._split_scope(nodeid))
+        return TOGETHER if shares_spark(nodeid) else str(super()._split_scope(nodeid))
+
+
+def shares_spark(nodeid: str) -> bool:
+    return nodeid.startswith(TOGETHER) and nodeid.partition("::")[0] not in APART
 
 
 def in_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
@@ -63,7 +73,7 @@ def in_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     waiting, computing = ([name for name in names if PurePath(name).parts[1] in kind] for kind in (WAITING, COMPUTING))
     # The pipeline computes as well, from the beginning; the short ones make all end at once.
     places = dict.fromkeys(names, 2.0) | _spread(waiting, 0.0) | _spread(computing, 0.2)
-    places |= {name: -1.0 for name in files if name.startswith(TOGETHER)}
+    places |= {name: -1.0 for name in files if shares_spark(name)}
     return [item for name in sorted(names, key=places.__getitem__) for item in files[name]]
 
 

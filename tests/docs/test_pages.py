@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,15 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@cache
+def text_of(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
+@cache
 def prose_of(page: Path) -> str:
     """A page without its fenced blocks."""
-    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
 
 
 def section(page: str, heading: str) -> str:
@@ -173,14 +180,14 @@ def options() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("command", sorted({command for command, _ in options()} | {"./famulus test"}))
 def test_every_command_is_shown(command: str) -> None:
-    assert any(re.search(rf"^{re.escape(command)}\b", page.read_text("utf-8"), re.MULTILINE) for page in PAGES)
+    assert any(re.search(rf"^{re.escape(command)}\b", text_of(page), re.MULTILINE) for page in PAGES)
 
 
 @pytest.mark.parametrize(("command", "option"), options())
 def test_every_option_is_mentioned(command: str, option: str) -> None:
     name = command.split()[1]
-    home = [page for page in PAGES if re.search(rf"famulus {name}\b", page.read_text("utf-8"))]
-    assert any(re.search(rf"{option}\b", page.read_text("utf-8")) for page in home), f"{command} {option}"
+    home = [page for page in PAGES if re.search(rf"famulus {name}\b", text_of(page))]
+    assert any(re.search(rf"{option}\b", text_of(page)) for page in home), f"{command} {option}"
 
 
 def test_every_environment_variable_is_explained() -> None:

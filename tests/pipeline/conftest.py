@@ -19,7 +19,8 @@ QUICK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+    # Before those of the session, which name the archive of Java's classes if a command has made one.
+    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC",
 }
 
 
@@ -32,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with session("local[2]", heap_mib=1024, more=QUICK, archive=False) as spark:
+    with session("local[2]", heap_mib=1024, more=QUICK, archive=False, brief=True) as spark:
         # Nobody's wish: at each scale the settings are those of the commands.
         spark.conf.set(GIVEN, "")
         yield spark

@@ -19,20 +19,18 @@ import pytest
 from famulus.journal.arrow import TYPES
 from famulus.journal.schema import Kind
 from famulus.pipeline import report
-from famulus.pipeline.report.page import SECTIONS
 from famulus.pipeline.tables import schemas
-from famulus.pipeline.tables.schemas import More
 
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&%{x}"
 
 ARROW: dict[Any, pa.DataType] = {
     **TYPES,
-    More.DOUBLE: pa.float64(),
-    More.DATE: pa.date32(),
-    More.HISTOGRAM: pa.list_(pa.struct([("bucket", pa.int32()), ("count", pa.int64())])),
-    More.TEXTS: pa.list_(pa.string()),
-    More.ARRIVALS: pa.list_(
+    Kind.DOUBLE: pa.float64(),
+    Kind.DATE: pa.date32(),
+    Kind.HISTOGRAM: pa.list_(pa.struct([("bucket", pa.int32()), ("count", pa.int64())])),
+    Kind.TEXTS: pa.list_(pa.string()),
+    Kind.ARRIVALS: pa.list_(
         pa.struct([("broker", pa.string()), ("at", TYPES[Kind.INSTANT]), ("delay_ms", pa.int64())])
     ),
 }
@@ -43,12 +41,17 @@ PLAIN: dict[Any, Any] = {
     Kind.LONG: 1,
     Kind.BOOL: True,
     Kind.INSTANT: START,
-    More.DOUBLE: 0.5,
-    More.DATE: START.date(),
-    More.HISTOGRAM: [{"bucket": 270, "count": 60}, {"bucket": 300, "count": 1}],
-    More.TEXTS: ["some"],
-    More.ARRIVALS: [{"broker": "alfa", "at": START, "delay_ms": 0}],
+    Kind.DOUBLE: 0.5,
+    Kind.DATE: START.date(),
+    Kind.HISTOGRAM: [{"bucket": 270, "count": 60}, {"bucket": 300, "count": 1}],
+    Kind.TEXTS: ["some"],
+    Kind.ARRIVALS: [{"broker": "alfa", "at": START, "delay_ms": 0}],
 }
+
+#: In the order of the page.
+SECTIONS = (
+    "findings", "traffic", "latency", "workers", "failovers", "brokers", "config", "capacity", "anomalies", "audit",
+)  # fmt: skip
 
 Put = Callable[..., None]
 
@@ -223,7 +226,7 @@ def test_whatever_is_said_in_names_stays_text(tmp_path: Path, put: Put) -> None:
     def fill(words: str) -> None:
         for name, columns in schemas.TABLES.items():
             texts = {column.name: words for column in columns if column.kind is Kind.TEXT}
-            lists = {column.name: [words] for column in columns if column.kind is More.TEXTS}
+            lists = {column.name: [words] for column in columns if column.kind is Kind.TEXTS}
             kinds = {"kind": "worker_lost"} if name == "failovers" else {}
             put(name, {**texts, **lists, "minute": START, **kinds})
 

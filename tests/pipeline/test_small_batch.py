@@ -19,7 +19,6 @@ from famulus.pipeline.io.small_batch import small_frame
 from famulus.pipeline.io.store import Store
 from famulus.pipeline.tables import ALL
 from famulus.pipeline.tables.scale import Scale, session_for
-from famulus.pipeline.tables.schemas import More
 from famulus.pipeline.tables.table import Grain, Table
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), ("text", pa.string())])
@@ -116,15 +115,15 @@ def test_a_file_of_few_rows_is_like_one_that_spark_wrote(spark: SparkSession, tm
 #: 2026-11-15 08:00 UTC.
 HOUR = 498536
 _INSTANT = "TIMESTAMP '2026-11-15 08:09:10.123456'"
-_VALUES: dict[Kind | More, str] = {
+_VALUES: dict[Kind, str] = {
     Kind.TEXT: "'x'",
     Kind.INT: "8",
     Kind.LONG: "7L",
     Kind.BOOL: "true",
     Kind.INSTANT: _INSTANT,
-    More.DOUBLE: "0.5D",
-    More.DATE: "DATE '2026-11-15'",
-    More.TEXTS: "array('x', 'y')",
-    More.HISTOGRAM: "array(named_struct('bucket', 1, 'count', 2L))",
-    More.ARRIVALS: f"array(named_struct('broker', 'b', 'at', {_INSTANT}, 'delay_ms', 3L))",
+    Kind.DOUBLE: "0.5D",
+    Kind.DATE: "DATE '2026-11-15'",
+    Kind.TEXTS: "array('x', 'y')",
+    Kind.HISTOGRAM: "array(named_struct('bucket', 1, 'count', 2L))",
+    Kind.ARRIVALS: f"array(named_struct('broker', 'b', 'at', {_INSTANT}, 'delay_ms', 3L))",
 }

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from famulus.journal.schema import Column
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import struct_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text("utf-8")
 
 
-def kind_of(column: schemas.TableColumn) -> str:
+def kind_of(column: Column) -> str:
     return f"{column.kind.value}, may be null" if column.nullable else column.kind.value
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.processes.conftest import HERE, Process, wait_until
 from tests.processes.networks import Network
 
-from famulus.lab.chaos.ledgers import ClientLedger, compare
+from famulus.lab.chaos.ledgers import first_success, judge, names_of_calls, read_client
 
 
 class Load:
@@ -41,18 +41,16 @@ class Load:
 
     def outcomes(self) -> Counter[tuple[str, str]]:
         """Of all clients: how often each outcome came, with its code."""
-        return Counter(
-            (each.outcome, each.code) for name in self.clients for each in ClientLedger(self._path / name).read()[1]
-        )
+        return Counter((each.outcome, each.code) for name in self.clients for each in read_client(self._path / name)[1])
 
     def successes(self, name: str) -> int:
-        return sum(each.outcome == "OK" for each in ClientLedger(self._path / name).read()[1])
+        return sum(each.outcome == "OK" for each in read_client(self._path / name)[1])
 
     def success_after(self, name: str, instant: float) -> float:
         """How long after it a task that was sent later had gone well."""
-        ledger = ClientLedger(self._path / name)
-        wait_until(lambda: ledger.first_success_after(instant) is not None, 30, f"a success of {name}")
-        return (ledger.first_success_after(instant) or 0.0) - instant
+        ledger = self._path / name
+        wait_until(lambda: first_success(*read_client(ledger), instant) is not None, 30, f"a success of {name}")
+        return (first_success(*read_client(ledger), instant) or 0.0) - instant
 
     def stop(self) -> None:
         """And hold what clients were told against what workers did."""
@@ -60,7 +58,10 @@ class Load:
             client.signal(signal.SIGTERM)
         for client in self.clients.values():
             assert client.wait(30) == 0, client.output
-        verdict = compare([self._path / name for name in self.clients], [self._path / name for name in self.workers])
+        ledgers = [read_client(self._path / name) for name in self.clients]
+        sent = [each for its_sent, _ in ledgers for each in its_sent]
+        ended = [each for _, its_ended in ledgers for each in its_ended]
+        verdict = judge(sent, ended, names_of_calls(self._path / name for name in self.workers))
         print(f"\n{verdict}")
         assert not verdict.broken
         assert verdict.ok > 100

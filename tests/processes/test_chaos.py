@@ -39,7 +39,7 @@ def test_a_broken_promise_is_an_exit_code_of_1_and_its_ledgers_are_kept(tmp_path
     """The ledger of a worker is gone, so that nothing seems to have run what ended well."""
     folder = tmp_path / "run"
     script = (
-        "import sys; from famulus.lab.chaos import verdict; verdict.names_of_calls = lambda *_: [];"
+        "import sys; from famulus.lab.chaos import ledgers; ledgers.names_of_calls = lambda *_: [];"
         "from famulus.cli.main import run; sys.argv[0] = 'famulus'; run()"
     )
     command = [sys.executable, "-c", script, "chaos", "--seconds", "10", "--loopback", "--brokers", "2"]

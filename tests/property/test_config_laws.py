@@ -51,6 +51,12 @@ keys = st.sampled_from(
 )
 
 
+#: Made once, here and below: whatever is made anew for each draw is checked anew, too.
+writers = st.integers(0, 2)
+values = plausible | value
+clocks = st.integers(0, 3) | st.just(2**53 - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     #: In causal order.
@@ -65,10 +71,10 @@ def cases(draw: st.DrawFn, max_size: int = 12) -> Case:
         key = draw(keys)
         before = [signed.id for signed in edits if signed.edit.key == key]
         parents = draw(st.lists(st.sampled_from(before), unique=True, max_size=3)) if before else []
-        writer = draw(st.integers(0, 2))
+        writer = draw(writers)
         deleted = draw(st.booleans())
-        draft = Draft(key, "DEL" if deleted else "PUT", None if deleted else draw(plausible | value), tuple(parents))
-        hlc = draw(st.integers(0, 3) | st.just(2**53 - 1))
+        draft = Draft(key, "DEL" if deleted else "PUT", None if deleted else draw(values), tuple(parents))
+        hlc = draw(clocks)
         edits.append(PENS[writer].write(draft, GRANTS[writer].id, hlc, 100 + number))
     return Case(edits)
 
@@ -131,6 +137,8 @@ owned_values = st.sampled_from(
         7,
     ]
 )
+signings = st.sampled_from(SIGNERS)
+owned_or_not = st.none() | owned_values | plausible
 owned_keys = keys | st.sampled_from(["admin/c/x", "admin/d/x", f"revoked/{PENS[2].public_key}/0", "trusted_key/00"])
 
 
@@ -142,12 +150,12 @@ def judged_cases(draw: st.DrawFn) -> Case:
         key = draw(owned_keys)
         before = [signed.id for signed in edits if signed.edit.key == key]
         parents = draw(st.lists(st.sampled_from(before), unique=True, max_size=3)) if before else []
-        writer = draw(st.integers(0, 2))
-        author, signers = draw(st.sampled_from(SIGNERS))
-        value = draw(st.none() | owned_values | plausible)
+        writer = draw(writers)
+        author, signers = draw(signings)
+        value = draw(owned_or_not)
         draft = Draft(key, "DEL" if value is None else "PUT", value, tuple(sorted(parents)))
         grant = STRICT if writer == 0 else _KNOWN[writer - 1]
-        hlc = draw(st.integers(0, 3) | st.just(2**53 - 1))
+        hlc = draw(clocks)
         edits.append(PENS[writer].write(draft, grant.id, hlc, 100 + number, author, signers))
     return Case(edits)
 

@@ -9,10 +9,10 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from famulus.core.config.draft import Draft, Moved, parents_for, resolve
+from famulus.core.config.draft import Draft, Moved, parents_for
 from famulus.lab.sim.config.disk import SimulatedCrash
 from famulus.lab.sim.config.invariants import Ledger, check_agreement, check_closure, check_growth, check_reading
-from famulus.lab.sim.config.pen import Pen, root_pen
+from famulus.lab.sim.config.pen import Pen, again, root_pen
 from famulus.lab.sim.config.steward import SentLetters, Steward
 
 PLACES = st.integers(0, 2)
@@ -76,7 +76,7 @@ class StewardsMachine(RuleBasedStateMachine):
         if conflicts:
             conflict = data.draw(st.sampled_from(conflicts))
             chosen = data.draw(st.sampled_from(conflict.heads))
-            self.submit(at, resolve(steward.edits, conflict.key, chosen.id))
+            self.submit(at, again(steward.edits, chosen.id))
 
     def accepts(self, at: int) -> bool:
         steward = self.stewards[at]
@@ -217,7 +217,7 @@ class StewardsMachine(RuleBasedStateMachine):
         if peacemaker is not None:
             steward = self.stewards[peacemaker]
             for conflict in steward.read().conflicts:
-                self.submit(peacemaker, resolve(steward.edits, conflict.key, conflict.chosen))
+                self.submit(peacemaker, again(steward.edits, conflict.chosen))
             self.agree()
             assert all(not steward.read().conflicts for steward in self.stewards)
 

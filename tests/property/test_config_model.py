@@ -66,6 +66,7 @@ class Model:
         self.ledger = Ledger()
         self.sets: dict[Given, EditSet] = {}
         self.paired: set[frozenset[Given]] = set()
+        self.stepped: set[tuple[Given, Given]] = set()
         self.transitions = 0
 
     def explore(self) -> int:
@@ -79,8 +80,10 @@ class Model:
             self.check(state)
             for after, at, restored in self.steps(state):
                 self.transitions += 1
-                if not restored:
-                    self.check_step(state.given[at], after.given[at])
+                step = state.given[at], after.given[at]
+                if not restored and step not in self.stepped:
+                    self.stepped.add(step)
+                    self.check_step(*step)
                 if after not in seen:
                     seen.add(after)
                     waiting.append(after)

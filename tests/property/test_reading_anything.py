@@ -42,29 +42,38 @@ plausible: dict[str, st.SearchStrategy[Any]] = {
     "priority": st.integers(0, 9),
     "outcome": st.sampled_from(["OK", "ERROR"]),
 }
-valid_fields = st.sampled_from(sorted(headers.MESSAGES)).flatmap(
-    lambda kind: st.fixed_dictionaries({"request": st.just(kind[0]), "type": st.just(kind[1]), **plausible})
-)
+#: Made once: whatever is made anew for each draw is checked anew, too.
+valid = {
+    kind: st.fixed_dictionaries({"request": st.just(kind[0]), "type": st.just(kind[1]), **plausible})
+    for kind in sorted(headers.MESSAGES)
+}
+valid_fields = st.sampled_from(list(valid)).flatmap(valid.__getitem__)
 #: json.dumps also writes NaN and Infinity, which is as wrong as we want it.
 near_json = (fields | valid_fields).map(lambda whole: json.dumps(whole).encode())
+
+
+hits = st.integers(0, 4)
+ways = st.sampled_from(["cut", "double", "hit", "insert"])
+octets = st.integers(0, 255)
+insertions = st.sampled_from([b'"', b"\\", b"{", b"[" * 50, b",", b"\\ud800", b"NaN", b"9" * 40])
 
 
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
     """A header that was fine, or nearly, until somebody cut it, doubled a part of it or hit a few bytes."""
     header = bytearray(draw(near_json))
-    for _ in range(draw(st.integers(0, 4))):
+    for _ in range(draw(hits)):
         at = draw(st.integers(0, len(header)))
         end = draw(st.integers(at, min(len(header), at + 30)))
-        how = draw(st.sampled_from(["cut", "double", "hit", "insert"]))
+        how = draw(ways)
         if how == "cut":
             del header[at:end]
         elif how == "double":
             header[at:at] = header[at:end]
         elif how == "hit" and at < len(header):
-            header[at] = draw(st.integers(0, 255))
+            header[at] = draw(octets)
         else:
-            header[at:at] = draw(st.sampled_from([b'"', b"\\", b"{", b"[" * 50, b",", b"\\ud800", b"NaN", b"9" * 40]))
+            header[at:at] = draw(insertions)
     return bytes(header)
 
 

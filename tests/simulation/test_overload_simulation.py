@@ -34,6 +34,6 @@ def test_a_seed_that_is_run_twice_gives_the_same_world() -> None:
 
 @pytest.mark.parametrize("name", OVERLOAD.mutants)
 def test_a_core_that_wastes_work_is_caught(name: str) -> None:
-    (caught,) = broken_runs(name, "--what", "overload", "--seeds", "10", "--jobs", "1")
+    (caught,) = broken_runs(name, "--what", "overload", "--seeds", "10")
     assert caught["invariant"] in OVERLOAD.mutants[name].caught_by
     assert caught["replay"] == f"famulus simulate --seed {caught['seed']} --what overload --mutant {name}"

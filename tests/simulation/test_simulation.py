@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from tests.simulation.conftest import broken_runs, printed
 
 from famulus.core.delivery import OUTCOMES
-from famulus.lab.sim.scenarios import ONE_BROKER, one_broker
-from famulus.lab.sim.tasks.setting import ONE
+from famulus.lab.sim.scenarios import ONE_BROKER, Scenario
+from famulus.lab.sim.tasks.setting import ONE, Setting
+from famulus.lab.sim.tasks.workload import Tasks
 from famulus.lab.sim.workload import Result
 
 SEEDS = 300
@@ -49,6 +50,10 @@ observe = cache(observe_anew)
 def test_every_invariant_holds_whatever_fails(first: int) -> None:
     broken = [what for seed in range(first, first + CHUNK) if (what := observe(seed).result.what)]
     assert not broken, "\n".join(broken)
+
+
+def one_broker(setting: Setting) -> Scenario[Tasks]:
+    return replace(ONE_BROKER, workload=partial(Tasks, setting=setting))
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 3 * CHUNK))

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.turns import LONGEST, in_turn
+from tests.turns import APART, LONGEST, in_turn, shares_spark
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -31,7 +31,17 @@ def test_those_that_take_longest_come_before_the_others() -> None:
 
 
 def test_none_of_them_is_gone() -> None:
-    assert [name for name in LONGEST if not (REPOSITORY / name).exists()] == []
+    assert [name for name in (*LONGEST, *APART) if not (REPOSITORY / name).exists()] == []
+
+
+def test_those_that_are_apart_do_not_ask_for_the_session_that_the_others_share() -> None:
+    assert [name for name in APART if "spark: SparkSession" in (REPOSITORY / name).read_text()] == []
+    assert [shares_spark(f"{name}::test_it") for name in ("tests/pipeline/test_store.py", APART[0])] == [True, False]
+    assert order("unit/test_a.py", "processes/test_a.py", "pipeline/jobs/test_java.py") == [
+        "processes/test_a.py",
+        "pipeline/jobs/test_java.py",
+        "unit/test_a.py",
+    ]
 
 
 def test_the_tests_of_a_file_stay_in_their_order() -> None:

@@ -30,6 +30,12 @@ def put(shown: Shown, key: str, value: Any) -> Draft:
     return draft
 
 
+def refuse_secrets(key: str) -> None:
+    """A hash on a command line is in the shell's history and in everybody's list of processes."""
+    if is_secret(key):
+        raise SettingsError("admins and their passwords are changed by: famulus admins")
+
+
 def delete(shown: Shown, key: str) -> Draft:
     if not shown.key(key).is_there:
         raise FamulusError(f"{key} is not set")

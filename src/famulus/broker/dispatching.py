@@ -99,9 +99,7 @@ class Dispatching:
         self._commands = Inlet(lifeline.fd, waiting)
         self._inlets = [self._clients, self._workers, self._routers]
         self._inlets += [self._announcements, self._steward, self._commands]
-        self._herald = (
-            sockets.inside_push(context, f"ipc://{ipc}/herald", sockets.SNAPSHOTS_MAX) if settings.http else None
-        )
+        self._herald = sockets.to_herald(context, ipc, settings.http)
         self._latencies = telling.Latencies(f"dispatcher-{os.getpid()}")
         self._snapshot_ns = 0
         declared = [name.encode() for name in settings.services]
@@ -118,9 +116,7 @@ class Dispatching:
             journal=self._pen if settings.journal else None,
             secret=secrets.token_hex(16),
         )
-        self._journal = (
-            sockets.inside_push(context, f"ipc://{ipc}/journal", sockets.JOURNAL_PIPE_MAX) if settings.journal else None
-        )
+        self._journal = sockets.to_scribe(context, ipc, settings.journal)
         #: To other brokers, by their names.
         self._links: dict[bytes, DelegateLink] = {}
         self._routers_expected = settings.routers

@@ -40,7 +40,6 @@ _BROKEN_UP = _MARK + b"\x00"
 #: The zero at the end keeps the last bytes of the hash and the first of the record from making up a marker.
 _RECORD = Struct(">8sI32sx")
 _BROKEN_UP_BYTES_MAX = RECORD_BYTES_MAX // len(_MARK) * len(_BROKEN_UP) + len(_MARK)
-_CHUNK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +142,9 @@ class EditLog:
         return reading.damage
 
     def _contents(self) -> bytes:
-        pieces = []
-        offset = 0
-        with plainly(self._path, "cannot be read"):
-            while piece := os.pread(self._fd, _CHUNK_BYTES, offset):
-                pieces.append(piece)
-                offset += len(piece)
-        return b"".join(pieces)
+        with plainly(self._path, "cannot be read"), open(self._fd, "rb", closefd=False) as file:
+            file.seek(0)
+            return file.read()
 
     def _framed(self, records: Iterable[bytes]) -> bytes:
         framed = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from famulus.core.config.schema import Broker
 from famulus.errors import SettingsError
@@ -18,59 +17,51 @@ from famulus.wire import peers
 log = logging.getLogger("famulus.broker")
 
 
-@dataclass
-class _PeerLink:
-    """Our connection to one peer."""
-
-    link: Link
-    published: str
-
-
 class PeerLinks:
     def __init__(self, context: sockets.Context, waiting: Waiting) -> None:
         self._context = context
         self._waiting = waiting
         self._published = sockets.outside_sub(context, peers.LETTER_BYTES_MAX)
         waiting.watch(self._published)
-        self._links: dict[str, _PeerLink] = {}
+        #: Our connection to each peer, and where it publishes.
+        self._links: dict[str, tuple[Link, str]] = {}
         #: Where we hear news that no peer of ours publishes.
         self._more_news: set[str] = set()
 
     def read(self, limit: int) -> Iterator[list[bytes]]:
         """Letters, this many at most from each."""
-        for socket in (self._published, *(peer.link.socket for peer in self._links.values())):
+        for socket in (self._published, *(link.socket for link, _ in self._links.values())):
             yield from recv_many(socket, limit)
 
     def send(self, identity: str, frames: list[bytes]) -> None:
-        peer = self._links.get(identity)
-        if peer is not None:
-            send_some(peer.link.socket, [frames])
+        if identity in self._links:
+            send_some(self._links[identity][0].socket, [frames])
 
     def changes(self) -> Iterator[tuple[str, bool]]:
         """Peers whose connections came or went, and whether each is cut now."""
-        for identity, peer in self._links.items():
-            for change in peer.link.changes():
+        for identity, (link, _) in self._links.items():
+            for change in link.changes():
                 yield identity, change is Change.DOWN
 
     def follow(self, brokers: dict[str, Broker], own: Broker | None) -> None:
         """A connection to each of these, where it listens; and to the `config_sub_ports` of our own config."""
         wanted = {identity: _addresses(broker) for identity, broker in brokers.items()}
-        for identity, peer in list(self._links.items()):
-            if wanted.get(identity) != (peer.link.address, peer.published):
-                self._close(identity, peer)
+        for identity, (link, published) in list(self._links.items()):
+            if wanted.get(identity) != (link.address, published):
+                self._close(identity)
         for identity, (address, published) in wanted.items():
             if identity not in self._links:
                 self._connect(identity, address, published)
         self._hear_more(own)
 
-    def _close(self, identity: str, peer: _PeerLink) -> None:
-        for socket in (peer.link.socket, peer.link.monitor):
+    def _close(self, identity: str) -> None:
+        link, published = self._links.pop(identity)
+        for socket in (link.socket, link.monitor):
             self._waiting.forget(socket)
-        peer.link.close()
-        del self._links[identity]
+        link.close()
         # Two brokers at one place are a mistake, but one that somebody will make.
-        if peer.published not in self._publishers():
-            self._published.disconnect(peer.published)
+        if published not in self._publishers():
+            self._published.disconnect(published)
 
     def _connect(self, identity: str, address: str, published: str) -> None:
         link: Link | None = None
@@ -85,7 +76,7 @@ class PeerLinks:
             return
         for socket in (link.socket, link.monitor):
             self._waiting.watch(socket)
-        self._links[identity] = _PeerLink(link, published)
+        self._links[identity] = (link, published)
 
     def _hear_more(self, own: Broker | None) -> None:
         """No place twice, and not our own."""
@@ -100,7 +91,7 @@ class PeerLinks:
         self._more_news = wanted
 
     def _publishers(self) -> set[str]:
-        return {peer.published for peer in self._links.values()}
+        return {published for _, published in self._links.values()}
 
 
 def _addresses(broker: Broker) -> tuple[str, str]:

@@ -78,11 +78,9 @@ class Scribing:
         self._stopping = True
 
     def _recover(self) -> None:
-        recovered = self._writing.folder.recover()
-        for file in recovered.finished:
-            log.warning("%s was not finished by a former scribe, and is now", file.path)
-        for file in recovered.removed:
-            log.warning("%s was not finished by a former scribe, and cannot be read; it is removed", file.path)
+        for file, finished in self._writing.folder.recover().items():
+            then = "is now" if finished else "cannot be read; it is removed"
+            log.warning("%s was not finished by a former scribe, and %s", file.path, then)
 
     def _read(self) -> bool:
         batch = recv_many(self._pull, BATCHES_MAX)

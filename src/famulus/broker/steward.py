@@ -1,13 +1,401 @@
-"""The steward's process."""
+"""The steward's process: letters, publications, wishes of admins; the disk before the answer. Decides nothing."""
 
 from __future__ import annotations
 
+import logging
+import time
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic_ns
 from typing import Any
 
+import msgspec
+
+from famulus.broker import keys, passwords
 from famulus.broker.lifeline import Lifeline, serve
+from famulus.broker.membership import Membership, nonce
+from famulus.broker.peer_links import PeerLinks
 from famulus.broker.settings import Settings
-from famulus.broker.stewarding import Stewarding
+from famulus.core import telling
+from famulus.core.clock import NS_PER_S
+from famulus.core.config.edit import SignedEdit
+from famulus.core.config.schema import Broker
+from famulus.core.routing.book import Book
+from famulus.core.steward.books import book_of, offers_of
+from famulus.core.steward.commands import Commands
+from famulus.core.steward.facts import StewardFacts
+from famulus.core.steward.gate import Gate
+from famulus.core.steward.lockouts import Lockouts
+from famulus.core.steward.notes import Notes
+from famulus.core.steward.post import Identity, Letters, next_boot
+from famulus.core.steward.steward import Steward
+from famulus.errors import SettingsError
+from famulus.journal.records import BatchWriter
+from famulus.net import sockets
+from famulus.net.listener import Listener, ListenerBounds
+from famulus.net.pump import recv_many, send_some
+from famulus.net.waiting import Waiting
+from famulus.wire import headers, inner, limits, peers, reasons, status
+
+log = logging.getLogger("famulus.broker")
+
+#: Of one socket in one pass. A letter may bring a thousand edits, and a password takes its time on purpose; between two
+#: passes our supervisor and our peers hear that we are alive.
+LETTERS_MAX = 4
+REQUESTS_MAX = 4
+REPORT_NS = NS_PER_S // 5
+#: Letters that are not whole yet: anybody may begin some.
+LETTERS_BYTES_MAX = 64 * 1024 * 1024
+#: What one peer, or one who listens to news, has not read: a few letters; the next heartbeat makes up for a lost one.
+UNREAD_BYTES_MAX = 4 * peers.LETTER_BYTES_MAX
+UNREAD_ALL_BYTES_MAX = 16 * peers.LETTER_BYTES_MAX
+PATIENCE_NS = 10 * NS_PER_S
+TICK_NS = 1 * NS_PER_S
+#: Who listens to news says what it wants to hear, and nothing else.
+SUBSCRIPTION_BYTES_MAX = 1024
+#: Routers hear the book when it changes, and this often besides: publications may get lost.
+BOOK_NS = 1 * NS_PER_S
+HELLO_NS = 1 * NS_PER_S
+HELLO_AGAIN_NS = NS_PER_S // 50
+SNAPSHOT_NS = 1 * NS_PER_S
+#: The most edits that do not count to be logged.
+VOID_LOGGED_MAX = 50
+#: The herald hears the whole config when it changes, and this often besides: it may be a new one.
+CONFIG_AGAIN_NS = 5 * NS_PER_S
+
+
+class Stewarding:
+    def __init__(self, settings: Settings, ipc: str, lifeline: Lifeline) -> None:
+        self._lifeline = lifeline
+        self._settings = settings
+        self._member = Membership(Path(settings.folder))
+        for damage in self._member.damage:
+            log.warning("the edit log was damaged (%s); what is missing is pulled from the peers", damage)
+        key = self._member.key
+        me = Identity(self._member.network.network_id, self._member.identity, key.public, key.sign, self._next_boot())
+        self._core = Steward(me, self._member.edits, keys.verify, nonce, _place(settings), self._member.known)
+        if self._core.behind:
+            asked = ", ".join(self._core.peers) or "nobody that it knows of"
+            log.warning("the config of this broker is lost: it takes no work until it has it again from %s", asked)
+        self._gate = Gate(self._core, self._member.secret(), self._member.network.root_public)
+        self._notes = Notes()
+        self._void_told: set[str] = set()
+        self._context = context = sockets.new_context()
+        self._admins, admins_at = self._open_for_admins(ipc)
+        self._lockouts = Lockouts(self._member.known_admins)
+        self._commands = Commands(self._core, passwords, admins_at, self._lockouts)
+        self._peers = Listener(b"ROUTER", _bounds(2 * peers.LETTER_BYTES_MAX))
+        self._peers.bind(settings.host, settings.peer_port, "peer_port")
+        self._publications = Listener(b"PUB", _bounds(SUBSCRIPTION_BYTES_MAX))
+        self._publications.bind(settings.host, settings.config_pub_port, "config_pub_port")
+        self._listeners = (self._peers, self._admins, self._publications)
+        self._dispatcher = sockets.inside_dealer(context, b"steward")
+        self._dispatcher.connect(f"ipc://{ipc}/steward")
+        self._books = sockets.inside_pub_bound(context, f"ipc://{ipc}/book")
+        self._announcements = sockets.inside_pub(context, f"ipc://{ipc}/announcements")
+        self._herald = sockets.to_herald(context, ipc, settings.http)
+        self._snapshot_ns = self._config_ns = 0
+        self._facts = StewardFacts(self._core)
+        # Of whatever life of the dispatcher there is: the scribe knows which.
+        self._pen = BatchWriter("steward", "")
+        self._journal = sockets.to_scribe(context, ipc, settings.journal)
+        self._waiting = Waiting()
+        self._links = PeerLinks(context, self._waiting)
+        for source in (self._dispatcher, lifeline.fd):
+            self._waiting.watch(source)
+        for listener in self._listeners:
+            self._waiting.watch(listener.fd)
+        # Later than any epoch of a steward before us, so that whoever heard of those follows us.
+        self._epoch = me.boot
+        #: What was told, or followed, last: of the core's.
+        self._changes = -1
+        self._heard: frozenset[str] | None = None
+        self._aims: dict[str, Broker] | None = None
+        self._behind = self._core.behind
+        self._ready = False
+        self._book: Book | None = None
+        self._book_ns = self._hello_ns = self._report_ns = self._listeners_ns = 0
+        #: What the disk has not taken.
+        self._unwritten: list[SignedEdit] = []
+
+    def _open_for_admins(self, ipc: str) -> tuple[Listener, str]:
+        """Where nobody else can listen: for our own HTTP port, and on loopback if clients come from elsewhere."""
+        settings = self._settings
+        admins = Listener(b"ROUTER", _bounds(2 * limits.BODY_BYTES_MAX))
+        admins.bind_path(f"{ipc}/admins")
+        if settings.is_local:
+            return admins, f"{settings.host}:{settings.frontend_port}"
+        port = settings.admin_port
+        try:
+            port = admins.bind("127.0.0.1", port, "admin_port")
+            log.info("admins are heard at 127.0.0.1:%d", port)
+        except SettingsError as error:
+            log.warning("no admin is heard: %s", error)
+        return admins, f"127.0.0.1:{port}"
+
+    def _next_boot(self) -> int:
+        folder = self._member.folder
+        boot = next_boot(folder.read_boot(), int(time.time() * 1000))
+        try:
+            folder.write_boot(boot)
+        except SettingsError as error:
+            log.warning("should the clock be set back before the next start, peers may not hear us then: %s", error)
+        return boot
+
+    def run(self) -> None:
+        while True:
+            due_ns = min(self._core.next_due_ns, self._notes.next_due_ns, self._listeners_ns)
+            self._waiting.wait(min(due_ns, self._book_ns, self._hello_ns))
+            busy = True
+            # A zmq descriptor may swallow news when we send: so we look at all of them until nobody has anything.
+            while busy:
+                if self._lifeline.commands() is None:
+                    return
+                busy = self._pass()
+                self._report()
+
+    def _report(self) -> None:
+        """Also while others flood us: who says nothing any more is killed."""
+        now_ns, core = monotonic_ns(), self._core
+        if now_ns >= self._report_ns:
+            self._report_ns = now_ns + REPORT_NS
+            self._lifeline.report(alive=True, version=core.edits.version, digest=core.edits.digest, state=core.state)
+
+    def _pass(self) -> bool:
+        now_ns, now_ms = monotonic_ns(), int(time.time() * 1000)
+        busy = self._read_letters(now_ns, now_ms)
+        busy = self._read_cuts(now_ns) or busy
+        busy = self._read_dispatcher(now_ns, now_ms) or busy
+        busy = self._read_admins(now_ns, now_ms) or busy
+        self._core.on_tick(now_ns)
+        self._tick_listeners(now_ns)
+        for line in self._notes.due(now_ns):
+            log.info("%s", line)
+        is_logged = self._write_log()
+        self._follow_config(now_ns)
+        letters = self._core.take_letters()
+        # Nobody may hear of an edit that a crash could still take back, and all letters tell of our edits.
+        if is_logged:
+            self._send(letters)
+        if now_ns >= self._hello_ns:
+            self._greet(now_ns)
+        if self._herald is not None and now_ns >= self._snapshot_ns:
+            self._tell_herald(self._herald, now_ns)
+        self._tell_scribe(now_ns)
+        return busy
+
+    def _tick_listeners(self, now_ns: int) -> None:
+        if now_ns >= self._listeners_ns:
+            self._listeners_ns = now_ns + TICK_NS
+            for listener in self._listeners:
+                listener.on_tick(now_ns)
+                listener.gone.clear()
+
+    # -- in -----------------------------------------------------------------------------------------------------
+
+    def _read_letters(self, now_ns: int, now_ms: int) -> bool:
+        busy = False
+        for _ in range(LETTERS_MAX):
+            # One by one, each from the next in line: whoever sends many does not keep others from being heard.
+            for route, *frames in self._peers.recv(1):
+                busy = True
+                if not self._gate.on_letter(frames, route, now_ms):
+                    self._core.on_letter(frames, route, now_ns, now_ms)
+        busy = busy or self._peers.more
+        self._publications.recv(LETTERS_MAX)  # what somebody wants to hear: everybody hears all
+        for frames in self._links.read(LETTERS_MAX):
+            busy = True
+            self._core.on_letter(frames, b"", now_ns, now_ms)
+        return busy
+
+    def _read_cuts(self, now_ns: int) -> bool:
+        busy = False
+        for identity, is_cut in self._links.changes():
+            busy = True
+            if is_cut:
+                self._core.on_cut(identity, now_ns)
+        return busy
+
+    def _read_dispatcher(self, now_ns: int, now_ms: int) -> bool:
+        batch = recv_many(self._dispatcher, REQUESTS_MAX)
+        for message in batch:
+            if len(message) != 3:
+                continue
+            number, header, body = message
+            if header == inner.WORK:
+                self._core.on_work(*inner.read_work(body))
+            else:
+                reply = self._answer(header, body, now_ns, now_ms, "frontend", private=self._settings.is_local)
+                send_some(self._dispatcher, [[number, *reply]])
+        return bool(batch)
+
+    def _read_admins(self, now_ns: int, now_ms: int) -> bool:
+        batch = self._admins.recv(REQUESTS_MAX)
+        for message in batch:
+            if len(message) == 4:
+                route, envelope, header, body = message
+                reply = self._answer(header, body, now_ns, now_ms, "admin port", private=True)
+                self._admins.send([[route, envelope, *reply]])
+        return self._admins.more
+
+    def _answer(
+        self, header: bytes, body: bytes, now_ns: int, now_ms: int, source: str, *, private: bool
+    ) -> list[bytes]:
+        answer = self._commands.run(header, body, now_ns, now_ms, private=private, source=source)
+        reply = [answer.header, answer.body]
+        if answer.edits:
+            try:
+                self._member.write(answer.edits)
+            except SettingsError as error:
+                log.error("an edit could not be written: %s", error)
+                reason = reasons.reason(reasons.OVERLOAD, f"it could not be written to the disk: {error}")
+                reply = [headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=reason), b"{}"]
+            else:
+                self._core.add(answer.edits, logged=True)
+        if not answer.stranger:
+            self._remember_admins()
+        if answer.note:
+            for line in self._notes.take(answer.note, now_ns, stranger=answer.stranger):
+                log.info("%s", line)
+        if answer.forgive is not None:
+            send_some(self._dispatcher, [[b"", inner.FORGIVE, answer.forgive.encode()]])
+        return reply
+
+    # -- out ----------------------------------------------------------------------------------------------------
+
+    def _write_log(self) -> bool:
+        """Before anything is sent. False while the disk takes nothing: it is offered again and again."""
+        full = bool(self._unwritten)
+        self._unwritten += self._core.take_unlogged()
+        if not self._unwritten:
+            return True
+        try:
+            self._member.write(self._unwritten)
+        except SettingsError as error:
+            if not full:
+                log.error("edits of peers cannot be written, so nobody hears from us until they can: %s", error)
+            return False
+        self._unwritten.clear()
+        if full:
+            log.info("the disk takes edits again")
+        return True
+
+    def _send(self, letters: Letters) -> None:
+        for identity, frames in letters.to_peers:
+            self._links.send(identity, frames)
+        self._peers.send([[route, *frames] for route, frames in letters.replies])  # who is gone asks again
+        for frames in letters.to_publish:
+            self._publications.publish(frames)
+
+    def _tell_scribe(self, now_ns: int) -> None:
+        rows = self._facts.look(now_ns)
+        if self._journal is not None and rows:
+            for row in rows:
+                self._pen.note(row)
+            send_some(self._journal, [[self._pen.write(time.time_ns() // 1000, monotonic_ns())]])
+
+    def _greet(self, now_ns: int) -> None:
+        """Once the dispatcher knows us, admins can ask; before that, nobody should be told that we are ready."""
+        if not send_some(self._dispatcher, [[b"", b"", b"%d" % self._core.me.boot]]):
+            self._hello_ns = now_ns + HELLO_AGAIN_NS
+            return
+        self._hello_ns = now_ns + HELLO_NS
+        if not self._ready:
+            self._ready = True
+            self._lifeline.report(ready=True)
+
+    def _tell_herald(self, herald: sockets.Socket, now_ns: int) -> None:
+        """Whether it is there or not: what it does not take is gone."""
+        self._snapshot_ns = now_ns + SNAPSHOT_NS
+        send_some(herald, [[status.write(telling.of_steward(self._core, now_ns))]])
+        if now_ns >= self._config_ns and send_some(herald, [[status.write(telling.of_config(self._core))]]):
+            self._config_ns = now_ns + CONFIG_AGAIN_NS
+
+    def _follow_config(self, now_ns: int) -> None:
+        core = self._core
+        if self._heard != core.heard:
+            # Whoever chooses among peers, and whoever watches, hears it at once.
+            self._heard = core.heard
+            self._book_ns = self._snapshot_ns = 0
+        if self._aims != core.aims:
+            self._aims = core.aims
+            self._links.follow(core.aims, core.located.brokers.get(core.me.name))
+            self._book_ns = 0
+        if self._changes != core.changes:
+            self._changes = core.changes
+            self._epoch += 1
+            self._links.follow(core.aims, core.located.brokers.get(core.me.name))
+            self._log_config()
+            self._remember_brokers()
+            self._book_ns = self._config_ns = 0
+            send_some(self._announcements, [inner.write_announcement(inner.CONFIG, self._epoch, b"")])
+        if now_ns >= self._book_ns:
+            self._book_ns = now_ns + BOOK_NS
+            offers = inner.write_peers(core.me.name, offers_of(core.located, core.me.name, core.alive(now_ns)))
+            lists = core.config.error_workers(core.me.name).values()
+            ignored = inner.write_names(sorted({name for names in lists for name in names}))
+            send_some(self._dispatcher, [[b"", inner.PEERS, offers], [b"", inner.IGNORE, ignored]])
+            book = book_of(core.located, core.me.name, core.alive(now_ns), self._epoch)
+            if book is None and self._book is not None:
+                # We were removed from the network: what we were told last holds, but we take nothing new.
+                book = replace(self._book, epoch=self._epoch, state="disabled", others=())
+            if book is not None:
+                self._book = book
+                send_some(self._books, [[msgspec.msgpack.encode(book)]])
+
+    def _log_config(self) -> None:
+        config = self._core.config
+        log.info("config version %d, digest %s, state %s", config.version, config.digest[:12], self._core.state)
+        for conflict in config.conflicts:
+            log.warning("%s has %d heads: an admin has to choose", conflict.key, len(conflict.heads))
+        self._log_void()
+
+    def _log_void(self) -> None:
+        """Each once, and not more of them than anybody reads: a broker that makes them can make many."""
+        edits = self._core.edits
+        fresh = [signed for each in edits.void if each not in self._void_told and (signed := edits.get(each))]
+        for signed in fresh[: max(0, VOID_LOGGED_MAX - len(self._void_told))]:
+            edit, why = signed.edit, edits.void[signed.id]
+            log.warning("%s: edit %s at broker %r does not count: %s", edit.key, signed.id[:8], edit.broker, why)
+            self._void_told.add(signed.id)
+            if len(self._void_told) == VOID_LOGGED_MAX:
+                log.warning("more edits that do not count are not logged; famulus config show lists them")
+
+    def _remember_brokers(self) -> None:
+        """For a start without the log: whom to ask for what was in it."""
+        core = self._core
+        if self._behind and not core.behind:
+            log.info("caught up with the peers: all that they have is here again")
+        self._behind = core.behind
+        if not core.behind and core.me.name in core.config.brokers:
+            try:
+                self._member.remember(core.config.brokers)
+            except SettingsError as error:
+                log.warning("should the edit log be lost, nobody will know whom to ask for it: %s", error)
+
+    def _remember_admins(self) -> None:
+        try:
+            self._member.remember_admins(self._lockouts.good)
+        except SettingsError as error:
+            log.warning("who guesses passwords after the next start may keep an admin out: %s", error)
+
+    def close(self) -> None:
+        self._member.close()
+        for listener in self._listeners:
+            listener.close()
+        self._context.destroy(linger=0)
+
+
+def _place(settings: Settings) -> peers.Place:
+    """Where we listen. Who listens everywhere on its machine is reached by whatever name the config gives it."""
+    host = settings.advertised_host if settings.host == settings.advertised_host else ""
+    ports = (settings.frontend_port, settings.backend_port, settings.config_pub_port, settings.peer_port)
+    return peers.Place(host, *ports)
+
+
+def _bounds(message_bytes_max: int) -> ListenerBounds:
+    return ListenerBounds(message_bytes_max, LETTERS_BYTES_MAX, UNREAD_BYTES_MAX, UNREAD_ALL_BYTES_MAX, PATIENCE_NS)
 
 
 def _start(settings: Settings, facts: dict[str, Any], lifeline: Lifeline) -> None:

@@ -62,11 +62,7 @@ class Supervisor:
         self._scribe = Child("scribe", "famulus.broker.scribe", self._policy_of_scribe()) if settings.journal else None
         #: Tells people what the broker does; it is never waited for, and missed by no task.
         self._herald = Child("herald", herald, self._policy_of_herald()) if settings.http else None
-        self._snapshots = (
-            sockets.inside_push(self._context, f"ipc://{self._ipc}/herald", sockets.SNAPSHOTS_MAX)
-            if settings.http
-            else None
-        )
+        self._snapshots = sockets.to_herald(self._context, self._ipc, settings.http)
         self._snapshot_ns = 0
         self._started_ns = monotonic_ns()
         self._facts = SupervisorFacts(self._scribe)
@@ -134,7 +130,7 @@ class Supervisor:
             if self._steward is not None:
                 self._start(self._steward)
             # Routers follow once the dispatcher has told its ports.
-            while not self._finished():
+            while not self._draining or self._dispatcher.running:
                 planned_ns = self._wait(wakeup)
                 self._obey_signals()
                 self._restart_the_dead()
@@ -153,9 +149,6 @@ class Supervisor:
         elif not self.settings.journal_folder and path.stat().st_mode & 0o077:
             path.chmod(0o700)
             log.warning("others could look into the journal %s; now only you can", path)
-
-    def _finished(self) -> bool:
-        return self._draining and not self._dispatcher.running
 
     def _wait(self, wakeup: int) -> int:
         """Hear whoever has something to say; gives when this should have ended at the latest."""

@@ -55,27 +55,18 @@ static uint64_t big_endian(const char *bytes)
     return __builtin_bswap64(value);
 }
 
-#define OF_EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
-
-/* Eight lower-case hexadecimal digits, all at once, or -1. */
-static int64_t eight_digits(uint64_t text)
-{
-    uint64_t is_letter = text >> 6 & OF_EACH_BYTE(1);
-    uint64_t digits = (text & OF_EACH_BYTE(0x0f)) + is_letter * 9;
-    /* Back to text: whatever is neither 0 to 9 nor a to f comes out as something else, or on the wrong side of ten. */
-    if (digits + OF_EACH_BYTE('0') + is_letter * ('a' - '0' - 10) != text || (digits & OF_EACH_BYTE(0x10)) != 0
-        || ((digits + OF_EACH_BYTE(6)) >> 4 & OF_EACH_BYTE(1)) != is_letter)
-        return -1;
-    digits = (digits | digits >> 4) & UINT64_C(0x00ff00ff00ff00ff);
-    digits = (digits | digits >> 8) & UINT64_C(0x0000ffff0000ffff);
-    return (int64_t)((digits | digits >> 16) & UINT64_C(0xffffffff));
-}
-
 /* Twelve lower-case hexadecimal digits, or -1. */
 static int64_t hexadecimal(const char *digits)
 {
-    int64_t high = eight_digits(big_endian(digits)), low = eight_digits(big_endian(digits + 4));
-    return high < 0 || low < 0 ? -1 : high << 16 | (low & 0xffff);
+    int64_t number = 0;
+    for (int place = 0; place < 12; place++) {
+        char digit = digits[place];
+        int is_letter = digit >= 'a' && digit <= 'f';
+        if (!is_letter && (digit < '0' || digit > '9'))
+            return -1;
+        number = number << 4 | (digit - (is_letter ? 'a' - 10 : '0'));
+    }
+    return number;
 }
 
 /* An id of our own is its number; any other is kept, and is minus its place among those, counted from 1. */
@@ -274,8 +265,6 @@ static PyObject *packer_take(Packer *self, PyObject *nothing)
     return taken;
 }
 
-static Py_ssize_t bytes_of(char letter) { return letter == 's' || letter == 'i' ? 4 : 8; }
-
 static PyObject *packer_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     (void)keywords;
@@ -286,21 +275,20 @@ static PyObject *packer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         return NULL;
     if (width > COLUMNS_MAX)
         return PyErr_Format(PyExc_ValueError, "at most %d columns", COLUMNS_MAX);
-    Py_ssize_t record = 0;
-    for (Py_ssize_t column = 0; column < width; column++) {
-        if (letters[column] == '\0' || strchr("smnqi", letters[column]) == NULL)
-            return PyErr_Format(PyExc_ValueError, "no such letter: %c", letters[column]);
-        record += bytes_of(letters[column]);
-    }
     Packer *self = (Packer *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
-    for (Py_ssize_t place = 0; place < width; place++) {
-        self->columns[place].letter = letters[place];
-        self->columns[place].bytes = (unsigned char)bytes_of(letters[place]);
+    for (; self->width < width; self->width++) {
+        char letter = letters[self->width];
+        if (letter == '\0' || strchr("smnqi", letter) == NULL) {
+            Py_DECREF(self);
+            return PyErr_Format(PyExc_ValueError, "no such letter: %c", letter);
+        }
+        Column *column = &self->columns[self->width];
+        column->letter = letter;
+        column->bytes = letter == 's' || letter == 'i' ? 4 : 8;
+        self->record += column->bytes;
     }
-    self->width = width;
-    self->record = record;
     self->codes = Py_NewRef(codes);
     self->head = Py_NewRef(head);
     self->ids = Py_NewRef(ids);

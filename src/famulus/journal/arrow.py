@@ -21,9 +21,8 @@ TYPES = {
 
 def with_all_columns(rows: pa.Table, table: str) -> pa.Table:
     """Rows of an older file, with the columns that came later as nulls."""
-    for place, column in enumerate(schema.TABLES[table]):
-        if column.name not in rows.column_names:
-            field = pa.field(column.name, TYPES[column.kind], column.nullable)
+    for place, field in enumerate(schema_of(table)):
+        if field.name not in rows.column_names:
             rows = rows.add_column(place, field, pa.nulls(rows.num_rows, field.type))
     return rows
 

@@ -69,8 +69,12 @@ def _column(values: int | memoryview, rows: int, kind: np.dtype[Any]) -> Values 
 
 
 def _are_codes(column: Values, texts: int) -> bool:
-    least, most = (column, column) if isinstance(column, int) else (column.min(), column.max())
-    return bool(least >= 0 and most <= texts)
+    least, most = _ends(column)
+    return least >= 0 and most <= texts
+
+
+def _ends(values: Values) -> tuple[int, int]:
+    return (values, values) if isinstance(values, int) else (int(values.min()), int(values.max()))
 
 
 def picked(columns: Columns, rows: Array) -> Columns:
@@ -249,10 +253,8 @@ def wall_us(monotonic_ns: Values, batch: Batch) -> Values:
 
 def span_us(monotonic_ns: Values, batch: Batch) -> tuple[int, int]:
     """The first and the last of these instants on the wall's clock."""
-    shift_ns = _shift_ns(batch)
-    if isinstance(monotonic_ns, int):
-        return (monotonic_ns + shift_ns) // 1000, (monotonic_ns + shift_ns) // 1000
-    return (int(monotonic_ns.min()) + shift_ns) // 1000, (int(monotonic_ns.max()) + shift_ns) // 1000
+    first_ns, last_ns = _ends(monotonic_ns)
+    return (first_ns + _shift_ns(batch)) // 1000, (last_ns + _shift_ns(batch)) // 1000
 
 
 def _shift_ns(batch: Batch) -> int:

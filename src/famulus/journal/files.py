@@ -36,6 +36,11 @@ class JournalFile:
     last: int
 
     @property
+    def origin(self) -> tuple[str, ...]:
+        """What all files have in common that may be put together."""
+        return self.table, self.date, self.hour, self.broker, self.boot
+
+    @property
     def path(self) -> str:
         """Below the journal's folder."""
         # A broker may have any name; a dash in it does no harm, since names are read from their end.
@@ -68,7 +73,7 @@ def visible(files: Iterable[JournalFile]) -> list[JournalFile]:
     """Those that count, in order: each row is in one of them."""
     by_origin: dict[tuple[str, ...], list[JournalFile]] = defaultdict(list)
     for file in files:
-        by_origin[file.table, file.date, file.hour, file.broker, file.boot].append(file)
+        by_origin[file.origin].append(file)
     counted: list[JournalFile] = []
     for candidates in by_origin.values():
         # The widest first among those that begin alike: so whatever is covered comes after what covers it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -134,8 +133,5 @@ def losses(readings: Sequence[JournalReader], tasks: Sequence[Row]) -> Losses:
 
 def _where(readings: Sequence[JournalReader], table: str, span: Span, holds: pc.Expression) -> Iterable[Row]:
     """Rows of this span, by their instant."""
-    for bound, wanted in ((span.since, operator.ge), (span.until, operator.le)):
-        if bound is not None:
-            holds &= wanted(pc.field("at"), bound)
     for _, rows in read_newest_first(readings, table, span):
-        yield from rows.filter(holds).to_pylist()
+        yield from rows.filter(holds & span.holds("at")).to_pylist()

@@ -9,7 +9,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -29,14 +29,6 @@ US_PER_DAY: Final = 24 * US_PER_HOUR
 GRACE_US: Final = 300_000_000
 #: Compacted files grow no further than this.
 COMPACTED_BYTES_MAX: Final = 512 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """What was made of files that a crash left unfinished."""
-
-    finished: list[JournalFile]
-    removed: list[JournalFile]
 
 
 class JournalFolder:
@@ -112,20 +104,23 @@ class JournalFolder:
 
     # -- after a crash ------------------------------------------------------------------------------------------
 
-    def recover(self) -> Recovered:
-        """A file that is whole but for its name gets it; of one without its end nothing can be read, and it goes."""
-        recovered = Recovered([], [])
+    def recover(self) -> dict[JournalFile, bool]:
+        """A file that is whole but for its name gets it; of one without its end nothing can be read, and it goes.
+
+        Of each file that a crash left unfinished, whether it is there now.
+        """
+        recovered = {}
         for file, path in self.unfinished():
             with suppress(OSError):
                 if is_being_written(path):
                     continue
-                if _is_whole(path) and not shown(path).exists():
+                finished = _is_whole(path) and not shown(path).exists()
+                if finished:
                     os.rename(path, shown(path))
                     sync_folder(path.parent)
-                    recovered.finished.append(file)
                 else:
                     path.unlink()
-                    recovered.removed.append(file)
+                recovered[file] = finished
         return recovered
 
     # -- compaction ---------------------------------------------------------------------------------------------
@@ -147,11 +142,8 @@ class JournalFolder:
         by_origin: dict[tuple[str, ...], list[JournalFile]] = defaultdict(list)
         for file in self.visible():
             if (file.date, file.hour) < past:
-                by_origin[file.table, file.date, file.hour, file.broker, file.boot].append(file)
-        groups = []
-        for candidates in by_origin.values():
-            groups += [group for group in self._runs(candidates) if len(group) > 1]
-        return groups
+                by_origin[file.origin].append(file)
+        return [run for candidates in by_origin.values() for run in self._runs(candidates) if len(run) > 1]
 
     def _runs(self, candidates: list[JournalFile]) -> Iterator[list[JournalFile]]:
         """Files without a number missing between them: a whole one must not hide that something was lost."""
@@ -168,7 +160,7 @@ class JournalFolder:
 
     def _merge(self, group: list[JournalFile]) -> Iterator[JournalFile | None]:
         first, last = group[0], group[-1]
-        whole = JournalFile(first.table, first.date, first.hour, first.broker, first.boot, first.first, last.last)
+        whole = replace(first, last=last.last)
         texts = schema.REPEATED_TEXTS[first.table]
         merged: OpenFile | None = None
         try:

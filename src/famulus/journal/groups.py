@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from famulus.journal.files import JournalFile
@@ -28,8 +29,12 @@ class Span:
     since: datetime | None = None
     until: datetime | None = None
 
+    def holds(self, column: str) -> pc.Expression:
+        """Whether an instant is within."""
+        return (pc.field(column) >= (self.since or _NEVER)) & (pc.field(column) <= (self.until or _EVER))
+
     def meets(self, first: datetime, last: datetime) -> bool:
-        return (self.since is None or last >= self.since) and (self.until is None or first <= self.until)
+        return last >= (self.since or _NEVER) and first <= (self.until or _EVER)
 
 
 @dataclass(frozen=True, slots=True)

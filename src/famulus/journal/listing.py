@@ -36,13 +36,9 @@ class Query:
 
     @property
     def expression(self) -> pc.Expression:
-        holds = pc.field("outcome").isin(list(self.outcomes))
+        holds = pc.field("outcome").isin(list(self.outcomes)) & self.span.holds("ended")
         for name, value in self.equal.items():
             holds &= pc.field(name) == value
-        if self.span.since is not None:
-            holds &= pc.field("ended") >= pa.scalar(self.span.since, pa.timestamp("us", tz="UTC"))
-        if self.span.until is not None:
-            holds &= pc.field("ended") <= pa.scalar(self.span.until, pa.timestamp("us", tz="UTC"))
         if self.slower_ms is not None:
             holds &= pc.field("total_ns") >= int(self.slower_ms * NS_PER_MS)
         return holds

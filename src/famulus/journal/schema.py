@@ -29,6 +29,15 @@ class Kind(Enum):
     LONG = "long"  # 64 bits
     BOOL = "bool"
     INSTANT = "instant"  # microseconds, UTC
+    # Only the pipeline's own tables have these.
+    DOUBLE = "double"
+    DATE = "date"
+    #: An array of (bucket int, count long), sorted by bucket: `pipeline.tables.columns.bucket_of` says which is whose.
+    HISTOGRAM = "histogram"
+    #: An array of names, sorted.
+    TEXTS = "texts"
+    #: An array of (broker text, at instant, delay_ms long), sorted by instant and broker.
+    ARRIVALS = "arrivals"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +52,19 @@ _FILE: Final = tomllib.loads((files(__package__) / "schema.toml").read_text("utf
 _LINE: Final = re.compile(r"(\w+) (\w+)(\??): (.+)")
 
 
-def described(lines: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str, bool]]:
-    """Name, kind, meaning, and whether it may be null, of each column of a table as such a file has it."""
+def columns_of(lines: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Iterator[Column]:
+    """The columns of a table as such a file has them."""
     for line in lines:
         if line.startswith("+"):
-            yield from described(groups[line[1:]], groups)
+            yield from columns_of(groups[line[1:]], groups)
             continue
         found = _LINE.fullmatch(line)
         assert found is not None, line
         name, kind, null, meaning = found.groups()
-        yield name, kind, meaning, bool(null)
+        yield Column(name, Kind(kind), meaning, bool(null))
 
 
-TABLES: Final = {
-    table: tuple(
-        Column(name, Kind(kind), meaning, null) for name, kind, meaning, null in described(lines, _FILE["groups"])
-    )
-    for table, lines in _FILE["tables"].items()
-}
+TABLES: Final = {table: tuple(columns_of(lines, _FILE["groups"])) for table, lines in _FILE["tables"].items()}
 #: Texts that come up again and again, and are written as dictionaries.
 REPEATED_TEXTS: Final = {
     name: [column.name for column in columns if column.kind is Kind.TEXT and column.name != "message_id"]

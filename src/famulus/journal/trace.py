@@ -151,44 +151,30 @@ def _end(row: Row, losses: Losses) -> TraceStep:
     outcome = row["outcome"]
     event = {"RETRY": "retry", "OK": "answered", "ERROR": "answered"}.get(outcome, "ended")
     why_lost = _WHY_LOST.get(losses.get((row["broker"], row["boot"], row["ticket"]), ""), "")
-    sentence = _END_SENTENCES[outcome](row, why_lost)
+    sentence = _ending(row, why_lost)
     return TraceStep(row["ended"], event, row["broker"], sentence, row["worker"], row["delegated_to"], row["attempt"])
 
 
-def _answered(row: Row, _: str) -> str:
-    after = f" after {_long(_ms(row['assigned'], row['ended']))}" if row["assigned"] is not None else ""
-    reason = f" ({row['reason']})" if row["reason"] else ""
-    return f"{_who(row)} answered {row['outcome']}{reason}{after}, {_bytes(row['response_bytes'])}"
-
-
-def _retried(row: Row, why_lost: str) -> str:
-    if row["delegated_to"] is not None:
-        return f"broker {row['delegated_to']} was lost, or does not know what became of it: another attempt follows"
-    return f"worker {row['worker']} was lost{why_lost}: another attempt follows"
-
-
-def _rejected(row: Row, _: str) -> str:
-    return f"ended as REJECTED ({row['reason'] or 'no reason'}): it did not run here"
-
-
-def _unknown(row: Row, why_lost: str) -> str:
-    who = _who(row)
+def _ending(row: Row, why_lost: str) -> str:
+    who, reason = _who(row), row["reason"] or "no reason"
+    match row["outcome"]:
+        case "OK" | "ERROR":
+            after = f" after {_long(_ms(row['assigned'], row['ended']))}" if row["assigned"] is not None else ""
+            said = f" ({row['reason']})" if row["reason"] else ""
+            return f"{who} answered {row['outcome']}{said}{after}, {_bytes(row['response_bytes'])}"
+        case "RETRY" if row["delegated_to"] is not None:
+            return f"{who} was lost, or does not know what became of it: another attempt follows"
+        case "RETRY":
+            return f"worker {row['worker']} was lost{why_lost}: another attempt follows"
+        case "REJECTED":
+            return f"ended as REJECTED ({reason}): it did not run here"
     why = {
         "expired": f"{who} did not answer within the time-out",
         "worker_lost": f"{who} was lost before it answered{why_lost}",
         "broker_lost": f"the broker stopped before {who} answered",
         "bad_header": f"the answer of {who} could not be read",
-    }.get(row["reason"] or "", "nobody knows whether it ran")
-    return f"ended as UNKNOWN ({row['reason'] or 'no reason'}): {why}"
-
-
-_END_SENTENCES: Final = {
-    "OK": _answered,
-    "ERROR": _answered,
-    "RETRY": _retried,
-    "REJECTED": _rejected,
-    "UNKNOWN": _unknown,
-}
+    }.get(reason, "nobody knows whether it ran")
+    return f"ended as {row['outcome']} ({reason}): {why}"
 
 
 def _never_ended(visit: Visit) -> Iterator[TraceStep]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 
 CHUNK_BYTES = 1 << 16
 
@@ -55,24 +55,20 @@ class Relay:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """There and back, until one side ends or the relay is cut."""
-        writers = [writer]
-        ways: list[asyncio.Task[None]] = []
-        try:
-            # If nobody is there, the other side sees it as it would without us.
-            with suppress(OSError):
-                other_reader, other_writer = await asyncio.open_connection(*self._own)
-                writers.append(other_writer)
-                ways += [
+        # If nobody is there, the other side sees it as it would without us.
+        with closing(writer), suppress(OSError):
+            other_reader, other_writer = await asyncio.open_connection(*self._own)
+            with closing(other_writer):
+                ways = [
                     asyncio.create_task(self._pass(reader, other_writer)),
                     asyncio.create_task(self._pass(other_reader, writer)),
                 ]
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            for each in writers:
-                each.close()
+                try:
+                    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for way in ways:
+                        way.cancel()
+                    await asyncio.gather(*ways, return_exceptions=True)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):

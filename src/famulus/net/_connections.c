@@ -396,16 +396,6 @@ typedef struct {
     int refusal;
 } Place;
 
-typedef struct {
-    Connections *connections;
-    PyObject *messages;
-    Place *places;
-} Sending;
-
-static PyObject *message_at(const Sending *sending, Py_ssize_t index) {
-    return PySequence_Fast_GET_ITEM(sending->messages, index);
-}
-
 static size_t size_of(PyObject *frames) {
     size_t size = 0;
     for (Py_ssize_t i = 1; i < PySequence_Fast_GET_SIZE(frames); i++) {
@@ -428,15 +418,14 @@ static void write_out(Wire *wire, Pieces *pieces) {
 }
 
 /* All that is for one connection, in one write if it can be. */
-static void send_chain(Sending *sending, Connection *connection) {
-    Connections *self = sending->connections;
+static void send_chain(Connections *self, Connection *connection, PyObject *messages, Place *places) {
     Wire *wire = &connection->wire;
     Pieces pieces = {.scratch = self->scratch};
     Py_ssize_t index = connection->first, began = index;
     int code = 0;
     wire_flush(wire);
     while (index >= 0) {
-        PyObject *frames = message_at(sending, index);
+        PyObject *frames = PySequence_Fast_GET_ITEM(messages, index);
         size_t size = size_of(frames);
         if (!pieces_have_place(&pieces) || !has_room(self, connection, pieces.bytes, size)) {
             write_out(wire, &pieces);
@@ -450,7 +439,7 @@ static void send_chain(Sending *sending, Connection *connection) {
             }
         }
         pieces_add_message(&pieces, frames, 1);
-        index = sending->places[index].next;
+        index = places[index].next;
     }
     write_out(wire, &pieces);
     if (wire->cut_off) {
@@ -458,8 +447,8 @@ static void send_chain(Sending *sending, Connection *connection) {
         code = EHOSTUNREACH;
         index = began;
     }
-    for (; code != 0 && index >= 0; index = sending->places[index].next) {
-        sending->places[index].refusal = code;
+    for (; code != 0 && index >= 0; index = places[index].next) {
+        places[index].refusal = code;
     }
 }
 
@@ -476,13 +465,13 @@ static void make_way(Connections *self) {
     }
 }
 
-static void send_all(Sending *sending) {
-    Connections *self = sending->connections;
+static void send_all(Connections *self, PyObject *messages, Place *places) {
     Connection *touched = NULL, **last = &touched;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sending->messages); i++) {
-        Connection *connection = find(self, PySequence_Fast_GET_ITEM(message_at(sending, i), 0));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(messages); i++) {
+        PyObject *peer = PySequence_Fast_GET_ITEM(PySequence_Fast_GET_ITEM(messages, i), 0);
+        Connection *connection = find(self, peer);
         int refused = connection == NULL || connection->wire.cut_off;
-        sending->places[i] = (Place){.next = -1, .refusal = refused ? EHOSTUNREACH : 0};
+        places[i] = (Place){.next = -1, .refusal = refused ? EHOSTUNREACH : 0};
         if (refused) {
             continue;
         }
@@ -492,12 +481,12 @@ static void send_all(Sending *sending) {
             *last = connection;
             last = &connection->next_touched;
         } else {
-            sending->places[connection->last].next = i;
+            places[connection->last].next = i;
             connection->last = i;
         }
     }
     for (Connection *connection = touched; connection != NULL; connection = connection->next_touched) {
-        send_chain(sending, connection);
+        send_chain(self, connection, messages, places);
         account(self, connection, connection->unfinished);
         connection->first = -1;
         if (wire_is_over(&connection->wire)) {
@@ -532,9 +521,8 @@ static PyObject *connections_send(PyObject *object, PyObject *messages) {
     if (places == NULL) {
         return PyErr_NoMemory();
     }
-    Sending sending = {self, messages, places};
     self->busy++;
-    send_all(&sending);
+    send_all(self, messages, places);
     self->busy--;
     PyObject *list = list_of_refusals(places, count);
     if (places != few) {

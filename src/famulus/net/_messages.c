@@ -35,7 +35,7 @@ int messages_append(PyObject *list, PyObject *item) {
 
 static int is_row(PyObject *object) { return PyList_Check(object) || PyTuple_Check(object); }
 
-static int check_message(PyObject *frames, Py_ssize_t number) {
+static int check_message(PyObject *frames, Py_ssize_t number, Py_ssize_t most) {
     if (!is_row(frames)) {
         PyErr_Format(PyExc_TypeError, "message %zd must be a list or tuple, not %.100s", number,
                      Py_TYPE(frames)->tp_name);
@@ -53,6 +53,10 @@ static int check_message(PyObject *frames, Py_ssize_t number) {
             return -1;
         }
     }
+    if (PySequence_Fast_GET_SIZE(frames) > most) {
+        PyErr_Format(PyExc_ValueError, "message %zd has more than %zd frames", number, most);
+        return -1;
+    }
     return 0;
 }
 
@@ -62,13 +66,7 @@ int messages_check(PyObject *messages, Py_ssize_t most) {
         return -1;
     }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(messages); i++) {
-        if (check_message(PySequence_Fast_GET_ITEM(messages, i), i) < 0) {
-            return -1;
-        }
-    }
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(messages); i++) {
-        if (PySequence_Fast_GET_SIZE(PySequence_Fast_GET_ITEM(messages, i)) > most) {
-            PyErr_Format(PyExc_ValueError, "message %zd has more than %zd frames", i, most);
+        if (check_message(PySequence_Fast_GET_ITEM(messages, i), i, most) < 0) {
             return -1;
         }
     }

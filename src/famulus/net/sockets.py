@@ -98,8 +98,17 @@ def inside_pub(context: Context, address: str) -> Socket:
     return _connected(_inside(context, zmq.PUB), address)
 
 
-def inside_push(context: Context, address: str, pipe_max: int) -> Socket:
-    """Where a process tells the scribe or the herald what happened; so much may wait for it, and more is refused."""
+def to_herald(context: Context, ipc: str, is_there: bool) -> Socket | None:
+    """Where a process tells the herald, if there is one, what happened; so much may wait, and more is refused."""
+    return _inside_push(context, f"ipc://{ipc}/herald", SNAPSHOTS_MAX) if is_there else None
+
+
+def to_scribe(context: Context, ipc: str, is_there: bool) -> Socket | None:
+    """The same for the scribe."""
+    return _inside_push(context, f"ipc://{ipc}/journal", JOURNAL_PIPE_MAX) if is_there else None
+
+
+def _inside_push(context: Context, address: str, pipe_max: int) -> Socket:
     return _connected(_inside(context, zmq.PUSH, {zmq.SNDHWM: pipe_max}), address)
 
 

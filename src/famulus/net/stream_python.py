@@ -230,12 +230,11 @@ def framed(frames: Sequence[bytes]) -> list[bytes]:
 
 def _behind(pieces: list[bytes], wrote: int) -> list[bytes]:
     """What is left of these when so much of them has been written."""
-    rest = []
-    for piece in pieces:
+    for number, piece in enumerate(pieces, 1):
         if wrote < len(piece):
-            rest.append(piece[wrote:])
-        wrote = max(0, wrote - len(piece))
-    return rest
+            return [piece[wrote:], *pieces[number:]]
+        wrote -= len(piece)
+    return []
 
 
 def check_messages(messages: Sequence[Sequence[bytes]], frames_max: int = sys.maxsize) -> None:
@@ -250,6 +249,5 @@ def check_messages(messages: Sequence[Sequence[bytes]], frames_max: int = sys.ma
         for position, frame in enumerate(frames):
             if not isinstance(frame, bytes):
                 raise TypeError(f"message {number}, frame {position} must be bytes, not {type(frame).__name__}")
-    for number, frames in enumerate(messages):
         if len(frames) > frames_max:
             raise ValueError(f"message {number} has more than {frames_max} frames")

@@ -19,7 +19,7 @@ from famulus.admin.secret import Secret
 from famulus.core.config.draft import Draft, FieldChange, difference
 from famulus.core.config.edit import KEY_CHARS_MAX
 from famulus.core.config.effective import Notice
-from famulus.core.steward.answers import Accepted, Key, Shown, is_secret
+from famulus.core.steward.answers import Accepted, Key, Shown
 from famulus.errors import FamulusError, SettingsError
 from famulus.tables.finding import Finding
 from famulus.wire import limits
@@ -145,7 +145,7 @@ class SetKey(_Edit, frozen=True, kw_only=True):
     value: Any
 
     def run(self, administration: Administration) -> Result:
-        _refuse_secrets(self.key)
+        drafts.refuse_secrets(self.key)
         shown = administration.show(self.key)
         draft = drafts.put(shown, self.key, self.value)
         moved = self.heads is not None and sorted(self.heads.get(self.key, ())) != list(draft.parents)
@@ -157,7 +157,7 @@ class UnsetKey(_Edit, frozen=True, kw_only=True):
     key: _Key
 
     def run(self, administration: Administration) -> Result:
-        _refuse_secrets(self.key)
+        drafts.refuse_secrets(self.key)
         shown = administration.show(self.key)
         note = "Its history stays: famulus config rollback brings it back."
         return self._send(administration, shown, [drafts.delete(shown, self.key)], note)
@@ -179,7 +179,7 @@ class Resolve(_Edit, frozen=True, kw_only=True):
             # If the conflict is another one by now, the broker says so, and what has changed.
             wanted = (drafts.resolve if self.heads is None else drafts.rollback)(history, self.choose)
         else:
-            _refuse_secrets(self.key)
+            drafts.refuse_secrets(self.key)
             wanted = drafts.put(shown, self.key, self.value)
         if self.heads is None and len(wanted.parents) < 2:
             raise FamulusError(f"{self.key} is not in conflict")
@@ -198,7 +198,7 @@ class ApplyFinding(_Edit, frozen=True, kw_only=True):
 
     def run(self, finding: Finding, administration: Administration) -> Result:
         key, fields = finding.edit()
-        _refuse_secrets(key)
+        drafts.refuse_secrets(key)
         shown = administration.show(key)
         wanted = wishes.fields(shown, key, fields)
         return self._send(administration, shown, wanted, finding.evidence)
@@ -236,11 +236,6 @@ def _planned(draft: Draft, present: Key) -> PlannedChange:
 def _done(accepted: Accepted) -> ActionResult:
     sentence = f"accepted, seen by {accepted.seen} of {accepted.brokers} brokers"
     return ActionResult(sentence, accepted.edits, accepted.version, accepted.seen, accepted.brokers, accepted.warnings)
-
-
-def _refuse_secrets(key: str) -> None:
-    if is_secret(key):
-        raise SettingsError("admins and their passwords are changed by: famulus admins")
 
 
 # -- bodies -------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class Admin:
 
     async def session(self, request: Request) -> Response:
         """Whether one can log in here, and who is. Never an error: pages ask this first of all."""
-        complaint = admission.complaint(_asked(request))
+        complaint = _complaint(request)
         why = complaint[1] if complaint is not None else self._office.closed_because()
         session = None if why else self._find(request, used=False)
         if session is None:
@@ -85,7 +85,6 @@ class Admin:
         return answer
 
     async def logout(self, request: Request) -> Response:
-        _admit(request)
         self._office.log_out(self._known(request))
         answer = json_reply({"admin": None})
         answer.delete_cookie(_cookie_name(request), httponly=True, samesite="strict", path="/")
@@ -95,14 +94,12 @@ class Admin:
 
     async def config(self, request: Request) -> Response:
         """Every key with its heads, as the steward shows it to admins."""
-        _admit(request)
         session = self._known(request, used=False)
         prefix = request.query_params.get("prefix", "")
         return json_reply(await self._office.do(session, lambda administration: administration.show(prefix)))
 
     def _doing(self, kind: type[Struct]) -> Answer:
         async def do(request: Request) -> Response:
-            _admit(request)
             session = self._known(request)
             action: Any = actions.read(kind, await _body(request))
             return await self._do(session, action.run)
@@ -110,7 +107,6 @@ class Admin:
         return do
 
     async def apply_finding(self, request: Request) -> Response:
-        _admit(request)
         session = self._known(request)
         wish = actions.read(actions.ApplyFinding, await _body(request))
         finding = await self._findings.find(wish.id)
@@ -124,7 +120,8 @@ class Admin:
         return json_reply({"left_s": self._office.left_s(session), name: done})
 
     def _known(self, request: Request, *, used: bool = True) -> Session:
-        """The session, by both of its secrets."""
+        """The session, by both of its secrets; but first of all, whether the request is heard."""
+        _admit(request)
         if not request.headers.get(TOKEN_HEADER):
             raise _HTTPRefusal(403, "the token of the session is missing")
         session = self._find(request, used=used)
@@ -161,22 +158,14 @@ def _told(answer: Answer) -> Answer:
 
 
 def _admit(request: Request) -> None:
-    complaint = admission.complaint(_asked(request))
+    complaint = _complaint(request)
     if complaint is not None:
         raise _HTTPRefusal(*complaint)
 
 
-def _asked(request: Request) -> admission.RequestHead:
-    headers = request.headers
-    return admission.RequestHead(
-        method=request.method,
-        server=str((request.scope.get("server") or ("",))[0]),
-        client=str((request.scope.get("client") or ("",))[0]),
-        host=headers.get("host", ""),
-        origin=headers.get("origin", ""),
-        fetch_site=headers.get("sec-fetch-site", ""),
-        content_type=headers.get("content-type", ""),
-    )
+def _complaint(request: Request) -> tuple[int, str] | None:
+    server, client = (str((request.scope.get(end) or ("",))[0]) for end in ("server", "client"))
+    return admission.complaint(request.method, server, client, request.headers)
 
 
 def _cookie_name(request: Request) -> str:

@@ -6,7 +6,7 @@ there. So it must be the same origin, to the letter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 
 #: By which a browser may reach a port of loopback.
@@ -21,32 +21,20 @@ OTHER_ORIGIN = "this did not come from a page of this port"
 NOT_JSON = "the body has to be JSON, and the content type has to say so"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
-    """What is known of a request before its body is read. Headers that are missing are empty."""
-
-    method: str
-    #: The addresses at both ends of the connection.
-    server: str
-    client: str
-    host: str
-    origin: str
-    fetch_site: str
-    content_type: str
-
-
-def complaint(asked: RequestHead) -> tuple[int, str] | None:
-    """The status and the sentence, or None if it may go on."""
-    if not (is_loopback_address(asked.server) and is_loopback_address(asked.client)):
+def complaint(method: str, server: str, client: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+    """The status and the sentence, or None if it may go on. `server` and `client`: the addresses at both ends."""
+    host, origin = headers.get("host", "").lower(), headers.get("origin", "").lower()
+    fetch_site, content_type = headers.get("sec-fetch-site", ""), headers.get("content-type", "")
+    if not (is_loopback_address(server) and is_loopback_address(client)):
         return 403, NOT_LOOPBACK
-    if name_of(asked.host) not in LOCAL_NAMES | {asked.server, f"[{asked.server}]"}:
+    if name_of(host) not in LOCAL_NAMES | {server, f"[{server}]"}:
         return 421, OTHER_NAME
-    if asked.method in ("GET", "HEAD"):
+    if method in ("GET", "HEAD"):
         # Typed by a person, or asked by our own page; others would not get to read the answer, but need not try.
-        return None if asked.fetch_site in ("", "same-origin", "none") else (403, OTHER_ORIGIN)
-    if asked.origin.lower() != f"http://{asked.host.lower()}" or asked.fetch_site not in ("", "same-origin"):
+        return None if fetch_site in ("", "same-origin", "none") else (403, OTHER_ORIGIN)
+    if origin != f"http://{host}" or fetch_site not in ("", "same-origin"):
         return 403, OTHER_ORIGIN
-    if asked.content_type.partition(";")[0].strip().lower() != "application/json":
+    if content_type.partition(";")[0].strip().lower() != "application/json":
         return 415, NOT_JSON
     return None
 

@@ -114,29 +114,25 @@ def look(folder: str, command: str, before: ShownFindings | None) -> ShownFindin
     """What the folder has now; what was told before, if that is the same. Whatever is wrong is a sentence."""
     if "://" in folder:
         return _none(None, command, "they are in another store: famulus findings --tables shows them")
+    stamp: tuple[int, ...] | None = None
     try:
         with open(os.path.join(folder, FILE), "rb", opener=_open) as file:
-            return _look_at(file, command, before)
+            about = os.fstat(file.fileno())
+            stamp = (about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size)
+            if before is not None and before.stamp == stamp:
+                return before
+            return _read(file, about, stamp, command)
     except FileNotFoundError:
         return _none(None, command)
     except OSError as error:
         return _none(None, command, f"the findings cannot be read: {error.strerror}")
+    except NotFindings as error:
+        return _none(stamp, command, f"the findings cannot be read: {error}")
 
 
 def _open(path: str, flags: int) -> int:
     """Should it be a pipe, nobody waits for whoever would write into it."""
     return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _look_at(file: BinaryIO, command: str, before: ShownFindings | None) -> ShownFindings:
-    about = os.fstat(file.fileno())
-    stamp = (about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size)
-    if before is not None and before.stamp == stamp:
-        return before
-    try:
-        return _read(file, about, stamp, command)
-    except NotFindings as error:
-        return _none(stamp, command, f"the findings cannot be read: {error}")
 
 
 def _read(file: BinaryIO, about: os.stat_result, stamp: tuple[int, ...], command: str) -> ShownFindings:

@@ -124,19 +124,16 @@ class Herald:
 def listen(host: str, port: int) -> socket.socket:
     """A socket that viewers can connect to; what is wrong is said of the setting."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    both = family == socket.AF_INET6  # who listens at all addresses of the one kind does so at those of the other
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_MS)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:
-        listener.close()
         if error.errno == errno.EADDRINUSE:
             raise SettingsError(f"http_port: port {port} of {host} is in use") from None
         if error.errno == errno.EACCES:
             raise SettingsError(f"http_port: port {port} needs more rights than this user has") from None
         raise SettingsError(f"http_host: {host!r} is not an address of this machine") from None
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_MS)
     listener.setblocking(False)
     return listener
 

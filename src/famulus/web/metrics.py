@@ -14,7 +14,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from famulus.web.status.board import Board
+from famulus.web.status.board import NO_STEWARD, NO_SUPERVISOR, Board
 from famulus.web.status.durations import up_to
 from famulus.web.status.tracks import Recent
 from famulus.wire import status
@@ -60,15 +60,16 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         board, now_ns = self._board, monotonic_ns()
         yield _gauge("famulus_ready", "1 if the broker should get tasks.", int(not board.reasons(now_ns)))
-        if (supervisor := board.supervisor) is not None:
-            yield from _of_supervisor(supervisor)
-        if (told := board.dispatcher) is not None and board.fresh(status.Dispatcher, now_ns):
+        told, counts = board.dispatcher, board.fresh(status.Dispatcher, now_ns)
+        if board.supervisor is not NO_SUPERVISOR:
+            yield from _of_supervisor(board.supervisor)
+        if counts:
             yield from _of_dispatcher(told)
             yield from self._of_services(told)
-        if (steward := board.steward) is not None:
-            yield from _of_steward(steward, board.fresh(status.Steward, now_ns))
-            if told is not None and board.fresh(status.Dispatcher, now_ns):
-                yield _of_exchanges(told, steward)
+        if board.steward is not NO_STEWARD:
+            yield from _of_steward(board.steward, board.fresh(status.Steward, now_ns))
+            if counts:
+                yield _of_exchanges(told, board.steward)
         conflicts = board.config.conflicts if board.config is not None else 0
         yield _gauge("famulus_config_conflicts", "Keys of the config that an admin has to decide about.", conflicts)
 

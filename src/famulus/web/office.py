@@ -22,7 +22,7 @@ from famulus.core.steward.commands import WRONG_PASSWORD
 from famulus.errors import NoBroker, NotAllowed
 from famulus.web import threads
 from famulus.web.sessions import Session, Sessions
-from famulus.web.status.board import Board
+from famulus.web.status.board import NO_SUPERVISOR, Board
 from famulus.web.turnstile import Turnstile
 
 log = logging.getLogger("famulus.broker")
@@ -59,7 +59,7 @@ class Office:
     def closed_because(self) -> str:
         """Why nobody can log in; empty if admins are heard."""
         supervisor = self._board.supervisor
-        if supervisor is None:
+        if supervisor is NO_SUPERVISOR:
             return "the broker has not said yet whether it belongs to a network"
         if not supervisor.network or not self._admins_at:
             return "this broker stands alone: only a network has admins (famulus init makes one)"
@@ -67,8 +67,6 @@ class Office:
 
     async def log_in(self, name: str, password: Secret, instead_of: str) -> Session:
         """A NotAllowed with the steward's own words, if it does not know them."""
-        if not self._logins.enter(self._clock()):
-            raise Busy
         await self._in_thread(self._logins, lambda: self._ask(name, password, _knock))
         log.info("admin %r logged in at the HTTP port", name)
         return self.sessions.open(name, password, self._clock(), instead_of)
@@ -84,24 +82,16 @@ class Office:
         log.info("admin %r logged out at the HTTP port", session.admin)
 
     async def do(self, session: Session, action: Callable[[Administration], _Result]) -> _Result:
-        if not self._actions.enter(self._clock()):
-            raise Busy
         try:
-            return await self._in_thread(self._actions, lambda: self._act(session, action))
-        except SessionOver:
-            self.sessions.end(session.id)
-            raise
-
-    # -- in threads ---------------------------------------------------------------------------------------------
-
-    def _act(self, session: Session, action: Callable[[Administration], _Result]) -> _Result:
-        try:
-            return self._ask(session.admin, session.password, action)
+            return await self._in_thread(self._actions, lambda: self._ask(session.admin, session.password, action))
         except NotAllowed as error:
             # Either this is not for this admin to do, or the password is another one by now.
-            if WRONG_PASSWORD in error.reason:
-                raise SessionOver(error.reason) from None
-            raise
+            if WRONG_PASSWORD not in error.reason:
+                raise
+            self.sessions.end(session.id)
+            raise SessionOver(error.reason) from None
+
+    # -- in threads ---------------------------------------------------------------------------------------------
 
     def _ask(self, name: str, password: Secret, action: Callable[[Administration], _Result]) -> _Result:
         with AdminConnection(self._admins_at, connect_s=CONNECT_S, answer_s=ANSWER_S) as connection:
@@ -109,6 +99,8 @@ class Office:
 
     async def _in_thread(self, turnstile: Turnstile, work: Callable[[], _Result]) -> _Result:
         """The place is taken until the thread is done, also if whoever asked is gone before."""
+        if not turnstile.enter(self._clock()):
+            raise Busy
         try:
             working = threads.start(work, "admin")
         except RuntimeError:  # the system gives us no more threads

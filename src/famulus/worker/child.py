@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from socket import SOCK_STREAM, socket
+from socket import MSG_WAITALL, SOCK_STREAM, socket
 
 from famulus.core.session.header_cache import Given, ParsedHeader
 from famulus.worker import lifelines
@@ -83,16 +83,11 @@ def _read_parts(line: socket, lengths: list[int] | tuple[int, ...]) -> list[byte
 def _read(line: socket, length: int) -> bytes:
     if not length:
         return b""
-    piece = line.recv(length)
-    if len(piece) == length:
-        return piece
-    buffer = bytearray(length)
-    view = memoryview(buffer)
-    view[: len(piece)] = piece
-    filled = got = len(piece)
-    while got and filled < length:
-        got = line.recv_into(view[filled:])
-        filled += got
-    if filled < length:
-        raise EOFError
-    return bytes(buffer)
+    data = line.recv(length)
+    while len(data) < length:
+        # What is left of a large one comes in one go, unless a signal is in between.
+        piece = line.recv(length - len(data), MSG_WAITALL)
+        if not piece:
+            raise EOFError
+        data += piece
+    return data

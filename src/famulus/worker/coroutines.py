@@ -27,7 +27,8 @@ class Coroutines:
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
         started = Event()
-        self._thread = Thread(target=self._run, args=(started,), name="famulus-worker-loop", daemon=True)
+        live = self._live(started)
+        self._thread = Thread(target=asyncio.run, args=(live,), name="famulus-worker-loop", daemon=True)
         self._thread.start()
         started.wait()
 
@@ -43,9 +44,6 @@ class Coroutines:
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(JOIN_S)
         return not self._thread.is_alive()
-
-    def _run(self, started: Event) -> None:
-        asyncio.run(self._live(started))
 
     async def _live(self, started: Event) -> None:
         self._loop = asyncio.get_running_loop()

@@ -14,11 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from famulus.journal import arrow, files, schema
-from famulus.journal.schema import Kind
+from famulus.journal.schema import Column, Kind
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import contract
-from famulus.pipeline.tables.schemas import More, TableColumn
 from famulus.pipeline.tables.table import Grain, Table
 
 HOUR_US = 3_600_000_000
@@ -105,17 +104,17 @@ def damaged_inside(path: Path, column: str = "message_id") -> None:
 # -- toy tables -----------------------------------------------------------------------------------------------------
 
 TOY_TASKS = (
-    TableColumn("date", More.DATE, "UTC"),
-    TableColumn("hour", Kind.INT, "UTC"),
-    TableColumn("message_id", Kind.TEXT, ""),
-    TableColumn("service", Kind.TEXT, ""),
-    TableColumn("ended", Kind.INSTANT, "of its last attempt"),
-    TableColumn("attempts", Kind.LONG, "all of them, also those of the hour before"),
+    Column("date", Kind.DATE, "UTC"),
+    Column("hour", Kind.INT, "UTC"),
+    Column("message_id", Kind.TEXT, ""),
+    Column("service", Kind.TEXT, ""),
+    Column("ended", Kind.INSTANT, "of its last attempt"),
+    Column("attempts", Kind.LONG, "all of them, also those of the hour before"),
 )
 TOY_SERVICES = (
-    TableColumn("service", Kind.TEXT, ""),
-    TableColumn("tasks", Kind.LONG, ""),
-    TableColumn("events", Kind.LONG, ""),
+    Column("service", Kind.TEXT, ""),
+    Column("tasks", Kind.LONG, ""),
+    Column("events", Kind.LONG, ""),
 )
 
 

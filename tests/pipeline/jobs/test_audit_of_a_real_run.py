@@ -17,7 +17,7 @@ from tests.processes.conftest import HERE as PROCESSES
 from tests.processes.conftest import BrokerProcess, Process, wait_until
 
 from famulus.journal.reading import JournalReader
-from famulus.lab.chaos.ledgers import ClientLedger, Ended, names_of_calls
+from famulus.lab.chaos.ledgers import Ended, Sent, names_of_calls, read_client
 from famulus.pipeline import report
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.run import jobs
@@ -52,8 +52,8 @@ class Run:
         return self.folder / "journal"
 
     @property
-    def ledger(self) -> ClientLedger:
-        return ClientLedger(self.folder / "c1")
+    def ledger(self) -> tuple[list[Sent], list[Ended]]:
+        return read_client(self.folder / "c1")
 
     def worker(self, name: str) -> Process:
         worker = self._python("ledger_worker.py", self.broker.backend, str(self.folder / name), "4", "once")
@@ -72,7 +72,7 @@ class Run:
         return JournalReader(self.journal).figures()["tasks"].rows if self.journal.exists() else 0
 
     def ended_after(self, instant: float) -> list[Ended]:
-        return [each for each in self.ledger.read()[1] if each.at > instant and each.outcome == "OK"]
+        return [each for each in self.ledger[1] if each.at > instant and each.outcome == "OK"]
 
     def _python(self, program: str, *words: str) -> Process:
         process = Process(sys.executable, str(PROCESSES / program), *words)
@@ -109,7 +109,7 @@ def test_every_task_of_a_clients_ledger_is_accounted_for(
     facts = {row["message_id"]: row for row in tables.rows("task_facts")}
     audit = tables.rows("audit")
     (window,) = [row for row in audit if row["kind"] == "crash_window"]
-    sent, ended = run.ledger.read()
+    sent, ended = run.ledger
     assert {each.message_id for each in sent} == {each.message_id for each in ended}
 
     # What the broker told the client is what the journal says, each task once.

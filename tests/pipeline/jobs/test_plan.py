@@ -87,7 +87,7 @@ def test_a_file_that_is_gone_freezes_its_hour() -> None:
 
 def test_a_file_that_was_read_and_cannot_be_read_now_is_not_gone() -> None:
     was = sound(0, 1)
-    bad = Bad(was.path, 3, "truncated", "cut off")
+    bad = Bad(was.path, "truncated", "cut off")
     planned = make(known(was), bad=(bad,))
     assert (planned.is_empty, planned.expired) == (True, ())
     assert plan.after(known(was), plan.Sight((), (bad,)), planned, DIGESTS).files == known(was).files
@@ -125,7 +125,7 @@ def test_what_was_compacted_while_it_could_not_be_read_is_read() -> None:
 
 def test_an_hour_is_not_frozen_since_a_compacted_file_cannot_be_read() -> None:
     parts, whole = (sound(0, 1), sound(0, 2)), sound(0, 1, 3, rows=30)
-    sight = plan.Sight((), (Bad(whole.path, 3, "damaged", "it is damaged"),))
+    sight = plan.Sight((), (Bad(whole.path, "damaged", "it is damaged"),))
     planned = plan.make(known(*parts), sight, TABLES, DIGESTS, again=False)
     assert (planned.expired, planned.frozen, planned.is_empty) == ((), frozenset(), True)
     state = plan.after(known(*parts), sight, planned, DIGESTS)
@@ -141,7 +141,7 @@ def test_an_hour_is_not_frozen_since_a_compacted_file_cannot_be_read() -> None:
 
 def test_the_hours_of_a_file_that_turned_out_to_be_damaged_are_made_without_it() -> None:
     """Some tables may have been made with it before."""
-    sight = plan.Sight((sound(5, 1),), (Bad(sound(5, 2).path, 3, "damaged", "it is damaged"),))
+    sight = plan.Sight((sound(5, 1),), (Bad(sound(5, 2).path, "damaged", "it is damaged"),))
     state = known(sound(5, 1))
     assert plan.make(state, sight, TABLES, DIGESTS, again=False).is_empty
     planned = plan.make(state, sight, TABLES, DIGESTS, again=False, damaged={sound(5, 2).path})
@@ -152,14 +152,14 @@ def test_the_hours_of_a_file_that_turned_out_to_be_damaged_are_made_without_it()
         (known(sound(5, 1), sound(5, 2)), sound(5, 2).path),
         (known(sound(5, 1), sound(5, 2), sound(5, 3)), sound(5, 2, 3).path),
     ):
-        sight = plan.Sight((sound(5, 1),), (Bad(path, 3, "damaged", "it is damaged"),))
+        sight = plan.Sight((sound(5, 1),), (Bad(path, "damaged", "it is damaged"),))
         assert plan.make(state, sight, TABLES, DIGESTS, again=False, damaged={path}).is_empty
 
 
 def test_an_hour_with_rows_that_cannot_be_read_any_more_is_not_made_for_its_neighbours() -> None:
     """All tables keep them, until there is something new in that very hour."""
     state = known(sound(5, 1), sound(5, 2))
-    bad = (Bad(sound(5, 2).path, 3, "damaged", "it is damaged"),)
+    bad = (Bad(sound(5, 2).path, "damaged", "it is damaged"),)
     planned = make(state, sound(5, 1), sound(6, 1), bad=bad)
     assert (relative(planned, "hourly"), relative(planned, "wide")) == ([6], [6, 7])
     planned = make(state, sound(5, 1), sound(5, 3), bad=bad)
@@ -169,7 +169,7 @@ def test_an_hour_with_rows_that_cannot_be_read_any_more_is_not_made_for_its_neig
 def test_a_bad_compacted_file_does_not_hide_what_it_was_made_of() -> None:
     files = (sound(0, 1), sound(0, 2), sound(0, 1, 2, rows=20))
     verdicts: dict[str, Sound | Bad] = {each.path: each for each in files}
-    verdicts[files[2].path] = Bad(files[2].path, 5, "truncated", "cut off")
+    verdicts[files[2].path] = Bad(files[2].path, "truncated", "cut off")
     found = [FoundFile(each.path, each.bytes) for each in files]
     sight = plan.look(found, RunState(), lambda unknown: [verdicts[each.path] for each in unknown])
     assert sight.sound == files[:2]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.longer import longer
 from tests.pipeline.jobs.conftest import EIGHT, HOUR_US, Journal, Tables, damaged_inside
 
 from famulus.journal import schema
+from famulus.journal.schema import Kind
 from famulus.pipeline.io import source
 from famulus.pipeline.io.source import Sound
 from famulus.pipeline.run import jobs, unaffected
@@ -22,6 +24,13 @@ from famulus.pipeline.tables import TABLES
 
 BY_TASK = (TABLES["task_facts"], TABLES["audit"])
 HALF = HOUR_US // 2
+#: Rows of a table of the journal, which are a file of their own.
+Piece = tuple[str, list[dict[str, Any]]]
+#: What is known at first, and what comes later.
+Story = tuple[list[Piece], list[Piece]]
+#: Of each table those of one day.
+Rows = dict[str, list[dict[str, Any]]]
+Told = Callable[[Callable[[Journal], Story]], tuple[Rows, Rows]]
 
 
 # -- the decision -----------------------------------------------------------------------------------------------------
@@ -137,7 +146,7 @@ def test_an_unaffected_hour_is_left_as_it_is(spark: SparkSession, journal: Journ
     assert hours() == [2, 2]
 
 
-def pieces(journal: Journal, chance: random.Random) -> list[tuple[str, list[dict[str, Any]]]]:
+def pieces(journal: Journal, chance: random.Random) -> list[Piece]:
     """A few tasks over four hours that have to do with each other in all ways there are, in the order of time."""
     found: list[tuple[str, dict[str, Any]]] = []
     for number in range(40):
@@ -162,10 +171,8 @@ def pieces(journal: Journal, chance: random.Random) -> list[tuple[str, list[dict
     return [(table, [row]) for table, row in found]
 
 
-def same_as_at_once(
-    spark: SparkSession, journal: Journal, tables: Tables, batches: Iterable[list[tuple[str, list[dict[str, Any]]]]]
-) -> bool:
-    """Whether a run after each batch gives what one run over everything gives."""
+def in_batches(spark: SparkSession, journal: Journal, tables: Tables, batches: Iterable[list[Piece]]) -> Tables:
+    """Runs after each batch; and what one run over everything gives."""
     number = 0
     for batch in batches:
         for table, rows in batch:
@@ -173,43 +180,102 @@ def same_as_at_once(
         jobs.run(spark, journal.place, tables.place, registry=BY_TASK)
     at_once = Tables(tables.folder.with_name("at_once"))
     jobs.run(spark, journal.place, at_once.place, registry=BY_TASK)
-    return tables.all() == at_once.all()
+    return at_once
 
 
-@pytest.mark.parametrize("story", ["a late answer", "a death"])
-def test_what_the_next_hour_tells_of_an_hour_is_seen(
-    spark: SparkSession, journal: Journal, tables: Tables, story: str
-) -> None:
+def a_late_answer(journal: Journal) -> Story:
+    late = journal.task(3, EIGHT + HOUR_US + HALF, outcome="LATE")
+    return [("tasks", journal.tasks(0, 0)), ("tasks", journal.tasks(1, 100))], [("tasks", [late])]
+
+
+def a_death(journal: Journal) -> Story:
     left = journal.row("open_tasks", broker="b1", message_id="left", at=EIGHT + HALF)
     died = journal.row("brokers", broker="b1", event="process_died", process="dispatcher", at=EIGHT + HOUR_US + 1)
-    late = journal.task(3, EIGHT + HOUR_US + HALF, outcome="LATE")
-    first = [("tasks", journal.tasks(0, 0)), ("tasks", journal.tasks(1, 100))]
-    if story == "a death":
-        batches = [[*first, ("open_tasks", [left])], [("brokers", [died])]]
-    else:
-        batches = [first, [("tasks", [late])]]
-    assert same_as_at_once(spark, journal, tables, batches)
-    what = {"a late answer": lambda row: row["late"] == 1, "a death": lambda row: row["message_id"] == "left"}[story]
-    assert len(list(filter(what, tables.rows("task_facts")))) == 1
+    first = [("tasks", journal.tasks(0, 0)), ("tasks", journal.tasks(1, 100)), ("open_tasks", [left])]
+    return first, [("brokers", [died])]
 
 
-@pytest.mark.parametrize("news", ["of the hour before it", "two hours after it"])
-def test_a_crash_is_told_of_by_the_tasks_of_the_hour_before_it(
-    spark: SparkSession, journal: Journal, tables: Tables, news: str
-) -> None:
-    """It swallowed a task of that hour, which is not overdue: so much is known by the hour before that one alone."""
+def a_crash(journal: Journal) -> tuple[list[Piece], Piece]:
+    """It swallowed a task of the hour before it, which is not overdue: so says a long one, an hour earlier."""
     long_one = journal.task(1, EIGHT + HALF, service="x", total_ns=200 * 10**9)
     left = journal.row("open_tasks", broker="b1", message_id="left", at=EIGHT + 2 * HOUR_US - 300_000_000)
     crash = EIGHT + 2 * HOUR_US + 30_000_000
     died = journal.row("brokers", broker="b1", event="process_died", process="dispatcher", at=crash)
+    return [("open_tasks", [left]), ("brokers", [died]), ("tasks", journal.tasks(2, 200))], ("tasks", [long_one])
+
+
+def a_crash_with_news_of_the_hour_before_it(journal: Journal) -> Story:
+    first, long_one = a_crash(journal)
+    return first, [long_one]
+
+
+def a_crash_with_news_two_hours_after_it(journal: Journal) -> Story:
+    first, long_one = a_crash(journal)
     late = journal.task(200, EIGHT + 3 * HOUR_US + HALF, outcome="LATE")
-    first = [("open_tasks", [left]), ("brokers", [died]), ("tasks", journal.tasks(2, 200))]
-    if news == "of the hour before it":
-        batches = [first, [("tasks", [long_one])]]
-    else:
-        batches = [[*first, ("tasks", [long_one])], [("tasks", [late])]]
-    assert same_as_at_once(spark, journal, tables, batches)
-    assert [row["rows"] for row in tables.rows("audit") if row["kind"] == "crash_window"] == [1]
+    return [*first, long_one], [("tasks", [late])]
+
+
+STORIES = (
+    a_late_answer,
+    a_death,
+    a_crash_with_news_of_the_hour_before_it,
+    a_crash_with_news_two_hours_after_it,
+)
+
+
+def moved(piece: Piece, days: int) -> Piece:
+    table, rows = piece
+    instants = [column.name for column in schema.TABLES[table] if column.kind is Kind.INSTANT]
+    later = days * 24 * HOUR_US
+    return table, [row | {name: row[name] + later for name in instants if row[name] is not None} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What the tables say to each story: in two batches, and at once. To plan an audit takes seconds, so they share it:
+    each has a day of its own, which no rule looks beyond."""
+    folder = tmp_path_factory.mktemp("stories")
+    journal, tables = Journal(folder / "journal"), Tables(folder / "tables")
+    stories = [story(journal) for story in STORIES]
+    batches = [[moved(piece, day) for day, story in enumerate(stories) for piece in story[at]] for at in (0, 1)]
+    at_once = in_batches(spark, journal, tables, batches)
+    first = datetime.fromtimestamp(EIGHT // 10**6, UTC).date()
+    days = {str(first + timedelta(day)): story for day, story in enumerate(STORIES)}
+    both = [
+        [(days[str(row["date"])], name, row) for name, rows in each.all().items() for row in rows]
+        for each in (tables, at_once)
+    ]
+
+    def of(story: Callable[[Journal], Story]) -> tuple[Rows, Rows]:
+        in_pieces, whole = (
+            {
+                table.name: [row for whose, name, row in each if (whose, name) == (story, table.name)]
+                for table in BY_TASK
+            }
+            for each in both
+        )
+        return in_pieces, whole
+
+    return of
+
+
+def test_what_the_next_hour_tells_of_an_hour_is_seen_as_of_a_late_answer(told: Told) -> None:
+    in_pieces, at_once = told(a_late_answer)
+    assert in_pieces == at_once
+    assert len([row for row in in_pieces["task_facts"] if row["late"] == 1]) == 1
+
+
+def test_what_the_next_hour_tells_of_an_hour_is_seen_as_of_a_death(told: Told) -> None:
+    in_pieces, at_once = told(a_death)
+    assert in_pieces == at_once
+    assert len([row for row in in_pieces["task_facts"] if row["message_id"] == "left"]) == 1
+
+
+@pytest.mark.parametrize("story", [a_crash_with_news_of_the_hour_before_it, a_crash_with_news_two_hours_after_it])
+def test_a_crash_is_told_of_by_the_tasks_of_the_hour_before_it(told: Told, story: Callable[[Journal], Story]) -> None:
+    in_pieces, at_once = told(story)
+    assert in_pieces == at_once
+    assert [row["rows"] for row in in_pieces["audit"] if row["kind"] == "crash_window"] == [1]
 
 
 @longer
@@ -220,10 +286,11 @@ def test_pieces_in_whatever_order_give_what_one_run_would_have_given(
     chance = random.Random(seed)
     left = pieces(journal, chance)
 
-    def batches() -> Iterator[list[tuple[str, list[dict[str, Any]]]]]:
+    def batches() -> Iterator[list[Piece]]:
         while left:
             # Mostly in order.
             count = min(len(left), chance.randrange(4, 20))
             yield [left.pop(0 if chance.random() < 0.9 else -1) for _ in range(count)]
 
-    assert same_as_at_once(spark, journal, tables, batches()), f"seed {seed}"
+    at_once = in_batches(spark, journal, tables, batches())
+    assert tables.all() == at_once.all(), f"seed {seed}"

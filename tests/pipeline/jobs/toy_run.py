@@ -42,7 +42,7 @@ def open_elsewhere() -> Iterator[SparkSession]:
 
 
 def main(journal: str, tables: str, master: str = "local[1]") -> None:
-    own = session(master, heap_mib=512, more=QUICK, archive=False)
+    own = session(master, heap_mib=512, more=QUICK, archive=False, brief=True)
     found = open_elsewhere() if "PYSPARK_GATEWAY_PORT" in os.environ else own
     with pytest.MonkeyPatch.context() as patch, found as spark:
         jobs.run(spark, Place(journal), Place(tables), registry=toy_registry(patch), tell=tell)

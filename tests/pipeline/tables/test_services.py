@@ -61,11 +61,13 @@ def test_hours_and_days_are_sums_over_brokers(rows: Rows, make: Makes) -> None:
         {"broker": "b2", "total_ns": 100 * MS, "ended": at(60)},
         {"broker": "b2", "total_ns": 100 * MS, "ended": at(3600)},
     )
-    minutes = make.frame("service_minutes", tasks=tasks)
-    first, second = sorted(make("service_hours", service_minutes=minutes), key=lambda row: row["hour"])
+    # Each of the rows of the one before, not of its plan: that would be planned again each time.
+    minutes = rows.of("service_minutes", *make("service_minutes", tasks=tasks))
+    hours = make("service_hours", service_minutes=minutes)
+    first, second = sorted(hours, key=lambda row: row["hour"])
     assert (first["at"], first["tasks"], second["at"], second["tasks"]) == (at(), 2, at(3600), 1)
     assert len(first["total_hist"]) == 2
-    (day,) = make("service_days", service_hours=make.frame("service_hours", service_minutes=minutes))
+    (day,) = make("service_days", service_hours=rows.of("service_hours", *hours))
     assert (day["day"], day["tasks"], day["busy_ns"]) == (at().date(), 3, 3 * MS)
     assert [entry["count"] for entry in day["total_hist"]] == [1, 2]
     assert abs(day["total_p50_ns"] - 100 * MS) < 3.5 * MS

@@ -92,7 +92,7 @@ def test_a_file_that_was_whole_but_for_its_name_gets_it(three: Desk) -> None:
     last.rename(hidden(last))
     assert len(tickets(three)) == 4
     recovered = JournalFolder(three.path, "ann").recover()
-    assert [file.first for file in recovered.finished] == [3]
+    assert [(file.first, finished) for file, finished in recovered.items()] == [(3, True)]
     assert len(tickets(three)) == 6
 
 
@@ -101,14 +101,14 @@ def test_a_file_without_its_end_is_removed_and_named(three: Desk) -> None:
     hidden(last).write_bytes(last.read_bytes()[:-50])
     last.unlink()
     recovered = JournalFolder(three.path, "ann").recover()
-    assert [file.first for file in recovered.removed] == [3]
+    assert [(file.first, finished) for file, finished in recovered.items()] == [(3, False)]
     assert len(three.names()) == 2
 
 
 def test_what_somebody_writes_right_now_is_left_alone(three: Desk) -> None:
     rows = pq.read_table(three.path / three.names()[0]).replace_schema_metadata(None)
     being_written = OpenFile(three.path, JournalFile("tasks", "2026-11-15", "08", "ann", "cafe", 1, 1), rows.schema)
-    assert JournalFolder(three.path, "ann").recover().removed == []
+    assert JournalFolder(three.path, "ann").recover() == {}
     being_written.write(rows)
     being_written.finish({})
     assert len(three.rows()) == 8

@@ -245,11 +245,21 @@ VALUES = {
 }
 
 
+#: Made once: whatever is made anew for each draw is checked anew, too.
+BATCHES = {
+    table: st.lists(
+        st.lists(st.tuples(*[VALUES[letter] for letter in LETTERS[table]]), min_size=1, max_size=3),
+        min_size=1,
+        max_size=3,
+    )
+    for table in LAYOUTS
+}
+
+
 @pytest.mark.parametrize("table", LAYOUTS)
 @given(st.data())
 def test_one_number_for_all_rows_says_what_many_would(table: str, data: st.DataObject) -> None:
-    one_row = st.tuples(*[VALUES[letter] for letter in LETTERS[table]])
-    batches = data.draw(st.lists(st.lists(one_row, min_size=1, max_size=3), min_size=1, max_size=3))
+    batches = data.draw(BATCHES[table])
     pen, stacks = BatchWriter("dispatcher", "b007", HEAD), [Stack(table, "ann", "b007", "main") for _ in range(2)]
     for rows in batches:
         batch = records.read(frame(pen, {table: rows}))

@@ -80,21 +80,22 @@ class Hall:
     def send_from(self, peer: bytes, content: bytes) -> list[list[bytes]]:
         """All of it, with us reading whenever there is no room."""
         messages: list[list[bytes]] = []
-        while content:
+        left = memoryview(content)
+        while left:
             with suppress(BlockingIOError):
-                content = content[self.ends[peer].send(content) :]
+                left = left[self.ends[peer].send(left) :]
             messages += self.recv()
         return messages
 
     def read_of(self, peer: bytes, at_least: int = 0) -> bytes:
         """What has arrived there; with us writing on until it is so much."""
-        got = b""
+        got = bytearray()
         while True:
             with suppress(BlockingIOError):
                 while chunk := self.ends[peer].recv(MIB):
                     got += chunk
             if len(got) >= at_least:
-                return got
+                return bytes(got)
             self.recv()
 
     def close(self) -> None:
@@ -494,11 +495,11 @@ def test_a_burst_of_small_ones_for_one_who_reads_is_taken_whole(hall: Hall) -> N
         with ours, theirs:
             reader = Hall("python")
             reader.connections.add(theirs.detach(), b"x")
-            content, came = hall.read_of(peer, 1_200_000), []
+            left, came = memoryview(hall.read_of(peer, 1_200_000)), []
             ours.setblocking(False)
-            while content:
+            while left:
                 with suppress(BlockingIOError):
-                    content = content[ours.send(content) :]
+                    left = left[ours.send(left) :]
                 came += reader.recv()
             reader.close()
         assert came == [[b"x", *message] for message in messages]

@@ -35,14 +35,18 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
         read(path)
 
 
-def test_a_page_that_unpacks_to_far_more_than_the_footer_says_is_not_read(tmp_path: Path) -> None:
-    path = write_bomb(tmp_path)
-    assert path.stat().st_size < 100_000
+@pytest.fixture(scope="module")
+def bomb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_bomb(tmp_path_factory.mktemp("bomb"))
+
+
+def test_a_page_that_unpacks_to_far_more_than_the_footer_says_is_not_read(bomb: Path) -> None:
+    assert bomb.stat().st_size < 100_000
     with pytest.raises(NotFindings):
-        read(path)
+        read(bomb)
 
 
-def test_the_footer_of_that_file_is_a_lie_that_reading_at_hand_believes(tmp_path: Path) -> None:
+def test_the_footer_of_that_file_is_a_lie_that_reading_at_hand_believes(bomb: Path) -> None:
     """Or else the test above would show nothing."""
     script = (
         "import resource, sys\n"
@@ -54,6 +58,6 @@ def test_the_footer_of_that_file_is_a_lie_that_reading_at_hand_believes(tmp_path
         "    pass\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
     )
-    command = [sys.executable, "-c", script, str(write_bomb(tmp_path))]
+    command = [sys.executable, "-c", script, str(bomb)]
     grown_mib = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert grown_mib > 300

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from famulus.web import admission
-from famulus.web.admission import RequestHead, complaint
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    method: str
+    server: str
+    client: str
+    host: str
+    origin: str
+    fetch_site: str
+    content_type: str
+
+
+def complaint(asked: RequestHead) -> tuple[int, str] | None:
+    given = {"host": asked.host, "origin": asked.origin, "sec-fetch-site": asked.fetch_site}
+    given["content-type"] = asked.content_type
+    headers = {name: value for name, value in given.items() if value}
+    return admission.complaint(asked.method, asked.server, asked.client, headers)
+
 
 PAGE = RequestHead(
     method="POST",

@@ -11,14 +11,12 @@ from famulus.admin import drafts
 from famulus.admin.secret import Secret
 from famulus.cli.admin.edits import send, tell_accepted
 from famulus.cli.admin.passwords import ask_password, read_password
-from famulus.cli.admin.session import AdminSession, Wait, add_command, new_group
+from famulus.cli.admin.session import AdminSession, Wait, new_group
 from famulus.cli.admin.words import columns, instant
 from famulus.core.config.clock import time_ms
 from famulus.core.config.schema import Subject, subject
 from famulus.core.steward.answers import Key, Shown
 from famulus.errors import FamulusError, SettingsError
-
-app = new_group()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The admin's name.")]
 Family = Annotated[str | None, typer.Option(help="The admin's family. [default: that of the broker that is asked]")]
@@ -140,7 +138,4 @@ def _flaw(view: Key) -> str:
     return "in conflict" if view.is_set else "in conflict, and may do nothing until it is resolved"
 
 
-add_command(app, "list", list_admins)
-add_command(app, "add", add)
-add_command(app, "remove", remove)
-add_command(app, "passwd", passwd)
+app = new_group({"list": list_admins, "add": add, "remove": remove, "passwd": passwd})

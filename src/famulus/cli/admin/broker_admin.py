@@ -8,10 +8,8 @@ import typer
 
 from famulus.admin import drafts, wishes
 from famulus.cli.admin.edits import send, send_wanted
-from famulus.cli.admin.session import AdminSession, Wait, add_command, new_group
+from famulus.cli.admin.session import AdminSession, Wait, new_group
 from famulus.errors import FamulusError, SettingsError
-
-app = new_group()
 
 Identity = Annotated[str, typer.Argument(metavar="IDENTITY", help="The broker's name.")]
 PublicKey = Annotated[str, typer.Argument(metavar="KEY", help="The public key of a broker.")]
@@ -98,5 +96,4 @@ def _set_state(session: AdminSession, identity: str, state: str, force: bool, wa
     send_wanted(session, wanted, f"{identity} is {state} already", wait)
 
 
-for _command in (enable, disable, drain, forget, trust, distrust):
-    add_command(app, _command.__name__, _command)
+app = new_group({command.__name__: command for command in (enable, disable, drain, forget, trust, distrust)})

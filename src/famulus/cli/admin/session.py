@@ -9,7 +9,7 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import wraps
@@ -96,9 +96,11 @@ class AdminSession:
 _OPTIONS = parameters_of(AdminSession)
 
 
-def new_group() -> typer.Typer:
+def new_group(commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
     """A group of commands that explains itself when none of them is named."""
     app = typer.Typer(invoke_without_command=True)
+    for name, function in commands.items():
+        add_command(app, name, function)
 
     @app.callback()
     def explain(context: typer.Context) -> None:

@@ -43,7 +43,7 @@ def set_value(
 
       famulus config set family/london '{"fallback_families": ["paris"]}'
     """
-    _refuse_secrets(key)
+    drafts.refuse_secrets(key)
     shown = session.administration.show(key)
     draft = drafts.put(shown, key, typed.read(value, shown.key(key).said))
     if parents:
@@ -109,14 +109,8 @@ def _resolving(session: AdminSession, key: str, choose: str | None, value: str |
         if len(told.heads) < 2:
             raise FamulusError(f"{key} is not in conflict")
         return drafts.resolve(told, choose)
-    _refuse_secrets(key)
+    drafts.refuse_secrets(key)
     shown = session.administration.show(key)
     if not shown.key(key).is_in_conflict:
         raise FamulusError(f"{key} is not in conflict")
     return drafts.put(shown, key, typed.read_value(value or ""))
-
-
-def _refuse_secrets(key: str) -> None:
-    """A hash on a command line is in the shell's history and in everybody's list of processes."""
-    if key.startswith("admin/"):
-        raise SettingsError("admins and their passwords are changed by: famulus admins")

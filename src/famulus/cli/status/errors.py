@@ -8,11 +8,9 @@ import typer
 
 from famulus.admin import wishes
 from famulus.cli.admin.edits import send_wanted
-from famulus.cli.admin.session import AdminSession, Wait, add_command, new_group
+from famulus.cli.admin.session import AdminSession, Wait, new_group
 from famulus.cli.admin.words import columns, counted
 from famulus.errors import FamulusError
-
-app = new_group()
 
 
 def list_workers(session: AdminSession) -> None:
@@ -76,6 +74,4 @@ def _how_long(ignored_s: float) -> str:
     return f"ignored for {ignored_s:.0f} s more" if ignored_s else "not ignored now"
 
 
-add_command(app, "list", list_workers)
-add_command(app, "add", add)
-add_command(app, "clear", clear)
+app = new_group({"list": list_workers, "add": add, "clear": clear})

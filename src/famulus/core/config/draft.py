@@ -12,9 +12,8 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from famulus.core.config.choice import choose
-from famulus.core.config.edit import BAD_EDIT, PARENTS_MAX, Edit, SignedEdit, Signer
+from famulus.core.config.edit import PARENTS_MAX, Edit, SignedEdit, Signer
 from famulus.core.config.edit_set import EditSet
-from famulus.errors import ProtocolError
 
 
 @dataclass(frozen=True)
@@ -88,21 +87,6 @@ def make(draft: Draft, author: Author, network: str, broker: str, grant: str, hl
         nonce=nonce,
         author_grants=tuple(sorted(author.signers)),
     )
-
-
-def rollback(edits: EditSet, key: str, to: str) -> Draft:
-    """Brings back what this edit said. A new edit: nothing is undone, and nothing is lost."""
-    old = edits.get(to)
-    if old is None or old.edit.key != key:
-        raise ProtocolError(BAD_EDIT, f"{key} has no edit {to}"[:200])
-    return Draft(key, old.edit.op, old.edit.value, parents_for(edits, key))
-
-
-def resolve(edits: EditSet, key: str, choice: str) -> Draft:
-    """Keeps one of the heads, and ends the conflict."""
-    if choice not in {signed.id for signed in edits.heads(key)}:
-        raise ProtocolError(BAD_EDIT, f"{choice} is not a head of {key}"[:200])
-    return rollback(edits, key, choice)
 
 
 def _value_of(heads: list[SignedEdit] | tuple[SignedEdit, ...]) -> Any:

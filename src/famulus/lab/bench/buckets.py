@@ -7,7 +7,6 @@ does not grow with the number of values, and two tables can be added.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import accumulate
 
 import msgspec
@@ -75,7 +74,3 @@ class LatencyBuckets(msgspec.Struct):
     def written(self) -> dict[str, object]:
         """For people: pairs of bucket and count, in order."""
         return {"counts": sorted(self.counts.items()), "highest": self.highest}
-
-    @classmethod
-    def read(cls, counts: Iterable[tuple[int, int]], highest: int) -> LatencyBuckets:
-        return cls(dict(counts), highest)

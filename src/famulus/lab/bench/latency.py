@@ -35,32 +35,20 @@ class Plan:
     timeout_ms: int = 5000
 
 
-class Rate:
+def figures_of(per_s: float, rounds: list[Seen], saturation_per_s: float | None) -> dict[str, Any]:
     """All that was seen at one rate, over the rounds."""
-
-    def __init__(self, per_s: float) -> None:
-        self.per_s = per_s
-        self.offered = 0
-        self.outcomes: Counter[str] = Counter()
-        self.latencies = LatencyBuckets()
-        self.latest_ns = 0
-
-    def add(self, seen: Seen) -> None:
-        self.offered += seen.offered
-        self.outcomes.update(seen.outcomes)
-        self.latencies.merge(seen.latency("OK"))
-        self.latest_ns = max(self.latest_ns, seen.latest_ns)
-
-    def figures(self, saturation_per_s: float | None) -> dict[str, Any]:
-        return {
-            "rate": self.per_s,
-            "fraction": self.per_s / saturation_per_s if saturation_per_s else None,
-            "offered": self.offered,
-            "outcomes": dict(self.outcomes),
-            "latency_ns": {**self.latencies.percentiles(), "max": self.latencies.highest},
-            "sent_late_ns_max": self.latest_ns,
-            "buckets": self.latencies.written(),
-        }
+    latencies = LatencyBuckets()
+    for seen in rounds:
+        latencies.merge(seen.latency("OK"))
+    return {
+        "rate": per_s,
+        "fraction": per_s / saturation_per_s if saturation_per_s else None,
+        "offered": sum(seen.offered for seen in rounds),
+        "outcomes": sum((Counter(seen.outcomes) for seen in rounds), Counter()),
+        "latency_ns": {**latencies.percentiles(), "max": latencies.highest},
+        "sent_late_ns_max": max(seen.latest_ns for seen in rounds),
+        "buckets": latencies.written(),
+    }
 
 
 def rates_of(saturation_per_s: float) -> list[float]:
@@ -72,13 +60,14 @@ def measure(plan: Plan, tell: Tell) -> dict[str, Any]:
     with Crew() as crew:
         frontend = crew.echo_broker(plan.window).frontend
         saturation = None if plan.rates else _saturation(crew, frontend, plan, tell)
-        rates = [Rate(per_s) for per_s in (rates_of(saturation) if saturation else plan.rates)]
+        rates = rates_of(saturation) if saturation else plan.rates
+        rounds: list[list[Seen]] = [[] for _ in rates]
         for number in range(plan.rounds):
-            for rate in rates:
-                tell(f"round {number + 1}: {rate.per_s:,.0f} tasks/s for {plan.seconds:g} s")
-                offer = OfferedLoad(rate.per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
-                rate.add(start(crew, frontend, offer)())
-    figures = [rate.figures(saturation) for rate in rates]
+            for per_s, seen in zip(rates, rounds, strict=True):
+                tell(f"round {number + 1}: {per_s:,.0f} tasks/s for {plan.seconds:g} s")
+                offer = OfferedLoad(per_s, plan.seconds, plan.warm_up_s, plan.size, plan.timeout_ms)
+                seen.append(start(crew, frontend, offer)())
+    figures = [figures_of(per_s, seen, saturation) for per_s, seen in zip(rates, rounds, strict=True)]
     return {"saturation_per_s": saturation, "plan": asdict(plan), "rates": figures}
 
 

@@ -18,44 +18,30 @@ def page(result: dict[str, Any]) -> str:
     """`result` is what `famulus bench latency --json` prints."""
     saturation = result.get("saturation_per_s")
     measured = f" A closed loop reached {saturation:,.0f} tasks/s." if saturation else ""
-    body = f"""<h1>Latency at fixed rates</h1>
-<p>One broker, one worker that echoes, one client that sends on schedule whatever comes back. Latency counts from the
-instant at which a task was due, not from when it left, so a stall counts for every task that it held up.{measured}</p>
-<p>{escape(machine_text(result))}</p>
-<div class="plots">
-<figure>
-<h2>Percentiles over the rate</h2>
-{over_rate(result["rates"])}
-<figcaption>Each line is the latency that this many of 100 tasks do not exceed.</figcaption>
-</figure>
-<figure>
-<h2>Distribution of latency</h2>
-{distribution(result["rates"])}
-<figcaption>Each line is a rate. The further to the right, the rarer the tasks that take that long.</figcaption>
-</figure>
-</div>
-<h2>Figures</h2>
-{table(result["rates"])}"""
-    return document("Famulus: latency at fixed rates", body)
+    rates = result["rates"]
+    return document(
+        "Famulus: latency at fixed rates",
+        "latency",
+        measured=measured,
+        machine=escape(machine_text(result)),
+        over_rate=over_rate(rates),
+        distribution=distribution(rates),
+        table=table(rates),
+    )
 
 
-def document(title: str, body: str, *styles: str) -> str:
-    """The frame of any page of a measurement; `styles` are the files that it needs beyond the shared one."""
-    style = "".join((STATIC / name).read_text("utf-8") for name in ("page.css", *styles))
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>
-{style}</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
+def document(title: str, name: str, *styles: str, **parts: str) -> str:
+    """A page of a measurement: the body of this name with its parts, which are HTML already.
+
+    `styles` are the files that it needs beyond the shared one.
+    """
+    style = "".join(_static(each) for each in ("page.css", *styles))
+    body = _static(f"{name}.html").format(**parts)
+    return _static("document.html").format(title=escape(title), style=style, body=body)
+
+
+def _static(name: str) -> str:
+    return (STATIC / name).read_text("utf-8")
 
 
 def machine_text(result: dict[str, Any]) -> str:
@@ -104,7 +90,7 @@ def _chosen(rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _buckets(rate: dict[str, Any]) -> LatencyBuckets:
-    return LatencyBuckets.read(rate["buckets"]["counts"], rate["buckets"]["highest"])
+    return LatencyBuckets(dict(rate["buckets"]["counts"]), rate["buckets"]["highest"])
 
 
 def table(rates: list[dict[str, Any]]) -> str:

@@ -85,9 +85,6 @@ class Order(msgspec.Struct, frozen=True):
     #: The processes to weigh, by their part: server, worker.
     pids: dict[str, list[int]]
 
-    def text(self) -> str:
-        return msgspec.json.encode(self).decode()
-
     def begin(self) -> tuple[Meter, Iterator[bytes]]:
         """From now on: a meter, and bodies until the time is over."""
         from_ns = monotonic_ns() + int(WARM_UP_S * NS_PER_S)
@@ -96,16 +93,12 @@ class Order(msgspec.Struct, frozen=True):
 
     def carry_out(self, crew: Crew, peer: str) -> Figures:
         """By a client of this peer, from its start to its end."""
-        client = crew.part("client", "peers.process", peer, "client", self.text(), stderr=True)
+        client = crew.part("client", "peers.process", peer, "client", msgspec.json.encode(self).decode(), stderr=True)
         output = client.output(self.seconds + GRACE_S)
         crew.remove(client)
         # The figures are its last line: libraries may have had something to say before.
         figures: Figures = json.loads(output.splitlines()[-1])
         return figures
-
-
-def read(text: str) -> Order:
-    return msgspec.json.decode(text, type=Order)
 
 
 def bodies(size: int, until_ns: int) -> Iterator[bytes]:

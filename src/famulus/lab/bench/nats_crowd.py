@@ -39,7 +39,7 @@ class NatsLine:
 
     def settle(self) -> None:
         """Until the server has taken in all that was sent before."""
-        self.flush()
+        self.send()
         self.socket.sendall(b"PING\r\n")
         seen = b""
         while b"PONG\r\n" not in seen:
@@ -51,7 +51,7 @@ class NatsLine:
     def publish(self, subject: bytes, body: bytes, reply: bytes = b"") -> None:
         self._unsent.append(b"PUB %b %b %d\r\n%b\r\n" % (subject, reply, len(body), body))
 
-    def flush(self) -> None:
+    def send(self) -> None:
         """All in one write."""
         if self._unsent:
             self.socket.sendall(b"".join(self._unsent))
@@ -102,14 +102,11 @@ class NatsCaller(NatsLine):
     def submit(self, now_ns: int, due_ns: int, service: str, body: bytes, timeout_ms: int) -> None:
         self.publish(service.encode(), due_ns.to_bytes(STAMP_BYTES, "big") + body[STAMP_BYTES:], self._inbox)
 
-    def send(self) -> None:
-        self.flush()
-
     def step(self) -> list[Done]:
         ended = [Done(int.from_bytes(body[:STAMP_BYTES], "big"), "", b"", [], 0, 0) for _, body in self.messages()]
         for done in ended:
             done.outcome = "OK"
-        self.flush()
+        self.send()
         return ended
 
 
@@ -127,7 +124,7 @@ def work(address: str, services: Collection[str]) -> NoReturn:
         for line in waiting.wait(NEVER_NS):
             for inbox, body in line.messages():
                 line.publish(inbox, body)
-            line.flush()
+            line.send()
 
 
 def _end(connected: int) -> None:

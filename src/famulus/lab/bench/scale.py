@@ -102,11 +102,6 @@ class Side:
         return {name: sum(end[name] for end in ends) for name in ("connected", "relinks")}
 
 
-def nats_absence() -> str | None:
-    """Why nats-server cannot be measured beside us, or None."""
-    return absence(Needs(nats.PROGRAMS))
-
-
 def shares(total: int, most: int) -> Iterator[tuple[int, int]]:
     """First and count of each process: as few as can hold them all, and as even as can be."""
     processes = -(-total // most)
@@ -130,7 +125,7 @@ def fitting(limits: Limits, files: int) -> tuple[Limits, str]:
 
 def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
     limits, warning = fitting(wish.limits, descriptors.hard_limit())
-    why_not = nats_absence() if NATS in wish.servers else None
+    why_not = absence(Needs(nats.PROGRAMS)) if NATS in wish.servers else None
     for sentence in filter(None, (warning, why_not and f"{NATS} is not measured: {why_not}")):
         tell(sentence)
     servers = [each for each in wish.servers if each != NATS or why_not is None]

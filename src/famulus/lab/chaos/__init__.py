@@ -8,6 +8,5 @@ client, worker
             what runs there, each with a ledger of all that it sent, was told or began
 edits       an admin who changes the config meanwhile, and remembers what was acknowledged
 run         one run: the plan is carried out, everything heals, everybody stops
-ledgers, verdict
-            which promises were broken
+ledgers     which promises were broken
 """

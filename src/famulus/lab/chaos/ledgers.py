@@ -7,10 +7,19 @@ lines: `sent` with message_id, kind (`once` or `again`) and instant; `ended` wit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from statistics import median
+from typing import Any, NamedTuple
+
+from famulus.lab.chaos.plan import Fault
+
+#: No task takes longer than its time-out and a little; clients that were stopped themselves are another matter.
+TIMEOUT_MAX_S = 5.0
+LATE_S = 3.0
+#: Names of tasks that a violation shows.
+SHOWN = 5
 
 
 class Sent(NamedTuple):
@@ -75,34 +84,20 @@ def judge(sent: Iterable[Sent], ended: Iterable[Ended], ran: Iterable[str]) -> L
     )
 
 
-class ClientLedger:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self) -> tuple[list[Sent], list[Ended]]:
-        sent, ended = [], []
-        for kind, message_id, *rest in _lines(self._path):
-            if kind == "sent":
-                sent.append(Sent(message_id, rest[0] == "again", float(rest[1])))
-            else:
-                ended.append(Ended(message_id, rest[0], rest[1], float(rest[2])))
-        return sent, ended
-
-    def first_success_after(self, instant: float) -> float | None:
-        return first_success(*self.read(), instant)
+def read_client(path: Path) -> tuple[list[Sent], list[Ended]]:
+    sent, ended = [], []
+    for kind, message_id, *rest in _lines(path):
+        if kind == "sent":
+            sent.append(Sent(message_id, rest[0] == "again", float(rest[1])))
+        else:
+            ended.append(Ended(message_id, rest[0], rest[1], float(rest[2])))
+    return sent, ended
 
 
 def first_success(sent: Iterable[Sent], ended: Iterable[Ended], after: float) -> float | None:
     """Of a task that was sent after that instant: when its answer was there."""
     later = {each.message_id for each in sent if each.at > after}
     return min((each.at for each in ended if each.outcome == "OK" and each.message_id in later), default=None)
-
-
-def compare(clients: Iterable[Path], workers: Iterable[Path]) -> LedgerVerdict:
-    ledgers = [ClientLedger(path).read() for path in clients]
-    sent = (each for its_sent, _ in ledgers for each in its_sent)
-    ended = (each for _, its_ended in ledgers for each in its_ended)
-    return judge(sent, ended, names_of_calls(workers))
 
 
 def names_of_calls(workers: Iterable[Path], but: Collection[str] = ()) -> Iterator[str]:
@@ -116,3 +111,85 @@ def _lines(path: Path) -> Iterator[list[str]]:
     for line in path.read_text().splitlines(keepends=True) if path.exists() else ():
         if line.endswith("\n"):
             yield line.split()
+
+
+# -- of a whole run ------------------------------------------------------------------------------------------------
+
+
+def weigh(
+    clients: Mapping[Path, bool],
+    workers: Iterable[Path],
+    struck: Sequence[tuple[float, Fault]],
+    slack_s: float = 0.0,
+) -> tuple[list[str], dict[str, Any]]:
+    """Violations in words, and figures. `clients`: by ledger, whether that life of a client was killed.
+
+    `slack_s`: how much later than usual everything may be, because the machine was too busy.
+    """
+    sent: list[Sent] = []
+    ended: list[Ended] = []
+    orphans: set[str] = set()
+    recovery_s: dict[str, list[float]] = {}
+    for path, killed in clients.items():
+        its_sent, its_ended = read_client(path)
+        sent += its_sent
+        ended += its_ended
+        if killed:
+            orphans |= {each.message_id for each in its_sent} - {each.message_id for each in its_ended}
+        for kind, took_s in _recoveries(its_sent, its_ended, struck):
+            recovery_s.setdefault(kind, []).append(took_s)
+    verdict = judge((each for each in sent if each.message_id not in orphans), ended, names_of_calls(workers, orphans))
+    outcomes = Counter(each.outcome for each in ended)
+    figures = {
+        "tasks": len(sent),
+        "outcomes": {name: outcomes[name] for name in ("OK", "ERROR", "REJECTED", "UNKNOWN")},
+        # At-least-once: allowed.
+        "ran_again": len(verdict.repeated),
+        # Nobody is left to be told of them.
+        "open_when_their_client_was_killed": len(orphans),
+        "recovery": {
+            kind: {"times": len(took), "median_s": round(median(took), 2), "worst_s": round(max(took), 2)}
+            for kind, took in sorted(recovery_s.items())
+        },
+    }
+    violations = [f"{len(tasks)} tasks {what}: {_some(tasks)}" for what, tasks in verdict.broken.items()]
+    if wrong := [each.message_id for each in ended if each.outcome == "WRONG"]:
+        violations.append(f"{len(wrong)} answers belong to another task: {_some(wrong)}")
+    late_s = LATE_S + slack_s
+    if late := _late(sent, ended, struck, late_s):
+        violations.append(f"{len(late)} outcomes came more than {late_s:.1f} s after their deadline: {_some(late)}")
+    return violations, figures
+
+
+def _late(
+    sent: Iterable[Sent], ended: Iterable[Ended], struck: Sequence[tuple[float, Fault]], late_s: float
+) -> list[str]:
+    """But not where the client itself was stopped meanwhile."""
+    began = {each.message_id: each.at for each in sent}
+    stops = [(at, at + fault.lasts_s, fault.whom[0]) for at, fault in struck if fault.kind == "stop_client"]
+    late = []
+    for each in ended:
+        since = began.get(each.message_id, each.at)
+        client = each.message_id.partition(".")[0]
+        if each.at - since > TIMEOUT_MAX_S + late_s and not any(
+            name == client and first < each.at and since < last for first, last, name in stops
+        ):
+            late.append(each.message_id)
+    return late
+
+
+def _recoveries(
+    sent: Sequence[Sent], ended: Sequence[Ended], struck: Sequence[tuple[float, Fault]]
+) -> Iterator[tuple[str, float]]:
+    """How long after each fault against a broker this client had a success again that began after it."""
+    for at, fault in struck:
+        if fault.kind.partition("_")[2] not in ("broker", "dispatcher") or not sent or at < sent[0].at:
+            continue
+        success = first_success(sent, ended, at)
+        if success is not None:
+            yield fault.kind, success - at
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -141,7 +141,7 @@ class Broker(Program):
         self._ports = dict(zip(PORTS, ports, strict=True))
         self._options = options
         #: What its first start needs besides, to join.
-        self._joins: list[str] = []
+        self.joins: list[str] = []
 
     def where(self, port: str) -> str:
         return f"{self.machine.host}:{self._ports[port]}"
@@ -156,10 +156,10 @@ class Broker(Program):
     def join(self, first: Broker) -> None:
         """With its next start."""
         secret_file = first.home / "join.secret"
-        self._joins = ["--join", first.where("peer"), "--secret-file", str(secret_file), *self.place()]
+        self.joins = ["--join", first.where("peer"), "--secret-file", str(secret_file), *self.place()]
 
     def command(self) -> Sequence[str]:
-        joins, self._joins = self._joins, []
+        joins, self.joins = self.joins, []
         return ["famulus", "broker", "--folder", str(self.home), "--routers", "1", *joins, *self._options]
 
     def pids(self, part: str) -> list[int]:

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from famulus.errors import FamulusError
 from famulus.lab.chaos.crowd import Crowd
 from famulus.lab.chaos.edits import Admin
-from famulus.lab.chaos.ledgers import ClientLedger
+from famulus.lab.chaos.ledgers import first_success, read_client
 from famulus.lab.chaos.logs import Logs
 from famulus.lab.chaos.plan import PARTING, Fault
 from famulus.lab.processes import send_signal
@@ -165,8 +165,8 @@ class Run:
         return looking.result()
 
     def _each_succeeds(self, since_s: float) -> bool:
-        ledgers = [ClientLedger(client.ledger) for client in self.network.clients.values()]
-        return all(ledger.first_success_after(since_s) is not None for ledger in ledgers)
+        ledgers = [read_client(client.ledger) for client in self.network.clients.values()]
+        return all(first_success(*ledger, since_s) is not None for ledger in ledgers)
 
     def _expect(self, what: str, holds: Callable[[], bool], healed_s: float) -> None:
         while not holds():

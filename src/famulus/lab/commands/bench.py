@@ -9,11 +9,9 @@ import sys
 
 import typer
 
-from famulus.lab.commands.bench_echo import echo, journal, viewers
-from famulus.lab.commands.bench_limits import latency, overload, recovery
-from famulus.lab.commands.bench_peers import peers
+from famulus.lab.commands.bench_echo import echo, journal, peers, viewers
+from famulus.lab.commands.bench_limits import latency, overload, recovery, scale
 from famulus.lab.commands.bench_pipeline import pipeline
-from famulus.lab.commands.bench_scale import scale
 from famulus.lab.processes import family, send_signal
 
 app = typer.Typer(no_args_is_help=True)

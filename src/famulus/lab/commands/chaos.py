@@ -81,7 +81,7 @@ def chaos(
 
 
 def _report(run: Run, seed: int, seconds: float, parting: bool, folder: str) -> dict[str, Any]:
-    from famulus.lab.chaos.verdict import weigh
+    from famulus.lab.chaos.ledgers import weigh
 
     network = run.network
     ledgers = {path: killed for client in network.clients.values() for path, killed in client.ledgers.items()}
@@ -91,16 +91,12 @@ def _report(run: Run, seed: int, seconds: float, parting: bool, folder: str) -> 
         "seed": seed,
         "seconds": seconds,
         "parting": parting,
-        "tasks": figures.tasks,
-        "outcomes": {name: figures.outcomes[name] for name in ("OK", "ERROR", "REJECTED", "UNKNOWN")},
-        "ran_again": figures.repeated,
-        "open_when_their_client_was_killed": figures.orphaned,
+        **figures,
         "faults": dict(sorted(Counter(fault.kind for _, fault in run.struck).items())),
         "edits_acknowledged": sum(map(len, run.admin.acknowledged.values())),
         "edits_refused": run.admin.refused,
         "longest_lag_s": round(run.lag_s, 3),
         "false_alarms": run.logs.false_alarms,
-        "recovery": figures.recovery(),
         "violations": [*run.violations, *violations],
         "folder": folder,
     }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from famulus.lab.demo.screen import Screen
-    from famulus.lab.demo.story import Archive
 
 
 def demo(
@@ -33,18 +33,18 @@ def demo(
 
     from famulus.journal.places import state_folder
     from famulus.lab.demo.screen import Screen, summary
-    from famulus.lab.demo.story import Archive, perform
+    from famulus.lab.demo.story import JOURNAL, perform
 
     console = Console(highlight=False, soft_wrap=True)
-    screen, archive = Screen(console), Archive(state_folder() / "demo")
-    shutil.rmtree(archive.folder, ignore_errors=True)
-    archive.folder.mkdir(parents=True)
-    story, audience = perform(archive.journal, screen, keep=keep)
+    screen, folder = Screen(console), state_folder() / "demo"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    story, audience = perform(folder / JOURNAL, screen, keep=keep)
     console.print(summary(audience))
     console.print()
     broken = story.broken_promises()
     if pipeline:
-        broken += _account(archive, screen)
+        broken += _account(folder, screen)
     if broken:
         for promise in broken:
             typer.echo(f"broken: {promise}", err=True)
@@ -55,15 +55,17 @@ def demo(
         console.print(f"  ./famulus {command}")
 
 
-def _account(archive: Archive, screen: Screen) -> list[str]:
+def _account(folder: Path, screen: Screen) -> list[str]:
+    from famulus.lab.demo.story import REPORT, account
+
     if importlib.util.find_spec("pyspark") is None:
         screen.tell("no pipeline: pip install 'famulus[pipeline]' would have it")
         return []
     screen.tell("the pipeline makes tables of the journal, on Spark; this takes a while")
-    unexplained, not_known = archive.account()
+    unexplained, not_known = account(folder)
     if not unexplained:
         screen.tell("the audit of the journal: every task that it knows of is accounted for")
         if not_known:
             screen.tell(f"what the journal cannot know: {not_known}")
-    screen.tell(f"the report: {archive.report}")
+    screen.tell(f"the report: {folder / REPORT}")
     return unexplained

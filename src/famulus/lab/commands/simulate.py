@@ -13,8 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from queue import SimpleQueue
-from threading import Thread
+from itertools import cycle
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -168,28 +167,29 @@ def _run_all(experiment: Experiment, first: int, seeds: int, jobs: int, *, quiet
     console = Console(stderr=True)
     columns = ("seeds", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), "[red]{task.fields[failed]}")
     bar = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
-    runs: dict[int, Result] = {}
-    failed: list[int] = []
+    runs: list[Result] = []
+    failed = 0
     with bar:
         progress = bar.add_task("", total=seeds, failed="")
         for run in _jobs(experiment, first, first + seeds, min(jobs, seeds)):
-            runs[run.seed] = run
-            if experiment.failed(run):
-                failed.append(run.seed)
-            bar.update(progress, advance=1, failed=f"{len(failed)} failed" if failed else "")
-            # One catch is enough; but the first of them, so that the same command says the same again.
-            if experiment.mutant and failed and all(seed in runs for seed in range(first, min(failed))):
-                return [runs[seed] for seed in range(first, min(failed) + 1)]
-    return [runs[seed] for seed in sorted(runs)]
+            runs.append(run)
+            failed += experiment.failed(run)
+            bar.update(progress, advance=1, failed=f"{failed} failed" if failed else "")
+            # One catch is enough.
+            if experiment.mutant and failed:
+                break
+    return runs
 
 
 def _jobs(experiment: Experiment, first: int, stop: int, jobs: int) -> Iterator[Result]:
-    """The runs of all seeds as they end. Every job is stopped when nobody wants to hear more."""
+    """The runs of all seeds, in their order. Every job is stopped when nobody wants to hear more."""
     processes = [_start_job(experiment, first + number, stop, jobs) for number in range(jobs)]
     try:
-        yield from _read_lines([process.stdout for process in processes if process.stdout is not None])
-        if any(process.wait() for process in processes):
-            raise FamulusError("a job of the simulation died; what it said stands above")
+        runs = _read_lines([process.stdout for process in processes if process.stdout is not None])
+        for _ in range(first, stop):
+            if (run := next(runs, None)) is None:
+                raise FamulusError("a job of the simulation died; what it said stands above")
+            yield run
     finally:
         for process in processes:
             process.kill()
@@ -208,23 +208,16 @@ def _start_job(experiment: Experiment, first: int, stop: int, stride: int) -> su
 
 
 def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Result]:
+    """The jobs take the seeds in turn, and so they are read; one that is far ahead waits until its pipe has room."""
     from famulus.lab.sim.workload import Result
 
     decode = msgspec.json.Decoder(Result).decode
-    lines: SimpleQueue[bytes] = SimpleQueue()
-
-    def read(pipe: IO[bytes]) -> None:
-        for line in pipe:
-            # The last words of a job that died may be half a line.
-            if line.endswith(b"\n"):
-                lines.put(line)
-        lines.put(b"")
-
-    for pipe in pipes:
-        Thread(target=read, args=(pipe,), daemon=True).start()
-    for _ in pipes:
-        while line := lines.get():
-            yield decode(line)
+    for pipe in cycle(pipes):
+        line = pipe.readline()
+        # The last words of a job that died may be half a line.
+        if not line.endswith(b"\n"):
+            return
+        yield decode(line)
 
 
 def _work(text: str, first: str, stop: str, stride: str) -> None:

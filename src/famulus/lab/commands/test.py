@@ -15,15 +15,11 @@ from famulus.errors import FamulusError, SettingsError
 #: Most tests wait for processes most of the time, so there are more of them at once than cores.
 AT_ONCE = 2 * (os.cpu_count() or 1)
 #: A misplaced import should not cost minutes of tests.
-FIRST = (
-    ("ruff", "check", "--quiet"),
-    ("ruff", "format", "--check", "--quiet"),
-    ("mypy", "--no-error-summary"),
-)
+FIRST = (("ruff", "check", "--quiet"), ("ruff", "format", "--check", "--quiet"))
 #: tests/turns.py says which files are run when.
 PYTEST = ("pytest", "--quiet", "--numprocesses", str(min(12, AT_ONCE)), "--dist", "loadfile", "--no-loadscope-reorder")
 WHOLE = (*FIRST, PYTEST)
-QUICK = (*FIRST, (*PYTEST, "tests/unit"), ("famulus", "simulate", "--seeds", "100"))
+QUICK = (*FIRST, (*PYTEST, "tests/test_types.py", "tests/unit"), ("famulus", "simulate", "--seeds", "100"))
 
 
 def run_tests(

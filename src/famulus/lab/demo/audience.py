@@ -141,10 +141,6 @@ class Recovery:
     seconds: float
     allowed_s: float
 
-    @property
-    def kept(self) -> bool:
-        return self.seconds <= self.allowed_s
-
 
 @dataclass(slots=True)
 class Loss:
@@ -162,7 +158,7 @@ class Loss:
 
 
 def broken(accounts: Mapping[str, Account], recoveries: Iterable[Recovery], worker: Loss, broker: Loss) -> list[str]:
-    found = [f"{each.what} took {each.seconds:.1f} s" for each in recoveries if not each.kept]
+    found = [f"{each.what} took {each.seconds:.1f} s" for each in recoveries if each.seconds > each.allowed_s]
     for name, account in accounts.items():
         found += [f"{name}: {fault}" for fault in _faults(account, worker, broker)]
     return found

@@ -15,21 +15,20 @@ import famulus
 ADMIN: Final = "ada"
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
-    name: str
-    family: str
-    number: int
+ANN, BOB, CID = "ann", "bob", "cid"
+#: With their families.
+BROKERS: Final = {ANN: "main", BOB: "main", CID: "reserve"}
+_NUMBERS: Final = {broker: number for number, broker in enumerate(BROKERS, 1)}
 
-    @property
-    def known_host(self) -> str:
-        """Where all others find it: there a relay listens, which the demo can cut."""
-        return f"127.0.10.{self.number}"
 
-    @property
-    def own_host(self) -> str:
-        """Where it really listens. All of 127.0.0.0/8 is this machine."""
-        return f"127.0.20.{self.number}"
+def known_host(broker: str) -> str:
+    """Where all others find it: there a relay listens, which the demo can cut."""
+    return f"127.0.10.{_NUMBERS[broker]}"
+
+
+def own_host(broker: str) -> str:
+    """Where it really listens. All of 127.0.0.0/8 is this machine."""
+    return f"127.0.20.{_NUMBERS[broker]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,6 @@ class Service:
     fails_every: int
     what: str
 
-
-ANN: Final = Broker("ann", "main", 1)
-BOB: Final = Broker("bob", "main", 2)
-CID: Final = Broker("cid", "reserve", 3)
-BROKERS: Final = (ANN, BOB, CID)
 
 MOODY: Final = Service("moody", "at_most_once", 40, 10, "fails at times")
 SERVICES: Final = (
@@ -61,13 +55,13 @@ class Worker:
     name: str
     service: str
     #: Its preferred broker.
-    home: Broker
+    home: str
 
 
 WORKERS: Final = tuple(
     Worker(f"{service.name}-{number}", service.name, home)
     for service in SERVICES
-    for number, home in enumerate((ANN, BOB, CID), 1)
+    for number, home in enumerate(BROKERS, 1)
 )
 
 

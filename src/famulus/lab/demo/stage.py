@@ -27,16 +27,13 @@ class Stage(Network):
         """`folder` is for what brokers keep. The journal is one for all: the names of its files say whose they are."""
         self._http_port, *ports = free_ports(1 + len(PORTS))
         common = ("--http-port", str(self._http_port), "--journal-folder", str(journal), "--drain-ms", "2000")
-        super().__init__(
-            Loopback(),
-            cast.ADMIN,
-            (
-                Broker(each.name, each.family, folder, Machine(each.known_host), ports, *_hosts(each), *common)
-                for each in cast.BROKERS
-            ),
-        )
+        brokers = [
+            Broker(name, family, folder, Machine(cast.known_host(name)), ports, *_hosts(name), *common)
+            for name, family in cast.BROKERS.items()
+        ]
+        super().__init__(Loopback(), cast.ADMIN, brokers)
         self._relays = {
-            (broker, name): Relay(broker.known_host, broker.own_host, port)
+            (broker, name): Relay(cast.known_host(broker), cast.own_host(broker), port)
             for broker in cast.BROKERS
             for name, port in zip(PORTS, ports, strict=True)
         }
@@ -44,15 +41,12 @@ class Stage(Network):
         self.workers = {each.name: self._worker(each, folder) for each in cast.WORKERS}
 
     def _worker(self, worker: cast.Worker, folder: Path) -> Program:
-        backend = self.brokers[worker.home.name].address("backend")
+        backend = self.brokers[worker.home].address("backend")
         what = ("worker", f"famulus.lab.demo.cast:{worker.service}", "--broker", backend, "--identity", worker.name)
-        return Program(worker.name, folder, Machine(worker.home.own_host), "famulus", *what)
+        return Program(worker.name, folder, Machine(cast.own_host(worker.home)), "famulus", *what)
 
-    def frontend(self, broker: cast.Broker) -> str:
-        return self.brokers[broker.name].address("frontend")
-
-    def dashboard(self, broker: cast.Broker) -> str:
-        return f"http://{broker.own_host}:{self._http_port}/"
+    def dashboard(self, broker: str) -> str:
+        return f"http://{cast.own_host(broker)}:{self._http_port}/"
 
     # -- up and down --------------------------------------------------------------------------------------------
 
@@ -101,23 +95,23 @@ class Stage(Network):
 
     # -- its config ---------------------------------------------------------------------------------------------
 
-    async def put(self, at: cast.Broker, key: str, value: object) -> None:
+    async def put(self, at: str, key: str, value: object) -> None:
         """The admin says at this broker what a key is to be, whatever it was."""
-        await asyncio.to_thread(self._admin.put_for_sure, at.name, key, value, EDIT_S)
+        await asyncio.to_thread(self._admin.put_for_sure, at, key, value, EDIT_S)
 
-    async def agree(self, *brokers: cast.Broker) -> bool:
+    async def agree(self, *brokers: str) -> bool:
         """Whether they have the same config."""
-        return await asyncio.to_thread(self._admin.agree, [broker.name for broker in brokers])
+        return await asyncio.to_thread(self._admin.agree, brokers)
 
-    async def shown(self, at: cast.Broker) -> Shown:
+    async def shown(self, at: str) -> Shown:
         """The config as this broker has it."""
-        shown = await asyncio.to_thread(self._admin.shown, at.name)
+        shown = await asyncio.to_thread(self._admin.shown, at)
         if shown is None:
-            raise LabFailed(f"{at.name} does not show its config")
+            raise LabFailed(f"{at} does not show its config")
         return shown
 
 
-def _hosts(broker: cast.Broker) -> tuple[str, ...]:
+def _hosts(broker: str) -> tuple[str, ...]:
     """It listens where only the relays find it. Of two words about a host the last one counts."""
-    own = broker.own_host
-    return ("--host", own, "--http-host", own, "--advertised-host", broker.known_host)
+    own = cast.own_host(broker)
+    return ("--host", own, "--http-host", own, "--advertised-host", cast.known_host(broker))

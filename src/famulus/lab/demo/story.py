@@ -11,7 +11,6 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -29,6 +28,8 @@ PAUSE_S = 3.0
 #: What is allowed is more than what is usual: this machine may have other things to do.
 SUCCESS_S, REHOME_S, CONVERGE_S = 10.0, 12.0, 12.0
 PIPELINE_S = 150.0
+#: What is left of a demo, beside its tables. The next one takes its place.
+JOURNAL, REPORT = "journal", "report.html"
 CONFLICTED = "service/shout"
 
 
@@ -69,10 +70,10 @@ class Story:
 
     async def _lose_a_broker(self) -> None:
         """Bob, with all of his processes at once."""
-        rehomed = [self._stage.ready_again(worker) for worker in WORKERS if worker.home is BOB]
+        rehomed = [self._stage.ready_again(worker) for worker in WORKERS if worker.home == BOB]
         success = self._audience.next_success(1)
         killed_s = self._broker.killed_s = monotonic()
-        self._stage.brokers[BOB.name].kill()
+        self._stage.brokers[BOB].kill()
         self._tell("broker bob is killed (kill -9), with all of his processes, under load")
         await self._recovered("the next success of his client", [success], killed_s, SUCCESS_S)
         await self._recovered(f"his {len(rehomed)} workers serve at others", rehomed, killed_s, REHOME_S)
@@ -80,7 +81,7 @@ class Story:
 
     async def _bring_it_back(self) -> None:
         started_s = monotonic()
-        await self._stage.start(self._stage.brokers[BOB.name])
+        await self._stage.start(self._stage.brokers[BOB])
         await _until("bob's config", self._same_config, 3 * CONVERGE_S)
         self._tell(f"broker bob is back, with the config that the others have, after {monotonic() - started_s:.1f} s")
         # What still ends badly because of the kill is not to be blamed on what comes next.
@@ -154,15 +155,16 @@ async def _play(folder: Path, journal: Path, screen: Screen, keep: bool) -> tupl
     try:
         await stage.set_up()
         screen.tell(f"{len(BROKERS)} brokers of two families are up, and {len(WORKERS)} workers")
-        screen.tell(f"the dashboard of {ANN.name}, as long as it lasts: {stage.dashboard(ANN)}")
-        audience = Audience([stage.frontend(ANN), stage.frontend(BOB)])
+        screen.tell(f"the dashboard of {ANN}, as long as it lasts: {stage.dashboard(ANN)}")
+        frontends = [stage.brokers[name].address("frontend") for name in (ANN, BOB)]
+        audience = Audience(frontends)
         story = Story(stage, audience, screen)
         with screen.live(stage, audience):
             asking = asyncio.create_task(audience.ask())
             screen.tell(f"two clients ask {sum(service.per_second for service in SERVICES)} times a second")
             await story.play()
             if keep:
-                screen.tell(f"it goes on until Ctrl-C; clients may ask at {stage.frontend(ANN)}")
+                screen.tell(f"it goes on until Ctrl-C; clients may ask at {frontends[0]}")
                 await _until_interrupted()
             audience.leave()
             await asking
@@ -184,36 +186,21 @@ async def _until_interrupted() -> None:
 # -- what the journal says of it --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """What is left of a demo: its journal, its tables, its report. The next one takes its place."""
+def account(folder: Path) -> tuple[list[str], str]:
+    """Make tables and a report of the journal there; what their audit cannot explain, and what no journal can know.
 
-    folder: Path
+    The first should be nothing; of the second there is something, since a broker was killed.
+    """
+    import pyarrow.dataset as ds
 
-    @property
-    def journal(self) -> Path:
-        return self.folder / "journal"
-
-    @property
-    def report(self) -> Path:
-        return self.folder / "report.html"
-
-    def account(self) -> tuple[list[str], str]:
-        """Make tables and report; what their audit cannot explain, and what no journal can know.
-
-        The first should be nothing; of the second there is something, since a broker was killed.
-        """
-        import pyarrow.dataset as ds
-
-        tables = self.folder / "tables"
-        for command in (
-            ("run", "--journal", str(self.journal), "--tables", str(tables)),
-            ("report", "--tables", str(tables), "--output", str(self.report)),
-        ):
-            with Crew() as crew:
-                crew.start(f"pipeline {command[0]}", python("famulus", "pipeline", *command), stderr=True).output(
-                    PIPELINE_S
-                )
-        rows = ds.dataset(tables / "audit", format="parquet", partitioning="hive").to_table().to_pylist()
-        unexplained = [f"audit: {row['kind']}: {row['explanation']}" for row in rows if not row["explained"]]
-        return unexplained, what_is_not_known(row for row in rows if row["explained"])
+    tables = folder / "tables"
+    for command in (
+        ("run", "--journal", str(folder / JOURNAL), "--tables", str(tables)),
+        ("report", "--tables", str(tables), "--output", str(folder / REPORT)),
+    ):
+        with Crew() as crew:
+            pipeline = crew.start(f"pipeline {command[0]}", python("famulus", "pipeline", *command), stderr=True)
+            pipeline.output(PIPELINE_S)
+    rows = ds.dataset(tables / "audit", format="parquet", partitioning="hive").to_table().to_pylist()
+    unexplained = [f"audit: {row['kind']}: {row['explanation']}" for row in rows if not row["explained"]]
+    return unexplained, what_is_not_known(row for row in rows if row["explained"])

@@ -130,6 +130,6 @@ class Doors(Actor):
         refused = []
         for message in messages:
             link = self.links[door].get(message[0])
-            if link is None or not link.to_peer(message[1:]):
+            if link is None or not link.send(message[1:], towards_broker=False):
                 refused.append(message)
         return refused

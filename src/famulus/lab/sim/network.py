@@ -32,22 +32,17 @@ def delay_ns(random: Random) -> int:
     return NS_PER_MS // 10 + int(random.random() * 2 * NS_PER_MS)
 
 
-class End(Protocol):
-    """Who sits at one end of a link."""
+class Listener(Protocol):
+    """Who can be connected to, while it is alive."""
 
     name: str
+    alive: bool
+
+    def accept(self, link: Link) -> None: ...
 
     def receive(self, link: Link, message: Frames) -> None: ...
 
     def cut_off(self, link: Link) -> None: ...
-
-
-class Listener(End, Protocol):
-    """Who can be connected to, while it is alive."""
-
-    alive: bool
-
-    def accept(self, link: Link) -> None: ...
 
 
 class Owner(Protocol):
@@ -98,8 +93,6 @@ class Network:
 
     def apart_until_ns(self, a: str, b: str) -> int:
         """When these two can reach each other again; 0 if they can now."""
-        if not self._parts:
-            return 0
         now_ns = self._clock.now_ns
         self._parts = [part for part in self._parts if part.until_ns > now_ns]
         return max((part.until_ns for part in self._parts if part.lies_between(a, b)), default=0)
@@ -130,7 +123,7 @@ class Network:
         # A routing id that no connection ever had.
         self._born += 1
         peer = f"{plug.name}/{self._born}".encode()
-        link = Link(self._clock, plug.owner.random, peer, plug.door, broker, plug)
+        link = Link(self._clock, peer, plug, broker)
         broker.accept(link)
         self.plugs[plug] = None
         return link
@@ -139,11 +132,11 @@ class Network:
 class Link:
     """One connection between a broker and somebody, who is called `peer` there. A plug has one after the other."""
 
-    def __init__(self, clock: Clock, random: Random, peer: bytes, door: str, broker: End, plug: End) -> None:
+    def __init__(self, clock: Clock, peer: bytes, plug: Plug, broker: Listener) -> None:
         self.peer = peer
-        self.door = door
+        self.door = plug.door
         self._clock = clock
-        self._random = random
+        self._random = plug.owner.random
         # Each of these first for the other end, then for the broker's: False and True are their places.
         self._ends = (plug, broker)
         self._not_before_ns = [0, 0]
@@ -151,13 +144,7 @@ class Link:
         self.believes = [True, True]
         self.open = True
 
-    def to_broker(self, message: Frames) -> bool:
-        return self._send(True, message)
-
-    def to_peer(self, message: Frames) -> bool:
-        return self._send(False, message)
-
-    def _send(self, towards_broker: bool, message: Frames) -> bool:
+    def send(self, message: Frames, *, towards_broker: bool) -> bool:
         """False if the sending end knows that the link is gone."""
         if not self.believes[not towards_broker]:
             return False
@@ -204,6 +191,8 @@ class Plug:
         self.owner = owner
         self.name = owner.name
         self.address = address
+        #: The place that it leads to.
+        self.target = network.listeners[address].name
         self.door = door
         self.link: Link | None = None
         #: As the owner knows it.
@@ -214,11 +203,6 @@ class Plug:
         self._changes: list[bool] = []
         self._inbox: list[Frames] = []
         self._try_soon(CONNECT_NS)
-
-    @property
-    def target(self) -> str:
-        """The place that it leads to."""
-        return self._network.listeners[self.address].name
 
     @property
     def holds(self) -> bool:
@@ -240,7 +224,7 @@ class Plug:
         """How many were taken, from the first on."""
         taken = 0
         for message in messages:
-            if self.link is None or not self.link.to_broker(message):
+            if self.link is None or not self.link.send(message, towards_broker=True):
                 break
             taken += 1
         return taken

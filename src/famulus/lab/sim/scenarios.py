@@ -51,19 +51,15 @@ class Scenario(Generic[W]):
         return self.start(seed, brokers).run()
 
 
-def one_broker(how: setting.Setting = setting.ONE) -> Scenario[Tasks]:
-    return Scenario(
-        "one",
-        partial(Tasks, setting=how),
-        mutants.OF_ONE_BROKER,
-        200_000,
-        faults.OF_ONE_BROKER,
-        faults_drawn=(0, 1, 3, 10, 25),
-        kinds_min=1,
-    )
-
-
-ONE_BROKER = one_broker()
+ONE_BROKER = Scenario(
+    "one",
+    partial(Tasks, setting=setting.ONE),
+    mutants.OF_ONE_BROKER,
+    200_000,
+    faults.OF_ONE_BROKER,
+    faults_drawn=(0, 1, 3, 10, 25),
+    kinds_min=1,
+)
 SEVERAL_BROKERS = Scenario(
     "brokers",
     partial(Tasks, setting=setting.SEVERAL),

@@ -47,10 +47,8 @@ def _describe(event: Event) -> str:
 
 
 def _readable(frame: bytes) -> str:
-    try:
-        text = frame.decode()
-    except UnicodeDecodeError:
-        text = ""
-    if not text.isprintable() or (frame and not text):
+    # What is no text becomes something that cannot be printed either.
+    text = frame.decode(errors="surrogateescape")
+    if not text.isprintable():
         text = "0x" + frame.hex()
     return text if len(text) <= FRAME_CHARS_SHOWN else text[:FRAME_CHARS_SHOWN] + "..."

@@ -35,10 +35,6 @@ class Conflict:
     #: What settled it, if anything did.
     settled: Edit | None
 
-    @property
-    def edits(self) -> tuple[Edit, ...]:
-        return tuple(edit for edit in (self.first, self.second, self.settled) if edit is not None)
-
 
 def _edit(world: World, what: str, key: str, author: str, broker: int, at_us: int, slow_us: int = 0) -> Edit:
     """To the others within less than a second; to the last one `slow_us` later."""
@@ -80,7 +76,8 @@ def edits(world: World) -> list[Edit]:
     ]
     if world.has("slow_convergence"):
         known.append(slow_edit(world))
-    return known + [edit for each in conflicts(world) for edit in each.edits]
+    said = [edit for each in conflicts(world) for edit in (each.first, each.second, each.settled)]
+    return known + [edit for edit in said if edit is not None]
 
 
 def versions(world: World, broker: int, at_us: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,17 +42,18 @@ def make(spark: SparkSession, folder: str | os.PathLike[str], plan: Plan) -> Tru
     planted = chronicle.truths(world)
     tasks += chronicle.tasks(world)
     truths = Truths(plan.seed, plan.start.isoformat(), plan.hours, dict(rows), tasks, planted)
-    filesystem, path = _opened(place)
+    filesystem, path = FileSystem.from_uri(place)
     with filesystem.open_output_stream(f"{path}/truths.json") as stream:
         stream.write(truths.json().encode())
     return truths
 
 
 def _place(folder: str | os.PathLike[str]) -> str:
+    """Any place that Arrow knows: a path, or a URI such as hdfs://... or s3://..."""
     place = os.fspath(folder)
     if "://" not in place:
         place = os.path.abspath(place)
-    filesystem, path = _opened(place)
+    filesystem, path = FileSystem.from_uri(place)
     # Two journals in one folder would be one with twice the tasks, and no truth would hold.
     if filesystem.get_file_info(FileSelector(path, allow_not_found=True)):
         raise SettingsError(f"{folder}: is not empty; a synthetic journal needs a folder of its own")
@@ -84,12 +85,6 @@ def _write_cell(folder: str, world: World, number: int) -> Iterator[pa.RecordBat
 # -- files, as a broker would write them -----------------------------------------------------------------------------
 
 
-def _opened(folder: str) -> tuple[Any, str]:
-    """Any place that Arrow knows: a path, or a URI such as hdfs://... or s3://..."""
-    filesystem, path = FileSystem.from_uri(folder)
-    return filesystem, path
-
-
 def _write(folder: str, broker: str, boot: str, number: int, table: str, rows: pa.Table) -> int:
     """One file for each hour that the rows are of; the number of rows."""
     if not rows.num_rows:
@@ -104,7 +99,7 @@ def _write(folder: str, broker: str, boot: str, number: int, table: str, rows: p
 
 
 def _write_file(folder: str, file: JournalFile, rows: pa.Table) -> None:
-    filesystem, base = _opened(folder)
+    filesystem, base = FileSystem.from_uri(folder)
     path = f"{base}/{file.path}"
     parent, _, name = path.rpartition("/")
     filesystem.create_dir(parent, recursive=True)

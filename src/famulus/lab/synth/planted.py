@@ -87,11 +87,6 @@ class Planting:
         return {**common, "at": at_us, "state": "queued" if worker is None else "running"}
 
 
-def _second(at_us: int) -> int:
-    """The checkpoint before it."""
-    return at_us - at_us % US_PER_S
-
-
 def slow_worker(world: World) -> Planted:
     worker = world.slow
     assert worker is not None
@@ -137,7 +132,8 @@ def crashed_dispatcher(world: World) -> Planted:
         worker = world.workers_of(broker, service.number)[-1] if number < SWALLOWED_RUNNING else None
         task = Planting(world, f"swallowed {number}", service, broker)
         ids.append(task.message_id)
-        at_us = _second(died_us)
+        # The checkpoint before it.
+        at_us = died_us - died_us % US_PER_S
         planted.add("open_tasks", task.open_at(at_us, worker, at_us - 5_000 - number * 700))
     process = {"broker": broker, "process": "dispatcher"}
     planted.add("brokers", {**process, "boot": old.name, "at": died_us, "event": "process_died", "detail": "signal 9"})

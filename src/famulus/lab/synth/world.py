@@ -102,8 +102,17 @@ class World:
         self.families = [f"family-{number // FAMILY_SIZE + 1}" for number in range(plan.brokers)]
         weights = [1.0 + 0.25 * (number % 3) for number in range(plan.brokers)]
         self.broker_share = [weight / sum(weights) for weight in weights]
+        self._whole = float(cycle.done(plan.end_us, plan.start_us))
         self.services = self._services()
+        # What befalls whom, if it does.
+        self.hot = len(self.services) - 1 if self.has("hot_service") else None
         self.workers = self._workers()
+        self.slow = self.workers_of(0, 0)[0] if self.has("slow_worker") else None
+        self.flapping = self.workers_of(1, 2 % len(self.services))[0]
+        #: Broker and instant.
+        self.crash = (plan.brokers - 1, plan.at_us(0.5) + 30_400_000) if self.has("crashed_dispatcher") else None
+        start_us = plan.at_us(0.85)
+        self.burst = Burst(1, 0, start_us, start_us + 6 * US_PER_MINUTE) if self.has("error_burst") else None
 
     # -- who is there -------------------------------------------------------------------------------------------
 
@@ -155,10 +164,6 @@ class World:
 
     # -- how much there is to do --------------------------------------------------------------------------------
 
-    @cached_property
-    def _whole(self) -> float:
-        return float(cycle.done(self.plan.end_us, self.plan.start_us))
-
     def _tasks_of(self, broker: int, service: int) -> float:
         return self.plan.tasks * self.broker_share[broker] * self.services[service].share
 
@@ -184,18 +189,6 @@ class World:
         return truth in self.plan.truths
 
     @cached_property
-    def hot(self) -> int | None:
-        return len(self.services) - 1 if self.has("hot_service") else None
-
-    @cached_property
-    def slow(self) -> Worker | None:
-        return self.workers_of(0, 0)[0] if self.has("slow_worker") else None
-
-    @cached_property
-    def flapping(self) -> Worker:
-        return self.workers_of(1, 2 % len(self.services))[0]
-
-    @cached_property
     def absences(self) -> list[tuple[int, int]]:
         """Of the flapping worker, from when to when: nine times within at most an hour."""
         if not self.has("flapping_worker"):
@@ -205,18 +198,6 @@ class World:
         # Not on a full second, where a checkpoint is.
         losses = [first + number * step + 12_345_678 for number in range(9)]
         return [(lost, lost + 15 * US_PER_S) for lost in losses]
-
-    @cached_property
-    def crash(self) -> tuple[int, int] | None:
-        """Broker and instant."""
-        return (self.plan.brokers - 1, self.plan.at_us(0.5) + 30_400_000) if self.has("crashed_dispatcher") else None
-
-    @cached_property
-    def burst(self) -> Burst | None:
-        if not self.has("error_burst"):
-            return None
-        start = self.plan.at_us(0.85)
-        return Burst(1, 0, start, start + 6 * US_PER_MINUTE)
 
     # -- boots and cells ----------------------------------------------------------------------------------------
 

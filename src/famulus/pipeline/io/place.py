@@ -110,9 +110,12 @@ class Place:
         with _may_fail(self.full(path), "written"), self.filesystem.open_output_stream(self.full(path)) as file:
             file.write(content)
 
-    def move(self, source: str, target: str) -> None:
-        """Takes the place of a file of that name, at once where the store can do that."""
+    def settle(self, source: str, target: str) -> None:
+        """Takes the place of a file of that name, at once where the store can do that, and for good: should the machine
+        lose power, it is there, or what was there before."""
         if self.is_local:
+            with open(self.full(source), "rb") as file:
+                os.fsync(file.fileno())
             os.replace(self.full(source), self.full(target))
             return
         try:
@@ -121,12 +124,6 @@ class Place:
             # Some stores refuse to replace a file.
             self.filesystem.delete_file(self.full(target))
             self.filesystem.move(self.full(source), self.full(target))
-
-    def settle(self, source: str, target: str) -> None:
-        """Moves what is to stay: should the machine lose power, it is there, or what was there before."""
-        if self.is_local:
-            _sync(self.folder / source)
-        self.move(source, target)
 
     def make_folder(self, path: str = "") -> None:
         with _may_fail(self.full(path), "made"):
@@ -157,11 +154,6 @@ def _walk(folder: Path, below: str) -> Iterator[FoundFile]:
             continue
         with suppress(FileNotFoundError):  # compacted or expired since it was listed
             yield FoundFile(path, entry.stat().st_size)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 @contextmanager

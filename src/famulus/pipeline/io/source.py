@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from famulus.errors import EmptyJournal, PlaceError
 from famulus.journal import arrow, files, schema
 from famulus.journal.files import JournalFile
+from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import FoundFile, Place, is_damage
 from famulus.pipeline.io.small_batch import small_frame
 from famulus.pipeline.tables.column_types import struct_of
@@ -44,8 +45,8 @@ class Sound:
         return self.file.path
 
     @property
-    def hour(self) -> tuple[str, str]:
-        return self.file.date, self.file.hour
+    def hour(self) -> int:
+        return hours.number_of(self.file.date, self.file.hour)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,7 +54,6 @@ class Bad:
     """A file that cannot be read, and why."""
 
     path: str
-    bytes: int
     kind: str
     reason: str
 
@@ -87,7 +87,7 @@ def damaged(journal: Place, paths: Sequence[str]) -> set[str]:
 
 def check(journal: Place, found: FoundFile, *, wholly: bool = False) -> Sound | Bad:
     """Reads the end of a file, where Parquet says what is in it; `wholly`: and all the rest."""
-    bad = partial(Bad, found.path, found.bytes)
+    bad = partial(Bad, found.path)
     file = files.parse(found.path)
     assert file is not None, "it is not one of ours"
     if found.bytes == 0:

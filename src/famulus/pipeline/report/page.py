@@ -6,11 +6,12 @@ import base64
 import gzip
 import hashlib
 import os
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
 
+from famulus.pipeline.io.place import Place
 from famulus.pipeline.report import timeline
 from famulus.pipeline.report.html import Safe, joined, tag, text
 from famulus.pipeline.report.reading import Tables
@@ -28,38 +29,29 @@ from famulus.pipeline.report.sections.workers import workers
 from famulus.pipeline.report.timeline import Timeline
 from famulus.pipeline.report.words import span
 
-SECTIONS: Final = (
-    "findings", "traffic", "latency", "workers", "failovers", "brokers", "config", "capacity", "anomalies", "audit",
-)  # fmt: skip
-
 
 def write(tables: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
     """From the folder of the pipeline's tables to one page; where it is."""
     target = Path(out)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.tmp")
-    unfinished.write_text(page(Tables(tables)), encoding="utf-8")
-    os.replace(unfinished, target)
+    Place(target.parent).write(target.name, page(Tables(tables)).encode())
     return target
 
 
 def page(tables: Tables) -> str:
     seen = timeline.read(tables)
-    body = joined([
-        verdict(tables, seen),
-        tiles(tables, seen),
-        _contents(),
-        findings(tables),
-        traffic(seen),
-        latency(seen),
-        workers(tables),
-        failovers(tables, seen),
-        brokers(tables, seen),
-        config(tables),
-        capacity(tables),
-        anomalies(tables, seen),
-        audit(tables),
-    ])  # fmt: skip
+    sections = {
+        "findings": findings(tables),
+        "traffic": traffic(seen),
+        "latency": latency(seen),
+        "workers": workers(tables),
+        "failovers": failovers(tables, seen),
+        "brokers": brokers(tables, seen),
+        "config": config(tables),
+        "capacity": capacity(tables),
+        "anomalies": anomalies(tables, seen),
+        "audit": audit(tables),
+    }
+    body = joined([verdict(tables, seen), tiles(tables, seen), _contents(sections), *sections.values()])
     return _document(_header(seen), body)
 
 
@@ -68,9 +60,9 @@ def _header(seen: Timeline | None) -> Safe:
     return Safe(f"<header>{tag('h1', 'Famulus report')}{tag('p', words)}</header>")
 
 
-def _contents() -> Safe:
+def _contents(sections: Iterable[str]) -> Safe:
     names = {"config": "Configuration"}
-    links = [Safe(f'<li><a href="#{name}">{text(names.get(name, name.capitalize()))}</a></li>') for name in SECTIONS]
+    links = [Safe(f'<li><a href="#{name}">{text(names.get(name, name.capitalize()))}</a></li>') for name in sections]
     return Safe(f'<nav aria-label="Sections"><ul>{joined(links)}</ul></nav>')
 
 

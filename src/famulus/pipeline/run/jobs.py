@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -16,14 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from famulus.errors import FileDamaged, FileGone
 from famulus.journal import schema
-from famulus.pipeline.io import hours, source
+from famulus.pipeline.io import source
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.source import Sound
-from famulus.pipeline.io.store import ROWS_PER_FILE, Made, Store, digest_of, is_cut
+from famulus.pipeline.io.store import ROWS_PER_FILE, Store, digest_of, is_cut
 from famulus.pipeline.run import plan, state
 from famulus.pipeline.run.lock import locked
 from famulus.pipeline.run.plan import RunPlan, Sight
-from famulus.pipeline.run.progress import BadFile, ProgressStep, RunSummary, TableDone, Tell, silent
+from famulus.pipeline.run.progress import ProgressStep, RunSummary, TableDone, Tell, silent
 from famulus.pipeline.run.schedule import Schedule, make_all
 from famulus.pipeline.run.state import RunState
 from famulus.pipeline.run.unaffected import unaffected_hours
@@ -52,7 +53,7 @@ def run(
     missed = 0
     with locked(tables):
         while True:
-            one = _PipelineRun(spark, journal, tables, wanted, tell, rows_per_file, damaged)
+            one = _PipelineRun(spark, journal, tables, wanted, tell, rows_per_file, frozenset(damaged))
             try:
                 return one.run(only, again=again)
             except Exception as error:
@@ -66,28 +67,21 @@ def run(
                     raise
 
 
+@dataclass
 class _PipelineRun:
     """One run, with what it knows."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        journal: Place,
-        tables: Place,
-        registry: Sequence[Table],
-        tell: Tell,
-        rows_per_file: int,
-        damaged: Collection[str],
-    ) -> None:
-        self._spark = spark
-        self._journal = journal
-        self._place = tables
-        self._store = Store(tables)
-        self._registry = registry
-        self._tell = tell
-        self._rows_per_file = rows_per_file
-        #: Files of the journal over which an earlier attempt has stumbled.
-        self._damaged = frozenset(damaged)
+    _spark: SparkSession
+    _journal: Place
+    _place: Place
+    _registry: Sequence[Table]
+    _tell: Tell
+    _rows_per_file: int
+    #: Files of the journal over which an earlier attempt has stumbled.
+    _damaged: frozenset[str]
+
+    def __post_init__(self) -> None:
+        self._store = Store(self._place)
         #: The files that count; known once they were looked at.
         self._sound: tuple[Sound, ...] = ()
         #: Hours that new rows in the next one have nothing to do with.
@@ -96,8 +90,8 @@ class _PipelineRun:
         self._scales: dict[str, Scale] = {}
         self._sessions: dict[Scale, SparkSession] = {}
         self._counted: set[str] = set()
-        #: Rows of the journal by session, table and hours, while the hourly tables are made.
-        self._shared: dict[tuple[SparkSession, str, frozenset[int]], DataFrame] = {}
+        #: Rows of the journal by session, table and hours, while the tables are made that share them.
+        self._shared: dict[tuple[SparkSession, str, frozenset[int] | None], DataFrame] = {}
         #: The files of the journal that anybody has asked for.
         self._asked_for: set[str] = set()
 
@@ -120,8 +114,22 @@ class _PipelineRun:
         else:
             after = before
         self._store.clean()
-        seconds = time.monotonic() - began
-        return self._summary(sight, planned, made, after, seconds, renewed=before.is_older)
+        return RunSummary(
+            journal=str(self._journal),
+            tables_folder=str(self._place),
+            files=len(sight.sound),
+            files_new=len(planned.new),
+            rows_new=sum(each.rows for each in planned.new),
+            files_same=len(planned.same),
+            files_expired=len(planned.expired),
+            late=tuple(each.path for each in planned.late),
+            bad=sight.bad,
+            hours=len(_touched(planned, sight)),
+            tables=tuple(made),
+            seconds=time.monotonic() - began,
+            state=after.number,
+            renewed=before.is_older,
+        )
 
     # -- deciding -------------------------------------------------------------------------------------------------
 
@@ -136,16 +144,13 @@ class _PipelineRun:
             # A folder that is compacted while it is listed may show neither the old nor the new file. Not twice.
             sight = self._look(before, only)
             planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
-        planned = self._without_unaffected(sight, planned)
+        candidates = {hour for wanted in planned.only_before.values() for hour in wanted}
+        self._unaffected = unaffected_hours(self._journal, sight.sound, planned.new, candidates)
+        planned = plan.without(planned, self._unaffected)
         rows = sum(each.rows for each in planned.new)
         touched = len(_touched(planned, sight))
         self._tell(ProgressStep("look", done=True, rows=rows, hours=touched, seconds=time.monotonic() - began))
         return sight, planned
-
-    def _without_unaffected(self, sight: Sight, planned: RunPlan) -> RunPlan:
-        candidates = {hour for wanted in planned.only_before.values() for hour in wanted}
-        self._unaffected = unaffected_hours(self._journal, sight.sound, planned.new, candidates)
-        return plan.without(planned, self._unaffected)
 
     def _look(self, before: RunState, only: Collection[str] | None) -> Sight:
         found = source.found_in(self._journal)
@@ -182,8 +187,7 @@ class _PipelineRun:
             return scale is Scale.LARGE
 
         def make(name: str) -> TableDone:
-            wanted = planned.hourly.get(name)
-            return self._make_hours(tables[name], wanted) if wanted else self._make_whole(tables[name])
+            return self._make_table(tables[name], planned.hourly.get(name))
 
         def done(name: str) -> None:
             hourly.discard(name)
@@ -215,69 +219,56 @@ class _PipelineRun:
     def _rows_for(self, table: Table, wanted: frozenset[int]) -> int:
         roots, read = plan.roots(table, self._registry), plan.to_read(table, wanted, self._unaffected)
         of = [each for each in self._sound if each.file.table in roots]
-        return sum(each.rows for each in of if hours.number_of(*each.hour) in read)
+        return sum(each.rows for each in of if each.hour in read)
 
     def _bytes_for(self, table: Table) -> int:
         journal = sum(each.bytes for each in self._sound if each.file.table in table.inputs)
         return journal + sum(self._store.bytes_of(name) for name in table.inputs if name not in schema.TABLES)
 
-    def _make_hours(self, table: Table, wanted: frozenset[int]) -> TableDone:
+    def _make_table(self, table: Table, wanted: frozenset[int] | None) -> TableDone:
+        """These hours of it; without any, it is a whole one."""
         began = time.monotonic()
-        self._tell(ProgressStep("stage", table.name, hours=len(wanted)))
-        spark, read = self._sessions[self._scales[table.name]], plan.to_read(table, wanted, self._unaffected)
-        inputs = [self._hours_of(spark, name, read) for name in table.inputs]
-        parts, few = self._parts(table, wanted), self._makes_few(table)
-        made = self._store.stage_hours(table, table.make(*inputs), wanted, parts, few=few)
-        self._tell(ProgressStep("publish", table.name, rows=made.rows, hours=len(wanted)))
-        self._store.publish_hours(made, self._hours_with_files(table))
-        return self._told(made, began)
-
-    def _make_whole(self, table: Table) -> TableDone:
-        began = time.monotonic()
-        self._tell(ProgressStep("stage", table.name))
-        spark = self._sessions[self._scales[table.name]]
-        inputs = [self._rows(spark, name, table.wants.get(name)) for name in table.inputs]
-        made = self._store.stage_whole(table, table.make(*inputs), few=self._makes_few(table))
-        self._tell(ProgressStep("publish", table.name, rows=made.rows))
-        self._store.publish_whole(made)
-        return self._told(made, began)
-
-    def _makes_few(self, table: Table) -> bool:
-        scale = self._scales[table.name]
-        return scale is Scale.SMALL or (scale is Scale.MEDIUM and table.name in self._counted)
-
-    def _told(self, made: Made, began: float) -> TableDone:
-        done = TableDone(made.table.name, len(made.hours), made.rows, time.monotonic() - began)
+        self._tell(ProgressStep("stage", table.name, hours=len(wanted or ())))
+        spark, few = self._sessions[self._scales[table.name]], self._makes_few(table)
+        read = plan.to_read(table, wanted, self._unaffected) if wanted else None
+        rows = table.make(*(self._input(spark, name, read, table.wants.get(name)) for name in table.inputs))
+        if wanted:
+            made = self._store.stage_hours(table, rows, wanted, self._parts(table, wanted), few=few)
+        else:
+            made = self._store.stage_whole(table, rows, few=few)
+        self._tell(ProgressStep("publish", table.name, rows=made.rows, hours=len(made.hours)))
+        if wanted:
+            self._store.publish_hours(made, self._hours_with_files(table))
+        else:
+            self._store.publish_whole(made)
+        done = TableDone(table.name, len(made.hours), made.rows, time.monotonic() - began)
         self._tell(
             ProgressStep("publish", done.table, done=True, rows=done.rows, hours=done.hours, seconds=done.seconds)
         )
         return done
 
-    def _rows(self, spark: SparkSession, name: str, columns: Sequence[str] | None) -> DataFrame:
-        """Of a table of the journal, or of one that was made; some columns, or all."""
-        if name in schema.TABLES:
-            return self._journal_rows(spark, name, None)
-        return self._store.read(spark, self._output(name), columns=columns)
+    def _makes_few(self, table: Table) -> bool:
+        scale = self._scales[table.name]
+        return scale is Scale.SMALL or (scale is Scale.MEDIUM and table.name in self._counted)
 
-    def _hours_of(self, spark: SparkSession, name: str, wanted: frozenset[int]) -> DataFrame:
-        """The very same rows for all who want the same hours at the same scale: see `famulus.pipeline.tables.memo`."""
+    def _input(
+        self, spark: SparkSession, name: str, wanted: frozenset[int] | None, columns: Sequence[str] | None
+    ) -> DataFrame:
+        """Of a table that was made some columns, or of one of the journal all; these hours, or all.
+
+        Of the journal, the very same rows for all who want the same hours at the same scale: see
+        `famulus.pipeline.tables.memo`.
+        """
         if name not in schema.TABLES:
-            return self._store.read(spark, self._output(name), wanted)
+            made = next(table for table in self._registry if table.name == name)
+            return self._store.read(spark, made, wanted, columns)
         key = (spark, name, wanted)
-        if key not in self._shared:
-            # Somebody else may be quicker.
-            self._shared.setdefault(key, self._journal_rows(spark, name, wanted))
-        return self._shared[key]
-
-    def _output(self, name: str) -> Table:
-        return next(table for table in self._registry if table.name == name)
+        rows = self._shared.get(key)
+        # Somebody else may be quicker.
+        return self._shared.setdefault(key, self._journal_rows(spark, name, wanted)) if rows is None else rows
 
     def _journal_rows(self, spark: SparkSession, name: str, wanted: Collection[int] | None) -> DataFrame:
-        found = [
-            each
-            for each in self._sound
-            if each.file.table == name and (wanted is None or hours.number_of(*each.hour) in wanted)
-        ]
+        found = [each for each in self._sound if each.file.table == name and (wanted is None or each.hour in wanted)]
         self._asked_for.update(each.path for each in found)
         return source.read(spark, self._journal, name, found)
 
@@ -288,7 +279,7 @@ class _PipelineRun:
         rows: dict[int, int] = defaultdict(int)
         for each in self._sound:
             if each.file.table == "tasks":
-                rows[hours.number_of(*each.hour)] += each.rows
+                rows[each.hour] += each.rows
         there = self._store.parts(table.name)
         needed = {
             hour: max(plan.parts_of(rows[hour], self._rows_per_file), max(there.get(hour, {0})) + 1) for hour in wanted
@@ -297,41 +288,12 @@ class _PipelineRun:
 
     def _hours_with_files(self, table: Table) -> set[int]:
         wanted = plan.roots(table, self._registry)
-        return {hours.number_of(*each.hour) for each in self._sound if each.file.table in wanted}
-
-    # -- telling --------------------------------------------------------------------------------------------------
-
-    def _summary(
-        self,
-        sight: Sight,
-        planned: RunPlan,
-        made: Sequence[TableDone],
-        after: RunState,
-        seconds: float,
-        *,
-        renewed: bool,
-    ) -> RunSummary:
-        return RunSummary(
-            journal=str(self._journal),
-            tables_folder=str(self._place),
-            files=len(sight.sound),
-            files_new=len(planned.new),
-            rows_new=sum(each.rows for each in planned.new),
-            files_same=len(planned.same),
-            files_expired=len(planned.expired),
-            late=tuple(each.path for each in planned.late),
-            bad=tuple(BadFile(each.path, each.kind, each.reason) for each in sight.bad),
-            hours=len(_touched(planned, sight)),
-            tables=tuple(made),
-            seconds=seconds,
-            state=after.number,
-            renewed=renewed,
-        )
+        return {each.hour for each in self._sound if each.file.table in wanted}
 
 
 def _touched(planned: RunPlan, sight: Sight) -> set[int]:
     """Hours that are made; an hour of which there is nothing is nobody's news."""
-    there = {hours.number_of(*each.hour) for each in sight.sound}
+    there = {each.hour for each in sight.sound}
     return there & {hour for each in planned.hourly.values() for hour in each}
 
 

@@ -209,7 +209,7 @@ def _unreadable(state: RunState, sight: Sight) -> dict[str, ProcessedFile]:
 def _lying_in(paths: Iterable[str], done: Iterable[ProcessedFile]) -> dict[str, ProcessedFile]:
     """Those that are one of these files, or were put together to one of them."""
     parts = _by_origin(done)
-    return {each.path: each for one in map(_file, paths) for file, each in parts[_origin(one)] if _has(one, file)}
+    return {each.path: each for one in map(_file, paths) for file, each in parts[one.origin] if _has(one, file)}
 
 
 def _compacted(
@@ -223,7 +223,7 @@ def _compacted(
     same: list[Sound] = []
     covered: set[str] = set()
     for one in sound:
-        parts = [done for file, done in by_origin.get(_origin(one.file), ()) if _has(one.file, file)]
+        parts = [done for file, done in by_origin.get(one.file.origin, ()) if _has(one.file, file)]
         covered.update(part.path for part in parts)
         # Rows are only ever added, so as many as before are the same ones. But an hour may lack what could not be read.
         is_doubtful = one.path in was_bad or any(part.path in was_bad for part in parts)
@@ -236,17 +236,13 @@ def _by_origin(done: Iterable[ProcessedFile]) -> defaultdict[tuple[str, ...], li
     found: defaultdict[tuple[str, ...], list[tuple[JournalFile, ProcessedFile]]] = defaultdict(list)
     for each in done:
         file = _file(each.path)
-        found[_origin(file)].append((file, each))
+        found[file.origin].append((file, each))
     return found
 
 
 def _has(whole: JournalFile, part: JournalFile) -> bool:
     """Of one origin: whether it was made of that one, or is that one."""
     return whole.first <= part.first and part.last <= whole.last
-
-
-def _origin(file: JournalFile) -> tuple[str, ...]:
-    return file.table, file.date, file.hour, file.broker, file.boot
 
 
 def _file(path: str) -> JournalFile:

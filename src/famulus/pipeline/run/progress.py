@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from famulus.pipeline.io.source import Bad
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,6 @@ class TableDone(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class BadFile(msgspec.Struct, frozen=True):
-    path: str
-    kind: str
-    reason: str
-
-
 class RunSummary(msgspec.Struct, frozen=True):
     """What a run has done."""
 
@@ -58,7 +55,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     files_expired: int
     #: Files for hours of which the journal has lost a part; they are not counted.
     late: tuple[str, ...]
-    bad: tuple[BadFile, ...]
+    bad: tuple[Bad, ...]
     hours: int
     tables: tuple[TableDone, ...]
     seconds: float

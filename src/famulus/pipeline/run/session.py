@@ -105,8 +105,8 @@ def session(
 ) -> Iterator[SparkSession]:
     """A session that is closed at the end, and its JVM with it. `more` are settings of Spark that win over ours.
 
-    `archive`: make the next start faster than this one. `brief`: there is little to do, so code is compiled quickly
-    instead of well.
+    `archive`: if there is none, make the next start faster than this one. `brief`: there is little to do, so code is
+    compiled quickly instead of well.
     """
     master = master or DEFAULT_MASTER
     found = java.find()
@@ -193,7 +193,7 @@ _ARCHIVE: Final = "spark.famulus.archive"
 _WRITING: Final = ".writing"
 
 
-def _java_options(found: java.Java, archive_wanted: bool, brief: bool) -> dict[str, str]:
+def _java_options(found: java.Java, makes_archive: bool, brief: bool) -> dict[str, str]:
     # No warnings of the JVM about archives that do not fit. And room for all the code that Spark makes and keeps: a JVM
     # whose room for code is full may die, and with the quick compiler alone it would be 48 MiB.
     options = "-Xlog:disable -Xlog:all=off -XX:ReservedCodeCacheSize=512m"
@@ -205,9 +205,9 @@ def _java_options(found: java.Java, archive_wanted: bool, brief: bool) -> dict[s
     noted = {}
     with suppress(NoJava):
         archive = java.cache_folder() / f"spark-{sha256(key.encode()).hexdigest()[:12]}.jsa"
-        if archive_wanted and archive.exists():
+        if archive.exists():
             options += f" -XX:SharedArchiveFile={archive}"
-        elif archive_wanted:
+        elif makes_archive:
             _forget_unfinished(archive.parent)
             writing = archive.with_suffix(f".{os.getpid()}{_WRITING}")
             options += f" -XX:ArchiveClassesAtExit={writing}"

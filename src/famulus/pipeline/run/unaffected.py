@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from famulus.errors import FileDamaged
 from famulus.journal import arrow
-from famulus.pipeline.io import hours
 from famulus.pipeline.io.place import Place
 from famulus.pipeline.io.small_batch import rows_of
 from famulus.pipeline.io.source import Sound
@@ -36,7 +35,7 @@ def unaffected_hours(
     by_hour: dict[int, list[Sound]] = {}
     for each in sound:
         if each.file.table in ("tasks", "open_tasks", "peers"):
-            by_hour.setdefault(hours.number_of(*each.hour), []).append(each)
+            by_hour.setdefault(each.hour, []).append(each)
 
     def is_one(hour: int) -> bool:
         try:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.auditing import crashes, gaps, halves, nonsense, numbers, repeated, unfinished
+from famulus.pipeline.tables.auditing import crashes, gaps, halves, nonsense, repeated, unfinished
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.unsettled import unsettled
 
@@ -36,7 +36,7 @@ def audit(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: Da
         *repeated.repeated(tasks),
         nonsense.odd_rows(tasks),
         halves.missing(tasks, brokers, peers),
-        numbers.missing_rows(tasks, brokers),
+        gaps.missing_rows(tasks, brokers),
         gaps.gaps(brokers),
         crashes.crash_windows(lost, tasks, brokers, peers),
     ]

@@ -12,9 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from famulus.journal import arrow, schema
-from famulus.journal.schema import Kind
-from famulus.pipeline.tables.schemas import More, TableColumn
+from famulus.journal import arrow
+from famulus.journal.schema import Column, Kind
 
 #: Parallel arrays or a map would do as well. Of this one alone Spark, DuckDB and pandas all make rows without a detour,
 #: two of them can be compared, and no array can be longer than its twin. Inside of arrays all may be null, as in any
@@ -22,23 +21,22 @@ from famulus.pipeline.tables.schemas import More, TableColumn
 _HISTOGRAM: Final = pa.struct([("bucket", pa.int32()), ("count", pa.int64())])
 _ARRIVAL: Final = pa.struct([("broker", pa.string()), ("at", arrow.TYPES[Kind.INSTANT]), ("delay_ms", pa.int64())])
 
-ARROW: Final[dict[Kind | More, pa.DataType]] = {
-    **{kind: arrow.TYPES[kind] for kind in Kind},
-    More.DOUBLE: pa.float64(),
-    More.DATE: pa.date32(),
-    More.HISTOGRAM: pa.list_(pa.field("element", _HISTOGRAM)),
-    More.TEXTS: pa.list_(pa.field("element", pa.string())),
-    More.ARRIVALS: pa.list_(pa.field("element", _ARRIVAL)),
+ARROW: Final = arrow.TYPES | {
+    Kind.DOUBLE: pa.float64(),
+    Kind.DATE: pa.date32(),
+    Kind.HISTOGRAM: pa.list_(pa.field("element", _HISTOGRAM)),
+    Kind.TEXTS: pa.list_(pa.field("element", pa.string())),
+    Kind.ARRIVALS: pa.list_(pa.field("element", _ARRIVAL)),
 }
 SPARK: Final = {kind: from_arrow_type(each) for kind, each in ARROW.items()}
 
 
-def arrow_schema(columns: Iterable[TableColumn]) -> pa.Schema:
+def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     # Of most columns Spark does not know that they are never null, and one file should not differ from the next.
     return pa.schema([pa.field(each.name, ARROW[each.kind]) for each in columns])
 
 
-def struct_of(columns: Iterable[schema.Column | TableColumn]) -> T.StructType:
+def struct_of(columns: Iterable[Column]) -> T.StructType:
     return T.StructType([T.StructField(each.name, SPARK[each.kind], each.nullable) for each in columns])
 
 
@@ -47,6 +45,6 @@ def union_all(parts: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda above, below: above.unionByName(below, allowMissingColumns=True), parts)
 
 
-def contract(rows: DataFrame, columns: Iterable[TableColumn]) -> DataFrame:
+def contract(rows: DataFrame, columns: Iterable[Column]) -> DataFrame:
     """The columns of a table in their order and types: what each transformation ends in."""
     return rows.select(*[F.col(each.name).cast(SPARK[each.kind]).alias(each.name) for each in columns])

@@ -12,8 +12,9 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from famulus.journal.schema import Kind
 from famulus.pipeline.tables.column_types import SPARK
-from famulus.pipeline.tables.schemas import QUANTILES, More
+from famulus.pipeline.tables.schemas import QUANTILES
 
 #: Buckets for each e-fold of a value: the middle of a bucket is at most 3.2 % from all that is in it.
 BUCKETS_PER_E_FOLD: Final = 16
@@ -112,7 +113,7 @@ def bucket_of(value: Column) -> Column:
 
 
 def no_histogram() -> Column:
-    return F.array().cast(SPARK[More.HISTOGRAM])
+    return F.array().cast(SPARK[Kind.HISTOGRAM])
 
 
 def count_of(histogram: str) -> Column:

@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from famulus.journal.schema import Column
 from famulus.pipeline.tables import schemas
 from famulus.pipeline.tables.column_types import contract
-from famulus.pipeline.tables.schemas import TableColumn
 
 
 class Grain(Enum):
@@ -47,7 +47,7 @@ class Table:
         return cls(rows.__name__, grain, tuple(signature(rows).parameters), rows, **more)
 
     @property
-    def columns(self) -> tuple[TableColumn, ...]:
+    def columns(self) -> tuple[Column, ...]:
         return schemas.TABLES[self.name]
 
     def make(self, *inputs: DataFrame) -> DataFrame:

@@ -12,8 +12,7 @@ from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.latency import BUCKETS
 from famulus.web.status import views
 from famulus.web.status.durations import quantile_ms
-from famulus.web.status.pasts import Pasts
-from famulus.web.status.tracks import MINUTES_MAX, SECONDS_MAX, Exchanges, Track, Traffic
+from famulus.web.status.tracks import MINUTES_MAX, SECONDS_MAX, Exchanges, Pasts, Track, Traffic
 from famulus.wire import status as snapshots
 
 #: Without a snapshot for this long, its sender is gone, or hangs.
@@ -34,9 +33,9 @@ NO_STEWARD = snapshots.Steward("", "", "joining", 0, "", (), 0, {})
 
 class Board:
     def __init__(self) -> None:
-        self.dispatcher: snapshots.Dispatcher | None = None
-        self.supervisor: snapshots.Supervisor | None = None
-        self.steward: snapshots.Steward | None = None
+        self.dispatcher = NO_DISPATCHER
+        self.supervisor = NO_SUPERVISOR
+        self.steward = NO_STEWARD
         self.config: snapshots.Config | None = None
         self._heard_ns: dict[type[snapshots.Snapshot], int] = {}
         self.total = Track(SECONDS_MAX, MINUTES_MAX)
@@ -60,7 +59,7 @@ class Board:
             case snapshots.Supervisor():
                 self.supervisor = snapshot
             case snapshots.Steward():
-                urgent = self.steward is not None and _heard(self.steward) != _heard(snapshot)
+                urgent = self.steward is not NO_STEWARD and _heard(self.steward) != _heard(snapshot)
                 self.steward = snapshot
             case snapshots.Config():
                 self.config = snapshot
@@ -96,14 +95,11 @@ class Board:
 
     def state(self, now_ns: int) -> str:
         """Of this broker: what the network wants of it, unless it drains or is gone."""
-        told = self.dispatcher
-        if told is None or not self.fresh(snapshots.Dispatcher, now_ns):
+        if not self.fresh(snapshots.Dispatcher, now_ns):
             return "gone"
-        if told.draining:
+        if self.dispatcher.draining:
             return "draining"
-        if (self.supervisor or NO_SUPERVISOR).network:
-            return (self.steward or NO_STEWARD).state
-        return "active"
+        return self.steward.state if self.supervisor.network else "active"
 
     def reasons(self, now_ns: int) -> tuple[str, ...]:
         """Why this broker should get no tasks now; nothing if it should."""
@@ -111,16 +107,14 @@ class Board:
         state = self.state(now_ns)
         if state == "gone":
             found.append("the dispatcher is silent")
-        elif self.dispatcher is not None and not self.dispatcher.routers:
+        elif not self.dispatcher.routers:
             found.append("there is no router")
         if state not in ("active", "gone"):
             found.append(f"the broker is {state}")
         return tuple(found)
 
     def status(self, now_ns: int, now_ms: int) -> views.Status:
-        supervisor = self.supervisor or NO_SUPERVISOR
-        told = self.dispatcher or NO_DISPATCHER
-        steward = self.steward or NO_STEWARD
+        supervisor, told, steward = self.supervisor, self.dispatcher, self.steward
         reasons, brokers = self.reasons(now_ns), self._brokers(now_ns)
         return views.Status(
             at_ms=now_ms,
@@ -183,9 +177,7 @@ class Board:
         return views.Service(**facts, rate_s=rate_s, failed_rate_s=failed_rate_s, p50_ms=p50_ms, p99_ms=p99_ms)
 
     def _brokers(self, now_ns: int) -> tuple[views.Broker, ...]:
-        supervisor = self.supervisor or NO_SUPERVISOR
-        told = self.dispatcher or NO_DISPATCHER
-        steward = self.steward or NO_STEWARD
+        supervisor, told, steward = self.supervisor, self.dispatcher, self.steward
         alive = self.fresh(snapshots.Dispatcher, now_ns)
         here = views.Broker(
             identity=supervisor.identity,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 from math import exp
 
 from famulus.core.clock import NS_PER_MS
@@ -16,30 +18,22 @@ def quantile_ms(counts: Counts, share: float) -> float | None:
     total = sum(counts)
     if not total:
         return None
-    wanted = share * total
-    passed = 0
-    for bucket, count in enumerate(counts):
-        passed += count
-        if count and passed >= wanted:
-            return round(exp((bucket + 0.5) / PER_E_FOLD) / NS_PER_MS, 3)
-    raise AssertionError("the buckets hold all tasks")
+    # Its bucket is the first that has any task and reaches that far.
+    reached = next(place for place, passed in enumerate(accumulate(counts)) if passed and passed >= share * total)
+    return round(_middle_ns(reached) / NS_PER_MS, 3)
 
 
 def up_to(counts: Counts, bounds_s: Sequence[float]) -> list[int]:
     """How many took no longer than each of these bounds, which ascend. A bucket belongs where its middle is."""
-    sums = [0] * len(bounds_s)
-    at = 0
-    passed = 0
+    between = [0] * (len(bounds_s) + 1)
     for bucket, count in enumerate(counts):
-        if not count:
-            continue
-        middle_s = exp((bucket + 0.5) / PER_E_FOLD) / 1e9
-        while at < len(bounds_s) and middle_s > bounds_s[at]:
-            sums[at] = passed
-            at += 1
-        passed += count
-    sums[at:] = [passed] * (len(bounds_s) - at)
-    return sums
+        if count:
+            between[bisect_left(bounds_s, _middle_ns(bucket) / 1e9)] += count
+    return list(accumulate(between))[:-1]
+
+
+def _middle_ns(bucket: int) -> float:
+    return exp((bucket + 0.5) / PER_E_FOLD)
 
 
 def difference(later: Counts, earlier: Counts) -> list[int]:

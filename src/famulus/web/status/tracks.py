@@ -1,15 +1,16 @@
 """What changes over time: how fast the counters of one broker or service grow, how long its tasks took recently, and
-its past: seconds of the last minutes, minutes of the last day. Bounded."""
+its past: seconds of the last minutes, minutes of the last day; and how busy each worker was. Bounded."""
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from famulus.core.clock import NS_PER_S
 from famulus.web.status.durations import difference, quantile_ms
-from famulus.web.status.views import Point
+from famulus.web.status.views import Point, WorkerPoint
 from famulus.wire import status as snapshots
 
 RATE_NS = 5 * NS_PER_S
@@ -185,3 +186,60 @@ class Exchanges:
     def with_peer(self, identity: str, alive: bool) -> Traffic:
         rates = self._rates.get(identity)
         return Traffic(*rates.counts, *(rates.smooth if alive else (0.0, 0.0))) if rates is not None else Traffic()
+
+
+# -- workers ----------------------------------------------------------------------------------------------------------
+
+WORKERS_MAX = 1000
+#: Of each worker: five minutes.
+WORKER_SECONDS_MAX = 300
+KEPT_MS = WORKER_SECONDS_MAX * 1000
+
+
+class _Past:
+    """Two columns of numbers, since there are many of these: a tenth of the room that points would take."""
+
+    __slots__ = ("at_ms", "busy")
+
+    def __init__(self) -> None:
+        self.at_ms = array("q")
+        self.busy = array("q")
+
+    def add(self, at_ms: int, busy: int) -> None:
+        if self.at_ms and at_ms < self.at_ms[-1]:
+            self.at_ms, self.busy = array("q"), array("q")  # the clock was set back
+        self.at_ms.append(at_ms)
+        self.busy.append(busy)
+        if len(self.at_ms) > WORKER_SECONDS_MAX:
+            del self.at_ms[0], self.busy[0]
+
+
+class Pasts:
+    def __init__(self) -> None:
+        self._pasts: dict[str, _Past] = {}
+
+    def __len__(self) -> int:
+        return len(self._pasts)
+
+    def take(self, workers: Sequence[snapshots.Worker], now_ms: int) -> None:
+        there = {worker.identity for worker in workers}
+        for identity in [each for each in self._pasts if each not in there and self._is_over(each, now_ms)]:
+            del self._pasts[identity]
+        for worker in workers:
+            past = self._pasts.get(worker.identity)
+            if past is None and len(self._pasts) < WORKERS_MAX:
+                past = self._pasts[worker.identity] = _Past()
+            if past is not None:
+                past.add(now_ms, worker.slots - worker.free)
+
+    def _is_over(self, identity: str, now_ms: int) -> bool:
+        """Of a worker that is not there: one that comes back finds its past, if there is room for it."""
+        return len(self._pasts) >= WORKERS_MAX or self._pasts[identity].at_ms[-1] < now_ms - KEPT_MS
+
+    def of(self, identity: str, now_ms: int) -> list[WorkerPoint]:
+        """The last five minutes; nothing of a worker that was never here."""
+        past = self._pasts.get(identity)
+        if past is None:
+            return []
+        points = zip(past.at_ms, past.busy, strict=True)
+        return [WorkerPoint(at_ms, busy) for at_ms, busy in points if at_ms >= now_ms - KEPT_MS]

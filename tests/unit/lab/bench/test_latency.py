@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from famulus.core.clock import NS_PER_S
 from famulus.core.session.client import ClientSession
 from famulus.lab.bench.buckets import LatencyBuckets
-from famulus.lab.bench.latency import FRACTIONS, Plan, Rate, measure, rates_of
+from famulus.lab.bench.latency import FRACTIONS, Plan, figures_of, measure, rates_of
 from famulus.lab.bench.latency_page import page
 from famulus.lab.bench.load import Schedule, Seen, Window
 
@@ -50,12 +50,11 @@ def test_in_a_closed_loop_a_task_is_due_while_fewer_are_open_than_the_window_hol
 
 
 def test_rounds_are_added_up() -> None:
-    rate = Rate(10.0)
-    rate.add(
-        Seen(offered=3, outcomes={"OK": 2, "REJECTED": 1}, latencies={"OK": LatencyBuckets({5: 2}, 5)}, latest_ns=7)
-    )
-    rate.add(Seen(offered=1, outcomes={"OK": 1}, latencies={"OK": LatencyBuckets({9: 1}, 9)}, latest_ns=3))
-    figures = rate.figures(100.0)
+    rounds = [
+        Seen(offered=3, outcomes={"OK": 2, "REJECTED": 1}, latencies={"OK": LatencyBuckets({5: 2}, 5)}, latest_ns=7),
+        Seen(offered=1, outcomes={"OK": 1}, latencies={"OK": LatencyBuckets({9: 1}, 9)}, latest_ns=3),
+    ]
+    figures = figures_of(10.0, rounds, 100.0)
     assert (figures["offered"], figures["outcomes"]) == (4, {"OK": 3, "REJECTED": 1})
     assert (figures["latency_ns"]["p50"], figures["latency_ns"]["max"]) == (5, 9)
     assert (figures["fraction"], figures["sent_late_ns_max"]) == (0.1, 7)

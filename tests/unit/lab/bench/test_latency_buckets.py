@@ -77,6 +77,6 @@ def test_cumulated_ends_with_all_values_and_the_largest() -> None:
 
 def test_what_is_written_can_be_read() -> None:
     buckets = filled([1, 5, 5, 123_456_789])
-    again = LatencyBuckets.read(sorted(buckets.counts.items()), buckets.highest)
+    again = LatencyBuckets(dict(sorted(buckets.counts.items())), buckets.highest)
     assert again.percentiles() == buckets.percentiles()
     assert again.written() == buckets.written()

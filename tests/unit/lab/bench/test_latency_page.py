@@ -69,7 +69,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 def test_the_tail_goes_to_the_slowest_task() -> None:
-    points = tail(LatencyBuckets.read([(100, 90), (200, 9), (255, 1)], 255))
+    points = tail(LatencyBuckets({100: 90, 200: 9, 255: 1}, 255))
     assert [round(rarity, 6) for rarity, _ in points] == [1.0, 10.0, 100.0]
     assert points[-1][1] == 0.255
 

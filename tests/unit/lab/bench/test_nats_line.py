@@ -41,7 +41,7 @@ def test_messages_come_in_pieces(line_and_server: tuple[NatsLine, socket.socket]
         server.sendall(told[cut:])
         found += line.messages()
         assert found == [(b"inbox-1", b"he\r\no"), (b"", b"ok")]
-        line.flush()
+        line.send()
         assert server.recv(100) == b"PONG\r\n"
 
 
@@ -49,7 +49,7 @@ def test_what_is_published_goes_in_one_write(line_and_server: tuple[NatsLine, so
     line, server = line_and_server
     line.publish(b"echo", b"one", b"inbox")
     line.publish(b"inbox", b"two")
-    line.flush()
+    line.send()
     assert server.recv(1000) == b"PUB echo inbox 3\r\none\r\nPUB inbox  3\r\ntwo\r\n"
 
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -18,11 +19,11 @@ from famulus.core.clock import NS_PER_S
 from famulus.errors import BenchFailed
 from famulus.lab.bench import meter
 from famulus.lab.bench.figures import Figures
-from famulus.lab.bench.meter import STAMP_BYTES, Meter, Order, read
-from famulus.lab.bench.peers import contest, nats, side
+from famulus.lab.bench.meter import STAMP_BYTES, Meter, Order
+from famulus.lab.bench.peers import contest, nats, peer, side
 from famulus.lab.bench.peers.peer import Needs, absence
 from famulus.lab.bench.peers.summary import broker_cpu_us, ratio_spread, ratios, spread, summary
-from famulus.lab.commands.bench_peers import peers
+from famulus.lab.commands.bench_echo import peers
 
 PAIRS = {"nats_1": ("famulus_request_1", "nats_request_1"), "proxy_1000": ("famulus_map_1000", "proxy_1000")}
 
@@ -76,15 +77,24 @@ def test_the_cpu_time_of_our_broker_is_that_of_a_wide_window(sides: dict[str, fl
 NEEDS = Needs({"some-server": "some-package"}, {"some_module": "some-library"})
 
 
-def test_who_has_all_is_not_absent() -> None:
-    assert absence(NEEDS, lambda _: "/a/path", lambda _: True) is None
+def absent(monkeypatch: pytest.MonkeyPatch, needs: Needs, *, program: bool, library: bool) -> str | None:
+    """Why, where all programs or libraries are there, or none."""
+    monkeypatch.setattr(peer, "find_program", lambda _: "/a/path" if program else None)
+    monkeypatch.setattr(peer, "has_library", lambda _: library)
+    return absence(needs)
+
+
+def test_who_has_all_is_not_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert absent(monkeypatch, NEEDS, program=True, library=True) is None
     assert absence(Needs()) is None
 
 
-def test_who_is_absent_says_what_would_help() -> None:
-    assert absence(NEEDS, lambda _: None, lambda _: True) == "no program some-server (Debian package some-package)"
-    assert absence(NEEDS, lambda _: "/a/path", lambda _: False) == "no library some_module (pip install some-library)"
-    both = absence(NEEDS, lambda _: None, lambda _: False)
+def test_who_is_absent_says_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_program = absent(monkeypatch, NEEDS, program=False, library=True)
+    assert no_program == "no program some-server (Debian package some-package)"
+    no_library = absent(monkeypatch, NEEDS, program=True, library=False)
+    assert no_library == "no library some_module (pip install some-library)"
+    both = absent(monkeypatch, NEEDS, program=False, library=False)
     assert both is not None
     assert both.count(",") == 1
 
@@ -153,7 +163,7 @@ def test_each_pair_is_of_ours_and_of_another() -> None:
 
 def test_an_order_arrives_as_it_was_given() -> None:
     order = Order("tcp://127.0.0.1:1", 64, 100, 0.5, "map", {"server": [1, 2], "worker": [3]})
-    assert read(order.text()) == order
+    assert msgspec.json.decode(msgspec.json.encode(order), type=Order) == order
 
 
 def test_only_the_stretch_between_the_instants_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +253,7 @@ def test_an_unknown_name_is_the_users_mistake() -> None:
 
 SCRIPT = """
 import typer
-from famulus.lab.commands.bench_peers import peers
+from famulus.lab.commands.bench_echo import peers
 app = typer.Typer()
 app.command()(peers)
 app()

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from famulus.errors import BenchFailed
 from famulus.lab.bench.fleet import START_S, Crew
-from famulus.lab.bench.peers import contest, gearman, gearman_raw, side
+from famulus.lab.bench.peers import contest, gearman, gearman_raw, peer, side
 from famulus.lab.bench.peers.gearman_raw import (
     AHEAD,
     CAN_DO,
@@ -24,13 +24,13 @@ from famulus.lab.bench.peers.gearman_raw import (
     NOOP,
     PRE_SLEEP,
     WORK_COMPLETE,
-    Cutter,
     Echo,
     Packet,
+    cut,
     packet,
 )
 from famulus.lab.bench.peers.peer import absence, find_program
-from famulus.lab.commands.bench_peers import peers
+from famulus.lab.commands.bench_echo import peers
 from famulus.lab.processes import free_port
 
 # -- packets ----------------------------------------------------------------------------------------------------------
@@ -44,8 +44,10 @@ def test_a_packet_is_as_the_protocol_says() -> None:
 @given(st.lists(st.tuples(st.integers(1, 42), st.binary(max_size=50)), max_size=8), st.integers(1, 40))
 def test_packets_come_whole_wherever_the_stream_comes_apart(sent: list[Packet], length: int) -> None:
     stream = b"".join(packet(kind, body) for kind, body in sent)
-    cutter = Cutter()
-    found = [each for at in range(0, len(stream), length) for each in cutter.cut(stream[at : at + length])]
+    unread, found = bytearray(), []
+    for at in range(0, len(stream), length):
+        unread += stream[at : at + length]
+        found += cut(unread)
     assert found == sent
 
 
@@ -53,7 +55,7 @@ def test_packets_come_whole_wherever_the_stream_comes_apart(sent: list[Packet], 
 
 
 def read(said: list[bytes]) -> list[Packet]:
-    return Cutter().cut(b"".join(said))
+    return cut(bytearray(b"".join(said)))
 
 
 def test_a_worker_sleeps_until_it_is_woken_and_then_asks_ahead() -> None:
@@ -86,16 +88,16 @@ def test_what_a_worker_does_not_expect_is_an_error() -> None:
 # -- who takes part ---------------------------------------------------------------------------------------------------
 
 
-def test_by_hand_it_needs_no_library() -> None:
-    assert absence(gearman_raw.PEER.needs, lambda _: "/a/path", lambda _: False) is None
-    assert absence(gearman.PEER.needs, lambda _: "/a/path", lambda _: False) == (
-        "no library gearman (pip install pygearman)"
-    )
+def test_by_hand_it_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer, "find_program", lambda _: "/a/path")
+    monkeypatch.setattr(peer, "has_library", lambda _: False)
+    assert absence(gearman_raw.PEER.needs) is None
+    assert absence(gearman.PEER.needs) == "no library gearman (pip install pygearman)"
 
 
 def test_without_its_server_both_are_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = lambda needs: absence(needs, lambda _: None, lambda _: True)  # noqa: E731
-    monkeypatch.setattr(contest, "absence", nothing)
+    monkeypatch.setattr(peer, "find_program", lambda _: None)
+    monkeypatch.setattr(peer, "has_library", lambda _: True)
     result = contest.contest(contest.Plan(rounds=1), side.chosen(["gearman", "gearman_raw"]), lambda _: None)
     reason = "no program gearmand (Debian package gearman-job-server)"
     assert result["absent"] == {"gearman": reason, "gearman_raw": reason}

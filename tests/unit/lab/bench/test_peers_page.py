@@ -17,7 +17,7 @@ from famulus.lab.bench.peers.bars import CUT, WIDTH, Bar, bars, scale
 from famulus.lab.bench.peers.page import command, kinds, page
 from famulus.lab.bench.peers.side import PAIRS, SIDES
 from famulus.lab.bench.peers.summary import summary
-from famulus.lab.commands.bench_peers import peers
+from famulus.lab.commands.bench_echo import peers
 
 SVG = "{http://www.w3.org/2000/svg}"
 

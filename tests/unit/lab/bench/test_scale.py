@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from famulus.lab.bench.descriptors import connections_that_fit, sockets_that_fit
+from famulus.lab.bench.peers import nats
+from famulus.lab.bench.peers.peer import Needs, absence
 from famulus.lab.bench.scale import (
     NATS,
     OURS,
@@ -18,7 +20,6 @@ from famulus.lab.bench.scale import (
     fitting,
     idle_percents,
     measure,
-    nats_absence,
     shares,
     summary,
 )
@@ -121,7 +122,7 @@ def test_a_small_crowd_is_measured() -> None:
     assert result["warning"] == ""
     assert len(result["steps"]) == 2 + 2 + 2 + 2 + 2
     _check(OURS, result, result, told)
-    if why_not := nats_absence():
+    if why_not := absence(Needs(nats.PROGRAMS)):
         assert result["absent"] == {NATS: why_not}
     else:
         assert len(result["beside"][NATS]["steps"]) == 2 + 2 + 2 + 2

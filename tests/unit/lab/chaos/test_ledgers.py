@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from famulus.lab.chaos.ledgers import ClientLedger, Ended, Sent, compare, judge
+from famulus.lab.chaos.ledgers import Ended, Sent, first_success, judge, names_of_calls, read_client
 
 SENT = [Sent("a", False, 1.0), Sent("b", True, 2.0)]
 ENDED = [Ended("a", "OK", "-", 1.5), Ended("b", "OK", "-", 2.5)]
@@ -55,7 +55,7 @@ def test_ledgers_on_disk_with_a_line_that_a_death_cut_short(tmp_path: Path) -> N
     client, worker = tmp_path / "client", tmp_path / "worker"
     client.write_text("sent a once 1.0\nended a OK - 1.5\nsent b again 2.0\nended b UNKNOWN broker_lost 3.0\nsent c o")
     worker.write_text("a 1 once\nb 1 once\nb 2 on")
-    verdict = compare([client], [worker, tmp_path / "none"])
+    verdict = judge(*read_client(client), names_of_calls([worker, tmp_path / "none"]))
     assert not verdict.broken
     assert (verdict.ok, verdict.unknown) == (1, ["b"])
 
@@ -63,5 +63,5 @@ def test_ledgers_on_disk_with_a_line_that_a_death_cut_short(tmp_path: Path) -> N
 def test_the_first_success_is_that_of_a_task_that_was_sent_after_the_instant(tmp_path: Path) -> None:
     path = tmp_path / "client"
     path.write_text("sent a once 1.0\nsent b once 2.0\nended a OK - 2.5\nended b OK - 2.6\n")
-    assert ClientLedger(path).first_success_after(1.5) == 2.6
-    assert ClientLedger(path).first_success_after(2.0) is None
+    assert first_success(*read_client(path), 1.5) == 2.6
+    assert first_success(*read_client(path), 2.0) is None

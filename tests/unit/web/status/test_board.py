@@ -6,8 +6,7 @@ from tests.unit.web.status.conftest import NS_PER_S, dispatcher, peer, service, 
 
 from famulus.core.dispatch.latency import BUCKETS
 from famulus.web.status.board import TRACKS_MAX, Board
-from famulus.web.status.pasts import WORKERS_MAX, Pasts
-from famulus.web.status.tracks import History
+from famulus.web.status.tracks import WORKERS_MAX, History, Pasts
 from famulus.web.status.views import Journal, Point, Status, WorkerPoint
 from famulus.wire import status
 

@@ -32,25 +32,18 @@ def packet(kind: int, *parts: bytes) -> bytes:
     return HEADER.pack(REQUEST, kind, len(body)) + body
 
 
-class Cutter:
-    """Cuts a stream of bytes into packets, wherever it comes apart."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def cut(self, data: bytes) -> list[Packet]:
-        rest = self._rest
-        rest += data
-        found, at = [], 0
-        while len(rest) - at >= HEADER.size:
-            _, kind, length = HEADER.unpack_from(rest, at)
-            end = at + HEADER.size + length
-            if len(rest) < end:
-                break
-            found.append((kind, bytes(rest[at + HEADER.size : end])))
-            at = end
-        del rest[:at]
-        return found
+def cut(stream: bytearray) -> list[Packet]:
+    """Takes the whole packets off its beginning, wherever it came apart."""
+    found, at = [], 0
+    while len(stream) - at >= HEADER.size:
+        _, kind, length = HEADER.unpack_from(stream, at)
+        end = at + HEADER.size + length
+        if len(stream) < end:
+            break
+        found.append((kind, bytes(stream[at + HEADER.size : end])))
+        at = end
+    del stream[:at]
+    return found
 
 
 class Wire:
@@ -61,7 +54,7 @@ class Wire:
         # Else small packets wait for each other: 40 ms each time.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.settimeout(timeout_s)
-        self._cutter = Cutter()
+        self._unread = bytearray()
 
     def send(self, packets: list[bytes]) -> None:
         # Even of nothing the kernel would have to be told.
@@ -73,7 +66,8 @@ class Wire:
         data = self._socket.recv(READ_BYTES)
         if not data:
             raise ConnectionError("gearmand closed the connection")
-        return self._cutter.cut(data)
+        self._unread += data
+        return cut(self._unread)
 
 
 # -- an echo by these -----------------------------------------------------------------------------------------------

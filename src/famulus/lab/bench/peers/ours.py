@@ -19,11 +19,12 @@ from famulus.errors import BenchFailed
 from famulus.lab.bench.fleet import Crew
 from famulus.lab.bench.meter import Meter, Order
 from famulus.lab.bench.peers.peer import Peer, ask_in_a_row
-from famulus.lab.processes import found_network, free_ports
+from famulus.lab.chaos.lan import Loopback
+from famulus.lab.chaos.network import Broker
+from famulus.lab.processes import found_network
 
-#: Brokers of a network besides the one that is measured.
-OTHERS = 2
-PORTS = ("--frontend-port", "--backend-port", "--config-pub-port", "--peer-port")
+#: Brokers of a network; the first one is measured.
+BROKERS = ("measured", "other-1", "other-2")
 
 
 def start(crew: Crew, window: int, *flags: str) -> str:
@@ -32,21 +33,15 @@ def start(crew: Crew, window: int, *flags: str) -> str:
 
 def start_network(scratch: Path, crew: Crew, window: int) -> str:
     """With the folders of the brokers in `scratch`."""
-    place = Path(tempfile.mkdtemp(dir=scratch))
-    measured = place / "measured"
-    ports = free_ports(len(PORTS))
-    if wrong := found_network(measured, "measured", "--identity", "measured", *_with_ports(ports)):
+    place, lan = Path(tempfile.mkdtemp(dir=scratch)), Loopback()
+    measured, *others = (Broker(name, "main", place, lan.machine(name), lan.ports()) for name in BROKERS)
+    if wrong := found_network(measured.home, "measured", *measured.place()):
         raise BenchFailed(f"no network could be made: {wrong}")
-    address = start(crew, window, "--folder", str(measured))
-    joining = ("--join", f"127.0.0.1:{ports[-1]}", "--secret-file", str(measured / "join.secret"))
-    for identity in (f"other-{number}" for number in range(1, OTHERS + 1)):
-        itself = ("--folder", str(place / identity), "--identity", identity, *_with_ports(free_ports(len(PORTS))))
-        crew.broker(*itself, *joining, name="other brokers")
+    address = start(crew, window, "--folder", str(measured.home))
+    for broker in others:
+        broker.join(measured)
+        crew.broker("--folder", str(broker.home), *broker.joins, name="other brokers")
     return address
-
-
-def _with_ports(ports: list[int]) -> list[str]:
-    return [word for flag, port in zip(PORTS, ports, strict=True) for word in (flag, str(port))]
 
 
 def worker(address: str, slots: str, service: str = "echo", work_ms: str = "") -> None:

@@ -20,24 +20,19 @@ def page(result: dict[str, Any]) -> str:
     """`result` is what `famulus bench peers --json` prints."""
     rounds = result["plan"]["rounds"]
     times = "1 round" if rounds == 1 else f"{rounds} rounds"
-    body = f"""<h1>Famulus beside other brokers</h1>
-<p>The same echo through each of them: one server, one worker, one client, all on one machine, in turn. A bar is the
-median of {times}; the thin line on it goes from the least to the largest.</p>
-<p><code>{escape(command(result["plan"]))}</code><br>
-<span class="soft">{escape(machine_text(result))}</span></p>
-<h2>Throughput</h2>
-<p>Tasks per second. Longer is better; each group has a scale of its own.</p>
-{charts(result, "Tasks per second", throughput, best_is_most=True)}
-<h2>CPU time per task</h2>
-<p>Of server, worker and client together. Shorter is better. The full colour is the server's part. A bar with two
-gaps in it is longer than there is room.</p>
-{charts(result, "CPU time per task", cpu_time, best_is_most=False)}
-<h2>Ratios</h2>
-<p>Our median throughput over theirs: above 1 Famulus is faster. The range is that of single rounds.</p>
-{ratios(result)}
-{absent(result["absent"])}
-<p class="soft">{escape(", ".join(f"{name} {version}" for name, version in result["versions"].items()))}</p>"""
-    return document("Famulus beside other brokers", body, "bars.css")
+    return document(
+        "Famulus beside other brokers",
+        "peers",
+        "bars.css",
+        times=times,
+        command=escape(command(result["plan"])),
+        machine=escape(machine_text(result)),
+        throughput=charts(result, "Tasks per second", throughput, best_is_most=True),
+        cpu_time=charts(result, "CPU time per task", cpu_time, best_is_most=False),
+        ratios=ratios(result),
+        absent=absent(result["absent"]),
+        versions=escape(", ".join(f"{name} {version}" for name, version in result["versions"].items())),
+    )
 
 
 def command(plan: dict[str, Any]) -> str:

@@ -55,14 +55,10 @@ def has_library(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def absence(
-    needs: Needs,
-    has_program: Callable[[str], object] = find_program,
-    has_library: Callable[[str], bool] = has_library,
-) -> str | None:
+def absence(needs: Needs) -> str | None:
     """Why it cannot be measured and what would help, or None."""
     missing = [
-        f"no program {each} (Debian package {of})" for each, of in needs.programs.items() if not has_program(each)
+        f"no program {each} (Debian package {of})" for each, of in needs.programs.items() if not find_program(each)
     ]
     missing += [
         f"no library {each} (pip install {of})" for each, of in needs.libraries.items() if not has_library(each)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 
-from famulus.lab.bench import meter
+import msgspec
+
+from famulus.lab.bench.meter import Order
 from famulus.lab.bench.peers.peer import run
 from famulus.lab.bench.peers.side import PEERS
 
@@ -16,6 +18,7 @@ from famulus.lab.bench.peers.side import PEERS
 def main(name: str, role: str, *arguments: str) -> None:
     peer = PEERS[name]
     if role == "client":
-        print(json.dumps(run(peer.client(meter.read(*arguments))).report()))
+        (order,) = arguments
+        print(json.dumps(run(peer.client(msgspec.json.decode(order, type=Order))).report()))
     else:
         run(peer.roles[role](*arguments))

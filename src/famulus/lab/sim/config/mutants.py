@@ -41,7 +41,7 @@ def _by_version(*, any_other: bool, bigger_hash: bool) -> Rules:
     def adopt(edits: EditSet, came: Edits) -> Merged:
         theirs = EditSet(edits.network, verify)
         new = theirs.add(came.edits).new
-        return Merged(theirs, new) if believed(edits, theirs.version, theirs.digest) else Merged(edits, ())
+        return (theirs, new) if believed(edits, theirs.version, theirs.digest) else (edits, ())
 
     return Rules(answer, adopt, lambda edits, _: [sync.heartbeat(edits)])
 

@@ -13,9 +13,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from famulus.core.config import edit
-from famulus.core.config.draft import Author, Draft, make
+from famulus.core.config.draft import Author, Draft, make, parents_for
 from famulus.core.config.edit import SignedEdit, Signer
-from famulus.core.config.edit_set import network_of
+from famulus.core.config.edit_set import EditSet, network_of
 
 
 def signer(public_key: str) -> Callable[[bytes], bytes]:
@@ -98,3 +98,10 @@ def root_pen(broker: str) -> Pen:
 
 def broker_value(pen: Pen, **fields: Any) -> dict[str, Any]:
     return {"family": "a", "host": f"{pen.broker}.example", "public_key": pen.public_key, **fields}
+
+
+def again(edits: EditSet, edit_id: str) -> Draft:
+    """Says anew what this edit said, whatever was said since; if it is a head, that ends the conflict of its key."""
+    said = edits.get(edit_id)
+    assert said is not None
+    return Draft(said.edit.key, said.edit.op, said.edit.value, parents_for(edits, said.edit.key))

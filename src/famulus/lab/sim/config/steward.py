@@ -19,13 +19,8 @@ from famulus.core.config.sync import Edits, Ids, Message, Summary, Want
 from famulus.lab.sim.config.disk import Disk
 from famulus.lab.sim.config.pen import CHIEF, EVE, Pen, Person, verify
 
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """The set that a steward goes on with, and which of its edits were not there before."""
-
-    edits: EditSet
-    new: tuple[SignedEdit, ...]
+#: The set that a steward goes on with, and which of its edits were not there before.
+Merged = tuple[EditSet, tuple[SignedEdit, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +33,7 @@ class Rules:
 
 
 def _union(edits: EditSet, came: Edits) -> Merged:
-    return Merged(edits, edits.add(came.edits).new)
+    return edits, edits.add(came.edits).new
 
 
 #: Edits are united, and a conflict is shown until it is resolved.
@@ -60,14 +55,11 @@ class Steward:
 
     def __init__(self, pen: Pen, random: Random) -> None:
         self.pen = pen
+        self.name = pen.broker
         self.disk = Disk()
         self.alive = False
         self._random = random
         self._forget()
-
-    @property
-    def name(self) -> str:
-        return self.pen.broker
 
     def start(self, now_ms: int) -> None:
         """All it knows is what is on its disk."""
@@ -98,11 +90,11 @@ class Steward:
         message = sync.read(data)
         if not isinstance(message, Edits):
             return SentLetters(replies=_written(self.rules.answer(self.edits, message)))
-        merged = self.rules.merge(self.edits, message)
-        if merged.edits is not self.edits:
+        edits, new = self.rules.merge(self.edits, message)
+        if edits is not self.edits:
             self.disk.restore()
-            self.edits = merged.edits
-        return self._grown(merged.new, sync.missing(self.edits), now_ms)
+            self.edits = edits
+        return self._grown(new, sync.missing(self.edits), now_ms)
 
     def accept(self, draft: Draft, author: str, now_ms: int) -> tuple[SignedEdit, SentLetters] | Moved | None:
         """An admin's edit. None if this broker may not accept any: it, or the admin, is not known, or not yet here."""

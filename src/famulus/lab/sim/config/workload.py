@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.config.clock import COUNT_BITS
 from famulus.core.config.draft import Draft, Moved, parents_for
 from famulus.core.config.edit import SignedEdit
-from famulus.lab.sim.config.admins import Admin
 from famulus.lab.sim.config.disk import SimulatedCrash
 from famulus.lab.sim.config.invariants import FORGED, Ledger, check_agreement, check_growth, check_reading
-from famulus.lab.sim.config.pen import CHIEF, EVE, KEPT, Pen, broker_value, root_pen
+from famulus.lab.sim.config.pen import CHIEF, EVE, KEPT, Pen, again, broker_value, root_pen
 from famulus.lab.sim.config.steward import SentLetters, Steward
 from famulus.lab.sim.config.topology import Topology
 from famulus.lab.sim.invariants import Invariant, demand
@@ -49,6 +48,7 @@ class Config(Workload):
         names = [f"broker-{number}" for number in range(count)]
         network = root_pen(names[0]).network
         self.stewards = {name: Steward(Pen(name, network), Random(f"config/{world.seed}/{name}")) for name in names}
+        self.root = self.stewards[names[0]]
         self.topology = Topology(names, self.random)
         world.network.loss = self.random.choice([0.0, 0.05, 0.3])
         world.network.doubles = self.random.choice([0.0, 0.1])
@@ -127,9 +127,8 @@ class Config(Workload):
         steward = list(self.stewards.values())[-1]
         if not steward.alive:
             return
-        root = next(iter(self.stewards))
-        keys = ["family/a", "family/b", "admin/a/ann", "admin/b/bob", EVE.key.replace("/c/", "/a/"), f"broker/{root}"]
-        key = self.random.choice([*keys, f"service/{KEPT}"])
+        keys = ["family/a", "family/b", "admin/a/ann", "admin/b/bob", EVE.key.replace("/c/", "/a/")]
+        key = self.random.choice([*keys, f"broker/{self.root.name}", f"service/{KEPT}"])
         value = broker_value(steward.pen, **FORGED) if key.startswith("broker/") else FORGED | {"public_key": "00"}
         parents = parents_for(steward.edits, key) if self.random.random() < 0.5 else ()
         now_ms, nonce = self.world.wall_ms(steward.name), self.random.getrandbits(64)
@@ -237,10 +236,6 @@ class Config(Workload):
             },
         )
 
-    @property
-    def root(self) -> Steward:
-        return next(iter(self.stewards.values()))
-
     def _agree(self) -> int:
         """Let time pass until all hold the same, or must; how long it took."""
         began_ns = self.clock.now_ns
@@ -262,6 +257,73 @@ class Config(Workload):
         if known and self.root.signers(*CHIEF) is not None:
             left = [conflict.key for conflict in self.root.read().conflicts]
             demand(not left, Invariant.CONFLICTS, f"conflicts about {left} were resolved and are there still")
+
+
+class Admin:
+    """Edits at any broker, at the same time as others, some after a long look at what is no longer there."""
+
+    def __init__(self, network: Config, name: str) -> None:
+        self.network = network
+        self.name = name
+        self.random = Random(f"{network.world.seed}/{name}")
+
+    def look(self, key: str) -> None:
+        """See what a key is now, think for a while, and say at some broker what it shall be."""
+        steward = self.network.somebody()
+        if steward is None:
+            return
+        draft = self._draft(steward, key)
+        # Mostly at the same broker, where nobody else was quicker; else at one that may know more or less.
+        elsewhere = self.random.random() < 0.2
+        thought_ns = self.random.randrange(NS_PER_S if elsewhere else 20 * NS_PER_MS)
+        self.network.world.clock.after(thought_ns, lambda: self._submit(None if elsewhere else steward, draft))
+
+    def _submit(self, steward: Steward | None, draft: Draft) -> None:
+        there = steward or self.network.somebody()
+        # In the ages after the first one nobody edits but the peacemaker.
+        if there is None or not there.alive or self.network.healed:
+            return
+        answer = self.network.submit(there, draft, self.name)
+        if isinstance(answer, Moved) and self.random.random() < 0.8:
+            self.network.submit(there, self._draft(there, draft.key), self.name)
+
+    def _draft(self, steward: Steward, key: str) -> Draft:
+        edits = steward.edits
+        heads = edits.heads(key)
+        # Nobody wants back what never counted.
+        past = [signed for signed in edits.history(key) if signed.id not in edits.void]
+        chance = self.random.random()
+        if len(heads) > 1 and chance < 0.4:
+            return again(edits, self.random.choice(heads).id)
+        if heads and chance < 0.5:
+            return again(edits, self.random.choice(past).id)
+        if heads and chance < 0.65 and not key.startswith("broker/"):
+            return Draft(key, "DEL", None, parents_for(edits, key))
+        return Draft(key, "PUT", self._value(key), parents_for(edits, key))
+
+    def resolve_all(self, steward: Steward) -> None:
+        """A wise admin, when everybody can talk again."""
+        for conflict in steward.read().conflicts:
+            self.network.submit(steward, again(steward.edits, conflict.chosen), self.name)
+
+    def _value(self, key: str) -> Any:
+        random = self.random
+        kind, _, name = key.partition("/")
+        match kind:
+            case "family":
+                return {
+                    "fallback_families": random.sample(["a", "b", "nobody"], 2),
+                    "heartbeat_ms": random.choice([500, 900]),
+                }
+            case "broker":
+                return broker_value(self.network.stewards[name].pen, family=random.choice(["a", "b", "nobody"]))
+            case "broker_state":
+                return {"state": random.choice(["joining", "active", "disabled", "draining", "asleep"])}
+            case "service":
+                return {"max_attempts": random.randint(0, 5)}
+            case "admin":
+                return {"hash": f"{random.getrandbits(32):x}"}
+        return random.choice([None, True, 1.5, "text", [1, [2]], {"any": {"thing": 1}}])
 
 
 def _keys(names: list[str]) -> list[str]:

@@ -32,8 +32,7 @@ class Common:
     """What all brokers of one network have in common."""
 
     setting: Setting
-    #: The name of the network, and its first edits.
-    network: str
+    #: The first edits of the network.
     first: list[SignedEdit]
     stewards: dict[str, StewardActor] = field(default_factory=dict)
     watched: Watched = field(default_factory=Watched)
@@ -51,27 +50,18 @@ class Broker(Doors):
         self.lines: dict[bytes, Plug] = {}
         self.instant = setting.instant
         self.asks_itself = setting.instant or setting.routers == (0,)
-        self.steward = StewardActor(world, self, common.network, common.first, common.stewards)
+        self.steward = StewardActor(world, self, common.first, common.stewards)
         self._bounds = Bounds(open_tasks_max=60, questions_max=500, flows_max=setting.flows_max)
         self._common = common
         #: Of its own: how often a router is asked for an id must make no other difference.
         self._ids = count(1)
         self._start_dispatcher()
-        for address in (self.frontend, self.backend, self.inside):
+        #: Where it listens, for clients and workers.
+        self.address = self._book.broker
+        #: And for its routers.
+        self.inside = f"ipc://{name}"
+        for address in (self.address.frontend, self.address.backend, self.inside):
             world.network.listeners[address] = self
-
-    @property
-    def frontend(self) -> str:
-        return self._book.broker.frontend
-
-    @property
-    def backend(self) -> str:
-        return self._book.broker.backend
-
-    @property
-    def inside(self) -> str:
-        """For its routers."""
-        return f"ipc://{self.name}"
 
     def _start_dispatcher(self) -> None:
         self.lives += 1

@@ -36,15 +36,13 @@ class Broker(Protocol):
 
 
 class StewardActor(Actor):
-    def __init__(
-        self, world: World, broker: Broker, network: str, first: list[SignedEdit], others: dict[str, StewardActor]
-    ) -> None:
+    def __init__(self, world: World, broker: Broker, first: list[SignedEdit], others: dict[str, StewardActor]) -> None:
         """It is added to `others`, which are all of this network."""
         super().__init__(world, f"{broker.name}/steward")
         self._broker = broker
         self._others = others
         others[broker.name] = self
-        self.pen = Pen(broker.name, network)
+        self.pen = Pen(broker.name, first[0].edit.network)
         #: What it wrote down: all edits, and the number of its last start.
         self._disk = list(first)
         self._boot = 0

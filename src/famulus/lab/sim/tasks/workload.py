@@ -41,7 +41,7 @@ class Tasks(Workload):
         families = {f"b{number}": "own" for number in range(brokers or self.random.choice(setting.brokers))}
         families |= {f"spare{number}": "spare" for number in range(self.random.choice(setting.spares))}
         first = first_edits(families, self.random.choice(setting.family_heartbeats_ms))
-        common = Common(setting, first[0].edit.network, first)
+        common = Common(setting, first)
         self.brokers = {name: Broker(world, name, common) for name in families}
         self.routers: list[RouterActor] = []
         self.workers: list[Worker] = []
@@ -56,7 +56,7 @@ class Tasks(Workload):
             for _ in range(0 if setting.instant else random.choice(setting.routers)):
                 self.spawn_router(broker)
             for _ in range(random.choice(setting.workers)):
-                self.spawn_worker(broker.backend)
+                self.spawn_worker(broker.address.backend)
         for _ in range(random.randint(setting.clients_min, max(3, len(self.brokers)))):
             self.spawn_client()
         for _ in range(random.randint(*setting.tasks)):
@@ -97,7 +97,7 @@ class Tasks(Workload):
 
     def spawn_client(self) -> None:
         known = min(len(self.brokers), self.random.choice([1, 1, 2, 3]))
-        addresses = [broker.frontend for broker in self.random.sample(list(self.brokers.values()), known)]
+        addresses = [broker.address.frontend for broker in self.random.sample(list(self.brokers.values()), known)]
         self.clients.append(Client(self.world, self.ledger, self.world.new_name("client"), addresses))
 
     def _submit_somewhere(self) -> None:

@@ -1,12 +1,22 @@
-"""Rows that the journal owns up to lacking: how many of them a gap can account for, and which."""
+"""Rows that are missing: those that the journal owns up to lacking, in gaps, and which tasks these can account for; and
+those that were told and are not there: numbers of rows that no row has, and no gap owns up to.
+
+Rows of a life have numbers from 1 on, in the order in which they were told, and so nearly in that of their ends; and
+from time to time a life says how many it has told. So for each life and hour it is enough to know the lowest number,
+the highest, how many rows there are, and the last such word.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.auditing.entry import entries
+from famulus.pipeline.tables.auditing.repeated import copies
 from famulus.pipeline.tables.columns import hour_number
+from famulus.pipeline.tables.lives import lives
 from famulus.pipeline.tables.words import said
 
 
@@ -48,7 +58,89 @@ def with_gap(rows: DataFrame, brokers: DataFrame, needs: Column) -> DataFrame:
     )
 
 
-def by_hour(brokers: DataFrame) -> DataFrame:
+def _gaps_by_hour(brokers: DataFrame) -> DataFrame:
     """Rows in gaps of tasks, by life and hour."""
     hour = hour_number("at").alias("hour_number")
     return of_tasks(brokers).groupBy("broker", "boot", hour).agg(F.sum("rows").alias("gap_rows"))
+
+
+# -- rows that nobody owns up to lacking ------------------------------------------------------------------------------
+
+_LIFE: Final = ("broker", "boot")
+_HOUR: Final = (*_LIFE, "hour_number")
+
+
+def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
+    hours = (
+        _numbers(tasks)
+        .join(_told(brokers), on=list(_HOUR), how="full")
+        .join(_begins(brokers), on=list(_HOUR), how="left")
+        .join(_gaps_by_hour(brokers), on=list(_HOUR), how="left")
+        .fillna(0, ["gap_rows", "count"])
+        .withColumn("begins", F.coalesce("begins", F.lit(False)))
+        .withColumn("top", F.greatest("high", "told"))
+    )
+    of_life = Window.partitionBy(*_LIFE).orderBy("hour_number")
+    before, around = of_life.rangeBetween(-1, -1), of_life.rangeBetween(-1, 1)
+    since = F.coalesce(F.max("top").over(before), F.when(F.col("begins"), 0))
+    lowest = F.when(F.max("begins").over(of_life.rangeBetween(-1, 0)), 0).otherwise(F.min("low").over(around) - 1)
+    near = hours.select(
+        "*",
+        since.alias("since"),
+        (F.max("top").over(around) - F.coalesce(lowest, since) - F.sum("count").over(around)).alias("near"),
+        F.sum("gap_rows").over(around).alias("gaps_near"),
+    )
+    # What is in a gap at the edge of an hour may be told in the next one.
+    left = F.least(_lacking() - F.col("gap_rows"), F.col("near") - F.col("gaps_near"))
+    found = near.withColumns({"missing": left, "at": F.coalesce("first", "told_at")}).where("missing > 0")
+    words = (
+        "{missing:# row|# rows} of tasks {missing:was|were} told and {missing:is|are} not there, and no gap says so: a "
+        "file or rows were removed"
+    )
+    return entries(found, "missing_rows", words, about=F.col("missing"))
+
+
+def _numbers(tasks: DataFrame) -> DataFrame:
+    """A row that is there twice, to the letter, counts once."""
+    hour = hour_number("ended").alias("hour_number")
+    again = copies(tasks).where(F.col("row").isNotNull()).groupBy(*_LIFE, hour)
+    return (
+        lives(tasks)
+        .where(F.col("count") > 0)
+        .groupBy(*_HOUR)
+        .agg(
+            F.min("low").alias("low"),
+            F.max("high").alias("high"),
+            F.sum("count").alias("count"),
+            F.min("first").alias("first"),
+        )
+        .join(again.agg(F.sum(F.col("copies") - 1).alias("again")), on=list(_HOUR), how="left")
+        .withColumn("count", F.col("count") - F.coalesce("again", F.lit(0)))
+    )
+
+
+def _lacking() -> Column:
+    """Before the first row of the hour, between its rows, and after the last one; or all, if there is none."""
+    nothing = F.lit(0)
+    between = F.greatest(F.col("high") - F.col("low") + 1 - F.col("count"), nothing)
+    before = F.greatest(F.coalesce(F.col("low") - F.col("since") - 1, nothing), nothing)
+    after = F.greatest(F.coalesce(F.col("told") - F.col("high"), nothing), nothing)
+    everything = F.greatest(F.coalesce(F.col("told") - F.col("since"), nothing), nothing)
+    return F.when(F.col("low").isNull(), everything).otherwise(before + between + after)
+
+
+def _begins(brokers: DataFrame) -> DataFrame:
+    event = F.col("event")
+    begin = (event == "start") | ((event == "process_started") & (F.col("process") == "dispatcher"))
+    hour = hour_number("at").alias("hour_number")
+    return brokers.where(begin).select("broker", "boot", hour).distinct().withColumn("begins", F.lit(True))
+
+
+def _told(brokers: DataFrame) -> DataFrame:
+    """How many rows each life said in this hour that it had told."""
+    told = (F.col("event") == "told") & (F.col("table") == "tasks")
+    return (
+        brokers.where(told)
+        .groupBy(*_LIFE, hour_number("at").alias("hour_number"))
+        .agg(F.max("rows").alias("told"), F.min("at").alias("told_at"))
+    )

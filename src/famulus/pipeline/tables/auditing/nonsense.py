@@ -22,9 +22,8 @@ def odd_rows(tasks: DataFrame) -> DataFrame:
     kinds = F.array_compact(F.array(*[F.when(holds, name) for name, (holds, _) in rules.items()]))
     told = {name: F.coalesce(F.date_format(name, "HH:mm:ss.SSSSSS"), F.lit("no time")) for name in _INSTANTS}
     told |= {"by": F.coalesce("worker", F.lit("unknown")), "ms": F.floor(F.col("total_ns") / 1_000_000)}
-    kind, words = F.col("kind"), F.lit(None).cast("string")
-    for name, (_, sentence) in rules.items():
-        words = F.when(kind == name, said(sentence, **told)).otherwise(words)
+    kind = F.col("kind")
+    words = F.coalesce(*[F.when(kind == name, said(sentence, **told)) for name, (_, sentence) in rules.items()])
     # They are few, so that copies can be left out here.
     rows = tasks.select("*", F.explode(kinds).alias("kind")).dropDuplicates()
     is_late = kind == _LATE

@@ -22,9 +22,8 @@ FATES: Final = {
 
 def unfinished(lost: DataFrame, brokers: DataFrame) -> DataFrame:
     fate = F.col("fate")
-    accounts, words = fate.isin(*[name for name, (explains, _) in FATES.items() if explains]), F.lit("")
-    for name, (_, sentence) in FATES.items():
-        words = F.when(fate == name, sentence).otherwise(words)
+    accounts = fate.isin(*[name for name, (explains, _) in FATES.items() if explains])
+    words = F.coalesce(*[F.when(fate == name, sentence) for name, (_, sentence) in FATES.items()])
     rows = lost.withColumn("accounts", accounts).transform(with_gap, brokers, ~F.col("accounts"))
     said = F.when(F.col("in_gap"), "its row may be in a gap of the journal").otherwise(words)
     explained = F.col("accounts") | F.col("in_gap")
