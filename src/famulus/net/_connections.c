@@ -29,8 +29,8 @@ typedef struct Connection {
     struct Connection *next_all, *before_all;   /* of all of them */
     struct Connection *next_turn, *before_turn; /* of those who are to be read, or who wait for room */
     struct Queue *queue;                        /* the one of the two that it is in; or NULL */
-    unsigned char *rest;                        /* bytes that were read and make no whole frame yet; or NULL */
-    size_t rest_size;
+    unsigned char *rest;                        /* what was read and not yet taken is in here from `rest_from` on; or NULL */
+    size_t rest_from, rest_size;
     size_t unfinished; /* what we hold of a message that is not whole, as it is counted */
     size_t unsent;     /* what it has not taken, as it is counted */
     char unlooked;     /* there may be whole frames in the rest */
@@ -277,22 +277,36 @@ static int look(Connections *self, int reads) {
     return failed;
 }
 
+/* The next read goes into the inbox that all share, behind what is left. */
+static void share_inbox(Wire *wire, unsigned char *inbox) {
+    size_t left = wire->to - wire->from;
+    if (left > 0) {
+        memcpy(inbox, wire->inbox + wire->from, left);
+    }
+    wire->inbox = inbox;
+    wire->from = 0;
+    wire->to = left;
+}
+
 static int save_rest(Connection *connection) {
     Wire *wire = &connection->wire;
-    size_t size = wire->to - wire->from;
-    unsigned char *rest = NULL;
-    if (size > 0 && !wire_is_over(wire)) {
-        rest = malloc(size);
-        if (rest == NULL) {
-            return -1;
+    size_t size = wire_is_over(wire) ? 0 : wire->to - wire->from;
+    if (wire->inbox != connection->rest || size == 0) {
+        unsigned char *rest = NULL;
+        if (size > 0) {
+            rest = malloc(size);
+            if (rest == NULL) {
+                return -1;
+            }
+            memcpy(rest, wire->inbox + wire->from, size);
         }
-        memcpy(rest, wire->inbox + wire->from, size);
+        free(connection->rest);
+        connection->rest = rest;
+        wire->from = 0;
+        wire->to = size;
     }
-    free(connection->rest);
-    connection->rest = rest;
-    connection->rest_size = rest != NULL ? size : 0;
-    wire->inbox = NULL;
-    wire->from = wire->to = 0;
+    connection->rest_from = wire->from;
+    connection->rest_size = wire->to;
     return 0;
 }
 
@@ -303,18 +317,17 @@ static int read_turn(Connections *self, Connection *connection, PyObject *messag
     size_t others = self->unfinished - self->held_back - connection->unfinished;
     int waited = wire->waits;
     leave(connection);
-    wire->inbox = self->inbox;
-    wire->from = 0;
+    /* What is left of the last read is looked at where it is. */
+    wire->inbox = connection->rest;
+    wire->from = connection->rest_from;
     wire->to = connection->rest_size;
-    if (wire->to > 0) {
-        memcpy(wire->inbox, connection->rest, wire->to);
-    }
     /* Whoever is the only one has room for anything. */
     wire->large_max = others == 0 ? SIZE_MAX : others < self->unfinished_max ? self->unfinished_max - others : 0;
     int more = connection->unlooked ? wire_take(wire, messages, limit) : 0;
     int read = 0;
     if (more == 0 && !wire->waits && !wire_is_over(wire) && (PyList_GET_SIZE(messages) < limit)) {
         read = 1;
+        share_inbox(wire, self->inbox);
         int got = wire_read(wire) > 0;
         wire->ends = wire->ends && got;
         more = got ? wire_take(wire, messages, limit) : 0;
@@ -327,8 +340,9 @@ static int read_turn(Connections *self, Connection *connection, PyObject *messag
     }
     connection->unlooked = more > 0 || wire->waits;
     size_t large = wire->large != NULL ? (size_t)PyBytes_GET_SIZE(wire->large) : 0;
-    size_t frames = wire->frames != NULL ? wire->message_bytes : 0;
-    account(self, connection, connection->rest_size + (large > frames ? large : frames));
+    size_t frames = wire->frames > 0 ? wire->message_bytes : 0;
+    size_t rest = connection->rest_size - connection->rest_from;
+    account(self, connection, rest + (large > frames ? large : frames));
     if (self->unfinished > self->unfinished_max + self->unfinished_max / 4 && connection->unfinished != self->unfinished) {
         wire_end(wire, "there is no room for what it sends");
     }

@@ -53,31 +53,39 @@ static int take_command(Wire *wire, const unsigned char *data, size_t size) {
     return messages_append(wire->commands, messages_frame(data, size));
 }
 
-/* One frame of a message, which this lets go of; it may be NULL. */
-static int take_frame(Wire *wire, PyObject *frame, int flags, PyObject *messages) {
+/* The message that the frames make, which it takes over. NULL with an exception set. */
+static PyObject *whole_message(Wire *wire) {
     Py_ssize_t before = wire->peer != NULL;
-    int failed = frame == NULL;
-    if (!failed && wire->frames == NULL) {
-        wire->frames = PyList_New(0);
-        failed = wire->frames == NULL || (before && PyList_Append(wire->frames, wire->peer) < 0);
-    }
-    /* Of a message that is too long one frame more is kept, to show that it is. */
-    if (!failed && PyList_GET_SIZE(wire->frames) <= FRAMES_MAX + before) {
-        failed = PyList_Append(wire->frames, frame);
-    }
-    Py_XDECREF(frame);
-    if (!failed && !(flags & MORE)) {
-        PyObject *message = wire->frames;
-        wire->frames = NULL;
+    PyObject *message = PyList_New(before + wire->frames);
+    if (message != NULL) {
+        if (before) {
+            PyList_SET_ITEM(message, 0, Py_NewRef(wire->peer));
+        }
+        for (int i = 0; i < wire->frames; i++) {
+            PyList_SET_ITEM(message, before + i, wire->frame[i]);
+        }
+        wire->frames = 0;
         wire->message_bytes = 0;
-        failed = messages_append(messages, message);
     }
-    return failed ? -1 : 0;
+    return message;
+}
+
+/* One frame of a message, which this takes over; it may be NULL. */
+static int take_frame(Wire *wire, PyObject *frame, int flags, PyObject *messages) {
+    if (frame == NULL) {
+        return -1;
+    }
+    if (wire->frames <= FRAMES_MAX) {
+        wire->frame[wire->frames++] = frame;
+    } else {
+        Py_DECREF(frame);
+    }
+    return flags & MORE ? 0 : messages_append(messages, whole_message(wire));
 }
 
 /* As `messages_append_parcel`: a parcel is the only frame of its message. */
 static int take_parcel(Wire *wire, const unsigned char *data, size_t size, int flags, PyObject *messages) {
-    int is_alone = !(flags & (COMMAND | MORE)) && wire->frames == NULL;
+    int is_alone = !(flags & (COMMAND | MORE)) && wire->frames == 0;
     int found = is_alone ? messages_append_parcel(messages, wire->peer, data, size) : 0;
     if (found > 0) {
         wire->message_bytes = 0;
@@ -180,11 +188,11 @@ int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit) {
         const unsigned char *at = wire->inbox + wire->from;
         size_t there = wire->to - wire->from, whole = there >= 2 ? 2 + (size_t)at[1] : SIZE_MAX;
         /* Most frames are short, belong to a message of several, and are there: they need no further look. */
-        if (there >= whole && (at[0] == MORE || (at[0] == 0 && wire->frames != NULL)) &&
+        if (there >= whole && (at[0] == MORE || (at[0] == 0 && wire->frames > 0)) &&
             wire->message_max - wire->message_bytes > whole) {
             wire->from += whole;
             wire->message_bytes += whole;
-            if (take_frame(wire, messages_frame(at + 2, at[1]), at[0], messages) < 0) {
+            if (take_frame(wire, PyBytes_FromStringAndSize((const char *)at + 2, at[1]), at[0], messages) < 0) {
                 return -1;
             }
             continue;
@@ -262,37 +270,45 @@ static void put_head(unsigned char *head, int flags, size_t size) {
     }
 }
 
-/* So many bytes of the scratch, as part of the last piece if that is there, too. */
-static unsigned char *add_small(Pieces *pieces, size_t size) {
+/* The piece that the scratch goes on with: the last one if it is there, too. */
+static struct iovec *scratch_piece(Pieces *pieces) {
     unsigned char *at = pieces->scratch + pieces->used;
-    struct iovec *last = pieces->count > 0 ? &pieces->piece[pieces->count - 1] : NULL;
-    if (last != NULL && pieces->owner[pieces->count - 1] == NULL && (unsigned char *)last->iov_base + last->iov_len == at) {
-        last->iov_len += size;
-    } else {
-        pieces->piece[pieces->count] = (struct iovec){at, size};
+    if (pieces->count == 0 || pieces->owner[pieces->count - 1] != NULL) {
+        pieces->piece[pieces->count] = (struct iovec){at, 0};
         pieces->owner[pieces->count++] = NULL;
     }
+    return &pieces->piece[pieces->count - 1];
+}
+
+/* Everything up to `at` is part of this piece. */
+static void fill(Pieces *pieces, struct iovec *piece, const unsigned char *at) {
+    size_t size = (size_t)(at - pieces->scratch) - pieces->used;
+    piece->iov_len += size;
     pieces->used += size;
     pieces->bytes += size;
-    return at;
 }
 
 void pieces_add_message(Pieces *pieces, PyObject *frames, Py_ssize_t before) {
+    struct iovec *small = scratch_piece(pieces);
+    unsigned char *at = pieces->scratch + pieces->used;
     Py_ssize_t end = PySequence_Fast_GET_SIZE(frames);
     for (Py_ssize_t i = before; i < end; i++) {
         PyObject *frame = PySequence_Fast_GET_ITEM(frames, i);
         size_t size = (size_t)PyBytes_GET_SIZE(frame);
-        size_t head_size = size < 256 ? 2 : WIRE_HEAD;
-        unsigned char *at = add_small(pieces, head_size + (size <= COPY_MAX ? size : 0));
         put_head(at, i + 1 < end ? MORE : 0, size);
+        at += size < 256 ? 2 : WIRE_HEAD;
         if (size <= COPY_MAX) {
-            memcpy(at + head_size, PyBytes_AS_STRING(frame), size);
+            memcpy(at, PyBytes_AS_STRING(frame), size);
+            at += size;
             continue;
         }
+        fill(pieces, small, at);
         pieces->piece[pieces->count] = (struct iovec){PyBytes_AS_STRING(frame), size};
         pieces->owner[pieces->count++] = frame;
         pieces->bytes += size;
+        small = scratch_piece(pieces);
     }
+    fill(pieces, small, at);
 }
 
 int pieces_have_place(const Pieces *pieces) {
@@ -424,7 +440,9 @@ void wire_clear(Wire *wire) {
     }
     wire->unsent_bytes = 0;
     Py_CLEAR(wire->large);
-    Py_CLEAR(wire->frames);
+    while (wire->frames > 0) {
+        Py_DECREF(wire->frame[--wire->frames]);
+    }
     Py_CLEAR(wire->commands);
     Py_CLEAR(wire->peer);
 }

@@ -39,8 +39,9 @@ typedef struct {
     PyObject *large;  /* a frame that does not fit into the inbox, as far as it is there; or NULL */
     size_t large_has; /* so much of it is */
     int large_flags;
-    PyObject *frames;     /* those of a message whose end is not there yet; or NULL */
-    size_t message_bytes; /* of that message so far */
+    PyObject *frame[FRAMES_MAX + 1]; /* of a message whose end is not there yet; one that is too long has one more */
+    int frames;                      /* so many */
+    size_t message_bytes;            /* of that message so far */
     Chunk *unsent, *unsent_last;
     size_t unsent_bytes;
     char ended[64]; /* why it is over, for people; empty while it is not */

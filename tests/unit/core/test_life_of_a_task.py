@@ -33,8 +33,14 @@ def test_the_page_and_the_code_have_the_same_table() -> None:
 
 def test_nothing_happens_to_a_task_that_has_its_outcome() -> None:
     assert all(DONE not in where for where in NEXT.values())
-    with pytest.raises(KeyError):
-        task.ENDED[DONE]
+    for row in (task.GIVEN, task.ENDED):
+        with pytest.raises(IndexError):
+            row[DONE]
+
+
+@pytest.mark.parametrize(("event", "row"), [("given", task.GIVEN), ("ended", task.ENDED)])
+def test_a_row_by_number_is_the_row_of_the_table(event: str, row: list[int]) -> None:
+    assert dict(enumerate(row)) == NEXT[event]
 
 
 def test_every_stage_can_end() -> None:

@@ -1,47 +1,40 @@
-"""The page of a latency measurement: two plots and the figures, in one file without scripts. Measures nothing."""
+"""The page of a latency measurement: two plots and the figures. Measures nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from html import escape
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 from famulus.lab.bench.buckets import MILLION, PERCENTILES, LatencyBuckets
-from famulus.lab.bench.plot import LINES_MAX, Line, linear_axis, log_axis, plot
+from famulus.pipeline.report.document import document
+from famulus.pipeline.report.html import Head, Safe, section, table
+from famulus.pipeline.report.plot import duration_axis, figure, line
+from famulus.pipeline.report.words import NS_PER_S, duration_ns, duration_s, rate
 
-NS_PER_US = 1000.0
-STATIC = Path(__file__).parent / "static"
+LEAD = (
+    "One broker, one worker that echoes, one client that sends on schedule whatever comes back. Latency counts from "
+    "the instant at which a task was due, not from when it left, so a stall counts for every task that it held up."
+)
+FOOTER = "Made by famulus bench latency."
+#: Where a logarithmic axis ends if there is nothing to draw.
+NOTHING_S = (1e-6, 1.0)
+
+#: (x, seconds)
+Points = list[tuple[float, float]]
 
 
 def page(result: dict[str, Any]) -> str:
     """`result` is what `famulus bench latency --json` prints."""
     saturation = result.get("saturation_per_s")
-    measured = f" A closed loop reached {saturation:,.0f} tasks/s." if saturation else ""
-    rates = result["rates"]
+    reached = f" A closed loop reached {saturation:,.0f} tasks/s." if saturation else ""
+    rates = sorted(result["rates"], key=lambda each: float(each["rate"]))
+    parts = (over_rate(rates), distribution(rates), figures(rates))
     return document(
         "Famulus: latency at fixed rates",
-        "latency",
-        measured=measured,
-        machine=escape(machine_text(result)),
-        over_rate=over_rate(rates),
-        distribution=distribution(rates),
-        table=table(rates),
+        machine_text(result),
+        section("latency", "Latency", LEAD + reached, *parts),
+        FOOTER,
     )
-
-
-def document(title: str, name: str, *styles: str, **parts: str) -> str:
-    """A page of a measurement: the body of this name with its parts, which are HTML already.
-
-    `styles` are the files that it needs beyond the shared one.
-    """
-    style = "".join(_static(each) for each in ("page.css", *styles))
-    body = _static(f"{name}.html").format(**parts)
-    return _static("document.html").format(title=escape(title), style=style, body=body)
-
-
-def _static(name: str) -> str:
-    return (STATIC / name).read_text("utf-8")
 
 
 def machine_text(result: dict[str, Any]) -> str:
@@ -50,83 +43,70 @@ def machine_text(result: dict[str, Any]) -> str:
     return ", ".join(how.format(result[name]) for name, how in said.items() if name in result)
 
 
-def over_rate(rates: list[dict[str, Any]]) -> str:
-    lines = []
-    for name in PERCENTILES:
-        known = [(rate["rate"], rate["latency_ns"][name]) for rate in rates if rate["latency_ns"][name]]
-        lines.append(Line(name, [(per_s, value / NS_PER_US) for per_s, value in sorted(known)]))
-    values = [value for line in lines for _, value in line.points] or [1.0]
-    x = linear_axis("tasks per second", max((rate["rate"] for rate in rates), default=1.0), short)
-    y = log_axis("latency", min(values), max(values), time_text)
-    return plot("Percentiles of the latency over the rate", x, y, lines)
+def over_rate(rates: list[dict[str, Any]]) -> Safe:
+    lines = {
+        name: [(each["rate"], ns / NS_PER_S) for each in rates if (ns := each["latency_ns"][name])]
+        for name in PERCENTILES
+    }
+    says = "Each line is the latency that this many of 100 tasks do not exceed."
+    x = {"title": {"text": "tasks per second"}, "rangemode": "tozero"}
+    return _lines("Percentiles over the rate", says, lines, x, "%{x:,.0f} tasks/s")
 
 
-def distribution(rates: list[dict[str, Any]]) -> str:
+def distribution(rates: list[dict[str, Any]]) -> Safe:
     """As HdrHistogram draws it: to the right by how rare it is, so that the tail has as much room as the middle."""
-    lines = [Line(short(rate["rate"]) + "/s", tail(_buckets(rate))) for rate in _chosen(rates)]
-    points = [point for line in lines for point in line.points] or [(10.0, 1.0)]
-    x = log_axis("share of tasks that are faster", 1.0, max(rarity for rarity, _ in points), share_text)
-    y = log_axis("latency", min(value for _, value in points), max(value for _, value in points), time_text)
-    return plot("Distribution of the latency for each rate", x, y, lines)
+    lines = {rate(each["rate"]): tail(_buckets(each)) for each in rates}
+    says = "Each line is a rate. The further to the right, the rarer the tasks that take that long."
+    decades = [10.0**decade for decade in range(10)]
+    shares = {"tickvals": decades, "ticktext": [share_text(each) for each in decades]}
+    x = {"title": {"text": "share of tasks that are faster"}, "type": "log", **shares}
+    return _lines("Distribution of latency", says, lines, x, "1 of %{x:,.0f} tasks")
 
 
-def tail(latencies: LatencyBuckets) -> list[tuple[float, float]]:
-    """(rarity, microseconds): one task in `rarity` takes that long or longer. The slowest task of all is the end."""
+def tail(latencies: LatencyBuckets) -> Points:
+    """(rarity, seconds): one task in `rarity` takes that long or longer. The slowest task of all is the end."""
     total = len(latencies)
-    points: list[tuple[float, float]] = []
+    points: Points = []
     before = 0
     for value, seen in latencies.cumulated():
-        points.append((total / (total - before), value / NS_PER_US))
+        points.append((total / (total - before), value / NS_PER_S))
         before = seen
     return points
 
 
-def _chosen(rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many as a plot can hold, spread evenly from the lowest to the highest."""
-    ordered = sorted(rates, key=lambda rate: float(rate["rate"]))
-    if len(ordered) <= LINES_MAX:
-        return ordered
-    return [ordered[number * (len(ordered) - 1) // (LINES_MAX - 1)] for number in range(LINES_MAX)]
+def _lines(title: str, says: str, lines: dict[str, Points], x: dict[str, Any], where: str) -> Safe:
+    traces = [
+        line(
+            name,
+            number,
+            [at for at, _ in points],
+            [seconds for _, seconds in points],
+            "",
+            mode="lines+markers" if len(points) <= 12 else "lines",
+            text=[duration_s(seconds) for _, seconds in points],
+            hovertemplate=f"{where}<br>%{{text}}<extra>%{{fullData.name}}</extra>",
+        )
+        for number, (name, points) in enumerate(lines.items())
+    ]
+    seconds = [seconds for _, seconds in chain(*lines.values())] or NOTHING_S
+    layout = {"xaxis": x, "yaxis": duration_axis(min(seconds), max(seconds))}
+    return figure(title, says, traces, layout, height=380)
 
 
-def _buckets(rate: dict[str, Any]) -> LatencyBuckets:
-    return LatencyBuckets(dict(rate["buckets"]["counts"]), rate["buckets"]["highest"])
+def _buckets(each: dict[str, Any]) -> LatencyBuckets:
+    return LatencyBuckets(dict(each["buckets"]["counts"]), each["buckets"]["highest"])
 
 
-def table(rates: list[dict[str, Any]]) -> str:
+def figures(rates: list[dict[str, Any]]) -> Safe:
     names = [*PERCENTILES, "max"]
     rows = []
-    for rate in rates:
-        failed = ", ".join(f"{count:,} {name}" for name, count in rate["outcomes"].items() if name != "OK")
-        latencies = [ns_text(rate["latency_ns"][name]) for name in names]
-        cells = [f"{rate['rate']:,.0f}", f"{rate['offered']:,}", *latencies, failed or "0"]
-        rows.append([f"<td>{escape(cell)}</td>" for cell in cells])
-    return html_table(("tasks/s", "tasks", *names, "not OK"), rows)
-
-
-def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The cells of the rows are elements already. On a narrow screen it can be moved sideways."""
-    lines = [[f"<th>{escape(head)}</th>" for head in heads], *rows]
-    body = "\n".join(f"<tr>{''.join(cells)}</tr>" for cells in lines)
-    return f'<div class="wide">\n<table>\n{body}\n</table>\n</div>'
-
-
-def short(value: float) -> str:
-    return f"{value / 1000:.3g}k" if value >= 10_000 else f"{value:,.0f}"
-
-
-def ns_text(nanoseconds: int | None) -> str:
-    return "–" if nanoseconds is None else time_text(nanoseconds / NS_PER_US)
-
-
-def time_text(microseconds: float) -> str:
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= size:
-            return f"{microseconds / size:.3g} {unit}"
-    return f"{microseconds:.3g} µs"
+    for each in rates:
+        failed = ", ".join(f"{count:,} {name}" for name, count in each["outcomes"].items() if name != "OK")
+        latencies = [duration_ns(each["latency_ns"][name]) for name in names]
+        rows.append([f"{each['rate']:,.0f}", f"{each['offered']:,}", *latencies, failed or "0"])
+    return table("Figures", [Head(name, True) for name in ("tasks/s", "tasks", *names, "not OK")], rows)
 
 
 def share_text(rarity: float) -> str:
     """1 in 1,000 is slower: 99.9 % are faster."""
-    ppm = MILLION - MILLION / rarity
-    return f"{ppm / 10_000:g}%"
+    return f"{(MILLION - MILLION / rarity) / 10_000:g}%"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from famulus.lab.commands.bench_result import Print, Result, beside, check_writable, give, table, tell, tell_rounds
+from famulus.lab.commands.bench_result import Print, Result, beside, check_page, give, table, tell, tell_rounds
 
 Window = Annotated[int, typer.Option(min=1, help="Tasks open at once.")]
 Size = Annotated[int, typer.Option(min=8, help="Bytes of a body.")]
@@ -143,7 +143,7 @@ def peers(
         sides = chosen(only or ())
     except UnknownSide as error:
         raise typer.BadParameter(str(error), param_hint="--only") from None
-    check_writable(html)
+    check_page(html)
     plan = {"seconds": seconds, "rounds": rounds, "size": size, "only": only or [], "network": network}
     with tempfile.TemporaryDirectory(prefix="famulus-bench-") as scratch:
         if network:

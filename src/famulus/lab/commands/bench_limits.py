@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from famulus.lab.commands.bench_result import Print, Result, check_writable, give, table, tell, tell_unless
+from famulus.lab.commands.bench_result import Print, Result, check_page, give, table, tell, tell_unless
 
 
 def latency(
@@ -39,7 +39,7 @@ def latency(
     from famulus.lab.bench.latency import Plan, measure
     from famulus.lab.bench.latency_page import page
 
-    check_writable(html)
+    check_page(html)
     if quick:
         seconds, rounds = min(seconds, 1.0), 1
     plan = Plan(tuple(rate or ()), seconds, rounds, size, window, min(2.0, seconds), timeout_ms=round(timeout * 1000))

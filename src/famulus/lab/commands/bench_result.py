@@ -33,11 +33,15 @@ def tell_rounds(line: str, as_json: bool) -> Callable[[str, dict[str, float]], N
     return lambda side, figures: tell_line(line.format(side=side, **figures))
 
 
-def check_writable(html: Path | None) -> None:
-    """Before minutes of work, not after them."""
+def check_page(html: Path | None) -> None:
+    """Whether it can be written, and Plotly is there: before minutes of work, not after them."""
+    if html is None:
+        return
+    from famulus.pipeline.report.document import plotly
+
+    plotly()
     try:
-        if html is not None:
-            html.open("a").close()
+        html.open("a").close()
     except OSError as error:
         raise typer.BadParameter(f"{html}: {error.strerror}", param_hint="--html") from None
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 import typer
+from tests.pages import Page
 from typer.testing import CliRunner
 
 from famulus.lab.bench.figures import Figures
-from famulus.lab.bench.peers.bars import CUT, WIDTH, Bar, bars, scale
-from famulus.lab.bench.peers.page import command, kinds, page
+from famulus.lab.bench.peers.page import CUT, bars, command, kinds, longest, page
 from famulus.lab.bench.peers.side import PAIRS, SIDES
 from famulus.lab.bench.peers.summary import summary
 from famulus.lab.commands.bench_echo import peers
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def figures(rate: float, cpu_us: float = 50.0, server_us: float = 20.0) -> Figures:
@@ -35,58 +31,41 @@ def result(rounds: dict[str, list[Figures]], **plan: Any) -> dict[str, Any]:
 EVERYBODY = {name: [figures(1000.0 + number), figures(3000.0 + number)] for number, name in enumerate(SIDES)}
 
 
-def bar(name: str, value: float, *, is_ours: bool = False, spread: float = 0.0) -> Bar:
-    return Bar(name, value, f"{value:g}", value - spread, value + spread, value / 2, is_ours)
+def drawn(medians: dict[str, Figures], of: str = "rate") -> Any:
+    spread = {name: {of: {"min": each[of] / 2, "max": each[of] * 2}} for name, each in medians.items()}
+    (spec,) = Page(bars("kind", of, medians, spread)).specs
+    return spec
 
 
-def boxes(drawing: str, kind: str) -> list[tuple[float, float]]:
-    """The left and the right end of each box of a kind."""
-    found = [
-        each for each in ElementTree.fromstring(drawing).iter(f"{SVG}rect") if kind in each.attrib["class"].split()
-    ]
-    return [(float(each.attrib["x"]), float(each.attrib["x"]) + float(each.attrib["width"])) for each in found]
+OURS, THEIRS = "famulus_request_64", "nats_request_64"
 
 
 # -- bars -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_bar_is_as_long_as_its_value_and_marked_as_far_as_its_part() -> None:
-    drawing = bars("t", [bar("long", 100.0), bar("short", 50.0)])
-    (_, longest), (_, half) = boxes(drawing, "rest")
-    assert longest == pytest.approx(WIDTH - 1, abs=0.2)
-    assert half == pytest.approx(WIDTH / 2, abs=1.0)
-    (_, marked), _ = boxes(drawing, "bar")
-    assert marked == pytest.approx(WIDTH / 2, abs=1.0)
+def test_a_bar_is_as_long_as_its_value_with_its_range_and_marked_as_far_as_its_part() -> None:
+    spec = drawn({OURS: figures(0.0, 60.0, 20.0), THEIRS: figures(0.0, 80.0, 90.0)}, "cpu_us_all")
+    parts, wholes = spec["traces"]
+    assert wholes["x"] == [60.0, 80.0]
+    assert parts["x"] == [20.0, 80.0], "no part is longer than the whole"
+    assert (wholes["error_x"]["array"], wholes["error_x"]["arrayminus"]) == ([60.0, 80.0], [30.0, 40.0])
+    assert wholes["y"] == [f"{OURS}<br>60 µs", f"{THEIRS}<br>80 µs"]
 
 
-def test_a_whisker_goes_from_the_least_to_the_largest_and_one_round_has_none() -> None:
-    drawing = ElementTree.fromstring(bars("t", [bar("a", 80.0, spread=20.0), bar("b", 10.0)]))
-    (whisker,) = [each.attrib["d"] for each in drawing.iter(f"{SVG}path") if each.attrib["class"] == "whisker"]
-    ends = re.match(r"M([\d.]+) [\d.]+H([\d.]+)", whisker)
-    assert ends
-    assert float(ends[1]) == pytest.approx(WIDTH * 0.6, abs=1.5)
-    assert float(ends[2]) == pytest.approx(WIDTH, abs=1.5)
+def test_ours_has_a_colour_of_its_own() -> None:
+    colours = drawn({OURS: figures(1.0), THEIRS: figures(2.0)})["traces"][0]["marker"]["color"]
+    assert len(set(colours)) == 2
 
 
-def test_a_bar_that_would_dwarf_ours_is_cut_and_says_so() -> None:
-    rows = [bar("ours", 10.0, is_ours=True), bar("huge", 1000.0)]
-    assert scale(rows) == 10.0 * CUT
-    drawing = bars("t", rows)
-    assert drawing.count('class="cut"') == 1
-    assert max(right for _, right in boxes(drawing, "rest")) <= WIDTH
-    assert ">1000<" in drawing
+def test_a_bar_that_would_dwarf_ours_is_cut_and_says_its_value() -> None:
+    spec = drawn({OURS: figures(10.0), THEIRS: figures(1000.0)})
+    assert spec["layout"]["xaxis"]["range"] == [0, 10.0 * CUT]
+    assert spec["traces"][0]["y"][1].endswith("<br>1,000")
 
 
-@pytest.mark.parametrize("rows", [[], [bar("nothing", 0.0)], [bar("nothing", 0.0, is_ours=True), bar("much", 5.0)]])
-def test_there_is_a_scale_whatever_was_measured(rows: list[Bar]) -> None:
-    assert scale(rows) > 0
-    ElementTree.fromstring(bars("t", rows))
-
-
-def test_names_and_titles_are_escaped() -> None:
-    root = ElementTree.fromstring(bars('"quoted" <title>', [bar("<&>", 1.0)]))
-    assert root.attrib["aria-label"] == '"quoted" <title>'
-    assert "<&>" in {text.text for text in root.iter(f"{SVG}text")}
+@pytest.mark.parametrize("medians", [{THEIRS: figures(0.0)}, {OURS: figures(0.0), THEIRS: figures(5.0)}])
+def test_there_is_a_scale_whatever_was_measured(medians: dict[str, Figures]) -> None:
+    assert longest(medians, "rate") > 0
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -106,18 +85,15 @@ def test_sides_are_grouped_by_what_they_have_in_common() -> None:
 
 
 def test_the_page_needs_nothing_from_elsewhere() -> None:
-    text = page(result(EVERYBODY))
-    assert text.count("<svg") == text.count("</svg>") == 8, "four kinds, throughput and CPU time of each"
-    assert not re.search(r"<script|<link|<img|@import|url\(|\bsrc=|\bhref=", text)
-    assert "prefers-color-scheme: dark" in text
-    assert 'name="viewport"' in text
-    for drawing in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
-        ElementTree.fromstring(drawing)
+    shown = Page(page(result(EVERYBODY)))
+    assert not shown.loads
+    assert not shown.handlers
+    assert len(shown.specs) == 8, "four kinds, throughput and CPU time of each"
 
 
 def test_machine_and_command_stand_at_the_head() -> None:
-    head = page(result(EVERYBODY, only=["nats", "famulus"])).partition("<h2>")[0]
-    assert "2 cores, &lt;some&gt;, Python 3.11.7, native pump" in head
+    head = Page(page(result(EVERYBODY, only=["nats", "famulus"]))).text.partition("Throughput")[0]
+    assert "2 cores, <some>, Python 3.11.7, native pump" in head
     assert "famulus bench peers --seconds 3 --rounds 2 --size 100 --only nats --only famulus" in head
 
 
@@ -128,9 +104,11 @@ def test_a_command_can_be_given_to_a_shell() -> None:
 def test_the_best_stands_on_top() -> None:
     rounds = {"famulus_request_64": [figures(100, cpu_us=90)], "nats_request_64": [figures(300, cpu_us=30)]}
     rounds["celery_64"] = [figures(200, cpu_us=60)]
-    names = re.findall(r'class="name[^"]*"[^>]*>(\w+)<', page(result(rounds)))
     best_first = ["nats_request_64", "celery_64", "famulus_request_64"]
-    assert names == best_first * 2, "of throughput the most, of CPU time the least"
+    for spec in Page(page(result(rounds))).specs:
+        names = [name.partition("<br>")[0] for name in spec["traces"][0]["y"]]
+        assert names == best_first, "of throughput the most, of CPU time the least"
+        assert spec["layout"]["yaxis"]["autorange"] == "reversed", "the first on top"
 
 
 def test_ratios_stand_there_with_their_range_and_losses_are_marked() -> None:
@@ -141,17 +119,17 @@ def test_ratios_stand_there_with_their_range_and_losses_are_marked() -> None:
         "celery_64": [figures(25)],
     }
     text = page(result(rounds))
-    lost = '<td>famulus_request_1 / nats_request_1</td><td class="loss">0.50</td><td>0.25 to 0.75</td>'
-    assert lost in text
-    assert '<td class="win">120</td>' in text
+    assert "famulus_request_1 / nats_request_1 0.50 0.25 to 0.75" in Page(text).text
+    assert '<span class="badge bad">0.50</span>' in text
+    assert '<span class="badge good">120</span>' in text
 
 
 def test_the_absent_are_named_with_the_reason() -> None:
     nobody = result({}) | {"absent": {"nats": "no program <nats-server>"}}
-    text = page(nobody)
-    assert "<dt>nats</dt><dd>no program &lt;nats-server&gt;</dd>" in text
+    text = Page(page(nobody)).text
+    assert "nats no program <nats-server>" in text
     assert "Nobody was measured" in text
-    assert "Absent" not in page(result(EVERYBODY))
+    assert "Absent" not in Page(page(result(EVERYBODY))).text
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -166,7 +144,8 @@ def test_the_command_writes_the_page_beside_its_figures(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, options)
     assert done.exit_code == 0, f"{done.output} {done.exception}"
     text = file.read_text("utf-8")
-    assert f"{json.loads(done.stdout)['medians']['proxy_1000']['rate']:,.0f}" in text
+    rate = json.loads(done.stdout)["medians"]["proxy_1000"]["rate"]
+    assert f"{rate:,.0f}" in text
     assert "--only proxy_1000" in text
     assert f"written to {file}" in done.stderr
 

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from html import escape
 from typing import Any
 
-from famulus.lab.bench.latency_page import document, html_table, machine_text, time_text
+from famulus.lab.bench.latency_page import machine_text
 from famulus.lab.bench.peers import ours
-from famulus.lab.bench.peers.bars import Bar, bars
 from famulus.lab.bench.peers.side import MIB, PAIRS, SIDES, Side
+from famulus.pipeline.report.document import document
+from famulus.pipeline.report.html import NOTHING, Head, Safe, badge, code, joined, nothing, section, table
+from famulus.pipeline.report.plot import figure, label
+from famulus.pipeline.report.words import NS_PER_S, duration_ns
 
-#: One side's name, its medians and its spread make a bar.
-Draw = Callable[[str, dict[str, float], dict[str, dict[str, float]]], Bar]
+FOOTER = "Made by famulus bench peers."
+US = NS_PER_S / 1e6
+#: Bars that are longer than our shortest by more than this are cut: else nothing is left of the others.
+CUT = 8.0
 
 
 def page(result: dict[str, Any]) -> str:
     """`result` is what `famulus bench peers --json` prints."""
     rounds = result["plan"]["rounds"]
-    times = "1 round" if rounds == 1 else f"{rounds} rounds"
-    return document(
-        "Famulus beside other brokers",
-        "peers",
-        "bars.css",
-        times=times,
-        command=escape(command(result["plan"])),
-        machine=escape(machine_text(result)),
-        throughput=charts(result, "Tasks per second", throughput, best_is_most=True),
-        cpu_time=charts(result, "CPU time per task", cpu_time, best_is_most=False),
-        ratios=ratios(result),
-        absent=absent(result["absent"]),
-        versions=escape(", ".join(f"{name} {version}" for name, version in result["versions"].items())),
+    lead = (
+        "The same echo through each of them: one server, one worker, one client, all on one machine, in turn. A bar is "
+        f"the median of {'1 round' if rounds == 1 else f'{rounds} rounds'}; the thin line on it goes from the least to "
+        "the largest. A bar that reaches the edge is longer than there is room."
     )
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    throughput = "Tasks per second. Longer is better; each group has a scale of its own."
+    cpu = "Of server, worker and client together. Shorter is better. The full colour is the server's part."
+    ratio = "Our median throughput over theirs: above 1 Famulus is faster. The range is that of single rounds."
+    sections = (
+        section("contest", "The contest", lead, code(command(result["plan"]))),
+        section("throughput", "Throughput", throughput, *charts(result, "rate")),
+        section("cpu", "CPU time per task", cpu, *charts(result, "cpu_us_all")),
+        section("ratios", "Ratios", ratio, ratios(result)),
+        absent(result["absent"]),
+    )
+    return document("Famulus beside other brokers", machine_text(result), joined(sections), f"{versions}. {FOOTER}")
 
 
 def command(plan: dict[str, Any]) -> str:
@@ -42,14 +48,13 @@ def command(plan: dict[str, Any]) -> str:
     return shlex.join(["famulus", "bench", "peers", *options, *only])
 
 
-def charts(result: dict[str, Any], title: str, draw: Draw, *, best_is_most: bool) -> str:
+def charts(result: dict[str, Any], of: str) -> list[Safe]:
     """A chart for each kind, the best on top."""
-    figures = []
-    for kind, names in kinds(result["medians"], result["plan"]["size"]).items():
-        rows = [draw(name, result["medians"][name], result["spread"][name]) for name in names]
-        rows.sort(key=lambda row: row.value, reverse=best_is_most)
-        figures.append(f"<figure>\n<h3>{escape(kind)}</h3>\n{bars(f'{title}, {kind}', rows)}\n</figure>")
-    return '<div class="plots">\n' + "\n".join(figures) + "\n</div>" if figures else "<p>Nobody was measured.</p>"
+    medians, made = result["medians"], []
+    for kind, names in kinds(medians, result["plan"]["size"]).items():
+        best = sorted(names, key=lambda name: float(medians[name][of]), reverse=of == "rate")
+        made.append(bars(kind, of, {name: medians[name] for name in best}, result["spread"]))
+    return made or [nothing("Nobody was measured.")]
 
 
 def kinds(medians: dict[str, Any], size: int) -> dict[str, list[str]]:
@@ -66,47 +71,66 @@ def kind_of(side: Side, size: int) -> str:
     return f"{'One' if side.window == 1 else f'{side.window:,}'} in flight, {length}"
 
 
-def throughput(name: str, medians: dict[str, float], spread: dict[str, dict[str, float]]) -> Bar:
-    rate, text = medians["rate"], f"{medians['rate']:,.0f}"
-    return Bar(name, rate, text, spread["rate"]["min"], spread["rate"]["max"], rate, is_ours(name))
-
-
-def cpu_time(name: str, medians: dict[str, float], spread: dict[str, dict[str, float]]) -> Bar:
-    whole, server = medians["cpu_us_all"], medians["cpu_us_server"]
-    text = f"{time_text(whole)}, server {time_text(server)}"
-    extremes = spread["cpu_us_all"]
+def bars(kind: str, of: str, medians: dict[str, dict[str, float]], spread: dict[str, Any]) -> Safe:
+    """`of`: the figure that makes the length. A name stands there with its value, for the bar may be cut."""
+    values = [each[of] for each in medians.values()]
     # Medians are taken one by one: the part may be of a round in which the whole was larger.
-    return Bar(name, whole, text, extremes["min"], extremes["max"], min(server, whole), is_ours(name))
+    parts = values if of == "rate" else [min(each["cpu_us_server"], each[of]) for each in medians.values()]
+    said = [f"{value:,.0f}" if of == "rate" else duration_ns(value * US) for value in values]
+    names = [f"{label(name)}<br>{text}" for name, text in zip(medians, said, strict=True)]
+    extremes = [spread[name][of] for name in medians]
+    whisker = {
+        "type": "data",
+        "array": [each["max"] - value for each, value in zip(extremes, values, strict=True)],
+        "arrayminus": [value - each["min"] for each, value in zip(extremes, values, strict=True)],
+        "color": "$ink",
+        "thickness": 1,
+        "width": 4,
+    }
+    colours = ["$c0" if is_ours(name) else "$soft" for name in medians]
+    shape = {"type": "bar", "orientation": "h", "y": names, "hovertemplate": "%{y}<extra></extra>"}
+    traces = [
+        {**shape, "x": parts, "marker": {"color": colours}},
+        {**shape, "x": values, "marker": {"color": colours, "opacity": 0.4}, "error_x": whisker},
+    ]
+    layout = {
+        "barmode": "overlay",
+        "showlegend": False,
+        "xaxis": {"range": [0, longest(medians, of)]},
+        "yaxis": {"type": "category", "autorange": "reversed"},
+    }
+    return figure(kind, "", traces, layout, height=60 + 44 * len(names))
+
+
+def longest(medians: dict[str, dict[str, float]], of: str) -> float:
+    """The value at the right edge."""
+    most = max(each[of] for each in medians.values())
+    bound = CUT * min((each[of] for name, each in medians.items() if is_ours(name)), default=most)
+    # Nothing but zeros needs a width too. A little more than the longest, for its whisker.
+    return min(1.1 * most, bound) or 1.0
 
 
 def is_ours(name: str) -> bool:
     return SIDES[name].peer is ours.PEER
 
 
-def ratios(result: dict[str, Any]) -> str:
+def ratios(result: dict[str, Any]) -> Safe:
     if not result["ratios"]:
-        return "<p>No two sides that are compared were both measured.</p>"
+        return nothing("No two sides that are compared were both measured.")
     rows = []
     for name, ratio in result["ratios"].items():
         one, other = PAIRS[name]
         extremes = result["ratio_spread"][name]
-        verdict = "win" if ratio >= 1 else "loss"
-        rows.append(
-            [
-                f"<td>{escape(one)} / {escape(other)}</td>",
-                f'<td class="{verdict}">{short_ratio(ratio)}</td>',
-                f"<td>{short_ratio(extremes['min'])} to {short_ratio(extremes['max'])}</td>",
-            ]
-        )
-    return html_table(("ours / theirs", "ratio", "range"), rows)
+        verdict = badge(short_ratio(ratio), "good" if ratio >= 1 else "bad")
+        rows.append([f"{one} / {other}", verdict, f"{short_ratio(extremes['min'])} to {short_ratio(extremes['max'])}"])
+    return table("Ours over theirs", [Head("ours / theirs"), Head("ratio", True), Head("range", True)], rows)
 
 
 def short_ratio(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
 
 
-def absent(reasons: dict[str, str]) -> str:
+def absent(reasons: dict[str, str]) -> Safe:
     if not reasons:
-        return ""
-    rows = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(reason)}</dd>" for name, reason in reasons.items())
-    return f"<h2>Absent</h2>\n<dl>\n{rows}\n</dl>"
+        return NOTHING
+    return section("absent", "Absent", "", table("Who was not there", [Head("Who"), Head("Why")], [*reasons.items()]))
