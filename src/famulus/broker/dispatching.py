@@ -208,11 +208,9 @@ class Dispatching:
         if self._routers.look:
             for message in _take(self._routers):
                 self._on_router(message)
-        # A task that is alone need not wait until we have looked for company: that is done after it has left.
-        limit = BATCH_MAX if core.outcomes.open_tasks > 1 else 1
         # Who is not read is written to all the same.
         if self._workers.look:
-            batch = self._backend.recv(limit if core.questions.has_room_for_workers else 0)
+            batch = self._backend.recv(BATCH_MAX if core.questions.has_room_for_workers else 0)
             self._workers.look = self._backend.more
             core.on_workers(batch)
             if self._backend.gone:
@@ -220,7 +218,7 @@ class Dispatching:
                 core.sessions.gone(self._backend.gone)
                 self._backend.gone.clear()
         if self._clients.look:
-            batch = self._frontend.recv(limit if core.questions.has_room_for_clients else 0)
+            batch = self._frontend.recv(BATCH_MAX if core.questions.has_room_for_clients else 0)
             self._clients.look = self._frontend.more
             core.on_clients(batch)
         if self._announcements.look:

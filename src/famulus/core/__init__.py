@@ -1,1 +1,1 @@
-"""Every decision. No socket, clock, thread, file, randomness or log: time and chance come in, actions go out."""
+"""Every decision. No socket, clock, thread, file or log: time and random numbers come in, actions go out."""

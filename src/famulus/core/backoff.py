@@ -1,4 +1,4 @@
-"""Decides how long to wait before the next try: doubling, bounded, with jitter. Chance comes in."""
+"""Decides how long to wait before the next try: doubling, bounded, with jitter. Random numbers come in."""
 
 from __future__ import annotations
 

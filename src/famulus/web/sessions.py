@@ -1,4 +1,4 @@
-"""Who is logged in. In memory only; knows no HTTP, no clock and no chance: instants and ids come in.
+"""Who is logged in. In memory only; knows no HTTP and no clock: instants and random ids come in.
 
 A session is opened by two secrets. The id is in a cookie that no script can read, and that a browser sends to every
 port of a host; the token is with the pages of this port alone, and no browser sends it by itself. So neither a page

@@ -72,7 +72,7 @@ class WorkerSettings:
 
 
 def new_identity() -> str:
-    """Of this worker alone: host and process for people, chance for several workers in one process."""
+    """Of this worker alone: host and process for people, a random part for several workers in one process."""
     host = socket.gethostname().partition(".")[0][:100] or "worker"
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 

@@ -23,7 +23,7 @@ class HybridClock:
 
     def next(self, now_ms: int) -> int:
         """The instant of an edit that is made now: later than all that was seen, unless that was absurd."""
-        # Our own clock may have been wrong, too: once it is set right, what it said then is forgotten.
+        # Our own clock may have been wrong, too: once it is corrected, what it said before is forgotten.
         seen = self.last if self.last <= _horizon(now_ms) else 0
         self.last = max(min(now_ms << COUNT_BITS, limits.INTEGER_MAX), min(seen + 1, limits.INTEGER_MAX))
         return self.last

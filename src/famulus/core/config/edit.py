@@ -67,7 +67,7 @@ class Edit(Struct, frozen=True, omit_defaults=True):
     grant: _Grant
     #: A hybrid logical clock: breaks ties and is shown to people; nothing else depends on it.
     hlc: _Instant
-    #: By chance, so that a broker that was restored from a backup never makes the same edit again.
+    #: Random, so that a broker that was restored from a backup never makes the same edit again.
     nonce: _Nonce
     #: The edits that made the author's public keys known, one for each family as whose admin it speaks. Without any, a
     #: broker says this alone, as when another one joins.

@@ -70,7 +70,7 @@ class Managing:
 
     def _pass_on(self) -> None:
         while self._waiting and len(self._open) - len(self._waiting) < PASSED_ON_MAX:
-            # Of equals the oldest is found first.
+            # Among equals, the oldest is found first.
             number = min(self._waiting, key=self._open_of_its_client)
             request = self._waiting.pop(number)
             self._out.steward.append([self.steward, number, request.header, request.body])

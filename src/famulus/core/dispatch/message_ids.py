@@ -1,11 +1,11 @@
-"""Makes the ids of tasks that came without one: UUIDs, as JSON texts. Knows no chance: it comes in."""
+"""Makes the ids of tasks that came without one: UUIDs, as JSON texts. Its random part comes in."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _BLOCK: Final = 4096
-#: How the ids of a block end, with the closing quote: every task pays for an id, and formatting is dear.
+#: How the ids of a block end, with the closing quote: every task pays for an id, and formatting is expensive.
 _ENDS: Final = [b'%03x"' % number for number in range(_BLOCK)]
 
 

@@ -1,10 +1,10 @@
 """What connections are called, and what people read of that. Pure.
 
-    name    a zero byte, the connection's number (6 bytes), 8 bytes by chance, and where it comes from
+    name    a zero byte, the connection's number (6 bytes), 8 random bytes, and where it comes from
 
 The zero byte tells it from the identity of a worker, which is text. The number makes it one that was not there before,
-and chance one that nobody can guess: who has no other name is known by this one. No peer is told its name, or can
-choose one.
+and the random bytes one that nobody can guess: who has no other name is known by this one. No peer is told its name, or
+can choose one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decides what a message means: questions of a dispatcher in, decisions out. Keeps no state between them.
 
 Any router gives an equivalent answer to any question, so a dispatcher may ask another one when a router is lost.
-Chance comes in as `make_id`, for tasks whose client gave them no message_id.
+Random numbers come in as `make_id`, for tasks whose client gave them no message_id.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 
 #: How long a broker may be away, or take to be there: between these two, so that not all who lost it move as one.
 PATIENCE_NS = (250 * NS_PER_MS, 350 * NS_PER_MS)
-#: What each gets on top of that when a round ended without a broker: doubling, bounded, with chance.
+#: What each gets on top of that when a round ended without a broker: doubling, bounded, with jitter.
 SLACK_NS = (300 * NS_PER_MS, 2 * NS_PER_S)
 #: Short: brokers that are restarted in turn are there again within seconds, and then the next one says `disabled`.
 REST_NS = (1000 * NS_PER_MS, 1500 * NS_PER_MS)

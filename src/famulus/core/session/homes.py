@@ -1,6 +1,6 @@
 """Decides where a worker goes: which broker next, when to look for the preferred one, when to go back to it.
 
-Knows no sockets and no clock; time and chance come in.
+Knows no sockets and no clock; time and random numbers come in.
 
 A *round* tries each known broker once: the preferred one, those that were given, those of its family, those that a
 broker told of, those of the families that its own falls back on. Between two rounds there is a pause, which grows. A

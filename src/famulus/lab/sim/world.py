@@ -1,4 +1,4 @@
-"""Where everything happens that follows from one seed: time, chance, a network, clocks on walls, and faults."""
+"""Where everything happens that follows from one seed: time, random numbers, a network, clocks on walls, and faults."""
 
 from __future__ import annotations
 
