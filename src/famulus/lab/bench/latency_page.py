@@ -104,7 +104,7 @@ def figures(rates: list[dict[str, Any]]) -> Safe:
         failed = ", ".join(f"{count:,} {name}" for name, count in each["outcomes"].items() if name != "OK")
         latencies = [duration_ns(each["latency_ns"][name]) for name in names]
         rows.append([f"{each['rate']:,.0f}", f"{each['offered']:,}", *latencies, failed or "0"])
-    return table("Figures", [Head(name, True) for name in ("tasks/s", "tasks", *names, "not OK")], rows)
+    return table("Figures", [Head("tasks/s"), *(Head(name, True) for name in ("tasks", *names, "not OK"))], rows)
 
 
 def share_text(rarity: float) -> str:

@@ -96,18 +96,18 @@ def bars(kind: str, of: str, medians: dict[str, dict[str, float]], spread: dict[
     layout = {
         "barmode": "overlay",
         "showlegend": False,
-        "xaxis": {"range": [0, longest(medians, of)]},
+        "xaxis": {"range": [0, longest(medians, extremes, of)], "ticksuffix": "" if of == "rate" else " µs"},
         "yaxis": {"type": "category", "autorange": "reversed"},
     }
     return figure(kind, "", traces, layout, height=60 + 44 * len(names))
 
 
-def longest(medians: dict[str, dict[str, float]], of: str) -> float:
+def longest(medians: dict[str, dict[str, float]], extremes: list[dict[str, float]], of: str) -> float:
     """The value at the right edge."""
-    most = max(each[of] for each in medians.values())
+    most = max(each["max"] for each in extremes)
     bound = CUT * min((each[of] for name, each in medians.items() if is_ours(name)), default=most)
-    # Nothing but zeros needs a width too. A little more than the longest, for its whisker.
-    return min(1.1 * most, bound) or 1.0
+    # Nothing but zeros needs a width too. A little more than the longest, for the end of its line.
+    return min(1.02 * most, bound) or 1.0
 
 
 def is_ours(name: str) -> bool:
