@@ -30,6 +30,7 @@ LONGEST = tuple(
         "processes/test_chaos",
         "processes/test_network",
         "processes/test_bench_and_demo",
+        "processes/test_bench_runs",
         "processes/test_partitions",
         "processes/test_herald",
         "processes/test_recovery",

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-from typing import Any
-
 import msgspec
 import pytest
 import typer
@@ -214,78 +206,7 @@ app = typer.Typer()
 app.command()(peers)
 
 
-def only(*names: str) -> list[str]:
-    return [word for name in names for word in ("--only", name)]
-
-
-def test_a_small_run_of_what_is_always_there() -> None:
-    names = ("famulus_request_64", "famulus_map_1000", "proxy_1000")
-    done = CliRunner().invoke(app, ["--seconds", "0.3", "--rounds", "1", "--json", *only(*names)])
-    assert done.exit_code == 0, f"{done.output} {done.exception}"
-    result: dict[str, Any] = json.loads(done.stdout)
-    medians = result["medians"]
-    assert set(medians) == set(names)
-    expected = medians["famulus_map_1000"]["rate"] / medians["proxy_1000"]["rate"]
-    assert result["ratios"] == {"proxy_1000": pytest.approx(expected)}
-    assert result["broker_cpu_us"] == medians["famulus_map_1000"]["cpu_us_server"] > 0
-    for each in medians.values():
-        assert each["tasks"] > 0
-        assert 0 < each["p50"] <= each["p99"] <= each["p99.9"]
-        parts = [each[f"cpu_us_{part}"] for part in ("server", "worker", "client")]
-        assert each["cpu_us_all"] == pytest.approx(sum(parts))
-    assert result["cores"] >= 1
-    assert "pyzmq" in result["versions"]
-    assert "famulus_map_1000" in done.stderr
-
-
-def test_the_table_names_sides_and_ratios() -> None:
-    done = CliRunner().invoke(app, ["--seconds", "0.2", "--rounds", "1", *only("famulus_map_1mib", "proxy_1mib")])
-    assert done.exit_code == 0, f"{done.output} {done.exception}"
-    assert "famulus_map_1mib" in done.stdout
-    assert "times theirs" in done.stdout
-
-
 def test_an_unknown_name_is_the_users_mistake() -> None:
     done = CliRunner().invoke(app, ["--only", "carrier-pigeon"])
     assert done.exit_code == 2
     assert "carrier-pigeon" in done.stderr
-
-
-SCRIPT = """
-import typer
-from famulus.lab.commands.bench_echo import peers
-app = typer.Typer()
-app.command()(peers)
-app()
-"""
-
-
-@pytest.mark.parametrize("after_s", [0.7, 3.0])
-def test_ctrl_c_leaves_nobody_behind(after_s: float, tmp_path: Path) -> None:
-    """Early, while they start; and late, while they work."""
-    mark = str(tmp_path)
-    command = [sys.executable, "-c", SCRIPT, "--seconds", "30", *only("famulus_request_1")]
-    run = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={"PATH": "", "MARK": mark}, cwd=tmp_path
-    )
-    time.sleep(after_s)
-    run.send_signal(signal.SIGINT)
-    assert run.wait(20) != 0
-    # A broker ends its own processes by itself, but it may be stopped before it has told them all.
-    deadline = time.monotonic() + 5
-    while marked(mark) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert marked(mark) == []
-
-
-def marked(mark: str) -> list[int]:
-    """Processes whose environment says that they come from this test."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (folder / "environ").read_bytes()
-        except OSError:
-            continue
-        if f"MARK={mark}\0".encode() in environment:
-            found.append(int(folder.name))
-    return found

@@ -10,16 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from famulus.lab.bench.descriptors import connections_that_fit, sockets_that_fit
-from famulus.lab.bench.peers import nats
-from famulus.lab.bench.peers.peer import Needs, absence
 from famulus.lab.bench.scale import (
-    NATS,
-    OURS,
-    Plan,
     amount,
     fitting,
     idle_percents,
-    measure,
     shares,
     summary,
 )
@@ -113,28 +107,3 @@ def test_a_burst_is_seen_beside_the_mean() -> None:
     """Four looks a second apart; the whole second of CPU time was spent in one of them."""
     percents = idle_percents([5.0, 5.0, 6.0, 6.0, 6.0], idle_s=4.0)
     assert percents == {"cpu_percent": pytest.approx(25.0), "cpu_percent_peak": pytest.approx(100.0)}
-
-
-def test_a_small_crowd_is_measured() -> None:
-    limits = Limits(workers=30, connections=3, size=1024, window=10)
-    told: list[str] = []
-    result = measure(Plan(limits, seconds=0.3, warm_up_s=0.1, idle_s=0.3, rounds=1), told.append)
-    assert result["warning"] == ""
-    assert len(result["steps"]) == 2 + 2 + 2 + 2 + 2
-    _check(OURS, result, result, told)
-    if why_not := absence(Needs(nats.PROGRAMS)):
-        assert result["absent"] == {NATS: why_not}
-    else:
-        assert len(result["beside"][NATS]["steps"]) == 2 + 2 + 2 + 2
-        _check(NATS, result["beside"][NATS], result, told)
-
-
-def _check(server: str, figures: dict[str, Any], result: dict[str, Any], told: list[str]) -> None:
-    crowds = [crowd for crowd in result["crowds"] if crowd["server"] == server]
-    assert [(crowd["connected"], crowd["connected_at_the_end"]) for crowd in crowds] == [(10, 10), (30, 30)]
-    for each in figures["steps"]:
-        assert each["rate"] > 0, each
-        assert each["outcomes"].keys() == {"OK"}, each
-    # CPU time is told in ticks of 10 ms: so short a run may have seen none at all.
-    assert figures["growth"] >= 0
-    assert any(f"{server}: 30 workers connected" in sentence for sentence in told)
