@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from famulus.core.dispatch.flows import Flow
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.task import Task
 from famulus.journal.records import read
-from famulus.wire import inner
+from famulus.wire import inner, zmtp
 
 #: A second is how long rows waited at most before, and ended by waiting each time in this test.
 SOON_S = 0.5
@@ -83,3 +84,25 @@ def test_a_row_is_told_to_the_scribe_a_moment_after_its_task_has_ended(tmp_path:
         errands.end()
         thread.join(10)
         context.destroy(linger=0)
+
+
+def test_a_batch_that_comes_while_no_task_is_open_stays_together(tmp_path: Path) -> None:
+    """One message that went ahead of the others would be a write and a read more for everybody, batch for batch."""
+    (tmp_path / "ipc").mkdir()
+    settings = Settings(frontend_port=0, backend_port=0, http=False, journal=False)
+    errands = Errands()
+    loop = Dispatching(settings, str(tmp_path / "ipc"), False, "b007", errands)
+    message = b"".join(bytes([flags, 1]) + frame for flags, frame in ((1, b"e"), (1, b"h"), (0, b"b")))
+    questions = loop._core.questions
+    # At first it looks everywhere, also at what it is told to do.
+    errands.run(lambda: None)
+    with socket.create_connection(("127.0.0.1", loop.frontend_port)) as client:
+        client.sendall(zmtp.opening(b"DEALER") + 5 * message)
+        deadline_s = time.monotonic() + 10
+        while not len(questions) and time.monotonic() < deadline_s:
+            loop._clients.look = True
+            loop._read(time.monotonic_ns())
+        found = len(questions)
+    errands.end()
+    loop.run()
+    assert found == 5

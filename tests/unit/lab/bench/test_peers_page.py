@@ -52,6 +52,11 @@ def test_a_bar_is_as_long_as_its_value_with_its_range_and_marked_as_far_as_its_p
     assert wholes["y"] == [f"{OURS}<br>60 µs", f"{THEIRS}<br>80 µs"]
 
 
+def test_whoever_has_no_script_reads_the_values_in_a_table() -> None:
+    spread = {OURS: {"rate": {"min": 1.0, "max": 9000.0}}}
+    assert f"{OURS} 5,000" in Page(bars("kind", "rate", {OURS: figures(5000.0)}, spread)).text
+
+
 def test_ours_has_a_colour_of_its_own() -> None:
     colours = drawn({OURS: figures(1.0), THEIRS: figures(2.0)})["traces"][0]["marker"]["color"]
     assert len(set(colours)) == 2

@@ -99,7 +99,8 @@ def bars(kind: str, of: str, medians: dict[str, dict[str, float]], spread: dict[
         "xaxis": {"range": [0, longest(medians, extremes, of)], "ticksuffix": "" if of == "rate" else " µs"},
         "yaxis": {"type": "category", "autorange": "reversed"},
     }
-    return figure(kind, "", traces, layout, height=60 + 44 * len(names))
+    instead = table(kind, [Head("Side"), Head("Median", True)], list(zip(medians, said, strict=True)))
+    return figure(kind, "", traces, layout, height=60 + 44 * len(names), instead=instead)
 
 
 def longest(medians: dict[str, dict[str, float]], extremes: list[dict[str, float]], of: str) -> float:
