@@ -6,6 +6,7 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from famulus.pipeline.tables.memo import cached, memo, release_cached
@@ -43,10 +44,21 @@ def test_two_that_ask_at_the_same_time_get_the_same(spark: SparkSession) -> None
         assert first.result() is second.result()
 
 
-def test_rows_are_kept_until_they_are_let_go_unless_they_are_few(spark: SparkSession) -> None:
+def test_many_rows_are_kept_until_they_are_let_go(spark: SparkSession) -> None:
     many = cached(spark.range(3))
     states = [many.is_cached]
     release_cached()
     states.append(many.is_cached)
     assert states == [True, False]
-    assert not cached(session_for(spark, Scale.SMALL).range(3)).is_cached
+
+
+def test_few_rows_are_made_at_once_and_have_no_plan_any_more(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = cached(session_for(spark, Scale.SMALL).range(3))
+    release_cached()
+    assert kept.count() == 3
+    kept.explain()
+    assert "Range" not in capsys.readouterr().out
+    spark.range(3).explain()
+    assert "Range" in capsys.readouterr().out

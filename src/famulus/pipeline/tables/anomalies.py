@@ -7,12 +7,15 @@ enough, since of few tasks the share jumps further than any floor: see `_error_b
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables import schemas
+from famulus.pipeline.tables.columns import minutes_between, newest
+from famulus.pipeline.tables.memo import cached
 
 DAYS: Final = 14
 #: How many times the usual distance is too far.
@@ -35,7 +38,7 @@ SHARE_FLOOR: Final = 0.01
 
 
 def anomalies(service_minutes: DataFrame) -> DataFrame:
-    minutes = service_minutes.transform(_recent).transform(_over_brokers).transform(_with_silent_minutes)
+    minutes = cached(service_minutes.transform(_recent).transform(_over_brokers).transform(_with_silent_minutes))
     far = (
         minutes.transform(_by_measure)
         .transform(_with_baseline)
@@ -47,29 +50,26 @@ def anomalies(service_minutes: DataFrame) -> DataFrame:
 
 
 def _recent(service_minutes: DataFrame) -> DataFrame:
-    newest = service_minutes.agg(F.max("date").alias("newest"))
-    recent = F.col("date") > F.date_sub("newest", DAYS)
-    return service_minutes.join(F.broadcast(newest), on=recent, how="inner")
+    return service_minutes.where(F.col("date") > F.date_sub(newest(service_minutes, "minute"), DAYS))
 
 
 def _over_brokers(rows: DataFrame) -> DataFrame:
     steady = F.when(F.col("tasks") >= TASKS_MIN, F.col("total_p99_ns"))
-    return rows.groupBy("service", "minute").agg(
+    minutes = rows.groupBy("service", "minute").agg(
         F.sum("tasks").alias("tasks"),
         F.sum(F.col("errors") + F.col("unknown")).alias("bad"),
         F.max(steady).alias("p99"),
     )
+    return cached(minutes)
 
 
 def _with_silent_minutes(rows: DataFrame) -> DataFrame:
     """A minute without a task has no row, and may be the most telling of all."""
-    spans = rows.groupBy("service").agg(F.min("minute").alias("first"))
-    last = rows.agg(F.max("minute").alias("last"))
-    every = F.sequence("first", "last", F.expr("interval 1 minute"))
+    every = minutes_between(F.min("minute"), newest(rows, "minute"))
     return (
-        spans.crossJoin(F.broadcast(last))
-        .where(F.col("last").isNotNull())
-        .select("service", F.explode(every).alias("minute"))
+        rows.groupBy("service")
+        .agg(every.alias("every"))
+        .select("service", F.explode("every").alias("minute"))
         .join(rows, on=["service", "minute"], how="left")
         .fillna(0, ["tasks", "bad"])
     )
@@ -131,20 +131,18 @@ def _error_bursts(minutes: DataFrame) -> DataFrame:
     Chernoff's bound of the binomial law, which is never too small. As there are many stretches, each has to be that
     much less likely.
     """
-    pooled = minutes.transform(_with_stretch)
-    stretches = (
+    pooled = cached(minutes.transform(_with_stretch))
+    stretches = cached(
         pooled.groupBy("service", "since")
         .agg(F.sum("tasks").alias("n"), F.sum("bad").alias("k"))
         .where(F.col("n") > 0)
         .transform(_with_usual)
         .transform(_with_distance)
     )
-    compared = stretches.agg(F.count("*").alias("compared"))
-    enough = F.ln(F.col("compared") * ONE_IN)
+    enough = math.log(max(1, stretches.count()) * ONE_IN)
     rounded = {"baseline": F.round("usual", 6), "spread": F.round("distance", 6), "score": F.round("score", 3)}
     bursts = (
         stretches.where((F.col("k") > 0) & (F.col("score") >= SCORE_MIN))
-        .crossJoin(F.broadcast(compared))
         .where(_odds() >= enough)
         .withColumns(rounded)
         .select("service", "since", "value", *rounded)

@@ -8,7 +8,6 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
@@ -47,4 +46,5 @@ def union_all(parts: Iterable[DataFrame]) -> DataFrame:
 
 def contract(rows: DataFrame, columns: Iterable[Column]) -> DataFrame:
     """The columns of a table in their order and types: what each transformation ends in."""
-    return rows.select(*[F.col(each.name).cast(SPARK[each.kind]).alias(each.name) for each in columns])
+    casts = [f"CAST(`{each.name}` AS {SPARK[each.kind].simpleString()}) `{each.name}`" for each in columns]
+    return rows.selectExpr(*casts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from famulus.journal.schema import Kind
@@ -92,6 +92,16 @@ def minutes_between(first: Column | str, last: Column | str) -> Column:
 
 def later(at: str, minutes: int) -> Column:
     return F.col(at) + F.make_dt_interval(mins=F.lit(minutes))
+
+
+def newest(rows: DataFrame, column: str) -> Column:
+    """The latest instant in this column, or null without rows: the tables know no now.
+
+    It is looked up at once and is a constant from then on. A join with it would make the rows once more, each time that
+    somebody asks for it.
+    """
+    ((last_us,),) = rows.agg(F.unix_micros(F.max(column))).collect()
+    return F.timestamp_micros(F.lit(last_us).cast("long"))
 
 
 # -- names --------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.columns import later, minute_of, minutes_between, seconds_between, stable_id
+from famulus.pipeline.tables.memo import cached
 
 #: Peers that lose the same broker within this time tell of one loss.
 EPISODE_S: Final = 60
@@ -43,7 +44,7 @@ def _episodes(losses: DataFrame) -> DataFrame:
     since_s = seconds_between(F.lag("at").over(of_one), "at")
     so_far = of_one.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     begins = F.coalesce(F.col("since_s") > gap_s, F.lit(True)).cast("long")
-    return (
+    episodes = (
         losses.withColumn("since_s", since_s)
         .withColumn("episode", F.sum(begins).over(so_far))
         .groupBy("kind", "lost", "episode")
@@ -59,6 +60,7 @@ def _episodes(losses: DataFrame) -> DataFrame:
         .withColumn("id", stable_id("kind", "lost", F.unix_micros("seen").cast("string")))
         .drop("first", "episode")
     )
+    return cached(episodes)
 
 
 def _with_services(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame:
@@ -70,7 +72,8 @@ def _with_services(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame
         .groupBy("id")
         .agg(F.sort_array(F.collect_set("service")).alias("served"))
     )
-    return episodes.join(served, on="id", how="left").withColumn("services", F.coalesce("served", "own_services"))
+    rows = episodes.join(served, on="id", how="left").withColumn("services", F.coalesce("served", "own_services"))
+    return cached(rows)
 
 
 def _with_attempts(episodes: DataFrame, lost_attempts: DataFrame) -> DataFrame:

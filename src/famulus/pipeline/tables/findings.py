@@ -16,7 +16,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.column_types import union_all
-from famulus.pipeline.tables.columns import later, seconds_between, stable_id
+from famulus.pipeline.tables.columns import later, newest, seconds_between, stable_id
+from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 
 _TEXTS: Final = tomllib.loads((files(__package__) / "findings.toml").read_text("utf-8"))
@@ -48,23 +49,23 @@ def findings(
     capacity: DataFrame,
     anomalies: DataFrame,
 ) -> DataFrame:
-    newest = _newest(service_hours, broker_minutes)
-    day = service_hours.transform(_since, newest, "at", DAY_H).transform(_services)
+    end = F.greatest(newest(service_hours, "at"), newest(broker_minutes, "minute"))
+    day = cached(service_hours.transform(_since, end, "at", DAY_H).transform(_services))
     found = [
         _bad_workers(worker_health),
-        _too_few_slots(capacity, newest),
-        _backlog_full(day, _backlogs(service_loads, newest), capacity),
+        _too_few_slots(capacity, end),
+        _backlog_full(day, _backlogs(service_loads, end), capacity),
         _time_out_short(day),
         _no_worker(day),
-        _broker_unstable(broker_minutes.transform(_since, newest, "minute", DAY_H)),
-        _slow_recovery(failovers.transform(_since, newest, "seen", DAY_H)),
+        _broker_unstable(broker_minutes.transform(_since, end, "minute", DAY_H)),
+        _slow_recovery(failovers.transform(_since, end, "seen", DAY_H), end),
         _conflicts(config_convergence),
         _edits_missing(config_convergence),
-        _edits_late(config_convergence.transform(_since, newest, "accepted", DAY_H), broker_minutes),
-        _gaps(audit.transform(_since, newest, "at", WEEK_H)),
-        _crashes(audit.transform(_since, newest, "at", WEEK_H)),
-        _unexplained(audit.transform(_since, newest, "at", WEEK_H)),
-        _unusual(anomalies.transform(_since, newest, "minute", DAY_H)),
+        _edits_late(config_convergence.transform(_since, end, "accepted", DAY_H), broker_minutes),
+        _gaps(audit.transform(_since, end, "at", WEEK_H)),
+        _crashes(audit.transform(_since, end, "at", WEEK_H)),
+        _unexplained(audit.transform(_since, end, "at", WEEK_H)),
+        _unusual(anomalies.transform(_since, end, "minute", DAY_H)),
     ]
     return union_all(found).transform(_ranked)
 
@@ -102,15 +103,8 @@ def _finding(
 # -- what the rules look at ---------------------------------------------------------------------------------------
 
 
-def _newest(service_hours: DataFrame, broker_minutes: DataFrame) -> DataFrame:
-    """The end of the data. The tables know no now."""
-    ends = service_hours.select("at").unionByName(broker_minutes.select(F.col("minute").alias("at")))
-    return ends.agg(F.max("at").alias("newest"))
-
-
-def _since(rows: DataFrame, newest: DataFrame, column: str, hours: int) -> DataFrame:
-    recent = F.col(column) > F.col("newest") - F.make_dt_interval(hours=F.lit(hours))
-    return rows.join(F.broadcast(newest), on=recent, how="inner")
+def _since(rows: DataFrame, end: Column, column: str, hours: int) -> DataFrame:
+    return rows.where(F.col(column) > end - F.make_dt_interval(hours=F.lit(hours)))
 
 
 def _services(hours: DataFrame) -> DataFrame:
@@ -122,9 +116,9 @@ def _services(hours: DataFrame) -> DataFrame:
     )
 
 
-def _backlogs(service_loads: DataFrame, newest: DataFrame) -> DataFrame:
+def _backlogs(service_loads: DataFrame, end: Column) -> DataFrame:
     at = F.to_timestamp(F.col("date")) + F.make_dt_interval(hours=F.col("hour"))
-    recent = service_loads.withColumn("at", at).transform(_since, newest, "at", DAY_H)
+    recent = service_loads.withColumn("at", at).transform(_since, end, "at", DAY_H)
     return recent.groupBy("service").agg(F.max("backlog_max").alias("backlog_max"))
 
 
@@ -155,8 +149,8 @@ def _worst_hours(capacity: DataFrame) -> DataFrame:
     return capacity.join(hours, on=[*keys, "hour_of_day"], how="inner")
 
 
-def _too_few_slots(capacity: DataFrame, newest: DataFrame) -> DataFrame:
-    rows = capacity.transform(_worst_hours).crossJoin(F.broadcast(newest)).where(F.col("newest").isNotNull())
+def _too_few_slots(capacity: DataFrame, end: Column) -> DataFrame:
+    rows = capacity.transform(_worst_hours).withColumn("newest", end).where("newest IS NOT NULL")
     return _finding(
         "too_few_slots",
         rows,
@@ -212,9 +206,9 @@ def _broker_unstable(minutes: DataFrame) -> DataFrame:
     return _finding("broker_unstable", rows, key=said("broker_state/{broker}"), value=value)
 
 
-def _slow_recovery(failovers: DataFrame) -> DataFrame:
+def _slow_recovery(failovers: DataFrame, end: Column) -> DataFrame:
     # That it was not normal in time can be said only of a time that the data cover.
-    waited_s = F.coalesce("recovery_s", seconds_between("seen", "newest"))
+    waited_s = F.coalesce("recovery_s", seconds_between("seen", end))
     slow = failovers.where((F.size("services") > 0) & (waited_s > RECOVERY_S))
     return _finding("slow_recovery", _each(slow, ["kind", "lost"], "seen"), limit_s=F.lit(RECOVERY_S))
 

@@ -1,11 +1,14 @@
-"""Sums over the tasks' rows of each life of a broker, by hour and service. No table: rules of the audit share it."""
+"""What is known of each life of a broker: sums over the rows of its tasks, its events, and its last signs of life.
+
+No table: rules of the audit and other tables share it.
+"""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import hour_number, hours_around, is_final
+from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, is_final
 from famulus.pipeline.tables.hash_join import in_one_partition
 from famulus.pipeline.tables.memo import cached, memo
 
@@ -26,13 +29,29 @@ def lives(tasks: DataFrame) -> DataFrame:
     return cached(in_one_partition(sums))
 
 
+@memo
+def events(brokers: DataFrame) -> DataFrame:
+    """All rows but those of the load, which are written every second: what is left is little, and asked for often."""
+    return cached(brokers.where(F.col("event") != "load"))
+
+
+@memo
+def signs(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
+    """`at`: the last row of whatever kind that a life wrote in an hour; `ended`: whether it told its end there."""
+    ended = (F.col("event") == "stop") | is_dispatcher_death()
+    rows = lives(tasks).select("broker", "boot", "at", F.lit(False).alias("ended"))
+    rows = rows.unionByName(brokers.select("broker", "boot", "at", ended.alias("ended")))
+    last = rows.groupBy("broker", "boot", hour_number("at").alias("own_hour")).agg(
+        F.max("at").alias("at"), F.max("ended").alias("ended")
+    )
+    return cached(last.drop("own_hour"))
+
+
 def last_signs(tasks: DataFrame, brokers: DataFrame, keys: list[str], hour: str, *, after: int = 1) -> DataFrame:
     """`alive_at`: the last row of whatever kind in an hour and those next to it, by `keys`; `hour` is that of the row
     that asks."""
-    signs = lives(tasks).select("broker", "boot", "at").unionByName(brokers.select("broker", "boot", "at"))
     return (
-        signs.groupBy(*keys, hour_number("at").alias("own_hour"))
-        .agg(F.max("at").alias("at"))
+        signs(tasks, brokers)
         .select(*keys, "at", hours_around("at", after=after).alias(hour))
         .groupBy(*keys, hour)
         .agg(F.max("at").alias("alive_at"))

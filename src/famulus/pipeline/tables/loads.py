@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_dispatcher_death, minute_of, minutes_between, total
+from famulus.pipeline.tables.lives import events
 
 _KEYS: Final = ("broker", "family", "minute")
 _COUNTS: Final = (
@@ -39,7 +40,8 @@ def _slots() -> tuple[Column, Column, Column]:
 
 
 def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    parts = [_loads(brokers), _events(brokers), _overloads(brokers), _peers(peers)]
+    told = events(brokers)
+    parts = [_loads(brokers), _events(told), _overloads(told, brokers), _peers(peers)]
     # One under the other and then summed, and not side by side: a minute may be in any of them.
     sums = (
         union_all(parts)
@@ -82,11 +84,11 @@ def _loads(brokers: DataFrame) -> DataFrame:
     )
 
 
-def _events(brokers: DataFrame) -> DataFrame:
+def _events(events: DataFrame) -> DataFrame:
     event = F.col("event")
     died, gap = event == "process_died", event == "gap"
     return (
-        brokers.where(died | gap)
+        events.where(died | gap)
         .groupBy("broker", "family", minute_of("at").alias("minute"))
         .agg(
             F.count_if(died).alias("process_deaths"),
@@ -97,7 +99,7 @@ def _events(brokers: DataFrame) -> DataFrame:
     )
 
 
-def _overloads(brokers: DataFrame) -> DataFrame:
+def _overloads(events: DataFrame, brokers: DataFrame) -> DataFrame:
     """One row per minute with the number of services that are between overload_on and overload_off.
 
     Without an end it lasts until the broker's last sign of life. None of this is looked for beyond the next hour: the
@@ -112,7 +114,7 @@ def _overloads(brokers: DataFrame) -> DataFrame:
         .agg(F.max("life_at").alias("life_at"))
     )
     return (
-        brokers.where(F.col("event").isin("overload_on", "overload_off") & F.col("service").isNotNull())
+        events.where(F.col("event").isin("overload_on", "overload_off") & F.col("service").isNotNull())
         .select("broker", "family", "service", "event", "at", hour_number("at").alias("on_hour"))
         .withColumn("off_at", F.lead("at").over(order))
         .where(F.col("event") == "overload_on")

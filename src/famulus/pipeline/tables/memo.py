@@ -43,9 +43,14 @@ def memo(make: Callable[Concatenate[DataFrame, More], Made]) -> Callable[Concate
 
 
 def cached(rows: DataFrame) -> DataFrame:
-    """Rows that stay with Spark until `release_cached`. Few are not worth it: to make them twice takes less time."""
-    if scale_of(rows.sparkSession) is not Scale.SMALL:
-        _cached.append(rows.persist())
+    """Rows that several others are made of: they are made once, and stay with Spark until `release_cached`.
+
+    Few are made at once, and their plan is forgotten: whatever is made of them would have all of it in its own plan,
+    as often as it asks for them, and of few rows the planning takes longest.
+    """
+    if scale_of(rows.sparkSession) is Scale.SMALL:
+        return rows.localCheckpoint()
+    _cached.append(rows.persist())
     return rows
 
 

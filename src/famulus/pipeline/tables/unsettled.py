@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, is_settled, seconds_between
 from famulus.pipeline.tables.hash_join import matching
-from famulus.pipeline.tables.lives import last_signs, lives
+from famulus.pipeline.tables.lives import events, last_signs, lives
 from famulus.pipeline.tables.memo import cached, memo
 
 #: A task is overdue when its broker goes on for this long without ending it, and for twice as long as any task of its
@@ -41,7 +41,7 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
     rows = (
         _last_seen(accountable)
         .join(_outcomes(tasks, accountable), on=_is_its_outcome(), how="left_anti")
-        .transform(_with_end_of_boot, brokers, peers)
+        .transform(_with_end_of_boot, events(brokers), peers)
         .join(last_signs(tasks, brokers, ["broker", "boot"], "open_hour"), ["broker", "boot", "open_hour"], "left")
         .join(_longest(tasks), on=["service", "open_hour"], how="left")
         .withColumns({"is_gone": _is_gone(), "fate": _fate()})
@@ -78,11 +78,11 @@ def _is_its_outcome() -> Column:
     return (F.col("message_id") == F.col("ended_id")) & near
 
 
-def _with_end_of_boot(opened: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+def _with_end_of_boot(opened: DataFrame, events: DataFrame, peers: DataFrame) -> DataFrame:
     """`end_kind` and `end_at` of the first thing after the last checkpoint that ended its boot."""
     event = F.col("event")
     kind = F.when(is_dispatcher_death(), "died").when(event == "stop", "stopped").when(event == "start", "restarted")
-    own = brokers.select("broker", F.col("boot").alias("end_boot"), "at", kind.alias("kind"))
+    own = events.select("broker", F.col("boot").alias("end_boot"), "at", kind.alias("kind"))
     seen = peers.where(event == "lost").select(F.col("peer").alias("broker"), "at", F.lit("lost").alias("kind"))
     # That a peer lost it counts least: both may live on, with the line between them cut.
     end = F.struct((F.col("end_kind") == "lost").alias("hearsay"), "end_at", "end_kind", "end_boot")

@@ -7,8 +7,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from famulus.pipeline.tables.columns import count_of, hour_of, is_run, minus, quantiles, sum_if, total
+from famulus.pipeline.tables.columns import count_of, hour_of, is_run, minus, newest, quantiles, sum_if, total
 from famulus.pipeline.tables.histograms import beside, counted, merged
+from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 
 HOURS: Final = 24
@@ -38,21 +39,15 @@ def worker_hours(tasks: DataFrame) -> DataFrame:
 
 def worker_health(worker_hours: DataFrame, workers: DataFrame) -> DataFrame:
     """How each worker did in the last day of data, beside the others of its services."""
+    rows = worker_hours.withColumn("at", F.to_timestamp(F.col("date")) + F.make_dt_interval(hours=F.col("hour")))
+    since = newest(rows, "at") - F.make_dt_interval(hours=F.lit(HOURS - 1))
     return (
-        worker_hours.transform(_recent)
+        rows.where(F.col("at") >= since)
         .transform(_by_worker)
         .transform(_beside_others)
-        .transform(_with_events, workers)
+        .transform(_with_events, workers.where(F.col("at") >= since))
         .transform(_with_score)
     )
-
-
-def _recent(worker_hours: DataFrame) -> DataFrame:
-    """Counted from the newest hour that there is: the tables know no now."""
-    rows = worker_hours.withColumn("at", F.to_timestamp(F.col("date")) + F.make_dt_interval(hours=F.col("hour")))
-    newest = rows.agg(F.max("at").alias("newest"))
-    since = F.col("newest") - F.make_dt_interval(hours=F.lit(HOURS - 1))
-    return rows.join(F.broadcast(newest), on=F.col("at") >= since, how="inner")
 
 
 def _by_worker(rows: DataFrame) -> DataFrame:
@@ -61,10 +56,9 @@ def _by_worker(rows: DataFrame) -> DataFrame:
         F.min("family").alias("family"),
         F.min("at").alias("first_seen"),
         F.max("at").alias("last_seen"),
-        F.max("newest").alias("newest"),
         *[F.sum(name).alias(name) for name in _SUMS],
     )
-    return beside(sums, merged(rows, keys, ["service_hist"]), keys)
+    return cached(beside(sums, merged(rows, keys, ["service_hist"]), keys))
 
 
 def _beside_others(rows: DataFrame) -> DataFrame:
@@ -96,13 +90,8 @@ def _with_events(rows: DataFrame, workers: DataFrame) -> DataFrame:
     event = F.col("event")
     names = {"connects": "connect", "losses": "lost", "error_listed": "error_listed"}
     counts = [F.count_if(event == name).alias(column) for column, name in names.items()]
-    newest = rows.agg(F.max("newest").alias("newest"))
-    since = F.col("newest") - F.make_dt_interval(hours=F.lit(HOURS - 1))
-    events = (
-        workers.join(F.broadcast(newest), on=F.col("at") >= since, how="inner")
-        .groupBy("worker")
-        .agg(*counts, total(F.when(event == "lost", F.col("tasks"))).alias("lost_tasks"))
-    )
+    lost_tasks = total(F.when(event == "lost", F.col("tasks")))
+    events = workers.groupBy("worker").agg(*counts, lost_tasks.alias("lost_tasks"))
     columns = (*names, "lost_tasks")
     none = F.lit(0).cast("long")
     return rows.join(events, on="worker", how="left").withColumns({name: F.coalesce(name, none) for name in columns})

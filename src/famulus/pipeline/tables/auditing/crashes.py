@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, seconds_between
-from famulus.pipeline.tables.lives import lives
+from famulus.pipeline.tables.lives import events, signs
 from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 
@@ -29,7 +29,7 @@ _TOLD: Final = ("load", "overload_on", "overload_off")
 
 def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     # They are few, and asked for four times.
-    ends = cached(_died(brokers).unionByName(_silent(tasks, brokers, peers)))
+    ends = cached(_died(events(brokers)).unionByName(_silent(tasks, brokers, peers)))
     rows = (
         ends.transform(_with_rate, tasks, brokers)
         .join(_swallowed(ends, lost), on=["broker", "boot", "at"], how="left")
@@ -49,9 +49,9 @@ def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: 
     return entries(rows, "crash_window", words, severity=severity, explained=F.lit(True), about=about, untold=untold)
 
 
-def _died(brokers: DataFrame) -> DataFrame:
+def _died(events: DataFrame) -> DataFrame:
     how = said("the dispatcher died ({detail})", detail=F.coalesce("detail", F.lit("nobody said how"))).alias("how")
-    return brokers.where(is_dispatcher_death()).select("broker", "boot", "at", how, F.lit(False).alias("silent"))
+    return events.where(is_dispatcher_death()).select("broker", "boot", "at", how, F.lit(False).alias("silent"))
 
 
 def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
@@ -60,17 +60,15 @@ def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame
     All by what is in the hour before, of and after that: what an hour's rows say must not depend on how many are read.
     """
     event = F.col("event")
-    seen = (event == "stop") | is_dispatcher_death()
-    signs = brokers.select("broker", "boot", "at", seen.alias("seen")).unionByName(
-        lives(tasks).select("broker", "boot", "at", F.lit(False).alias("seen"))
-    )
     alive = (
-        signs.select("*", hours_around("at").alias("end_hour"))
+        signs(tasks, brokers)
+        .select("*", hours_around("at").alias("end_hour"))
         .groupBy("broker", "boot", "end_hour")
-        .agg(F.max("at").alias("last"), F.max("seen").alias("seen"))
-        .where(~F.col("seen"))
+        .agg(F.max("at").alias("last"), F.max("ended").alias("ended"))
+        .where(~F.col("ended"))
     )
-    began = brokers.where(event == "start").select("broker", F.col("boot").alias("other"), F.col("at").alias("end"))
+    starts = events(brokers).where(event == "start")
+    began = starts.select("broker", F.col("boot").alias("other"), F.col("at").alias("end"))
     went = peers.where(event == "lost").select(F.col("peer").alias("broker"), F.col("at").alias("end"))
     ends = union_all([began, went]).fillna("", ["other"]).withColumn("end_hour", hour_number("end"))
     return (

@@ -20,7 +20,7 @@ from famulus.pipeline.tables.lives import lives
 from famulus.pipeline.tables.words import said
 
 
-def gaps(brokers: DataFrame) -> DataFrame:
+def gaps(events: DataFrame) -> DataFrame:
     count = F.coalesce("rows", F.lit(0))
     words = said(
         "{count:# row|# rows} of {table} {count:is|are} missing: {why}",
@@ -28,24 +28,24 @@ def gaps(brokers: DataFrame) -> DataFrame:
         table=F.coalesce("table", F.lit("an unknown table")),
         why=F.coalesce("detail", F.lit("nobody said why")),
     )
-    rows = brokers.where(F.col("event") == "gap").drop("service")
+    rows = events.where(F.col("event") == "gap").drop("service")
     return entries(rows, "gap", words, explained=F.lit(True), about=count)
 
 
-def of_tasks(brokers: DataFrame) -> DataFrame:
+def of_tasks(events: DataFrame) -> DataFrame:
     """Gaps that may hide ends of tasks."""
     of_them = (F.col("event") == "gap") & (F.coalesce("table", F.lit("tasks")) == "tasks") & (F.col("rows") > 0)
-    return brokers.where(of_them).select("broker", "boot", "at", "rows")
+    return events.where(of_them).select("broker", "boot", "at", "rows")
 
 
-def with_gap(rows: DataFrame, brokers: DataFrame, needs: Column) -> DataFrame:
+def with_gap(rows: DataFrame, events: DataFrame, needs: Column) -> DataFrame:
     """`in_gap`: whether a gap can have the end of this task.
 
     Of the rows that need one, each goes to the first gap of its own boot after it, within the next hour; and of those
     that come to one gap, as many of the first ones as it counts are in it.
     """
     life = ("broker", "boot")
-    known = of_tasks(brokers).groupBy(*life).agg(F.array_sort(F.collect_list(F.struct("at", "rows"))).alias("gaps"))
+    known = of_tasks(events).groupBy(*life).agg(F.array_sort(F.collect_list(F.struct("at", "rows"))).alias("gaps"))
     near = "floor(unix_seconds(each.at) / 3600) <= floor(unix_seconds(at) / 3600) + 1"
     first = F.expr(f"get(filter(gaps, each -> each.at >= at AND {near}), 0)")
     wanting = Window.partitionBy(*life, "gap.at").orderBy("at", "message_id")
@@ -58,10 +58,10 @@ def with_gap(rows: DataFrame, brokers: DataFrame, needs: Column) -> DataFrame:
     )
 
 
-def _gaps_by_hour(brokers: DataFrame) -> DataFrame:
+def _gaps_by_hour(events: DataFrame) -> DataFrame:
     """Rows in gaps of tasks, by life and hour."""
     hour = hour_number("at").alias("hour_number")
-    return of_tasks(brokers).groupBy("broker", "boot", hour).agg(F.sum("rows").alias("gap_rows"))
+    return of_tasks(events).groupBy("broker", "boot", hour).agg(F.sum("rows").alias("gap_rows"))
 
 
 # -- rows that nobody owns up to lacking ------------------------------------------------------------------------------
@@ -70,12 +70,12 @@ _LIFE: Final = ("broker", "boot")
 _HOUR: Final = (*_LIFE, "hour_number")
 
 
-def missing_rows(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
+def missing_rows(tasks: DataFrame, events: DataFrame) -> DataFrame:
     hours = (
         _numbers(tasks)
-        .join(_told(brokers), on=list(_HOUR), how="full")
-        .join(_begins(brokers), on=list(_HOUR), how="left")
-        .join(_gaps_by_hour(brokers), on=list(_HOUR), how="left")
+        .join(_told(events), on=list(_HOUR), how="full")
+        .join(_begins(events), on=list(_HOUR), how="left")
+        .join(_gaps_by_hour(events), on=list(_HOUR), how="left")
         .fillna(0, ["gap_rows", "count"])
         .withColumn("begins", F.coalesce("begins", F.lit(False)))
         .withColumn("top", F.greatest("high", "told"))
@@ -129,18 +129,18 @@ def _lacking() -> Column:
     return F.when(F.col("low").isNull(), everything).otherwise(before + between + after)
 
 
-def _begins(brokers: DataFrame) -> DataFrame:
+def _begins(events: DataFrame) -> DataFrame:
     event = F.col("event")
     begin = (event == "start") | ((event == "process_started") & (F.col("process") == "dispatcher"))
     hour = hour_number("at").alias("hour_number")
-    return brokers.where(begin).select("broker", "boot", hour).distinct().withColumn("begins", F.lit(True))
+    return events.where(begin).select("broker", "boot", hour).distinct().withColumn("begins", F.lit(True))
 
 
-def _told(brokers: DataFrame) -> DataFrame:
+def _told(events: DataFrame) -> DataFrame:
     """How many rows each life said in this hour that it had told."""
     told = (F.col("event") == "told") & (F.col("table") == "tasks")
     return (
-        brokers.where(told)
+        events.where(told)
         .groupBy(*_LIFE, hour_number("at").alias("hour_number"))
         .agg(F.max("rows").alias("told"), F.min("at").alias("told_at"))
     )

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.auditing.gaps import with_gap
 from famulus.pipeline.tables.columns import hour_number, is_dispatcher_death, is_run, seconds_between
-from famulus.pipeline.tables.lives import last_signs
+from famulus.pipeline.tables.lives import events, last_signs
 from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 
@@ -35,8 +35,8 @@ def missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame
         .dropDuplicates()
         # Without any row of the other broker that is near, its journal is not there.
         .join(signs, on=["other", "hour_number"], how="inner")
-        .transform(_with_end, brokers, peers)
-        .transform(_entries, brokers)
+        .transform(_with_end, events(brokers), peers)
+        .transform(_entries, events(brokers))
     )
 
 
@@ -55,25 +55,25 @@ def _without(rows: DataFrame, other: str, halves: DataFrame, back: str) -> DataF
     return own.join(found, on=same & near, how="left_anti")
 
 
-def _with_end(rows: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
+def _with_end(rows: DataFrame, events: DataFrame, peers: DataFrame) -> DataFrame:
     """`ends_at`: the first time after it, or just before, that a life of the other broker ended."""
     event = F.col("event")
     ended = event.isin("start", "stop") | is_dispatcher_death()
-    own = brokers.where(ended).select(F.col("broker").alias("other"), F.col("at").alias("end"))
+    own = events.where(ended).select(F.col("broker").alias("other"), F.col("at").alias("end"))
     seen = peers.where(event == "lost").select(F.col("peer").alias("other"), F.col("at").alias("end"))
     ends = own.unionByName(seen).groupBy("other").agg(F.array_sort(F.collect_set("end")).alias("ends"))
     first = f"get(filter(ends, each -> each >= at - INTERVAL {CLOCKS_S} SECONDS), 0)"
     return rows.join(F.broadcast(ends), on="other", how="left").withColumn("ends_at", F.expr(first)).drop("ends")
 
 
-def _entries(rows: DataFrame, brokers: DataFrame) -> DataFrame:
+def _entries(rows: DataFrame, events: DataFrame) -> DataFrame:
     ends = F.coalesce(seconds_between("at", "ends_at") <= ENDS_WITHIN_S, F.lit(False))
     goes_on = seconds_between("at", "alive_at") > ENDS_WITHIN_S
     # A gap is one of the broker that should have written the half, in whichever of its lives.
     gapped = (
         rows.where(ends | goes_on)
         .withColumns({"ends": ends, "named": F.struct("broker", "boot"), "broker": F.col("other"), "boot": F.lit("")})
-        .transform(with_gap, brokers.withColumn("boot", F.lit("")), ~F.col("ends"))
+        .transform(with_gap, events.withColumn("boot", F.lit("")), ~F.col("ends"))
         .withColumns({"broker": F.col("named.broker"), "boot": F.col("named.boot")})
     )
     explained = F.col("ends") | F.col("in_gap")

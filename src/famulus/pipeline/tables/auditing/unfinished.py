@@ -20,11 +20,11 @@ FATES: Final = {
 }
 
 
-def unfinished(lost: DataFrame, brokers: DataFrame) -> DataFrame:
+def unfinished(lost: DataFrame, events: DataFrame) -> DataFrame:
     fate = F.col("fate")
     accounts = fate.isin(*[name for name, (explains, _) in FATES.items() if explains])
     words = F.coalesce(*[F.when(fate == name, sentence) for name, (_, sentence) in FATES.items()])
-    rows = lost.withColumn("accounts", accounts).transform(with_gap, brokers, ~F.col("accounts"))
+    rows = lost.withColumn("accounts", accounts).transform(with_gap, events, ~F.col("accounts"))
     said = F.when(F.col("in_gap"), "its row may be in a gap of the journal").otherwise(words)
     explained = F.col("accounts") | F.col("in_gap")
     to_be_tried_again = F.col("state") == "retry"
