@@ -25,14 +25,14 @@ class Administration:
     # -- looking ------------------------------------------------------------------------------------------------
 
     def show(self, prefix: str = "") -> Shown:
-        """All keys that begin so, deleted ones too."""
+        """All keys that begin with this prefix, including deleted ones."""
         return answers.read_shown(self._ask("show", {"prefix": prefix}))
 
     def history(self, key: str) -> KeyHistory:
         return answers.read_history(self._ask("history", {"key": key}))
 
     def seen(self, edits: Sequence[str]) -> SeenBy:
-        """By how many brokers these edits have been seen."""
+        """How many brokers have seen these edits."""
         return answers.read(SeenBy, self._ask("seen", {"edits": list(edits)}))
 
     # -- changing -----------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ class Administration:
         return answers.read(Accepted, self._ask("edit", arguments))
 
     def set_password(self, family: str, name: str, password: Secret, parents: Sequence[str]) -> Accepted:
-        """The broker makes the hash, since nobody else has a say in how."""
+        """The broker makes the hash, since it alone decides how."""
         arguments = {"family": family, "name": name, "new_password": password, "parents": list(parents)}
         return answers.read(Accepted, self._ask("set_password", arguments))
 
@@ -53,5 +53,5 @@ class Administration:
         return answers.read(ErrorWorkers, self._ask("errors", {}))
 
     def clear_errors(self, identity: str | None) -> int | bool:
-        """How many are not ignored any more, of this one or of all; or just whether, if the broker does not count."""
+        """How many workers are no longer ignored, of this one or of all; a bool if the broker does not count them."""
         return answers.read(Cleared, self._ask("errors_clear", {"identity": identity})).cleared

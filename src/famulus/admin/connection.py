@@ -1,6 +1,6 @@
-"""One admin's connection to a broker: a question, an answer. Knows the frames, and not what is asked.
+"""One admin's connection to a broker: a question, an answer. Knows the frames, but not what is asked.
 
-The password rides in the body of every request, so it is written into the bytes that leave and is kept nowhere else.
+The password is in the body of every request: it is written into the bytes that are sent, and kept nowhere else.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from famulus.net.line import Change, Line
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, limits, reasons
 
-#: A broker that is there takes a connection in milliseconds.
+#: A broker that is up accepts a connection within milliseconds.
 CONNECT_S: Final = 5.0
-#: Longer than a broker gives its steward, so that its own words about a silent one arrive.
+#: Longer than a broker waits for its steward, so that its message about a silent steward still arrives.
 ANSWER_S: Final = 30.0
 
 
@@ -48,7 +48,7 @@ class AdminConnection:
     def connect(self) -> None:
         """Wait until a broker is there: nobody should type a password for one that is not."""
         due_ns = monotonic_ns() + self._connect_ns
-        self._line.recv()  # what was lost meanwhile is found by reading
+        self._line.recv()  # a connection lost in the meantime is noticed by reading
         self._line.follow(monotonic_ns())
         while not self._line.up:
             if monotonic_ns() >= due_ns:
@@ -57,7 +57,7 @@ class AdminConnection:
             self._line.follow(monotonic_ns())
 
     def ask(self, username: str, password: Secret, command: str, arguments: dict[str, Any]) -> bytes:
-        """The body of the answer, if it is an OK."""
+        """The body of the answer, if its outcome is OK."""
         self.connect()
         self._asked += 1
         envelope = b"%d" % self._asked
@@ -98,7 +98,7 @@ class AdminConnection:
             self._waiting.wait(min(due_ns, self._line.due_ns))
 
     def _refusal(self, reason: str, body: bytes) -> Exception:
-        # It ends up on a terminal, whoever it came from.
+        # It ends up on a terminal, no matter who wrote it.
         reason = "".join(char if char.isprintable() else " " for char in reason)
         code = reasons.code_of(reason)
         if code == reasons.CONFLICT:
@@ -124,7 +124,7 @@ class AdminConnection:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Sealed:
-    """A message with a password in it, which nobody gets to see by accident."""
+    """A message with a password in it, which must not be shown by accident."""
 
     envelope: bytes
     header: bytes

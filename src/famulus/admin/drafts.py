@@ -1,4 +1,4 @@
-"""What an admin wants to change, made of what a broker has shown. Each draft names the heads that were seen."""
+"""What an admin wants to change, based on what a broker has shown. Each draft names the heads that were seen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def put(shown: Shown, key: str, value: Any) -> Draft:
 
 
 def refuse_secrets(key: str) -> None:
-    """A hash on a command line is in the shell's history and in everybody's list of processes."""
+    """A hash on a command line ends up in the shell's history, and everybody sees it in the list of processes."""
     if is_secret(key):
         raise SettingsError("admins and their passwords are changed by: famulus admins")
 
@@ -62,7 +62,7 @@ def _again(history: KeyHistory, old: PastEdit) -> Draft:
 
 
 def with_parents(draft: Draft, history: KeyHistory, abbreviated: Iterable[str]) -> Draft:
-    """The same, on top of what was seen earlier. An id in full may also be one that this broker does not know yet."""
+    """The same draft on other parents, as seen earlier. A full id may be one that this broker does not know yet."""
     parents = [
         each.lower() if len(each) == 64 and each.lower() not in history.ids else ids.find(each, history.ids, draft.key)
         for word in abbreviated
@@ -85,12 +85,12 @@ def doubts(draft: Draft) -> ValueWarnings:
 
 
 def _sorted(parents: Iterable[str]) -> tuple[str, ...]:
-    """As a broker compares them; more than an edit can name are brought together step by step."""
+    """As brokers compare them. If there are more than an edit can name, several edits merge them step by step."""
     return tuple(sorted(set(parents))[:PARENTS_MAX])
 
 
 def _check(draft: Draft) -> None:
-    """Whether an edit can be made of it: a broker would say the same, but only after a password was typed."""
+    """Checks that an edit can be made from it: a broker would check it too, but only after a password was typed."""
     try:
         edits.write(make(draft, Author("admin"), "0" * 64, "broker", "", 0, "0" * 16))
     except ProtocolError as error:

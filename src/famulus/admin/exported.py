@@ -1,4 +1,4 @@
-"""The config in a file: what is written, and what a file would change. No passwords go there, in whatever form."""
+"""The config in a file: what is written, and what a file would change. Passwords are never written, in any form."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ FORMAT: Final = 1
 
 
 class Exported(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the file holds. Without dates, so that equal configs give equal files."""
+    """What the file contains. It has no dates, so that equal configs give equal files."""
 
     format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
     keys: dict[str, Any]
     network: str = ""
     version: int = 0
     digest: str = ""
-    #: Keys of admins, without what they say.
+    #: Keys of admins, without their values.
     admins: tuple[str, ...] = ()
-    #: Keys of which only the head that counts is here.
+    #: Keys in conflict, of which the file has only the head that counts.
     conflicts: tuple[str, ...] = ()
 
 
@@ -42,12 +42,12 @@ class Planned:
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
     changes: tuple[Planned, ...]
-    #: Keys that are in the file and are never imported.
+    #: Keys in the file that are never imported.
     skipped: tuple[str, ...]
-    #: Keys whose value is that of the file already, but not undisputed.
+    #: Keys that already have the value from the file, but are in conflict.
     disputed: tuple[str, ...]
     same: int
-    #: Keys that are set here and not in the file. What a file does not say is no wish.
+    #: How many keys are set here but not in the file. They stay: a missing key does not mean that it should be deleted.
     kept: int
     other_network: bool
 

@@ -13,7 +13,7 @@ CHARS_SHOWN: Final = 8
 
 
 def find(prefix: str, ids: Iterable[str], key: str) -> str:
-    """The one edit of this key whose id begins so."""
+    """The one edit of this key whose id begins with this prefix."""
     if not re.fullmatch(r"[0-9a-fA-F]{1,64}", prefix):
         raise SettingsError(f"{prefix[:80]!r} is not the id of an edit; famulus config history {key} shows them")
     if len(prefix) < PREFIX_CHARS_MIN:
@@ -31,5 +31,5 @@ def short(edit_id: str) -> str:
 
 
 def _distinct(edit_id: str) -> str:
-    """More than is shown elsewhere: that much was not enough."""
+    """Longer than elsewhere, since the usual length was ambiguous."""
     return edit_id[: 2 * CHARS_SHOWN]

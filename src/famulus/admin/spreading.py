@@ -1,4 +1,4 @@
-"""Waits until an edit has reached every broker that is alive. It is safe before; this is to know how far it is."""
+"""Waits until an edit has reached every broker that is alive. It is safe before that; this only shows its progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from famulus.admin.administration import Administration
 
-#: Brokers tell each other once a second how far they are.
+#: Brokers tell each other once a second which edits they have.
 PAUSE_FIRST_S: Final = 0.1
 PAUSE_MAX_S: Final = 1.0
 
@@ -18,11 +18,11 @@ PAUSE_MAX_S: Final = 1.0
 class Spread:
     seen: int
     brokers: int
-    #: Alive, and without it.
+    #: Alive, but without the edit.
     behind: tuple[str, ...]
-    #: Not alive, so nobody knows.
+    #: Not alive, so nobody knows whether they have it.
     away: tuple[str, ...]
-    #: No peers of the broker that was asked, which so does not know either.
+    #: Not peers of the broker that was asked, so it does not know either.
     unknown: tuple[str, ...] = ()
 
 
@@ -30,7 +30,7 @@ def look(administration: Administration, edits: Sequence[str]) -> Spread:
     seen = administration.seen(edits)
     if not seen.missing:
         return Spread(seen.seen, seen.brokers, (), ())
-    # Which keys these are does not matter here, so as few of them as possible.
+    # Only the brokers matter here, so ask for as few keys as possible.
     brokers = administration.show("broker_state/").brokers
     alive = {identity for identity, facts in brokers.items() if facts.alive}
     strangers = {identity for identity, facts in brokers.items() if not facts.peer}
@@ -45,7 +45,7 @@ def wait(
     seconds: float,
     tell: Callable[[Spread], None] = lambda spread: None,
 ) -> Spread:
-    """How far it is when every broker that is alive has it, or when the time is over; `tell` hears of each look."""
+    """Returns when every broker that is alive has the edits, or the time is up. `tell` is called after each look."""
     until = time.monotonic() + seconds
     pause = PAUSE_FIRST_S
     while True:

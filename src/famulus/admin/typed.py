@@ -1,4 +1,4 @@
-"""Values as people type them: JSON, a plain text, or single fields to be changed."""
+"""Values as people type them: JSON, plain text, or single fields to change."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from msgspec import UNSET
 from famulus.errors import SettingsError
 
 _FIELD: Final = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
-#: What begins so was meant as JSON, and is not silently taken for a text.
+#: A value that begins like this was meant as JSON, and is not silently taken as text.
 _JSON_BEGINS: Final = ("{", "[", '"')
 
 
 def read(words: Sequence[str], present: Any) -> Any:
-    """The new value. `present` is the one that there is, or UNSET; fields are changed in it."""
+    """The new value. `present` is the current one, or UNSET; single fields are changed in it."""
     fields = [match for word in words if (match := _FIELD.fullmatch(word)) is not None]
     if words and len(fields) == len(words):
         return change_fields(present, [(match[1], match[2]) for match in fields])
@@ -38,7 +38,7 @@ def read_value(text: str) -> Any:
 
 
 def change_fields(present: Any, fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The present value with these fields changed. An empty text takes a field away; a dot leads into an object."""
+    """The current value with these fields changed. An empty text removes a field; a dot leads into a nested object."""
     if present is UNSET:
         present = {}
     if not isinstance(present, dict):
@@ -50,7 +50,7 @@ def change_fields(present: Any, fields: Sequence[tuple[str, str]]) -> dict[str, 
 
 
 def _changed(value: dict[str, Any], path: list[str], text: str, name: str) -> dict[str, Any]:
-    """A copy: what a broker said stays what it said."""
+    """A copy, so that the broker's answer is not modified."""
     first, *rest = path
     if rest:
         inner = value.get(first, {})

@@ -1,4 +1,4 @@
-"""What an admin wants of a broker, as drafts made of what was shown. Knows nobody who sends them."""
+"""What an admin wants a broker to do, as drafts based on what was shown. Does not know who sends them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from famulus.errors import FamulusError
 
 
 def put(shown: Shown, key: str, value: Any) -> list[Draft]:
-    """Gives the key this value; nothing if it has it already, and undisputed."""
+    """Gives the key this value; no drafts if it already has it and is not in conflict."""
     present = shown.key(key)
     if not present.is_in_conflict and not difference(present.said, value):
         return []
@@ -21,17 +21,17 @@ def put(shown: Shown, key: str, value: Any) -> list[Draft]:
 
 
 def state(shown: Shown, identity: str, wished: str, *, force: bool = False) -> list[Draft]:
-    """Puts the broker into this state. `force`: also if there is no such broker."""
+    """Puts the broker into this state. `force`: even if there is no such broker."""
     if not force and not shown.key(f"broker/{identity}").is_there:
         raise unknown(shown, identity)
     key = f"broker_state/{identity}"
     value = shown.key(key).said
-    # Other fields may come from a newer version.
+    # Keep other fields: they may come from a newer version.
     return put(shown, key, {**value, "state": wished} if isinstance(value, dict) else {"state": wished})
 
 
 def forget(shown: Shown, identity: str) -> list[Draft]:
-    """Takes the broker and its state out of the config."""
+    """Removes the broker and its state from the config."""
     keys = [key for key in (f"broker/{identity}", f"broker_state/{identity}") if shown.key(key).is_there]
     if not keys:
         raise unknown(shown, identity)
@@ -39,7 +39,7 @@ def forget(shown: Shown, identity: str) -> list[Draft]:
 
 
 def fields(shown: Shown, key: str, wished: dict[str, Any]) -> list[Draft]:
-    """Gives fields of a key these values; all others stay as they are."""
+    """Gives these fields of a key these values; all other fields stay as they are."""
     value = shown.key(key).said
     if value is not UNSET and not isinstance(value, dict):
         raise FamulusError(f"{key} has a value without fields; set it by hand: famulus config set {key} ...")

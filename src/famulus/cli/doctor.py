@@ -32,12 +32,12 @@ class Facts(msgspec.Struct, frozen=True):
 
     famulus: str
     python: str
-    #: "none" where they are not installed; only brokers need them.
+    #: "none" if they are not installed; only brokers need them.
     pyzmq: str
     libzmq: str
     curve: bool
     msgspec: str
-    #: "none" where there is no Java; only the Spark pipeline needs one.
+    #: "none" if there is no Java; only the Spark pipeline needs it.
     java: str
     #: "native" or "python"
     pump: str
@@ -49,7 +49,7 @@ class Facts(msgspec.Struct, frozen=True):
     memory_mib: int
     open_files_soft: int
     open_files_hard: int
-    #: None where the system does not tell.
+    #: None if the system does not tell.
     somaxconn: int | None
     root_user: bool
 
@@ -90,8 +90,8 @@ def examine() -> Facts:
         pump="native" if native.NATIVE else "python",
         pump_why_not_native=native.WHY_NOT_NATIVE,
         core="compiled" if is_compiled() else "python",
-        # What this process may use, which taskset or a container may have made less than the machine has.
         python_optimised="--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")),
+        # What this process may use, which may be less than the machine has, because of taskset or a container.
         cores=len(os.sched_getaffinity(0)),
         memory_mib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
         open_files_soft=soft,
@@ -102,7 +102,7 @@ def examine() -> Facts:
 
 
 def _zeromq() -> tuple[str, str, bool]:
-    """The versions of pyzmq and libzmq, and whether that one can encrypt."""
+    """The versions of pyzmq and libzmq, and whether this libzmq can encrypt."""
     from importlib.metadata import version
 
     try:
@@ -173,7 +173,7 @@ def _show(facts: Facts, findings: list[Finding]) -> None:
     if not findings:
         console.print("Nothing to fix.", style="green")
     for finding in findings:
-        # Text, not markup: what the system says may hold brackets. Soft wrap: a remedy is there to be copied.
+        # Text, not markup: what the system says may contain brackets. Soft wrap: a remedy is meant to be copied.
         console.print(Text.assemble(("warning: ", "bold yellow"), finding.problem), soft_wrap=True)
         console.print(Text(f"         remedy: {finding.remedy}"), soft_wrap=True)
 

@@ -24,17 +24,17 @@ class _Lines(logging.Formatter):
 
 
 def set_up_logs(level: str) -> None:
-    """Those of Famulus itself."""
+    """The logs of Famulus itself."""
     log = logging.getLogger("famulus")
     log.handlers[:] = [_to_stderr(level)]
     log.setLevel(level.upper())
 
 
 def set_up_all_logs(level: str) -> None:
-    """Those of Famulus and of whatever else runs in this process, such as a worker's own module.
+    """The logs of Famulus and of everything else that runs in this process, such as a worker's own module.
 
-    As what Python falls back on where nobody has set up anything: so a module that calls `logging.basicConfig` gets
-    what it asks for, and nothing is told twice.
+    Set up as what Python falls back on if nobody has set up anything: so a module that calls `logging.basicConfig` gets
+    what it asks for, and nothing is logged twice.
     """
     logging.lastResort = _to_stderr(level)
     logging.getLogger().setLevel(level.upper())

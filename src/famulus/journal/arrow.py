@@ -14,13 +14,13 @@ TYPES = {
     Kind.INT: pa.int32(),
     Kind.LONG: pa.int64(),
     Kind.BOOL: pa.bool_(),
-    # With a zone, and never in nanoseconds: Spark would read the one as local time and refuse the other.
+    # With a zone, and never in nanoseconds: Spark reads instants without a zone as local time, and refuses nanoseconds.
     Kind.INSTANT: pa.timestamp("us", tz="UTC"),
 }
 
 
 def with_all_columns(rows: pa.Table, table: str) -> pa.Table:
-    """Rows of an older file, with the columns that came later as nulls."""
+    """Rows of an older file, with nulls in the columns that were added later."""
     for place, field in enumerate(schema_of(table)):
         if field.name not in rows.column_names:
             rows = rows.add_column(place, field, pa.nulls(rows.num_rows, field.type))
@@ -29,6 +29,6 @@ def with_all_columns(rows: pa.Table, table: str) -> pa.Table:
 
 @cache
 def schema_of(table: str) -> pa.Schema:
-    """With the version and the name of the table in its metadata: so it is written into each file."""
+    """With the version and the name of the table in its metadata, so that they are written into each file."""
     fields = [pa.field(column.name, TYPES[column.kind], column.nullable) for column in schema.TABLES[table]]
     return pa.schema(fields, {schema.VERSION_KEY: str(schema.VERSION), schema.TABLE_KEY: table})

@@ -1,8 +1,8 @@
-"""Columns of records to those of a table: whole batches at a time, by numpy and Arrow, and never row by row.
+"""Turns columns of records into those of a table: whole batches at a time, with numpy and Arrow, never row by row.
 
-What waits for a row group is a list of pieces, one for each batch: its columns as they came, of which many are one
-number for all rows. What they mean is worked out for all of them at once, since an array of many rows costs hardly more
-than one of few; and what is the same in all of them is no array at all.
+What waits for a row group is a list of pieces, one for each batch: its columns as they came, many of which are one
+number for all rows. They are converted all at once, since an array of many rows costs hardly more than one of few;
+and a column that is the same in all of them needs no array at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from famulus.journal.schema import Column, Kind
 from famulus.wire import reasons
 from famulus.wire.rows import LAYOUTS
 
-#: A batch has some thousand rows; whoever says that it has many more is mistaken.
+#: A batch has a few thousand rows; if it claims to have many more, it is corrupt.
 ROWS_MAX: Final = 1 << 20
 _FORMATS: Final = {"q": "<i8", "i": "<i4", "n": "<i8", "s": "<i4", "m": "<i8"}
 _DTYPES: Final = {
@@ -32,19 +32,19 @@ _DTYPES: Final = {
 _LONG: Final = np.dtype("<i8")
 #: Fields that are instants on the monotonic clock.
 _MONOTONIC: Final = frozenset({"at", "arrived", "assigned", "ended"})
-#: A reason is a word of ours or of a worker; longer ones are cut.
+#: A reason is a code of ours or of a worker; longer ones are cut.
 REASON_CHARS_MAX: Final = 100
-#: Four hexadecimal digits of each number of two bytes.
+#: The four hexadecimal digits of each two-byte number.
 _HEX: Final = np.frombuffer(b"".join(b"%04x" % number for number in range(1 << 16)), np.uint32)
 
 Array = np.ndarray[Any, Any]
-#: The values of all rows, or the one that all have.
+#: The values of all rows, or the one value that all rows have.
 Values = Array | int
 Columns = dict[str, Values]
 
 
 def unpacked(batch: Batch, table: str) -> Columns | None:
-    """The columns of a table's records as a packer gave them; None if they are not whole, or make no sense."""
+    """The columns of a table's records as a packer made them; None if they are incomplete or invalid."""
     rows, packed = batch.tables[table]
     layout = LAYOUTS[table]
     if not 1 <= rows <= ROWS_MAX or len(packed) != len(layout):
@@ -56,7 +56,7 @@ def unpacked(batch: Batch, table: str) -> Columns | None:
             return None
         columns[name] = column
     if table == "tasks":
-        columns["row"] = -1  # none, unless somebody counts them
+        columns["row"] = -1  # no number, unless somebody counts them
     return columns
 
 
@@ -78,7 +78,7 @@ def _ends(values: Values) -> tuple[int, int]:
 
 
 def picked(columns: Columns, rows: Array) -> Columns:
-    """Those rows that are True."""
+    """Only the rows where `rows` is True."""
     return {name: values if isinstance(values, int) else values[rows] for name, values in columns.items()}
 
 
@@ -96,17 +96,17 @@ class Stack:
         self.rows = 0
         self._pieces: list[Columns] = []
         self._counts: list[int] = []
-        #: Of each piece: what to add to its instants to have them on the wall's clock, and its config.
+        #: For each piece: what to add to its instants to convert them to wall-clock time, and its config version.
         self._shifts_ns: list[int] = []
         self._config_versions: list[int] = []
-        #: Those of all batches, one after the other, an empty one before each batch's; and where each batch's begin.
+        #: The texts of all batches in a row, with an empty one before each batch's; and where each batch's begin.
         self._texts: list[bytes] = []
         self._texts_from: list[int] = []
         self._ids: list[bytes] = []
         self._ids_from: list[int] = []
 
     def add(self, batch: Batch, piece: Columns, rows: int, config_version: int) -> None:
-        """Take this many rows of a batch."""
+        """Add this many rows of a batch."""
         self._pieces.append(piece)
         self._counts.append(rows)
         self._shifts_ns.append(_shift_ns(batch))
@@ -119,7 +119,7 @@ class Stack:
         self.rows += rows
 
     def take(self) -> pa.Table:
-        """All rows, as columns in the order of the schema; texts are dictionaries still. It is empty then."""
+        """All rows, as columns in the order of the schema; texts are still dictionaries. Empties the stack."""
         columns = {name: self._values(name) for name, letter in LAYOUTS[self.table] if letter != "s"}
         if self.table == "tasks":
             columns |= _durations(*(self._rows(columns[name]) for name in ("arrived", "assigned", "ended")))
@@ -137,7 +137,7 @@ class Stack:
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
     def _values(self, name: str) -> Values:
-        """Of all pieces."""
+        """The column of this name, over all pieces."""
         pieces = [piece[name] for piece in self._pieces]
         if all(isinstance(each, int) and each == pieces[0] for each in pieces):
             return pieces[0]
@@ -150,7 +150,7 @@ class Stack:
         )
 
     def _of_each_piece(self, values: list[int]) -> Values:
-        """What is the same for all rows of a piece."""
+        """A column of values that are the same for all rows of a piece."""
         if len(set(values)) == 1:
             return values[0]
         return np.repeat(np.array(values, np.int64), self._counts)
@@ -184,13 +184,13 @@ class Stack:
         return pa.array(np.full(self.rows, value, np.int32 if column.kind is Kind.INT else np.int64), kind)
 
     def _text_array(self, column: Column) -> pa.Array:
-        """Codes of all batches become codes of one dictionary: each text that comes up at all is looked at once."""
+        """Codes of all batches become codes of one dictionary: each text that is used at all is looked at once."""
         is_field = column.name in _DTYPES[self.table]
         field, text_of = (column.name, _as_it_is) if is_field else _TEXTS[column.name]
         if field == "client":
             text_of = self._hashed
         if (only := self._only_text(field)) is not None:
-            # Mostly so: one service, no other brokers, all well.
+            # The usual case: one service, no other brokers, no errors.
             return self._constant(text_of(only) if only else b"", column)
         codes: Array = self._rows(self._values(field)) + self._of_each_piece(self._texts_from)
         known: dict[bytes, int] = {}
@@ -206,11 +206,11 @@ class Stack:
         missing = _missing(values < 0)
         if missing is None or column.nullable:
             return _dictionary(values, list(known), missing)
-        # A text that must be there and is not is an empty one.
+        # A missing text in a column that is not nullable becomes an empty one.
         return _dictionary(np.where(missing, np.int32(len(known)), values), [*known, b""])
 
     def _only_text(self, field: str) -> bytes | None:
-        """The one that all rows have, if there is one."""
+        """The one text that all rows have, if there is one."""
         found: set[bytes] = set()
         for piece, begin in zip(self._pieces, self._texts_from, strict=True):
             code = piece[field]
@@ -226,7 +226,7 @@ class Stack:
         return _dictionary(np.zeros(self.rows, np.int32), [text])
 
     def _hashed(self, client: bytes) -> bytes:
-        """A client's connection without telling which: nobody can find it by trying without knowing this boot."""
+        """An anonymous name for a client's connection: without knowing this boot, nobody can find it by trying."""
         return hashlib.blake2b(client, digest_size=8, key=self._salt[:64]).hexdigest().encode()
 
     def _message_ids(self, numbers: Array) -> pa.Array:
@@ -243,7 +243,7 @@ class Stack:
 
 
 def warm_up() -> None:
-    """Arrow loads pandas with the first array, where it is installed, which takes a while."""
+    """With its first array, Arrow loads pandas if it is installed, which takes a while."""
     pa.array(np.zeros(1), mask=np.zeros(1, bool))
 
 
@@ -252,18 +252,18 @@ def wall_us(monotonic_ns: Values, batch: Batch) -> Values:
 
 
 def span_us(monotonic_ns: Values, batch: Batch) -> tuple[int, int]:
-    """The first and the last of these instants on the wall's clock."""
+    """The first and the last of these instants in wall-clock time."""
     first_ns, last_ns = _ends(monotonic_ns)
     return (first_ns + _shift_ns(batch)) // 1000, (last_ns + _shift_ns(batch)) // 1000
 
 
 def _shift_ns(batch: Batch) -> int:
-    """From the monotonic clock to the wall's."""
+    """What to add to get from the monotonic clock to the wall clock."""
     return batch.wall_us * 1000 - batch.monotonic_ns
 
 
 def _durations(arrived: Array, assigned: Array, ended: Array) -> Columns:
-    """While instants are on the monotonic clock still."""
+    """To be called while instants are still on the monotonic clock."""
     given = assigned > 0
     return {
         "queue_ns": np.maximum(np.where(given, assigned, ended) - arrived, 0),
@@ -273,7 +273,7 @@ def _durations(arrived: Array, assigned: Array, ended: Array) -> Columns:
 
 
 def _on_the_wall(monotonic_ns: Array, shifts_ns: Values) -> Array:
-    """In microseconds; what is not there stays 0."""
+    """Wall-clock time in microseconds; missing instants stay 0."""
     there = monotonic_ns > 0
     wall = (monotonic_ns + shifts_ns) // 1000
     return wall if there.all() else np.where(there, wall, 0)
@@ -284,7 +284,7 @@ def _missing(rows: Array) -> Array | None:
 
 
 def _own_ids(numbers: Array, head: bytes) -> pa.Array:
-    """`head` without its quote, and twelve hexadecimal digits of the number."""
+    """Each is `head` without its quote, and the number as twelve hexadecimal digits."""
     beginning = head[1:]
     whole = np.dtype([("beginning", f"V{len(beginning)}"), ("high", "<u4"), ("middle", "<u4"), ("low", "<u4")])
     letters = np.empty(len(numbers), whole)
@@ -296,7 +296,7 @@ def _own_ids(numbers: Array, head: bytes) -> pa.Array:
 
 
 def _plain_texts(texts: list[bytes]) -> pa.Array:
-    """JSON texts as what they say."""
+    """JSON strings, decoded."""
     if any(b"\\" in text for text in texts):
         return pa.array([msgspec.json.decode(text, type=str) for text in texts], pa.string())
     return pc.utf8_trim(pa.array(texts, pa.binary()).cast(pa.string()), '"')
@@ -327,7 +327,7 @@ def _read_tail(tail: bytes) -> dict[str, Any]:
     return fields
 
 
-#: Columns that are no field of a record: the field that they are made of, and how.
+#: Columns that are not fields of a record: the field that each is made from, and how.
 _TEXTS: Final[dict[str, tuple[str, Callable[[bytes], bytes]]]] = {
     "outcome": ("tail", _outcome),
     "reason": ("tail", _reason),

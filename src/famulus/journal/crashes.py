@@ -1,6 +1,6 @@
 """Lives of dispatchers that ended in a crash. Pure: rows of the table of brokers come in.
 
-What a dispatcher had in hand then, and had not told yet, is in no row: a journal cannot know of it. All that it can say
+What a dispatcher was doing then and had not reported yet is in no row, so a journal cannot know of it. All it can say
 is that there was such a moment.
 """
 
@@ -29,7 +29,7 @@ class Crash:
 
 
 def crashes(rows: Iterable[dict[str, Any]]) -> list[Crash]:
-    """In the order of time. A life that nobody saw the end of has crashed if the same broker began another one."""
+    """In order of time. A life whose end is not recorded has crashed if the same broker began another one later."""
     began: dict[tuple[str, str], datetime] = {}
     ended: set[tuple[str, str]] = set()
     found: list[Crash] = []

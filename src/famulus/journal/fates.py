@@ -1,6 +1,6 @@
 """What became of a broker that was seen with an open task, and so of the task. Pure: signs come in, a fate goes out.
 
-The same that the pipeline decides for all tasks at once (`famulus.pipeline.tables.unsettled`), for one.
+Decides for one task what the pipeline decides for all tasks at once (`famulus.pipeline.tables.unsettled`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-#: A task is overdue when its broker goes on for this long without ending it, and for twice as long as any task of its
-#: service took.
+#: A task is overdue when its broker keeps running for this long without ending it, and for twice as long as any task of
+#: its service took.
 OVERDUE: Final = timedelta(seconds=120)
 
-#: A gap is told as soon as it can be; one that is told later is about other rows.
+#: A gap is reported as soon as possible; one that is reported later is about other rows.
 GAP_WITHIN: Final = timedelta(hours=1)
 
 #: What each fate means.
@@ -34,7 +34,7 @@ class TaskFate:
 
     fate: str
     at: datetime | None = None
-    #: This many rows the journal lacks of that life of its broker, in the hour after the task was seen.
+    #: How many rows of that life of its broker the journal lacks, in the hour after the task was seen.
     gap: int = 0
 
     @property
@@ -48,18 +48,18 @@ class TaskFate:
 
 @dataclass(slots=True)
 class Signs:
-    """Ends of a broker's lives and signs of life, after an instant."""
+    """How a broker's lives ended, and its signs of life, after an instant."""
 
     longest_ns: int = 0
-    #: Rows that are missing: when that was told, of which boot, and how many.
+    #: Rows that are missing: when that was reported, of which boot, and how many.
     _gaps: list[tuple[datetime, str, int]] = field(default_factory=list)
     #: By boot, the last row that it wrote.
     _alive: dict[str, datetime] = field(default_factory=dict)
-    #: When, how, and in which boot; none for what another broker says.
+    #: When, how, and in which boot; None if another broker reported it.
     _ends: list[tuple[datetime, str, str | None]] = field(default_factory=list)
 
     def of_itself(self, row: dict[str, Any]) -> None:
-        """A row of its table `brokers`."""
+        """A row of its own table `brokers`."""
         self.alive(row["boot"], row["at"])
         match row["event"]:
             case "process_died" if row["process"] == "dispatcher":
@@ -84,11 +84,11 @@ class Signs:
         until = seen["at"] + GAP_WITHIN
         gap = sum(rows for at, boot, rows in self._gaps if boot == seen["boot"] and seen["at"] <= at <= until)
         limit = max(OVERDUE, timedelta(microseconds=2 * self.longest_ns / 1000))
-        # First, since what was forgotten long before is not the fault of a death.
+        # First, since a task that was forgotten long before was not lost by a crash.
         if alive_at - seen["at"] > limit:
             return TaskFate("overdue", alive_at, gap)
         at, kind, _ = self._first_end(seen) or (None, "open", None)
-        # Whoever wrote after it was "lost" was not.
+        # A broker that wrote rows after it was "lost" was not lost.
         was_not_lost = kind == "lost" and at is not None and alive_at > at
         return TaskFate("open", gap=gap) if was_not_lost else TaskFate(kind, at, gap)
 
@@ -96,5 +96,5 @@ class Signs:
         after = [
             end for end in self._ends if end[0] >= seen["at"] and not (end[1] == "restarted" and end[2] == seen["boot"])
         ]
-        # That a peer lost it counts least: both may live on, with the line between them cut.
+        # That a peer lost it counts least: both may still be running, with the connection between them cut.
         return min(after, key=lambda end: (end[1] == "lost", end[0]), default=None)

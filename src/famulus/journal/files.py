@@ -1,10 +1,10 @@
-"""How the journal's files are named and laid out, and which of them count. Knows names only, no file system.
+"""How the journal's files are named and laid out, and which of them count. Knows only names, not the file system.
 
     <journal>/<table>/date=2026-11-15/hour=08/<broker>-<boot>-<first>.parquet
     <journal>/<table>/date=2026-11-15/hour=08/<broker>-<boot>-<first>_<last>.parquet
 
-The second is a compacted one: it has all rows of the files <first> to <last> of that broker and boot in that hour. It
-is there before those are removed, so for a moment, or after a crash, both may be seen. What it covers does not count.
+The second is compacted: it has all rows of the files <first> to <last> of that broker and boot in that hour. It exists
+before those are removed, so for a moment, or after a crash, both may be there. Files that it covers do not count.
 Names that begin with a dot or an underscore belong to the writer alone.
 """
 
@@ -37,13 +37,13 @@ class JournalFile:
 
     @property
     def origin(self) -> tuple[str, ...]:
-        """What all files have in common that may be put together."""
+        """What files must have in common to be merged."""
         return self.table, self.date, self.hour, self.broker, self.boot
 
     @property
     def path(self) -> str:
         """Below the journal's folder."""
-        # A broker may have any name; a dash in it does no harm, since names are read from their end.
+        # A broker may have any name; a dash in it does no harm, since file names are parsed from their end.
         broker = quote(self.broker, safe=" ").replace(".", "%2E").replace("_", "%5F")
         last = f"_{self.last:08d}" if self.last != self.first else ""
         name = f"{broker}-{self.boot}-{self.first:08d}{last}.parquet"
@@ -57,7 +57,7 @@ def hour_of(at_us: int) -> tuple[str, str]:
 
 
 def parse(path: str | PurePosixPath) -> JournalFile | None:
-    """By the path below the journal's folder; None for a file of somebody else."""
+    """From the path below the journal's folder; None if it is not a file of the journal."""
     found = _PATH.fullmatch(str(path))
     if found is None:
         return None
@@ -76,7 +76,7 @@ def visible(files: Iterable[JournalFile]) -> list[JournalFile]:
         by_origin[file.origin].append(file)
     counted: list[JournalFile] = []
     for candidates in by_origin.values():
-        # The widest first among those that begin alike: so whatever is covered comes after what covers it.
+        # Of those with the same beginning, the widest comes first: a covered file comes after the one that covers it.
         candidates.sort(key=lambda file: (file.first, -file.last))
         last = -1
         for file in candidates:

@@ -18,15 +18,15 @@ from famulus.journal.reading import JournalReader
 from famulus.journal.trace import Losses
 from famulus.wire import reasons
 
-#: Enough to show that a beginning is that of many.
+#: Enough to show that many ids begin this way.
 IDS_MAX: Final = 10
-#: Of one task. A client may give the same id to task after task; the newest of them count.
+#: Per task. A client may give the same id to many tasks; the newest ones count.
 ROWS_MAX: Final = 10_000
-#: Two rows that tell of the same instant may differ by what the clock was corrected in between.
+#: Two rows about the same instant may differ by how much the clock was corrected in between.
 NEAR: Final = timedelta(seconds=1)
-#: So long before a task was seen, others of its service tell how long such tasks take.
+#: How far before a task was seen we look at other tasks of its service, to know how long they take.
 BEFORE: Final = timedelta(hours=1)
-#: What ends a life of a broker, and what hides the end of a task.
+#: Events that end a broker's life, and the one that may hide the end of a task.
 _ENDS: Final = ["start", "stop", "process_died", "gap"]
 
 Row = dict[str, Any]
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FoundTasks:
-    """Ids that fit; if it is one, its rows."""
+    """Ids that match; if there is exactly one, its rows."""
 
     ids: list[str]
     tasks: list[Row]
@@ -57,9 +57,9 @@ def find(readings: Sequence[JournalReader], wanted: Wanted, span: Span) -> Found
 
 
 def _spots(readings: Sequence[JournalReader], table: str, wanted: Wanted, span: Span) -> dict[str, list[Group]]:
-    """Where the ids are that fit: at most IDS_MAX of them, and the one that fits to the letter.
+    """Where the matching ids are: at most IDS_MAX of them, and the one that matches exactly.
 
-    Only the ids are unpacked here, of one row group at a time.
+    Only the ids are unpacked here, one row group at a time.
     """
     spots: dict[str, list[Group]] = {}
     for group, rows in read_newest_first(readings, table, span, ["message_id"]):
@@ -72,7 +72,7 @@ def _spots(readings: Sequence[JournalReader], table: str, wanted: Wanted, span: 
 
 
 def _fits(ids: pa.ChunkedArray, wanted: Wanted) -> pa.ChunkedArray:
-    """Which ids of a column are what somebody wrote."""
+    """Which ids of a column match what somebody wrote."""
     fits = pc.starts_with(ids, wanted.text)
     if wanted.end:
         fits = pc.or_(fits, pc.and_(pc.starts_with(ids, wanted.head), pc.ends_with(ids, wanted.end)))
@@ -80,7 +80,7 @@ def _fits(ids: pa.ChunkedArray, wanted: Wanted) -> pa.ChunkedArray:
 
 
 def _rows(groups: Iterable[Group], table: str, message_id: str) -> list[Row]:
-    """In the order of time, each once, also if a journal was given twice or is a copy of another."""
+    """In order of time, each once, even if a journal was given twice or is a copy of another."""
     time = schema.TIME_COLUMN[table]
     rows: dict[tuple[Any, ...], Row] = {}
     for group in groups:
@@ -119,7 +119,7 @@ def evidence(readings: Sequence[JournalReader], seen: Row) -> TaskFate:
 
 
 def losses(readings: Sequence[JournalReader], tasks: Sequence[Row]) -> Losses:
-    """Why the workers went that took attempts of the task with them."""
+    """Why workers were lost while they had attempts of the task."""
     found: Losses = {}
     for row in tasks:
         if row["reason"] == reasons.WORKER_LOST and row["worker"] is not None:
@@ -132,6 +132,6 @@ def losses(readings: Sequence[JournalReader], tasks: Sequence[Row]) -> Losses:
 
 
 def _where(readings: Sequence[JournalReader], table: str, span: Span, holds: pc.Expression) -> Iterable[Row]:
-    """Rows of this span, by their instant."""
+    """Rows whose instant is in this span, and for which `holds` is true."""
     for _, rows in read_newest_first(readings, table, span):
         yield from rows.filter(holds & span.holds("at")).to_pylist()

@@ -1,6 +1,6 @@
-"""What lies in a journal's folder, and keeping it in order: what a crash left, small files, old files.
+"""What is in a journal's folder, and keeping it in order: leftovers of crashes, small files, old files.
 
-Several brokers may share a folder, also several lives of one; each looks after its own files only.
+Several brokers may share a folder, and so may several lives of one; each takes care of its own files only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from famulus.journal.parquet import TMP, OpenFile, is_being_written, shown, sync
 
 US_PER_HOUR: Final = 3_600_000_000
 US_PER_DAY: Final = 24 * US_PER_HOUR
-#: An hour is past when nobody has any rows left for it.
+#: An hour is over when nobody can still have rows for it.
 GRACE_US: Final = 300_000_000
 #: Compacted files grow no further than this.
 COMPACTED_BYTES_MAX: Final = 512 * 1024 * 1024
@@ -33,21 +33,21 @@ COMPACTED_BYTES_MAX: Final = 512 * 1024 * 1024
 
 class JournalFolder:
     def __init__(self, path: Path, broker: str | None = None) -> None:
-        """Of all brokers, or of this one only."""
+        """The files of all brokers, or of this one only."""
         self.path = path
         self._broker = broker
 
     # -- looking ------------------------------------------------------------------------------------------------
 
     def files(self) -> list[JournalFile]:
-        """All, also those that do not count since another one covers them."""
+        """All files, including those that do not count because another one covers them."""
         return [file for file, _ in self._walk() if file is not None and self._is_ours(file)]
 
     def visible(self) -> list[JournalFile]:
         return files.visible(self.files())
 
     def foreign(self) -> list[str]:
-        """Paths of files that are none of the journal's; hidden ones belong to whoever writes them."""
+        """Paths of files that do not belong to the journal, except hidden ones, which belong to whoever writes them."""
         return [
             str(path.relative_to(self.path))
             for file, path in self._walk()
@@ -86,7 +86,7 @@ class JournalFolder:
         return max((file.last for file in used if (file.table, file.boot) == (table, boot)), default=0)
 
     def told(self, boot: str) -> dict[tuple[str, str], int]:
-        """By source and table, how many of the rows told are in a file, or in a gap that is in a file."""
+        """By source and table, how many of the reported rows are in a file, or in a gap that is in a file."""
         by_number = sorted(self.visible(), key=lambda file: file.last)
         newest = {file.table: file for file in by_number if file.boot == boot}
         told: dict[tuple[str, str], int] = {}
@@ -105,9 +105,9 @@ class JournalFolder:
     # -- after a crash ------------------------------------------------------------------------------------------
 
     def recover(self) -> dict[JournalFile, bool]:
-        """A file that is whole but for its name gets it; of one without its end nothing can be read, and it goes.
+        """A complete file that only lacks its name gets it; one without its end cannot be read, and is removed.
 
-        Of each file that a crash left unfinished, whether it is there now.
+        Returns, for each file that a crash left unfinished, whether it was kept.
         """
         recovered = {}
         for file, path in self.unfinished():
@@ -126,13 +126,13 @@ class JournalFolder:
     # -- compaction ---------------------------------------------------------------------------------------------
 
     def compaction(self, now_us: int) -> Iterator[JournalFile | None]:
-        """Small files of past hours become one per broker, life and hour. Comes back often, with a file or nothing."""
+        """Merges small files of past hours into one per broker, life and hour. Yields often: a merged file, or None."""
         self._remove_covered()
         for group in self._groups(now_us):
             yield from self._merge(group)
 
     def _remove_covered(self) -> None:
-        """A crash may have come between the whole and the removal of its parts."""
+        """A crash may have come after the merged file was finished and before its parts were removed."""
         everything = self.files()
         for file in set(everything) - set(files.visible(everything)):
             (self.path / file.path).unlink(missing_ok=True)
@@ -146,7 +146,7 @@ class JournalFolder:
         return [run for candidates in by_origin.values() for run in self._runs(candidates) if len(run) > 1]
 
     def _runs(self, candidates: list[JournalFile]) -> Iterator[list[JournalFile]]:
-        """Files without a number missing between them: a whole one must not hide that something was lost."""
+        """Runs of files without a missing number between them: a merged file must not hide that something was lost."""
         run = candidates[:1]
         size = self.size_of(candidates[0])
         for former, file in pairwise(candidates):
@@ -187,7 +187,7 @@ class JournalFolder:
     # -- retention ----------------------------------------------------------------------------------------------
 
     def expire(self, now_us: int, days_max: int, bytes_max: int) -> list[JournalFile]:
-        """Remove what is too old, then the oldest of what is too much; 0 is no bound."""
+        """Remove files that are too old, then the oldest ones until the rest is small enough; 0 means no limit."""
         oldest_first = sorted(self.files(), key=lambda file: (file.date, file.hour, file.first))
         sizes = {file: self.size_of(file) for file in oldest_first}
         total = sum(sizes.values())
@@ -212,7 +212,7 @@ class JournalFolder:
 def _is_whole(path: Path) -> bool:
     try:
         footer = Footer(pq.read_metadata(path))
-        # Arrow ends a file that its program leaves behind in an exception; but only we say what it is.
+        # Arrow also completes a file when an exception interrupts its writing, but without our metadata.
         return footer.metadata.num_rows > 0 and footer.version > 0
     except UNREADABLE:
         return False

@@ -1,4 +1,4 @@
-"""What a file of the journal says of itself at its end: version, table, and from when to when its row groups are."""
+"""What a file of the journal says about itself in its footer: version, table, and the time span of each row group."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 
 from famulus.journal import schema
 
-#: Key of the metadata: how many of the rows that each process told are in files, or in gaps that are, with this file.
+#: Key of the metadata: how many rows of each process are in files, or in gaps that are in files, including this file.
 TOLD_KEY: Final = "famulus.journal.told"
 #: By source, then by table.
 Told = dict[str, dict[str, int]]
-#: What reading a file, or its footer, may end in when that is broken.
+#: What reading a broken file or footer may raise.
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError)
 
 
@@ -32,7 +32,7 @@ class Footer:
 
     @property
     def version(self) -> int:
-        """0 if it is none of ours; a ValueError if it says something else."""
+        """0 if the file is not ours; raises a ValueError if the version is not a number."""
         return int(self.words.get(schema.VERSION_KEY.encode(), b"0"))
 
     @property
@@ -57,7 +57,7 @@ class Footer:
 
 
 def footer_of(path: Path) -> Footer | None:
-    """None if it cannot be read, or is of a later version."""
+    """None if it cannot be read, or has a later version."""
     try:
         footer = Footer(pq.read_metadata(path))
         return footer if footer.version <= schema.VERSION else None

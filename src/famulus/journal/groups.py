@@ -1,4 +1,4 @@
-"""The row groups of journals, newest first: what a reader walks through that must not hold more than one of them."""
+"""The row groups of journals, newest first, for readers that must not hold more than one of them in memory."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from famulus.journal.files import JournalFile
 from famulus.journal.footers import UNREADABLE, footer_of
 from famulus.journal.reading import JournalReader
 
-#: Of whatever has no end.
+#: For spans without an end or a beginning.
 _EVER: Final = datetime.max.replace(tzinfo=UTC)
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From an instant to another, both included; None is no bound."""
+    """From one instant to another, both included; None means no bound."""
 
     since: datetime | None = None
     until: datetime | None = None
 
     def holds(self, column: str) -> pc.Expression:
-        """Whether an instant is within."""
+        """Whether the instant in this column is within the span."""
         return (pc.field(column) >= (self.since or _NEVER)) & (pc.field(column) <= (self.until or _EVER))
 
     def meets(self, first: datetime, last: datetime) -> bool:
@@ -43,7 +43,7 @@ class Group:
 
     path: Path
     index: int
-    #: Instants of its rows.
+    #: The first and the last instant of its rows.
     first: datetime
     last: datetime
 
@@ -57,7 +57,7 @@ class Group:
 
 
 def newest_first(readings: Sequence[JournalReader], table: str, span: Span) -> Iterator[Group]:
-    """All that may have rows of this span. Of each hour the one with the newest row comes first."""
+    """All that may have rows in this span. Within each hour, the one with the newest row comes first."""
     by_hour: dict[datetime, list[tuple[JournalReader, JournalFile]]] = defaultdict(list)
     for reading in readings:
         for file in reading.folder.visible():

@@ -1,6 +1,6 @@
-"""The ids of tasks as people write them: whole, by their beginning, or short. Knows no journal.
+"""The ids of tasks as people write them: in full, by their beginning, or short. Knows no journal.
 
-A broker makes all ids of one life with the same beginning and counts at the end, so a beginning alone is short for
+All ids that a broker makes in one life have the same beginning and count up at the end, so a beginning alone identifies
 nothing. What is shown is a beginning and an end with two dots between them: `7f3a09c1..2c` is the id that begins with
 `7f3a09c1` and whose last part is `00000000002c`.
 """
@@ -29,7 +29,7 @@ class Wanted:
     """What somebody wrote: the id itself, its beginning, or its beginning and its end."""
 
     text: str
-    #: Of a short one; empty if it is none.
+    #: The two parts of a short id; empty if it is not one.
     head: str = ""
     end: str = ""
 
@@ -39,6 +39,6 @@ def wanted(text: str) -> Wanted:
     if not dots or not end:
         return Wanted(text)
     if re.fullmatch(rf"[0-9a-f]{{1,{_LAST_CHARS}}}", end):
-        # Or `2c` would be the end of `12c` as well.
+        # Otherwise `2c` would also match the end of `12c`.
         end = "-" + end.rjust(_LAST_CHARS, "0")
     return Wanted(text, head, end)

@@ -1,6 +1,6 @@
-"""Which rows were told to a scribe, and which of them are missing: counted by life, by who told them, and by table.
+"""Which rows were reported to a scribe, and which of them are missing: counted by life, by source, and by table.
 
-A row that was told has to be in a file, or in a gap that is in a file. So nothing gets lost unseen.
+A row that was reported has to be in a file, or in a gap that is in a file. So nothing gets lost unnoticed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Gap:
     table: str
     boot: str
     why: str
-    #: Who told the rows, or would have.
+    #: Who reported the rows, or would have.
     source: str
 
 
@@ -45,20 +45,20 @@ class RowLedger:
     def __init__(self, folder: JournalFolder, counts: Counts) -> None:
         self._folder = folder
         self._counts = counts
-        #: By life, then by source and table: the rows told so far.
+        #: By life, then by source and table: the rows reported so far.
         self._told: dict[str, dict[tuple[str, str], int]] = {}
-        #: Rows that are missing, and no file says so yet.
+        #: Rows that are missing without any file saying so yet.
         self.gaps: Counter[Gap] = Counter()
-        #: Lives that are over, with what they had told, and when to see what of it came.
+        #: Lives that are over: when to check what has arrived, the source, the boot, and how many rows it had reported.
         self._ended: list[tuple[int, str, str, dict[str, int]]] = []
 
-    # -- rows come ----------------------------------------------------------------------------------------------
+    # -- rows arrive --------------------------------------------------------------------------------------------
 
     def hear(self, batch: Batch, boot: str) -> None:
-        """Compare what its source says that it has told with what has come."""
+        """Compare how many rows its source says it has sent with how many have arrived."""
         told = self._told_by(batch.boot)
         for table, count in batch.told.items():
-            # A process without a life of its own told others before us; only what goes missing from now on can be seen.
+            # A source without a boot reported to scribes before us, too; only what goes missing from now on is noticed.
             known = count if not batch.boot else 0
             missed = count - told.get((batch.source, table), known)
             if missed > 0 and table in schema.TABLES:
@@ -66,7 +66,7 @@ class RowLedger:
             told[batch.source, table] = count
 
     def add(self, batch: Batch, table: str, rows: int) -> int:
-        """Count rows that have come; how many there were before them."""
+        """Count rows that have arrived; returns how many there were before them."""
         told = self._told_by(batch.boot)
         before = told.get((batch.source, table), 0)
         told[batch.source, table] = before + rows
@@ -79,12 +79,12 @@ class RowLedger:
     # -- lives end ----------------------------------------------------------------------------------------------
 
     def end(self, source: str, boot: str, told: dict[str, int], now_us: int) -> None:
-        """A life is over, and `told` says how many rows of each table it had. Those on their way have a moment."""
+        """A life is over, and `told` says how many rows of each table it had. Rows still on their way get some time."""
         self._ended.append((now_us + LAST_WORDS_US, source, boot, told))
 
     @property
     def awaits_rows(self) -> bool:
-        """Whether a life is over, and not all that it told has come yet."""
+        """Whether a life is over and not all the rows that it reported have arrived yet."""
         return any(
             count > self._told_by(boot).get((source, table), 0)
             for _, source, boot, told in self._ended
@@ -92,7 +92,7 @@ class RowLedger:
         )
 
     def close_lives(self, now_us: int) -> Iterator[tuple[int, str, int]]:
-        """Miss what has not come in time; of each life when that was, its name, and how many tasks it told."""
+        """Count what has not arrived in time as missing; yields each life's due time, boot and number of tasks."""
         for entry in [entry for entry in self._ended if entry[0] <= now_us]:
             self._ended.remove(entry)
             due_us, source, boot, told = entry
@@ -107,7 +107,7 @@ class RowLedger:
     # -- for the files ------------------------------------------------------------------------------------------
 
     def settled(self, boot: str, pending: Counter[tuple[str, str]], *, with_gaps: bool) -> dict[str, dict[str, int]]:
-        """By source and table: how many of the rows told are in a file, or in a gap that is in a file.
+        """By source and table: how many of the reported rows are in a file, or in a gap that is in a file.
 
         `pending`: those that are in no file yet. `with_gaps`: the file has a row for each gap of its life.
         """
@@ -120,7 +120,7 @@ class RowLedger:
         return settled
 
     def missing_in(self, boot: str) -> dict[tuple[str, str], int]:
-        """By table and reason: how many rows of this life are missing, without a file that says so."""
+        """By table and reason: how many rows of this life are missing without any file saying so."""
         totals: Counter[tuple[str, str]] = Counter()
         for gap, rows in self.gaps.items():
             if gap.boot == boot:
@@ -128,12 +128,12 @@ class RowLedger:
         return totals
 
     def forget_gaps(self, boot: str) -> None:
-        """A file tells of them."""
+        """A file records them now."""
         self.gaps = Counter({gap: rows for gap, rows in self.gaps.items() if gap.boot != boot})
 
     def _told_by(self, boot: str) -> dict[tuple[str, str], int]:
         told = self._told.get(boot)
         if told is None:
-            # A scribe that takes over in the middle of a life sees from the files how far the former one came.
+            # A scribe that takes over in the middle of a life sees from the files how far the previous one got.
             told = self._told[boot] = self._folder.told(boot) if boot else {}
         return told

@@ -1,4 +1,4 @@
-"""The last tasks of journals that are as somebody wants them. Holds one row group and what it will give back."""
+"""The last tasks of journals that match a query. Holds only one row group and the result in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NS_PER_MS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which tasks; what is not given does not matter."""
+    """Which tasks are wanted; conditions that are not given do not matter."""
 
     outcomes: Collection[str] = FINAL
     #: Values that columns must have, by column.
@@ -30,7 +30,7 @@ class Query:
 
     @property
     def columns(self) -> list[str]:
-        """Those that decide."""
+        """The columns that decide whether a row matches."""
         slower = ["total_ns"] if self.slower_ms is not None else []
         return ["outcome", "ended", *self.equal, *slower]
 
@@ -45,12 +45,12 @@ class Query:
 
 
 def last_tasks(readings: Sequence[JournalReader], query: Query, limit: int) -> list[Row]:
-    """At most `limit` rows, in the order of their ends. Instants are as Python has them."""
+    """At most `limit` rows, in the order in which they ended. Instants are datetimes."""
     return _latest(newest_first(readings, "tasks", query.span), "ended", limit, query)
 
 
 def last_rows(reading: JournalReader, table: str, limit: int) -> list[Row]:
-    """The last ones of any table, in the order of their time."""
+    """The last rows of any table, in order of time."""
     return _latest(newest_first([reading], table, Span()), schema.TIME_COLUMN[table], limit, None)
 
 
@@ -59,14 +59,14 @@ def _latest(groups: Iterable[Group], time: str, limit: int, query: Query | None)
     oldest: datetime | None = None
     for group in groups:
         if kept is not None and oldest is not None and kept.num_rows >= limit and group.last < oldest:
-            # Groups of an hour come by their newest row, and hours one after the other: no later one can have better.
+            # Groups of an hour are sorted by their newest row, and hours come in order: no later group can be better.
             break
         rows = _wanted(group, query)
         if rows is None or not rows.num_rows:
             continue
         # Files of an older version lack some columns.
         together = rows if kept is None else pa.concat_tables([kept, rows], promote_options="default")
-        # Taken and not sliced: a slice would keep alive what it was cut from.
+        # `take` rather than `slice`: a slice would keep the whole table alive.
         order = pc.sort_indices(together, sort_keys=[(time, "ascending")])
         kept = together.take(order.slice(max(0, len(order) - limit)))
         oldest = kept[time][0].as_py()
@@ -78,7 +78,7 @@ def _wanted(group: Group, query: Query | None) -> pa.Table | None:
         return group.read()
     deciding = group.read(query.columns)
     if deciding is None or deciding.filter(query.expression).num_rows == 0:
-        # Most groups end here when somebody looks for few: ids and the rest are not even unpacked.
+        # Most groups end here when few tasks match: ids and the rest are not even unpacked.
         return None
     rows = group.read()
     return rows.filter(query.expression) if rows is not None else None

@@ -1,21 +1,21 @@
-"""Rows to columns: the plain twin of `_packing.c`, for where no compiler is.
+"""Packs rows into columns: the plain twin of `_packing.c`, for machines without a compiler.
 
     Packer(letters, codes, head, ids)
         .add(*values)   one more row
-        .take()         the columns, of each letter one: all values as bytes, or one number that is that of all rows
+        .take()         the columns, one for each letter: all values as bytes, or one number that all rows have
         .rows           how many there are
 
-A row has a value for each letter, which is little-endian in its column:
+A row has a value for each letter, stored little-endian in its column:
 
-    q   a number of 64 bits
-    i   a number of 32 bits
-    n   a ticket, eight bytes or none: the number that they are, of which 63 bits count
-    s   a text, as bytes: 32 bits, its place in `codes` counted from 1, where it is put if it is new; 0 for an empty one
-    m   a message_id, as the JSON text that stands in headers: 64 bits. One that begins with `head` is of our making,
-        and is the number in its last twelve digits. Any other is put into `ids`, and is minus its place, from 1
+    q   a 64-bit number
+    i   a 32-bit number
+    n   a ticket, eight bytes or none, as a number: its lower 63 bits
+    s   a text, as bytes: 32 bits, its place in `codes` counted from 1, where it is added if it is new; 0 if it is empty
+    m   a message_id, as the JSON text that is in headers: 64 bits. For one that begins with `head`, which we made, it
+        is the number in its last twelve digits. Any other is added to `ids`, and its value is minus its place, from 1
 
-Tickets and ids differ, and always come as bytes. `codes` and `ids` are the caller's, who may share them between
-packers, and empties them after taking the columns.
+Tickets and ids differ from row to row, so they are always bytes. `codes` and `ids` belong to the caller, who may share
+them between packers, and empties them after taking the columns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One file of the journal while it is written: under a hidden name, and visible only when it is whole and on the disk.
+"""A file of the journal while it is being written: hidden by its name until it is complete and on the disk.
 
-Whoever writes one holds a lock on it, so that others can tell it from what a crash has left behind.
+Whoever writes one holds a lock on it, so that others can tell it from a file that a crash has left behind.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from famulus.journal.footers import TOLD_KEY, Told
 from famulus.journal.schema import Kind
 
 TMP: Final = ".tmp"
-#: This many values of a column are encoded at once: there are fewer steps than with Arrow's thousand.
+#: This many values of a column are encoded at once: that takes fewer steps than Arrow's default of about a thousand.
 BATCH_ROWS: Final = 8192
 
 
 class OpenFile:
     def __init__(self, folder: Path, file: JournalFile, written_as: pa.Schema) -> None:
-        """`written_as`: the table's columns, where texts may be dictionaries; to a reader they are texts."""
+        """`written_as`: the table's columns, where texts may be dictionaries; readers see them as texts."""
         self.file = file
         self._path = folder / file.path
         self._tmp = hidden(self._path)
@@ -42,7 +42,7 @@ class OpenFile:
             compression="zstd",
             compression_level=1,
             write_batch_size=BATCH_ROWS,
-            # Or readers would see dictionaries, where the schema says text.
+            # Otherwise readers would see dictionaries where the schema says text.
             store_schema=False,
             **_encodings(file.table),
         )
@@ -56,7 +56,7 @@ class OpenFile:
         return int(self._sink.tell())
 
     def finish(self, told: Told) -> None:
-        """`told`: how many of the rows that each process told are in files, with this one."""
+        """`told`: how many of the rows that each process reported are in files, including this one."""
         self._writer.add_key_value_metadata(
             {schema.VERSION_KEY: str(schema.VERSION), schema.TABLE_KEY: self.file.table, TOLD_KEY: json.dumps(told)}
         )
@@ -68,7 +68,7 @@ class OpenFile:
         os.close(self._fd)
 
     def abandon(self) -> None:
-        """It cannot be finished: nothing of it stays."""
+        """It cannot be finished: remove it completely."""
         for step in (self._writer.close, self._sink.close, self._tmp.unlink, partial(os.close, self._fd)):
             with suppress(OSError):
                 step()
@@ -79,7 +79,7 @@ def hidden(path: Path) -> Path:
 
 
 def shown(path: Path) -> Path:
-    """The other way round."""
+    """The reverse of `hidden`."""
     return path.with_name(path.name.removeprefix(".").removesuffix(TMP))
 
 
@@ -96,7 +96,7 @@ def is_being_written(path: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """A rename is on the disk only with its folder."""
+    """A rename is on the disk only once its folder is synced."""
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -106,7 +106,7 @@ def sync_folder(folder: Path) -> None:
 
 @cache
 def _encodings(table: str) -> dict[str, Any]:
-    """Most numbers are near their neighbours: differences take half the room of the numbers, and less time to write."""
+    """Most numbers are close to their neighbours: differences take half the space, and less time to write."""
     columns = schema.TABLES[table]
     numbers = {
         column.name: "DELTA_BINARY_PACKED" for column in columns if column.kind in (Kind.INT, Kind.LONG, Kind.INSTANT)

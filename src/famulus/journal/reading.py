@@ -42,24 +42,24 @@ class Findings:
     rows: int = 0
     #: Files that cannot be read, with the reason.
     broken: dict[str, str] = field(default_factory=dict)
-    #: Files of a later version, which are left alone.
+    #: Files of a later version, which are not read.
     newer: list[str] = field(default_factory=list)
-    #: Files that are none of the journal's.
+    #: Files that do not belong to the journal.
     foreign: list[str] = field(default_factory=list)
-    #: Files that a crash left without an end; the next scribe of that broker sees to them.
+    #: Files that a crash left without an end; the next scribe of that broker takes care of them.
     unfinished: list[str] = field(default_factory=list)
     #: Numbers that no file has, by table, broker and boot.
     missing: dict[str, list[int]] = field(default_factory=dict)
     #: Rows that the journal itself says are missing, by table.
     gaps: dict[str, int] = field(default_factory=dict)
-    #: Rows of tasks that were told and are neither there nor in a gap, by broker and boot.
+    #: Rows of tasks that were reported and are neither there nor in a gap, by broker and boot.
     missing_rows: dict[str, int] = field(default_factory=dict)
-    #: Moments in which a dispatcher died with what it had not told yet: nobody can say how much that was.
+    #: Moments when a dispatcher died with rows that it had not reported yet: nobody can say how many.
     crashes: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
-        """Nothing that was told is lost or unreadable. Files of others and of later versions do no harm."""
+        """Nothing that was reported is lost or unreadable. Foreign files and those of later versions do no harm."""
         return not (self.broken or self.missing or self.gaps or self.missing_rows or self.unfinished)
 
     def as_dict(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class JournalReader:
         self.folder = JournalFolder(path)
 
     def figures(self) -> dict[str, TableFigures]:
-        """Of each table; files that cannot be read are passed over."""
+        """Figures of each table; files that cannot be read are skipped."""
         figures = {table: TableFigures() for table in schema.TABLES}
         for file in self.folder.visible():
             footer = footer_of(self.folder.path / file.path)
@@ -113,7 +113,7 @@ class JournalReader:
         return found
 
     def _missing_rows(self, numbers: dict[tuple[str, str, str], list[JournalFile]]) -> dict[str, int]:
-        """By the numbers that rows have. What is older than the oldest file has expired, and is not missed."""
+        """Found by the rows' numbers. Rows older than the oldest file have expired, and do not count as missing."""
         known: Counter[tuple[str, str]] = Counter()
         told: dict[tuple[str, str], int] = {}
         for row in self._events(["gap", "told"], ["broker", "boot", "event", "table", "rows"]):
@@ -135,7 +135,7 @@ class JournalReader:
         return missing
 
     def _row_numbers(self, file: JournalFile) -> tuple[int, int, int] | None:
-        """The lowest, the highest and how many; None for a file of another version, or a broken one."""
+        """The lowest, the highest and how many; None if the file cannot be read or its rows have no numbers."""
         rows = self.rows_of(file, ["row"])
         if rows is None or "row" not in rows.column_names or not rows.num_rows or rows["row"].null_count:
             return None
@@ -143,7 +143,7 @@ class JournalReader:
         return ends["min"], ends["max"], rows.num_rows
 
     def _events(self, events: list[str], columns: list[str]) -> Iterator[dict[str, Any]]:
-        """Rows of the table of brokers."""
+        """Rows of the table of brokers with these events."""
         for file in self.folder.visible():
             if file.table == "brokers":
                 rows = self.rows_of(file, columns)
@@ -180,9 +180,9 @@ class JournalReader:
             return None
 
     def follow(self, table: str, known: set[JournalFile]) -> Iterator[dict[str, Any]]:
-        """Rows of files that are not among `known`, which become so."""
+        """Rows of files that are not yet in `known`; adds these files to it."""
         for file in self.folder.visible():
-            # What was put together of files that were shown is not new.
+            # A file merged from files that were already shown is not new.
             if file.table == table and file not in known and file.first == file.last:
                 known.add(file)
                 rows = self.rows_of(file)
@@ -191,7 +191,7 @@ class JournalReader:
 
 
 def _fits(has: pa.Schema, wanted: pa.Schema, *, older: bool) -> bool:
-    """An older file may lack columns that came later."""
+    """An older file may lack columns that were added later."""
     if older:
         wanted = pa.schema([field for field in wanted if field.name in has.names or not field.nullable])
     return bool(has.remove_metadata().equals(wanted.remove_metadata()))
@@ -203,5 +203,5 @@ def _missing(counted: list[JournalFile]) -> list[int]:
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """As JSON would have it."""
+    """With values that JSON can express."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}

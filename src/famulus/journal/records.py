@@ -1,10 +1,10 @@
 """How the processes of a broker tell their scribe what happened: batches of fixed-width records. Knows no Arrow.
 
-A batch is one MessagePack array (the fields of `Batch`, in order). The records of a table are laid out as its rows are
-(`famulus.wire.rows`), in the letters of `packing_python`: columns, as they are written down in the end. One that is the
-same in all rows, as most are in most batches, is one number, and costs next to nothing on the way. Texts are codes, and
-a batch brings its own dictionary: so each batch can be read without any other, and one that gets lost takes nothing
-along but its rows. A batch begins with the monotonic clock and the wall's, read together, to tell the one by the other.
+A batch is one MessagePack array (the fields of `Batch`, in order). The records of a table are laid out like its rows
+(`famulus.wire.rows`), with the letters of `packing_python`: as columns, as in the files. A column that is the same in
+all rows, as most are in most batches, is one number, and costs next to nothing to send. Texts are codes, and each batch
+has its own dictionary, so it can be read without any other, and a lost batch means only that its own rows are lost. A
+batch carries the time of the monotonic clock and of the wall clock, read together, to convert one into the other.
 `told` counts the rows that its source had for each table before, so that the scribe sees how many it missed.
 """
 
@@ -20,17 +20,17 @@ from msgspec import Struct
 from famulus.journal import packing_python
 from famulus.wire.rows import LAYOUTS, TABLES, Row, WriteOpenTask, WriteTask
 
-#: How many there are, and their columns: each all of its values, little-endian, or the one that all rows have.
+#: How many rows there are, and their columns: each is all its values, little-endian, or the one that all rows have.
 Records = tuple[int, list[int | memoryview]]
 
 
-#: Changes with LAYOUTS, or with how records are packed: a scribe that is started anew after an upgrade, while its
-#: dispatcher runs on, must not take that one's records for others.
+#: Changes with LAYOUTS, or with how records are packed: a scribe that is restarted after an upgrade, while its
+#: dispatcher keeps running, must not misread that dispatcher's records.
 LAYOUT: Final = 3
 
 
 def _choose() -> type[packing_python.Packer]:
-    """The native one where it is built, of this version, unless somebody wants to see the sources run."""
+    """The compiled one if it was built, for this layout, unless somebody wants the Python sources to run."""
     if os.environ.get("FAMULUS_CORE") != "python":
         with suppress(ImportError):
             from famulus.journal import _packing
@@ -48,14 +48,14 @@ LETTERS: Final = {table: "".join(letter for _, letter in fields) for table, fiel
 class Batch(Struct, frozen=True, array_like=True):
     #: How the records are laid out: LAYOUT.
     layout: int
-    #: Which process it is from.
+    #: Which process sent it.
     source: str
-    #: The life of the dispatcher that it belongs to; empty for the present one.
+    #: The life of the dispatcher that it belongs to; empty for the current one.
     boot: str
     #: Two clocks, read together.
     wall_us: int
     monotonic_ns: int
-    #: How the message_ids begin that this source makes itself.
+    #: The beginning of the message_ids that this source makes itself.
     head: bytes
     told: dict[str, int]
     tables: dict[str, Records]
@@ -86,7 +86,7 @@ class BatchWriter:
 
     @property
     def told(self) -> dict[str, int]:
-        """Rows of each table, over all batches."""
+        """How many rows of each table were in all batches so far."""
         return dict(self._told)
 
     @property
@@ -94,7 +94,7 @@ class BatchWriter:
         return sum(packer.rows for packer in self._packers.values())
 
     def write(self, wall_us: int, monotonic_ns: int) -> bytes:
-        """A batch of what was noted. It counts as told, whether the batch arrives or not."""
+        """A batch of the rows noted so far. They count as reported, whether the batch arrives or not."""
         told = dict(self._told)
         tables: dict[str, Records] = {}
         for table, packer in self._packers.items():
@@ -110,7 +110,7 @@ class BatchWriter:
 
 
 def read(frame: bytes) -> Batch:
-    """What a BatchWriter wrote; a msgspec.DecodeError if it is anything else. Its columns are views of the frame."""
+    """What a BatchWriter wrote; raises a msgspec.DecodeError for anything else. Its columns are views of the frame."""
     try:
         batch = _decode(frame)
     except msgspec.ValidationError as error:

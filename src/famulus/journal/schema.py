@@ -1,7 +1,7 @@
-"""The tables of the journal and their columns, as `schema.toml` has them.
+"""The tables of the journal and their columns, as defined in `schema.toml`.
 
-Knows neither Arrow nor Spark; `arrow` and the pipeline each make their own schema of it. A file carries VERSION and the
-name of its table in its metadata. A reader takes files of its own version and of older ones (columns that those lack
+Knows neither Arrow nor Spark; `arrow` and the pipeline each make their own schema from it. A file has VERSION and the
+name of its table in its metadata. A reader reads files of its own version and of older ones (columns that those lack
 are null), and leaves newer ones alone.
 """
 
@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Final
 
 VERSION: Final = 2
-#: Keys of the metadata of a file.
+#: Keys in the metadata of a file.
 VERSION_KEY: Final = "famulus.journal.version"
 TABLE_KEY: Final = "famulus.journal.table"
 
@@ -32,7 +32,7 @@ class Kind(Enum):
     # Only the pipeline's own tables have these.
     DOUBLE = "double"
     DATE = "date"
-    #: An array of (bucket int, count long), sorted by bucket: `pipeline.tables.columns.bucket_of` says which is whose.
+    #: An array of (bucket int, count long), sorted by bucket: `pipeline.tables.columns.bucket_of` defines the buckets.
     HISTOGRAM = "histogram"
     #: An array of names, sorted.
     TEXTS = "texts"
@@ -53,7 +53,7 @@ _LINE: Final = re.compile(r"(\w+) (\w+)(\??): (.+)")
 
 
 def columns_of(lines: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Iterator[Column]:
-    """The columns of a table as such a file has them."""
+    """The columns of a table, as defined by lines of such a file."""
     for line in lines:
         if line.startswith("+"):
             yield from columns_of(groups[line[1:]], groups)
@@ -65,10 +65,10 @@ def columns_of(lines: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Ite
 
 
 TABLES: Final = {table: tuple(columns_of(lines, _FILE["groups"])) for table, lines in _FILE["tables"].items()}
-#: Texts that come up again and again, and are written as dictionaries.
+#: Texts that occur again and again, and are written as dictionaries.
 REPEATED_TEXTS: Final = {
     name: [column.name for column in columns if column.kind is Kind.TEXT and column.name != "message_id"]
     for name, columns in TABLES.items()
 }
-#: Which column says when: files are laid out by its date and hour.
+#: The column with the time of a row: files are laid out by its date and hour.
 TIME_COLUMN: Final = {name: "ended" if name == "tasks" else "at" for name in TABLES}

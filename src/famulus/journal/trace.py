@@ -1,4 +1,4 @@
-"""The story of one task, told from what journals have of it, step by step. Pure: rows come in, a story goes out."""
+"""The story of one task, step by step, as journals have recorded it. Pure: rows come in, a story goes out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from famulus.journal.verdict import Verdict, verdict
 from famulus.journal.visits import Row, Visit, visits
 from famulus.wire import reasons
 
-#: Why a worker went, by broker, boot and ticket: the code of the journal, or `disconnected`.
+#: Why a worker was lost, by broker, boot and ticket: the code in the journal, or `disconnected`.
 Losses = dict[tuple[str, str, int], str]
 _WHY_LOST: Final = {
     reasons.EXPIRED: ", silent for three heartbeats",
@@ -22,14 +22,14 @@ _WHY_LOST: Final = {
     reasons.CONFLICT: ", another one came with its identity",
     "disconnected": ", it said goodbye",
 }
-#: A shorter wait is none: it takes that long to read a message.
+#: A shorter wait does not count: reading a message takes that long.
 WAITED_MS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
     at: datetime
-    #: arrived, queued, assigned, delegated, retry, answered, ended, late, or unseen: the end that nobody wrote down.
+    #: arrived, queued, assigned, delegated, retry, answered, ended, late, or unseen: the end was not recorded.
     event: str
     broker: str
     sentence: str
@@ -62,7 +62,7 @@ class TaskStory:
 
 
 def unsettled(tasks: Sequence[Row], open_tasks: Sequence[Row]) -> Row | None:
-    """Where the task was last, if no journal says what its client was told: so its broker's fate matters."""
+    """The last row about the task, if no journal says what its client was told: then its broker's fate matters."""
     own = [visit for visit in visits(tasks, open_tasks) if visit.came_from is None]
     if not own or any(visit.end is not None for visit in own):
         return None
@@ -72,14 +72,14 @@ def unsettled(tasks: Sequence[Row], open_tasks: Sequence[Row]) -> Row | None:
 def tell(
     tasks: Sequence[Row], open_tasks: Sequence[Row], evidence: TaskFate | None = None, losses: Losses | None = None
 ) -> TaskStory:
-    """`evidence`: what became of the broker that had it, if it is `unsettled`. `losses`: why workers went."""
+    """`evidence`: what became of the broker that had it, if it is `unsettled`. `losses`: why workers were lost."""
     found = visits(tasks, open_tasks)
     first = found[0].rows[0]
     steps = [each for visit in found for each in (*_in_order(_steps(visit, losses or {})), *_in_passing(visit))]
     if evidence is not None and (seen := unsettled(tasks, open_tasks)) is not None:
         at = evidence.at or seen["at"]
         steps.append((at, TraceStep(at, "unseen", seen["broker"], f"no outcome: {evidence.sentence}")))
-    # Steps of the same instant stay as they were told.
+    # Steps of the same instant keep their order.
     steps.sort(key=lambda each: each[0])
     return TaskStory(
         first["message_id"],
@@ -92,17 +92,17 @@ def tell(
     )
 
 
-# -- one stay -----------------------------------------------------------------------------------------------------
+# -- one visit ----------------------------------------------------------------------------------------------------
 
 
 def _in_order(steps: Iterator[TraceStep]) -> Iterator[tuple[datetime, TraceStep]]:
-    """With an instant that is never before that of the step before: two rows may differ about the same one."""
+    """Each with an instant that is never before the previous step's: two rows may differ about the same instant."""
     told = list(steps)
     return zip(accumulate((step.at for step in told), max), told, strict=True)
 
 
 def _in_passing(visit: Visit) -> Iterator[tuple[datetime, TraceStep]]:
-    """What stands beside the way of the task."""
+    """Steps that are not on the main path of the task."""
     for step in (*_never_ended(visit), *map(_late, visit.late)):
         yield step.at, step
 
@@ -126,7 +126,7 @@ def _arrival(visit: Visit) -> TraceStep:
 
 
 def _waiting(visit: Visit, row: Row, since: datetime) -> Iterator[TraceStep]:
-    """Until it was given to somebody, or ended without that."""
+    """Until it was given to somebody, or ended without being given to anybody."""
     until = row["assigned"] or row["ended"]
     waited_ms = _ms(since, until)
     checkpoint = any(seen["state"] == "queued" and since <= seen["at"] <= until for seen in visit.seen)
@@ -186,7 +186,7 @@ def _never_ended(visit: Visit) -> Iterator[TraceStep]:
             if visit.end is None:
                 yield TraceStep(row["at"], "queued", visit.broker, "waits in the backlog, as a checkpoint saw it")
         elif row["ticket"] not in tickets and row["assigned"] is not None:
-            # What never began has no row: the worker was gone when it was sent, or the other broker refused it.
+            # An attempt that never began has no row: the worker was gone by then, or the other broker refused it.
             doubt = (
                 "; a checkpoint saw it there" if row is last else "; it has no end of its own, so it never began there"
             )
@@ -208,7 +208,7 @@ def _who(row: Row) -> str:
 
 
 def _notes(found: Sequence[Visit]) -> Iterator[str]:
-    """What a reader would stumble over."""
+    """What might surprise a reader."""
     asked = [visit for visit in found if visit.came_from is None]
     if len(asked) > 1:
         yield f"its client, or somebody with the same id, asked for it {len(asked)} times"
@@ -221,7 +221,7 @@ def _notes(found: Sequence[Visit]) -> Iterator[str]:
 
 
 def _clocks(found: Sequence[Visit]) -> Iterator[str]:
-    """Nobody gets a task before it was handed over, except by another clock."""
+    """A task that arrives before it was handed over shows that two clocks differ."""
     behind: dict[tuple[str, str], None] = {}
     for one, other in permutations(found, 2):
         given = [row["assigned"] for row in one.ends if row["delegated_to"] == other.broker and row["assigned"]]
@@ -236,7 +236,7 @@ def _ms(earlier: datetime, later: datetime) -> float:
 
 
 def _long(ms: float) -> str:
-    """Nobody reads microseconds of a second."""
+    """Nobody needs microseconds of a long time."""
     return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.1f} ms"
 
 

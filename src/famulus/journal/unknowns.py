@@ -1,21 +1,21 @@
-"""What a journal cannot know, in words: told wherever the verdict of the audit is. Knows no Spark."""
+"""What a journal cannot know, in words: shown wherever the verdict of the audit is shown. Knows no Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-#: Tasks whose outcome nobody wrote down, though something accounts for that.
+#: Tasks whose outcome was not recorded, although something explains that.
 _WITHOUT_OUTCOME: Final = ("no_outcome", "retry_without_end")
 
 
 def what_is_not_known(audit: Iterable[Mapping[str, Any]]) -> str:
-    """Of rows of the audit that are explained; empty if nothing is left open."""
+    """From the rows of the audit that are explained; empty if nothing is left open."""
     without = crashes = untold = missing = 0
     for row in audit:
         without += row["kind"] in _WITHOUT_OUTCOME
         missing += row["rows"] if row["kind"] == "gap" else 0
-        # Also one that seems to have had nothing to do: a task may just have come.
+        # Even if the dispatcher seems to have had nothing to do: a task may just have arrived.
         crashes += row["kind"] == "crash_window"
         untold += row["untold"] or 0
     parts = []

@@ -1,4 +1,4 @@
-"""Decides when a journal is tidied: small files of past hours are put together, and old ones go. A little at a time."""
+"""Decides when a journal is tidied: merges small files of past hours and removes old ones, a little at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Upkeep:
         self.quiet = True
 
     def step(self, now_us: int) -> bool:
-        """Do a little, if it is time and quiet; whether there is more to do."""
+        """Do a little, if it is time and quiet; returns whether there is more to do."""
         if self._compaction is not None:
             if not self.quiet:
                 return False
@@ -34,7 +34,7 @@ class Upkeep:
         if now_us < self._next_us:
             return False
         self._next_us = now_us + EVERY_US
-        # Room is needed most when there is much to do: so this does not wait for a quiet moment.
+        # Space is needed most when there is much to do, so this does not wait for a quiet moment.
         try:
             self._folder.expire(now_us, self._days_max, self._bytes_max)
         except OSError:

@@ -1,6 +1,6 @@
 """How a task ended for its client, whether it ran, and whether it may be tried again. Pure.
 
-What counts is the end at the broker that the client asked; brokers that it was handed over to only say what ran.
+What counts is the end at the broker that the client asked; brokers that it was handed over to only show what ran.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ YES: Final = "yes"
 PROBABLY: Final = "probably"
 MAYBE: Final = "maybe"
 NO: Final = "no"
-#: The surest first.
+#: The most certain first.
 _RAN: Final = (YES, PROBABLY, MAYBE, NO)
-#: What Famulus's own workers answer with ERROR when they have not called the function.
+#: The reasons that Famulus's own workers give with an ERROR when they have not called the function.
 _NOT_CALLED: Final = frozenset({reasons.NO_SERVICE, reasons.EXPIRED})
 
 
@@ -78,7 +78,7 @@ _AGAIN_BY_FATE: Final = {
 def _unsettled(found: Sequence[Visit], evidence: TaskFate | None) -> Verdict:
     ran = _ran(found)
     if evidence is None:
-        # Only brokers that it was handed over to tell of it.
+        # Only brokers that it was handed over to have rows about it.
         brokers = ", ".join(sorted({visit.broker for visit in found}))
         elsewhere = f"These journals say only what became of it at {brokers}, not what its client was told."
         try_again = _AGAIN if ran != NO else "Ask the journal of the broker that it came from: others may have run it."
@@ -90,7 +90,7 @@ def _unsettled(found: Sequence[Visit], evidence: TaskFate | None) -> Verdict:
 
 
 def _ran(found: Sequence[Visit]) -> str:
-    """The surest that any row says."""
+    """The most certain answer that any row gives."""
     said = [_says(row) for visit in found for row in (*visit.ends, *visit.late)]
     said += [MAYBE for visit in found if visit.end is None]
     return min(said, key=_RAN.index, default=MAYBE)

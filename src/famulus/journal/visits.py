@@ -1,9 +1,9 @@
-"""The stays of one task at brokers, put together from the rows of their journals. Pure.
+"""The visits of one task to brokers, put together from the rows of their journals. Pure.
 
-A task is at a broker from its arrival to its end there. It may come to several (it was handed over, or its client asked
-elsewhere), and to the same one again. Within one life of a broker it comes from the same side only after it has ended
-before, so rows need no more than their order to find their stay; instants would not do, since two rows that tell of the
-same instant may differ by what the clock was corrected in between.
+A task is at a broker from its arrival to its end there. It may visit several (it was handed over, or its client asked
+elsewhere), and the same one again. Within one life of a broker it comes again from the same side only after its last
+visit has ended, so the order of rows is enough to find their visit; instants are not, since two rows about the same
+instant may differ by how much the clock was corrected in between.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Row = dict[str, Any]
 class Visit:
     broker: str
     boot: str
-    #: The broker that it was handed over by; none if it came from its client.
+    #: The broker that handed it over; None if it came from its client.
     came_from: str | None
-    #: Ends of attempts, in their order; the last one may be the end of the task.
+    #: Ends of attempts, in order; the last one may be the end of the task.
     ends: list[Row] = field(default_factory=list)
     #: What checkpoints saw.
     seen: list[Row] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Visit:
 
 
 def visits(tasks: Sequence[Row], open_tasks: Sequence[Row]) -> list[Visit]:
-    """In the order of their arrivals."""
+    """In the order in which they began."""
     told = [*((row["at"], 0, row) for row in open_tasks), *((row["ended"], 1, row) for row in tasks)]
     by_side: dict[tuple[str, str, str | None], list[Visit]] = {}
     for _, _, row in sorted(told, key=lambda each: each[:2]):

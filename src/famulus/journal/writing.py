@@ -1,8 +1,8 @@
 """Batches in, files out: what a scribe does, without its sockets and its clock.
 
-Each table, life and hour has a file that grows by row groups and is finished by size, by age, or with its hour. What
-cannot be kept (rows that never came, a disk that takes nothing) is counted, and becomes a row of event `gap` in the
-table of brokers as soon as one can be written. Memory is bounded: a row group for each file that is open.
+Each table, life and hour has a file that grows by row groups and is finished by size, by age, or with its hour. Rows
+that are lost (they never arrived, or could not be written) are counted, and become a row of event `gap` in the table of
+brokers as soon as one can be written. Memory is bounded: a row group for each open file.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from famulus.journal.records import Batch, BatchWriter, read
 from famulus.wire.rows import BrokerRow
 
 GROUP_ROWS: Final = 65_536
-#: How long a disk that took nothing is left alone.
+#: How long to wait after a failed write before trying the disk again.
 PAUSE_US: Final = 2_000_000
-#: Files of an hour are finished this long after it: batches take a moment.
+#: Files of an hour are finished this long after it, since batches take a moment to arrive.
 HOUR_GRACE_US: Final = 3_000_000
 
 
@@ -44,12 +44,12 @@ class Roll:
 
 @dataclass(slots=True)
 class _Sheet:
-    """One file in the making."""
+    """One file that is being written."""
 
     stack: Stack
     since_us: int
     file: OpenFile | None = None
-    #: How many rows came, by who told them, over all row groups.
+    #: How many rows arrived, by source, over all row groups.
     came: dict[str, int] = field(default_factory=dict)
 
 
@@ -66,7 +66,7 @@ class Writing:
         self.folder = JournalFolder(folder, broker)
         self.counts = Counts()
         self.ledger = RowLedger(self.folder, self.counts)
-        #: The present life of the dispatcher, and the present config, as the supervisor says.
+        #: The current boot of the dispatcher and the current config version, as the supervisor reports them.
         self.boot = ""
         self.config_version = 0
         self._broker = broker
@@ -75,12 +75,12 @@ class Writing:
         self._warn = warn
         self._sheets: dict[_Place, _Sheet] = {}
         self._numbers: dict[tuple[str, str], int] = {}
-        #: Of tasks: the highest number of a row in each hour whose end was not told yet.
+        #: For tasks: the highest row number in each hour whose total was not written yet.
         self._highest: dict[_Place, int] = {}
         self._blocked_until_us = 0
         self._blocked = False
 
-    # -- rows come ----------------------------------------------------------------------------------------------
+    # -- rows arrive --------------------------------------------------------------------------------------------
 
     def take(self, frame: bytes, now_us: int) -> None:
         try:
@@ -99,15 +99,15 @@ class Writing:
                 continue
             before = self.ledger.add(batch, table, rows)
             if table == "tasks":
-                # Whoever reads the journal sees by the numbers whether a row is missing.
+                # The numbers show readers of the journal whether a row is missing.
                 columns["row"] = np.arange(before + 1, before + rows + 1)
             self._put(batch, table, boot, columns, rows, now_us)
 
     def note(self, rows: list[BrokerRow], now_us: int, monotonic_ns: int, boot: str = "") -> None:
-        """Rows for the table of brokers that the supervisor, or we ourselves, have to tell."""
+        """Rows for the table of brokers, from the supervisor or from ourselves."""
         boot = boot or self.boot
         if boot:
-            # Told to ourselves, so nothing of it gets lost on the way and nothing is counted.
+            # It does not leave this process, so nothing gets lost on the way and nothing is counted.
             pen = BatchWriter("", boot)
             for row in rows:
                 pen.note(row)
@@ -117,7 +117,7 @@ class Writing:
             self._put(batch, "brokers", boot, columns, len(rows), now_us)
 
     def _blame(self, why: str) -> None:
-        """Whoever sent it: another version of us, mostly. Once, for there may be many."""
+        """Mostly it was sent by another version of us. Warns only once, since there may be many."""
         if self.counts.faults == 0:
             self._warn(f"what came for the journal cannot be read ({why}); after an upgrade, restart the whole broker")
         self.counts.faults += 1
@@ -148,10 +148,10 @@ class Writing:
         if sheet.stack.rows >= GROUP_ROWS:
             self._write_group(place, sheet, now_us)
 
-    # -- files go -----------------------------------------------------------------------------------------------
+    # -- files are finished -------------------------------------------------------------------------------------
 
     def tick(self, now_us: int, monotonic_ns: int) -> None:
-        """Finish what is due; tell of what is missing."""
+        """Finish what is due; record what is missing."""
         self._miss_the_last(now_us, monotonic_ns)
         if self._blocked:
             self._try_again(now_us)
@@ -194,7 +194,7 @@ class Writing:
         """`with_gaps`: the file has a row for each gap of its life."""
         sheet = self._sheets.get(place)
         if sheet is None:
-            # A disk that took no more of another file has ended this one too.
+            # A failed write to another file has ended this one too.
             return
         if sheet.stack.rows:
             self._write_group(place, sheet, now_us)
@@ -230,13 +230,13 @@ class Writing:
 
     def _miss_the_last(self, now_us: int, monotonic_ns: int) -> None:
         for due_us, boot, tasks in self.ledger.close_lives(now_us):
-            # So that the last rows are missed, too, if somebody takes their file away.
+            # So that readers notice if the last rows are missing because somebody removed their file.
             self._note_told(boot, tasks, min(now_us, due_us), monotonic_ns)
 
     def _note_hours(self, now_us: int, monotonic_ns: int) -> None:
-        """At the end of an hour with tasks, how many there were so far: so all rows of an hour are missed, too.
+        """At the end of an hour with tasks, record how many there were so far: so even a whole missing hour is noticed.
 
-        Once they are on the disk: what is lost with us was taken away by nobody.
+        Only once they are on the disk: rows that are lost because we crash were not removed by anybody.
         """
         for place in [place for place in self._highest if now_us > (place.hour + 1) * US_PER_HOUR + 2 * HOUR_GRACE_US]:
             if place not in self._sheets:
@@ -249,7 +249,7 @@ class Writing:
             self.note([row], now_us, monotonic_ns, boot)
 
     def _note_gaps(self, now_us: int, monotonic_ns: int) -> None:
-        """At once on the disk, life by life; where that fails, they stay to be told."""
+        """Writes them to the disk at once, life by life; where that fails, they are kept for later."""
         for boot in sorted({gap.boot for gap in self.ledger.gaps}):
             rows: list[BrokerRow] = []
             for (table, why), count in self.ledger.missing_in(boot).items():
@@ -263,7 +263,7 @@ class Writing:
             self.ledger.forget_gaps(boot)
 
     def _block(self, place: _Place, error: OSError, now_us: int) -> None:
-        """The disk takes no more. What can be finished is; the rest is counted."""
+        """Writing failed. Files that can be finished are finished; the rest is counted."""
         if not self._blocked:
             self._warn(f"the journal cannot be written ({error}); the broker goes on without it")
         already, self._blocked = self._blocked, True
@@ -281,14 +281,14 @@ class Writing:
             return
         if sheet.file is not None:
             sheet.file.abandon()
-            # Its number was never seen; if it was the last one, it is free.
+            # Nobody ever saw its number; if it was the last one, it can be used again.
             if self._numbers[place.table, place.boot] == sheet.file.file.first:
                 self._numbers[place.table, place.boot] -= 1
         for source, rows in sheet.came.items():
             self.ledger.miss(Gap(place.table, place.boot, NOT_WRITTEN, source), rows)
 
     def _try_again(self, now_us: int) -> None:
-        """Write where the next file would be written, to see whether that goes."""
+        """Write where the next file would be written, to see whether that works."""
         if now_us < self._blocked_until_us:
             return
         self._blocked_until_us = now_us + PAUSE_US

@@ -1,7 +1,7 @@
-"""What an admin can do from a page: the body of a request to what a broker says to it. Knows no HTTP and no sockets.
+"""What an admin can do from a page: from the body of a request to the broker's answer. Knows no HTTP and no sockets.
 
-Each action can be asked for with `dry_run` first. The answer is an `ActionPlan`: what would change, and the heads that
-it would replace. Asked for again with these heads, it is refused if somebody else was faster.
+Each action can be requested with `dry_run` first. The answer is an `ActionPlan`: what would change, and the heads that
+it would replace. When it is requested again with these heads, it is refused if somebody else was faster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from famulus.wire import limits
 
 _Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 _Key = Annotated[str, Meta(min_length=1, max_length=KEY_CHARS_MAX)]
-#: By key: the heads that were seen; without them, those of now.
+#: By key: the heads that were seen; if not given, the current ones.
 _Heads = dict[str, tuple[str, ...]]
 
 
@@ -39,7 +39,7 @@ class PlannedChange(Struct, frozen=True, omit_defaults=True):
     key: str
     op: str
     difference: tuple[FieldChange, ...]
-    #: How many heads it brings together, if there are several.
+    #: How many heads it merges, if there are several.
     ends_conflict_of: int = 0
 
 
@@ -58,7 +58,7 @@ class ActionPlan(Struct, frozen=True):
 
 
 class ActionResult(Struct, frozen=True):
-    """What became of it."""
+    """What was done."""
 
     sentence: str
     edits: tuple[str, ...] = ()
@@ -72,13 +72,13 @@ Result = ActionPlan | ActionResult
 
 
 class _Edit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Read from a body, and made by whoever the admin is."""
+    """Read from the body of a request, and made by the admin who sent it."""
 
     heads: _Heads | None = None
     dry_run: bool = False
 
     def _send(self, administration: Administration, shown: Shown, wanted: Sequence[Draft], note: str = "") -> Result:
-        """The plan, or the broker's word that it is done. Both times the broker says whether it may be."""
+        """The plan, or the broker's confirmation. Either way, the broker decides whether it is allowed."""
         if not wanted and self.dry_run:
             return ActionPlan(False, (), {}, note="Nothing would change.")
         if not wanted:
@@ -176,7 +176,7 @@ class Resolve(_Edit, frozen=True, kw_only=True):
         shown = administration.show(self.key)
         if self.choose:
             history = administration.history(self.key)
-            # If the conflict is another one by now, the broker says so, and what has changed.
+            # If the conflict is a different one by now, the broker says so, and what has changed.
             wanted = (drafts.resolve if self.heads is None else drafts.rollback)(history, self.choose)
         else:
             drafts.refuse_secrets(self.key)
@@ -190,10 +190,10 @@ class Resolve(_Edit, frozen=True, kw_only=True):
 
 
 class ApplyFinding(_Edit, frozen=True, kw_only=True):
-    """The edit that a finding proposes. A page only says which one; what it is, the herald reads itself."""
+    """The edit that a finding proposes. A page only says which finding; the herald reads the edit itself."""
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
-    #: That of the edit which was seen, so that none is made that nobody saw.
+    #: The digest of the edit that was seen, so that no edit is made that nobody saw.
     digest: str = ""
 
     def run(self, finding: Finding, administration: Administration) -> Result:

@@ -37,7 +37,7 @@ ACTIONS: dict[str, type[Any]] = {
 }
 
 
-#: Of errors whose own words are the answer; any other one is a mistake of who asked.
+#: Status codes of errors whose own message is the answer; any other error is the sender's mistake.
 CODES: dict[type[Exception], int] = {SessionOver: 401, NotAllowed: 403, NoAnswer: 503}
 
 
@@ -65,7 +65,7 @@ class Admin:
     # -- who ----------------------------------------------------------------------------------------------------
 
     async def session(self, request: Request) -> Response:
-        """Whether one can log in here, and who is. Never an error: pages ask this first of all."""
+        """Whether one can log in here, and who is logged in. Never an error: pages ask this first of all."""
         complaint = _complaint(request)
         why = complaint[1] if complaint is not None else self._office.closed_because()
         session = None if why else self._find(request, used=False)
@@ -120,7 +120,7 @@ class Admin:
         return json_reply({"left_s": self._office.left_s(session), name: done})
 
     def _known(self, request: Request, *, used: bool = True) -> Session:
-        """The session, by both of its secrets; but first of all, whether the request is heard."""
+        """The session, by both of its secrets. But first, check whether the request is accepted at all."""
         _admit(request)
         if not request.headers.get(TOKEN_HEADER):
             raise _HTTPRefusal(403, "the token of the session is missing")
@@ -169,7 +169,7 @@ def _complaint(request: Request) -> tuple[int, str] | None:
 
 
 def _cookie_name(request: Request) -> str:
-    """Of each port its own, since cookies do not tell ports apart: a machine may have several brokers."""
+    """A different one for each port, since cookies do not tell ports apart: a machine may have several brokers."""
     return f"famulus-{admission.port_of(request.headers.get('host', ''))}"
 
 
@@ -178,7 +178,7 @@ def _cookie(request: Request) -> str:
 
 
 async def _body(request: Request) -> bytes:
-    """All of it, if it is neither too long nor too slow."""
+    """The whole body, if it is neither too long nor too slow."""
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_S):

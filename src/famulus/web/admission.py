@@ -1,7 +1,7 @@
-"""Decides whether a request about admins is heard at all: by which way it came, and from which page. Pure.
+"""Decides whether an admin's request is accepted at all, by the way it came and the page it came from. Pure.
 
-Cookies do not tell ports apart, and "same site" does not either: a page of another port of this machine counts as ours
-there. So it must be the same origin, to the letter.
+Cookies do not tell ports apart, and "same site" does not either: to them, a page from another port of this machine is
+one of ours. So it must be exactly the same origin.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 
-#: By which a browser may reach a port of loopback.
+#: Names by which a browser may reach a loopback port.
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 NOT_LOOPBACK = (
@@ -22,7 +22,7 @@ NOT_JSON = "the body has to be JSON, and the content type has to say so"
 
 
 def complaint(method: str, server: str, client: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
-    """The status and the sentence, or None if it may go on. `server` and `client`: the addresses at both ends."""
+    """The status and the sentence, or None if it is accepted. `server` and `client`: the addresses at both ends."""
     host, origin = headers.get("host", "").lower(), headers.get("origin", "").lower()
     fetch_site, content_type = headers.get("sec-fetch-site", ""), headers.get("content-type", "")
     if not (is_loopback_address(server) and is_loopback_address(client)):
@@ -30,7 +30,7 @@ def complaint(method: str, server: str, client: str, headers: Mapping[str, str])
     if name_of(host) not in LOCAL_NAMES | {server, f"[{server}]"}:
         return 421, OTHER_NAME
     if method in ("GET", "HEAD"):
-        # Typed by a person, or asked by our own page; others would not get to read the answer, but need not try.
+        # Typed by a person, or sent by our own page; other pages could not read the answer, but need not even try.
         return None if fetch_site in ("", "same-origin", "none") else (403, OTHER_ORIGIN)
     if origin != f"http://{host}" or fetch_site not in ("", "same-origin"):
         return 403, OTHER_ORIGIN
@@ -48,7 +48,7 @@ def name_of(host: str) -> str:
 
 
 def port_of(host: str) -> str:
-    """The port in a Host header, as the browser sees it; a tunnel may begin at another one than ours."""
+    """The port in a Host header, as the browser sees it; a tunnel may begin at a different port from ours."""
     _, _, port = host.rpartition("]")[2].rpartition(":")
     return port if port.isascii() and port.isdigit() else "80"
 

@@ -29,7 +29,7 @@ from famulus.web.status.board import Board
 from famulus.web.status.views import Status
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-#: Seconds of each service, and how many services, that /api/v1/history tells.
+#: How many seconds of each service, and how many services, /api/v1/history has.
 SPARK_POINTS = 120
 SPARKS_MAX = 200
 NO_VIEW = b'{"services": {}, "conflicts": [], "warnings": []}'
@@ -40,7 +40,7 @@ KEPT_NS = 500 * NS_PER_MS
 def make_app(
     api: Api, events: Events, host: str, admins_at: str = "", clock: Callable[[], int] = monotonic_ns
 ) -> ASGIApp:
-    """`admins_at`: where the steward hears admins."""
+    """`admins_at`: the steward's socket for admins; empty if there is none."""
     file = Statics().file
     routes = [
         Route("/", file),
@@ -59,14 +59,14 @@ def make_app(
 
 
 class Api:
-    """Each answer is made twice a second at most, however many ask for it."""
+    """Each answer is made at most twice a second, however many ask for it."""
 
     def __init__(self, board: Board, findings: Findings) -> None:
         self.board = board
         self.findings = findings
         self._metrics = Metrics(board)
         self._kept: dict[str, tuple[int, bytes]] = {}
-        #: By their names below /api/v1: what is made for all who ask.
+        #: By name below /api/v1: answers that are the same for all who ask.
         self.answers: dict[str, Callable[[], object]] = {
             "status": self._status,
             "services": lambda: _part(self._status(), "services"),
@@ -78,7 +78,7 @@ class Api:
             "history": self._history,
         }
 
-    # Coroutines, though hardly one of them waits: Starlette would run plain functions in threads.
+    # Coroutines, although few of them ever wait: Starlette would run plain functions in threads.
 
     async def healthz(self, _: Request) -> Response:
         return json_reply({"up": True})
@@ -102,7 +102,7 @@ class Api:
             {
                 "service": found,
                 "workers": [worker for worker in status.workers if name in worker.services],
-                # What the network's config says about it; nothing if it does not name it.
+                # What the network's config says about it; None if it does not name it.
                 "policy": self._view()["services"].get(name),
                 "seconds": list(track.history.seconds) if track is not None else [],
                 "minutes": list(track.history.minutes) if track is not None else [],
@@ -132,7 +132,7 @@ class Api:
         return tell
 
     def answer(self, name: str, make: Callable[[], object]) -> bytes:
-        """What `make` gives, as JSON, or as it is if it is bytes already."""
+        """What `make` returns, as JSON, or unchanged if it is bytes already."""
         now_ns = monotonic_ns()
         made_ns, data = self._kept.get(name, (-KEPT_NS, b""))
         if now_ns >= made_ns + KEPT_NS:

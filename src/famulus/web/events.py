@@ -1,4 +1,4 @@
-"""The stream of events, to all who watch: server-sent events, as browsers read them by themselves."""
+"""The stream of events to all viewers: server-sent events, which browsers understand by themselves."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from starlette.types import Receive, Scope, Send
 from famulus.web.status.board import Board
 
 VIEWERS_MAX = 256
-#: Events that may wait for one viewer; one that is further behind is let go, and comes back by itself.
+#: How many events may wait for one viewer; one that is further behind is dropped, and reconnects by itself.
 WAITING_MAX = 4
-#: Of one event; the whole lists are under /api/v1.
+#: How many of each are in one event; the whole lists are under /api/v1.
 EVENT_SERVICES_MAX = 200
 EVENT_WORKERS_MAX = 200
-#: How soon a browser comes back after a loss.
+#: How soon a browser reconnects after it lost the connection.
 RETRY_MS = 1000
-#: A viewer that takes nothing for this long is let go.
+#: A viewer that takes nothing for this long is dropped.
 SEND_S = 10.0
 
 HEADERS = [
@@ -38,7 +38,7 @@ class EventViewer:
         self.dropped = False
 
     def drop(self) -> None:
-        """Whoever waits for an event is woken up; if there are some, it is not waiting."""
+        """Wakes up whoever waits for an event; if the queue is full, nobody is waiting."""
         self.dropped = True
         if not self.waiting.full():
             self.waiting.put_nowait(None)
@@ -54,7 +54,7 @@ class Events:
         self._number = 0
 
     def tell(self, now_ns: int, now_ms: int) -> None:
-        """Once a second, to all who watch."""
+        """Sends the status to all viewers: once a second, and when there is urgent news."""
         if not self.viewers:
             self._event = b""
             return
@@ -67,7 +67,7 @@ class Events:
                 viewer.waiting.put_nowait(self._event)
 
     def welcome(self) -> EventViewer | None:
-        """A new viewer, who need not wait for the next second; None if there are too many."""
+        """A new viewer, which need not wait for the next second; None if there are too many."""
         if len(self.viewers) >= VIEWERS_MAX:
             return None
         viewer = EventViewer()
@@ -110,7 +110,7 @@ class Events:
                 await asyncio.wait_for(send({"type": "http.response.body", "body": data, "more_body": True}), SEND_S)
             await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), SEND_S)
         except TimeoutError:
-            pass  # the connection is closed, since the answer has no end
+            pass  # the server closes the connection, since the answer is not complete
         finally:
             self.viewers.discard(viewer)
             gone.cancel()

@@ -1,7 +1,7 @@
-"""The pipeline's findings, for whoever asks: read when somebody does, in a thread, and only if the file is another one.
+"""The pipeline's findings: read when somebody asks for them, in a thread, and only if the file has changed.
 
-One thread at a time looks, and what it found is kept. So neither many viewers, nor a large file, nor a disk that hangs
-is in the way of the herald's other work.
+Only one thread at a time looks, and what it found is kept. So neither many viewers, nor a large file, nor a disk that
+hangs gets in the way of the herald's other work.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from famulus.tables import apart
 from famulus.tables.finding import FILE, FILE_BYTES_MAX, Finding
 from famulus.web import threads
 
-#: Of one answer; the rest is counted.
+#: The limits of one answer; what is beyond them is only counted.
 SHOWN_MAX = 500
 ANSWER_BYTES_MAX = 1024 * 1024
 #: The time between two looks at the file, however many ask.
 LOOK_NS = 1 * NS_PER_S
-#: A disk that takes longer hangs, as far as a viewer is concerned. The process that reads needs a second, or some.
+#: A disk that takes longer hangs, as far as a viewer is concerned. The process that reads needs a second or more.
 WAIT_S = 15.0
 
 
@@ -48,9 +48,9 @@ class FindingsAnswer(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ShownFindings:
-    """What there is, and how it is told."""
+    """The findings, and the answer made from them."""
 
-    #: By which a file is known to be another one.
+    #: Shows whether the file has changed.
     stamp: tuple[int, ...] | None
     answer: bytes
     rows: tuple[Finding, ...] = ()
@@ -58,7 +58,7 @@ class ShownFindings:
 
 class Findings:
     def __init__(self, folder: str | Path, command: str, clock: Callable[[], int] = monotonic_ns) -> None:
-        """`command`: how they are made, for whoever has none."""
+        """`command`: the command that makes them, shown if there are none."""
         self._folder = str(folder)
         self._command = command
         self._clock = clock
@@ -67,7 +67,7 @@ class Findings:
         self._reading: asyncio.Future[ShownFindings] | None = None
 
     async def answer(self) -> bytes:
-        """As /api/v1/findings tells them."""
+        """As /api/v1/findings returns them."""
         return (await self._look()).answer
 
     async def find(self, wanted: str) -> Finding:
@@ -111,7 +111,7 @@ def made_by(settings: Settings) -> str:
 
 
 def look(folder: str, command: str, before: ShownFindings | None) -> ShownFindings:
-    """What the folder has now; what was told before, if that is the same. Whatever is wrong is a sentence."""
+    """What the folder has now; `before`, if the file is still the same. Whatever is wrong becomes a sentence."""
     if "://" in folder:
         return _none(None, command, "they are in another store: famulus findings --tables shows them")
     stamp: tuple[int, ...] | None = None
@@ -131,7 +131,7 @@ def look(folder: str, command: str, before: ShownFindings | None) -> ShownFindin
 
 
 def _open(path: str, flags: int) -> int:
-    """Should it be a pipe, nobody waits for whoever would write into it."""
+    """If it is a pipe, opening it must not wait for somebody to write into it."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 

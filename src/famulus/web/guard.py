@@ -1,4 +1,4 @@
-"""Who may ask what: reading, under a name that is ours; more is for admins. Every answer says what a browser may do."""
+"""Who may request what: anybody may read, under one of our names; admins may do more. Adds the security headers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from famulus.broker.settings import is_loopback
 from famulus.web.admission import LOCAL_NAMES, name_of
 
-#: Nothing from elsewhere, no script or style in a page itself, in nobody's frame.
+#: Nothing from elsewhere, no inline scripts or styles, and no framing by others.
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -23,15 +23,15 @@ HEADERS = (
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
 TARGET_BYTES_MAX = 2048
-#: Where something can be changed, by those who are logged in.
+#: Where those who are logged in can change something.
 ADMIN_PATH = b"/api/v1/admin/"
 
 
 class Guard:
     def __init__(self, app: ASGIApp, host: str) -> None:
         self._app = app
-        #: A page from elsewhere can make a browser ask us under a name of its own that leads to this machine. As long
-        #: as we are on loopback, our names are known, and no other one is meant for us.
+        #: A page from elsewhere can make a browser send us requests under a name of its own that resolves to this
+        #: machine. While we are on loopback, our names are known, and requests under any other are not meant for us.
         self._names = LOCAL_NAMES | {host.lower(), f"[{host.lower()}]"} if is_loopback(host) else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""The herald's process: snapshots in, HTTP out. Nobody waits for it, and it asks nobody but the steward, for admins."""
+"""The herald's process: snapshots in, HTTP out. Nobody waits for it, and it asks only the steward, for admins."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ BATCH_MAX = 16
 TICK_S = 1.0
 HEADER_BYTES_MAX = 16 * 1024
 KEEP_ALIVE_S = 15
-#: Viewers that may wait to be connected; and how often asyncio tries when we have no descriptor left.
+#: How many viewers may wait for a connection; and how often asyncio tries when we have no descriptors left.
 BACKLOG = 128
-#: After this long without taking anything that it was sent, a viewer is cut off by the system.
+#: A viewer that has taken nothing of what it was sent for this long is cut off by the system.
 STUCK_MS = 20_000
 
 
@@ -94,7 +94,7 @@ class Herald:
         try:
             self._lifeline.report(**facts)
         except SystemExit:
-            # Nobody listens any more. To leave from inside a callback would cut the loop off in the middle of its work.
+            # Nobody listens any more. Exiting from inside a callback would stop the loop in the middle of its work.
             self._go()
 
     def _go(self) -> None:
@@ -103,7 +103,7 @@ class Herald:
         self._server.should_exit = True
 
     def _read(self) -> None:
-        """Until there is nothing more: the descriptor says "look again" only once."""
+        """Until there is nothing left: the descriptor says "look again" only once."""
         urgent = False
         while batch := recv_many(self._snapshots, BATCH_MAX):
             for frame, *_ in batch:
@@ -122,9 +122,9 @@ class Herald:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that viewers can connect to; what is wrong is said of the setting."""
+    """A socket that viewers can connect to; errors name the setting that is wrong."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    both = family == socket.AF_INET6  # who listens at all addresses of the one kind does so at those of the other
+    both = family == socket.AF_INET6  # whoever listens at all IPv6 addresses also listens at all IPv4 addresses
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""/metrics: a status in Prometheus's text format, under its conventions for names and units.
+"""/metrics: a status in Prometheus's text format, with its conventions for names and units.
 
 Names that users choose become labels, so their number is bounded: the first services that were seen keep labels of
-their own for as long as the herald lives, and all others are added up under `(other)`. So no counter ever goes back.
+their own for as long as the herald lives, and all others are added up under `(other)`. So no counter ever goes down.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COUNTERS = {
     "stale_decisions": ("famulus_decisions_stale", "Decisions about questions that were decided already."),
     "workers_lost": ("famulus_workers_lost", "Workers that were lost."),
 }
-#: Likewise of each service.
+#: Likewise for each service.
 BY_SERVICE = {
     "workers": ("famulus_service_workers", "Workers that offer a service."),
     "backlog": ("famulus_backlog_tasks", "Tasks that wait for a slot."),

@@ -1,7 +1,7 @@
-"""Where admins are heard over HTTP: who is logged in, and the steward who is asked. Never in the way of the event loop.
+"""Serves admins over HTTP: remembers who is logged in, and asks the steward. Never blocks the event loop.
 
-The herald knows no hashes. Each request goes to the steward with the name and the password of the admin, as the command
-line's do, over a socket inside the broker; the steward checks them each time, and takes its time on purpose.
+The herald knows no hashes. Each request goes to the steward with the name and the password of the admin, like those of
+the command line, over a socket inside the broker; the steward checks them each time, which is slow on purpose.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("famulus.broker")
 
 CONNECT_S = 3.0
 ANSWER_S = 20.0
-#: Each keeps the steward busy for some 60 ms; whoever floods us with names must leave it most of its time.
+#: Each login keeps the steward busy for some 60 ms; a flood of them must leave it most of its time.
 LOGINS_AT_ONCE = 2
 LOGINS_IN_A_ROW = 5
 LOGIN_DISTANCE_NS = 1 * NS_PER_S
@@ -57,7 +57,7 @@ class Office:
         self._actions = Turnstile(ACTIONS_AT_ONCE)
 
     def closed_because(self) -> str:
-        """Why nobody can log in; empty if admins are heard."""
+        """Why nobody can log in; empty if admins can."""
         supervisor = self._board.supervisor
         if supervisor is NO_SUPERVISOR:
             return "the broker has not said yet whether it belongs to a network"
@@ -66,7 +66,7 @@ class Office:
         return ""
 
     async def log_in(self, name: str, password: Secret, instead_of: str) -> Session:
-        """A NotAllowed with the steward's own words, if it does not know them."""
+        """Raises NotAllowed with the steward's own words, if it does not accept the name and the password."""
         await self._in_thread(self._logins, lambda: self._ask(name, password, _knock))
         log.info("admin %r logged in at the HTTP port", name)
         return self.sessions.open(name, password, self._clock(), instead_of)
@@ -85,7 +85,7 @@ class Office:
         try:
             return await self._in_thread(self._actions, lambda: self._ask(session.admin, session.password, action))
         except NotAllowed as error:
-            # Either this is not for this admin to do, or the password is another one by now.
+            # Either this admin may not do this, or the password has been changed.
             if WRONG_PASSWORD not in error.reason:
                 raise
             self.sessions.end(session.id)
@@ -98,7 +98,7 @@ class Office:
             return action(Administration(partial(connection.ask, name, password)))
 
     async def _in_thread(self, turnstile: Turnstile, work: Callable[[], _Result]) -> _Result:
-        """The place is taken until the thread is done, also if whoever asked is gone before."""
+        """The turnstile's place is taken until the thread is done, even if whoever asked leaves earlier."""
         if not turnstile.enter(self._clock()):
             raise Busy
         try:
@@ -116,6 +116,6 @@ def _knock(administration: Administration) -> None:
 
 
 def words_of(error: NoBroker) -> str:
-    """Without the address of a socket inside the broker."""
+    """The error in words, without the address of a socket inside the broker."""
     done = "; what was asked for may have been done: check it" if "may have been done" in str(error) else ""
     return f"the steward of this broker does not answer{done}"

@@ -1,4 +1,4 @@
-"""How the HTTP port answers in JSON: nothing of it is to be kept by a browser."""
+"""How the HTTP port answers in JSON: a browser must not keep any of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 def json_reply(content: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """`content` may be JSON already."""
+    """`content` may already be JSON, as bytes."""
     data = content if isinstance(content, bytes) else msgspec.json.encode(content)
     return Response(data, code, headers={**NO_STORE, **(headers or {})}, media_type="application/json")

@@ -1,8 +1,8 @@
 """Who is logged in. In memory only; knows no HTTP and no clock: instants and random ids come in.
 
-A session is opened by two secrets. The id is in a cookie that no script can read, and that a browser sends to every
-port of a host; the token is with the pages of this port alone, and no browser sends it by itself. So neither a page
-from elsewhere nor somebody else's port on the same machine has both.
+A session needs two secrets. The id is in a cookie that no script can read, and that a browser sends to every port of a
+host; only the pages of this port have the token, and no browser sends it by itself. So neither a page from elsewhere
+nor somebody else's port on the same machine has both.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Session:
     id: str
     token: str
     admin: str
-    #: The broker checks it with every request, so it holds only as long as the password does.
+    #: The broker checks it with every request, so a session is only valid as long as its password is.
     password: Secret
     since_ns: int
     used_ns: int
 
     def left_ns(self, now_ns: int) -> int:
-        """Until it ends, if nobody uses it before."""
+        """How long until it ends, if nobody uses it before then."""
         return min(self.used_ns + IDLE_NS, self.since_ns + LIFETIME_NS) - now_ns
 
     def __repr__(self) -> str:
@@ -39,7 +39,7 @@ class Session:
 
 class Sessions:
     def __init__(self, new_id: Callable[[], str]) -> None:
-        """`new_id` gives 256 bits that nobody can guess."""
+        """`new_id` returns 256 bits that nobody can guess."""
         self._new_id = new_id
         self._by_id: dict[str, Session] = {}
 
@@ -47,7 +47,7 @@ class Sessions:
         return len(self._by_id)
 
     def open(self, admin: str, password: Secret, now_ns: int, instead_of: str = "") -> Session:
-        """Always with a new id, and never two in one browser. If there are too many, the idlest makes room."""
+        """Always with a new id, and never two in one browser. If there are too many, the most idle one is ended."""
         self.end(instead_of)
         for each in list(self._by_id.values()):
             if each.left_ns(now_ns) <= 0:
@@ -59,7 +59,7 @@ class Sessions:
         return session
 
     def find(self, session_id: str, token: str, now_ns: int, *, used: bool) -> Session | None:
-        """The session that both secrets open. `used`: somebody did something, so that it is not idle."""
+        """The session that has both secrets. `used`: somebody did something, so it is not idle."""
         session = self._by_id.get(session_id)
         if session is None or not compare_digest(session.token.encode(), token.encode("utf-8", "replace")):
             return None

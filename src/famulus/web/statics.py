@@ -26,7 +26,7 @@ class Statics:
                 self._files[file.name] = (data, TYPES[suffix], f'"{sha256(data).hexdigest()[:16]}"')
 
     async def file(self, request: Request) -> Response:
-        """Without a name, the page that loads all others."""
+        """Without a name, the page that loads all other files."""
         found = self._files.get(request.path_params.get("name", "index.html"))
         if found is None:
             return Response("there is no such file\n", 404, media_type="text/plain")

@@ -1,4 +1,4 @@
-"""Lets a few through at once and, if told so, a few in a row before they have to keep a distance. No clock."""
+"""Admits only a few at once and, if wanted, only a few in a row before the rest have to keep a distance. No clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Turnstile:
         self._next_ns = 0
 
     def enter(self, now_ns: int) -> bool:
-        """Who was let in has to `leave`."""
+        """Whoever is admitted has to `leave`."""
         if not self._free or self._next_ns > now_ns + self._ahead_ns:
             return False
         self._free -= 1

@@ -1,9 +1,9 @@
-"""One connection to the HTTP port, and what becomes of those that say nothing.
+"""One connection to the HTTP port, and what becomes of those that are silent.
 
 A viewer needs a moment for its request, and a browser keeps connections for the next one. But whoever holds many
-connections without asking anything would keep everybody else out, also those who ask whether the broker is well. So one
-that does not bring a whole request in time is closed, and when many are silent, the one that has been so for longest
-makes room.
+connections without requests would keep everybody else out, even those who ask whether the broker is healthy. So a
+connection that does not send a whole request in time is closed, and when many are silent, the one that has been silent
+for longest is closed, too.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 log = logging.getLogger("famulus.broker")
 
-#: With those who watch. Beyond that, who asks is told to come again.
+#: Including streams of events. Beyond that, requests are told to come again.
 CONNECTIONS_MAX: Final = 256
-#: Of these, that have no request under way.
+#: How many of these may have no request under way.
 SILENT_MAX: Final = 128
-#: For a whole request, from the connection or from its first byte on.
+#: The time for a whole request, from the connection or from its first byte on.
 REQUEST_S: Final = 5.0
 #: The time between two complaints of the same kind.
 COMPLAIN_S: Final = 30.0
@@ -41,12 +41,12 @@ class Viewer(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.timeout_keep_alive_task is not None:
-            self._wait_for_request()  # it begins the next one
+            self._wait_for_request()  # the next one begins
         super().data_received(data)
 
     @property
     def is_silent(self) -> bool:
-        """It has not asked yet, or has its answer."""
+        """It has not sent a whole request yet, or has its answer."""
         cycle: RequestResponseCycle | None = self.cycle
         waits = cycle is None or cycle.response_complete or cycle.more_body
         return waits and not self.transport.is_closing()
@@ -58,13 +58,13 @@ class Viewer(H11Protocol):
         self._timer: asyncio.TimerHandle = self.loop.call_later(REQUEST_S, self._give_up)
 
     def _give_up(self) -> None:
-        # One that has been answered and waits for its next request has a time of its own.
+        # One that has its answer and may send another request has a time limit of its own.
         if self.is_silent and self.timeout_keep_alive_task is None:
             self.transport.abort()
 
 
 class Complaints:
-    """What goes wrong in the event loop, in one line, and not again and again."""
+    """Logs what goes wrong in the event loop, in one line, and not again and again."""
 
     def __init__(self) -> None:
         self._said: dict[str, float] = {}

@@ -16,7 +16,7 @@ from famulus.wire import limits, reasons
 from famulus.worker.service import Service
 from famulus.worker.task import read_task
 
-# Final, so that compiled code has it at hand instead of looking for it each time.
+# Final, so that compiled code does not look it up each time.
 clock_ns: Final = monotonic_ns
 
 log = logging.getLogger("famulus.worker")
@@ -46,7 +46,7 @@ class Answer:
 
 
 def perform(call: Call) -> Answer:
-    """Call the function, if there still is somebody who waits for it."""
+    """Call the function, if somebody is still waiting for the answer."""
     answer, trace = attempt(call)
     if trace:
         log_failure(call, trace)
@@ -80,13 +80,13 @@ def log_failure(call: Call, trace: str) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """`TypeName: message`, in one line of bounded length."""
+    """`TypeName: message`, on one line of bounded length."""
     try:
         message = " ".join(str(error)[: 4 * REASON_CHARS_MAX].split())
     except Exception:
         message = "(it cannot be shown)"
     reason = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    # What is not valid Unicode would make a header that nobody can read.
+    # Invalid Unicode would make a header that nobody can read.
     reason = reason.encode("utf-8", "replace").decode()
     return reason if len(reason) <= REASON_CHARS_MAX else reason[: REASON_CHARS_MAX - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""A child process and the talk with it: a call goes down, an answer comes up, as counted bytes. No pickle.
+"""A child process and the protocol with it: a call goes down, an answer comes up, with lengths first. No pickle.
 
 call      lengths of name, header and body; deadline; then name, header, body
 answer    lengths of reason, traceback and body; then these; an empty reason means OK
@@ -35,7 +35,7 @@ class Child:
             lifelines.close(theirs)
 
     def perform(self, call: Call) -> Answer:
-        """Have the child call the function. EOFError if the child died of it."""
+        """Have the child call the function. Raises EOFError if the child died of it."""
         given = call.given
         name = call.service.name.encode()
         try:
@@ -55,7 +55,7 @@ class Child:
         return self._nursery.bury(self.pid)
 
     def close(self) -> None:
-        """It ends when it sees this; a thread that waits for its answer gets an EOFError."""
+        """The child ends when it sees this; a thread that waits for its answer gets an EOFError."""
         with suppress(OSError):
             self._line.shutdown(2)
         lifelines.close(self._line)
@@ -68,7 +68,7 @@ def serve(line: socket, services: Services) -> None:
             *lengths, deadline_ns = _CALL.unpack(_read(line, _CALL.size))
             name, header, body = _read_parts(line, lengths)
             service = services[name.decode()]
-            # Who it is from and what it is called is the parent's to know.
+            # Only the parent needs to know who it is from, and its message_id.
             given = Given(b"", ParsedHeader(service.name, None), b"", header, body)
             answer, trace = attempt(Call(given, service, deadline_ns))
             parts = answer.reason.encode(), trace.encode("utf-8", "replace"), answer.body
@@ -85,7 +85,7 @@ def _read(line: socket, length: int) -> bytes:
         return b""
     data = line.recv(length)
     while len(data) < length:
-        # What is left of a large one comes in one go, unless a signal is in between.
+        # The rest of a large message comes in one go, unless a signal interrupts it.
         piece = line.recv(length - len(data), MSG_WAITALL)
         if not piece:
             raise EOFError

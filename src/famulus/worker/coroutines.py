@@ -22,7 +22,7 @@ class Coroutines:
         self.failure = ""
         self._bell = bell
         self._answers: deque[Answer] = deque()
-        # The loop holds its tasks weakly; without this one could be collected in the middle.
+        # The loop has only weak references to its tasks; without this, one could be collected while it runs.
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
@@ -64,7 +64,7 @@ class Coroutines:
 
 
 async def _answer(call: Call) -> Answer:
-    """As `calls.perform`, with an await in the middle."""
+    """Like `calls.perform`, with an await in the middle."""
     given, service = call.given, call.service
     if call.deadline_ns <= monotonic_ns():
         return Answer(given, EXPIRED, b"")
@@ -76,7 +76,7 @@ async def _answer(call: Call) -> Answer:
             result = await service.function(body)
         return Answer(given, "", to_bytes(result))
     except BaseException as error:
-        # Also SystemExit, KeyboardInterrupt and CancelledError: they would end the loop, or leave without an answer.
+        # Also SystemExit, KeyboardInterrupt and CancelledError: they would end the loop, or give no answer.
         answer, trace = failed(given, error)
         log_failure(call, trace)
         return answer

@@ -1,8 +1,8 @@
 """Which thread does the I/O of a worker, and how another one takes it over.
 
-The I/O thread may call quick functions itself, which saves two changes of threads per task. Should one of them take
-long after all, a deputy takes over the I/O, so that no heartbeat and no other task waits for that function. The deputy
-looks every other millisecond, but only while functions are called in this way; otherwise it sleeps.
+The I/O thread may call quick functions itself, which saves two thread switches per task. If one of them takes long
+after all, a deputy takes over the I/O, so that no heartbeat and no other task waits for that function. The deputy
+checks every two milliseconds, but only while functions are called this way; otherwise it sleeps.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Final
 
 from famulus.core.clock import NS_PER_MS
 
-#: After so long in a function a thread has lost the I/O to the deputy.
+#: After this long in a function, a thread loses the I/O to the deputy.
 PATIENCE_NS: Final = 2 * NS_PER_MS
 LOOK_S: Final = 0.002
-#: The deputy sleeps when this many looks saw no function run.
+#: The deputy goes to sleep after this many checks without a call.
 QUIET_LOOKS: Final = 50
 JOIN_S: Final = 1.0
 
 
 class Handoff:
     def __init__(self, lead: Callable[[int], None]) -> None:
-        """`lead` is the work of the I/O thread, which is told its turn; it returns when it is over, or the turn is."""
+        """`lead` does the work of the I/O thread, given its turn; it returns when the work is over, or the turn is."""
         self._lead = lead
         self._lock = Lock()
         self._turn = 0
@@ -35,18 +35,18 @@ class Handoff:
         self._io_thread: Thread | None = None
         self._deputy: Thread | None = None
         self._deputy_sleeps = False
-        # Held while the deputy is to sleep on.
+        # Held while the deputy should keep sleeping.
         self._alarm = Lock()
         self._alarm.acquire()
         self._closed = False
 
     def start(self) -> None:
-        """The first turn, in a thread of its own: the caller's may be the main thread, which has signals to obey."""
+        """The first turn, in a thread of its own: the caller's may be the main thread, which has to handle signals."""
         self._turn = 1
         self._io_thread = self._begin(lambda: self._lead(1), "famulus-worker")
 
     def enter(self, now_ns: int) -> None:
-        """The I/O thread goes into a function."""
+        """The I/O thread is about to call a function."""
         self._since_ns = now_ns
         self._has_called = True
         if self._deputy is None:
@@ -55,7 +55,7 @@ class Handoff:
             self._wake()
 
     def leave(self, turn: int) -> bool:
-        """The thread of this turn comes back. False if that took too long: another one does the I/O, hands off."""
+        """The thread of this turn is back. False if that took too long: another one does the I/O now, so hands off."""
         self._lock.acquire()
         still = self._turn == turn
         if still:
@@ -64,7 +64,7 @@ class Handoff:
         return still
 
     def close(self) -> bool:
-        """End the deputy, when it is over for the I/O thread. False if somebody is still in a function."""
+        """End the deputy, once the I/O thread is done. False if a thread is still in a function."""
         self._closed = True
         self._wake()
         for thread in (self._io_thread, self._deputy):
@@ -89,7 +89,7 @@ class Handoff:
                 return
 
     def _doze(self) -> None:
-        # In this order: a call after the first line wakes us, and one before is seen by the second.
+        # In this order: a call after the first line wakes us, and one before it is noticed by the second.
         self._deputy_sleeps = True
         if not (self._has_called or self._closed):
             self._alarm.acquire()
@@ -106,13 +106,13 @@ class Handoff:
                 return 0
             self._turn += 1
             self._since_ns = 0
-            # The next function that is called in this way gets a new one.
+            # The next function that is called this way gets a new deputy.
             self._io_thread, self._deputy = self._deputy, None
             return self._turn
 
     def _begin(self, work: Callable[[], None], name: str) -> Thread:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        # A daemon: a function that never comes back must not keep the process from ending.
+        # A daemon: a function that never returns must not keep the process from ending.
         thread = Thread(target=work, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()

@@ -1,7 +1,7 @@
-"""Socket pairs between this process and its children whose end means: the other side is gone.
+"""Socket pairs between this process and its children: end of file means that the other side is gone.
 
-That only holds while nobody else has a copy of a socket, and a fork copies everything. So whatever this process forks,
-for us or for anybody else (another worker, multiprocessing, a library), closes its copies at once.
+That only holds while nobody else has a copy of a socket, and a fork copies everything. So every process that is forked
+from this one, by us or by anybody else (another worker, multiprocessing, a library), closes its copies at once.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import threading
 from socket import AF_UNIX, socket, socketpair
 
 _ours: set[socket] = set()
-# Held during every fork, so that no pair is made and not yet known at that moment.
+# Held during every fork, so that there is no pair at that moment that is not yet registered.
 _lock = threading.Lock()
 _forking = threading.local()
 
 
 def new_pair(kind: int) -> tuple[socket, socket]:
-    """Our end, and the one for a child. Both are to be closed with `close`."""
+    """Our end, and the one for a child. Close both with `close`."""
     with _lock:
         pair = socketpair(AF_UNIX, kind)
         _ours.update(pair)
@@ -25,7 +25,7 @@ def new_pair(kind: int) -> tuple[socket, socket]:
 
 
 def keep(end: socket) -> None:
-    """What this process forks is not to have this socket either."""
+    """Processes that are forked from this one must not have this socket either."""
     with _lock:
         _ours.add(end)
 
@@ -37,7 +37,7 @@ def close(end: socket) -> None:
 
 
 def fork_with(end: socket) -> int:
-    """As `os.fork`; of all lifelines of this process the child gets this one alone."""
+    """Like `os.fork`; of all lifelines of this process, the child keeps only this one."""
     _forking.end = end
     try:
         return os.fork()

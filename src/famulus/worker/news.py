@@ -1,4 +1,4 @@
-"""What people want to know of a worker: ready, lost, refused, back; once each. And why it cannot start."""
+"""What people want to know about a worker: ready, lost, refused, back; each told once. And why it cannot start."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ class News:
         self._ever_ready = False
         self._ready_by_ns = now_ns + int(settings.connect_timeout_s * NS_PER_S)
         self._overdue = False
-        #: What the brokers said that would not have us, by their addresses.
+        #: What brokers said when they refused us, by address.
         self._refusals: dict[str, str] = {}
-        #: Those that were tried: whether somebody took the connection.
+        #: By address of each broker that was tried: whether the connection was accepted.
         self._tried: dict[str, bool] = {}
 
     @property
     def due_ns(self) -> int:
-        """When it will be too late to be ready for the first time."""
+        """When the time to become ready for the first time is up."""
         return NEVER_NS if self._ever_ready or self._overdue else self._ready_by_ns
 
     def note(self, line: Line) -> None:
-        """This is how far we came with the broker of this line."""
+        """Remember how far we got with the broker of this line."""
         if not self._ever_ready:
             self._tried[line.address] = line.up or self._tried.get(line.address, False)
 
     def tell(self, now_ns: int, line: Line, stops: bool) -> str:
-        """To be called before a lost broker's line is replaced. Once, if no broker had us in time: why that is so."""
+        """To be called before a lost broker's line is replaced. Returns, once, why no broker accepted us in time."""
         state, address = self._session.state, line.address
         former = self._former
         if self._session.begun != self._begun:
             self._begun = self._session.begun
             if _serves(former):
-                former = SessionState.OFFLINE  # it was lost and is back, between two looks
+                former = SessionState.OFFLINE  # it was lost and came back between two calls
         if state is not former:
             self._tell_of_change(former, state, address)
             self._former = state
         refusal = self._session.refusal
         if refusal and refusal != self._refusals.get(address):
             self._refusals[address] = refusal
-            # Nothing is lost yet by a worker that has not started. Later it tries again: its name may be free by then.
+            # Failing costs nothing before the worker has started. Later it tries again: its name may be free by then.
             if not self._session.begun and now_ns < self._ready_by_ns and code_of(refusal) == CONFLICT and not stops:
                 raise IdentityTaken(f"the broker at {address} will not have {self._settings.identity!r}: {refusal}")
             log.warning("the broker at %s says: %s", address, refusal)
         if not self._ever_ready and self._ready_by_ns <= now_ns and not stops:
             self._overdue = True
-            # With several brokers, each has its turn before we give up.
+            # With several brokers, each is tried before we give up.
             if self._homes.alone or self._homes.rounds:
                 self._ready_by_ns = NEVER_NS
                 self.note(line)

@@ -39,7 +39,7 @@ class Nursery:
 
     def __init__(self, serve: Callable[[socket], None]) -> None:
         """Fork the nursery; each child will call `serve` with its end of a pair."""
-        # What is still buffered would be written by every child once more.
+        # Otherwise every child would write again what is still buffered.
         _flush()
         self._lock = threading.Lock()
         self._line, theirs = lifelines.new_pair(SOCK_SEQPACKET)
@@ -53,13 +53,13 @@ class Nursery:
         return self._ask(b"F", theirs)
 
     def bury(self, pid: int) -> str:
-        """How a child died whose lifeline has ended."""
+        """How a child died, once its lifeline has ended."""
         code = os.waitstatus_to_exitcode(self._ask(b"R" + _NUMBER.pack(pid)))
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
     def close(self) -> None:
         lifelines.close(self._line)
-        with suppress(ChildProcessError):  # somebody else took its exit status, or nobody wants any
+        with suppress(ChildProcessError):  # somebody else took its exit status, or SIGCHLD is ignored
             os.waitpid(self.pid, 0)
 
     def _ask(self, question: bytes, end: socket | None = None) -> int:
@@ -76,7 +76,7 @@ class Nursery:
 
 
 def _exit_after(life: Callable[[], None]) -> NoReturn:
-    """What a forked process does. Never returns into the parent's stack, whose copy this is."""
+    """What a forked process does. Never returns into the stack, which is a copy of the parent's."""
     code = 1
     try:
         life()
@@ -103,7 +103,7 @@ def _live(line: socket, serve: Callable[[socket], None]) -> None:
         else:
             (pid,) = _NUMBER.unpack(question[1:])
             pids.discard(pid)
-            # Its socket is closed, so it is dying or out of its mind; in the first case this changes nothing.
+            # Its socket is closed, so it is dying or broken; if it is dying, this changes nothing.
             os.kill(pid, signal.SIGKILL)
             number = os.waitpid(pid, 0)[1]
         line.send(_NUMBER.pack(number))
@@ -137,7 +137,7 @@ def _end(pids: set[int]) -> None:
 
 
 def _leave_signals_to_the_worker() -> None:
-    """Ctrl-C and a stopping service manager reach the children too, but it is the worker that lets them finish."""
+    """Ctrl-C and the service manager's signals reach the children too, but it is the worker that lets them finish."""
 
     # Not SIG_IGN: that would be inherited by programs that a function starts.
     def nothing(number: int, frame: FrameType | None) -> None:

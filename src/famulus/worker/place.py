@@ -1,6 +1,6 @@
 """A worker's place at one broker: a session with a number of slots, the line that it runs over, and where it goes next.
 
-Belongs, like all of a shift, to the thread that does the I/O.
+Like everything in a shift, it belongs to the thread that does the I/O.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ class Place:
             settings.identity, services, slots, settings.heartbeat_ms, random.random, homes, number, token_hex(16)
         )
         self.news = News(settings, self.session, now_ns)
-        #: Set by whoever waits, when this place has news: there is something to be read, or the line was made.
+        #: Set by whoever waits, when this place has news: there is something to read, or the connection was made.
         self.has_news = False
-        #: For a look at the preferred broker, while we are at another one. No CONNECT is sent over it.
+        #: To check on the preferred broker while we are at another one. No CONNECT is sent over it.
         self._probe: Line | None = None
         self.line = self._line_to(homes.next())
         self.session.on_linking(now_ns)
 
     @property
     def next_due_ns(self) -> int:
-        # In pairs: compiled code compares two numbers by itself, and asks Python about more.
+        # In pairs: compiled code compares two numbers by itself, but calls Python for more.
         due_ns = min(min(self.session.next_due_ns, self._homes.next_due_ns), self.news.due_ns)
         due_ns = min(due_ns, self.line.due_ns)
         return due_ns if self._probe is None else min(due_ns, self._probe.due_ns)
 
     def recv(self) -> list[list[bytes]]:
-        """What there is to be read; nothing without news."""
+        """What there is to read; nothing if there is no news."""
         if not self.has_news:
             return []
         self.has_news = False
         return self.line.recv()
 
     def follow_line(self, now_ns: int) -> None:
-        """Whether it was made, or lost."""
+        """Notice whether the connection was made, or lost."""
         line = self.line
         if line.calm and now_ns < line.due_ns:
             return
-        # Who wished for long heartbeats wants little to be sent.
+        # A worker that asked for long heartbeats wants little traffic.
         line.ask_every_ns = max(SOON_NS, self.session.heartbeat_ns // 2)
         for change in line.follow(now_ns):
             if change is Change.UP:
@@ -79,14 +79,14 @@ class Place:
                 self.session.on_link_lost(now_ns, silent=line.fell_silent)
 
     def send(self) -> None:
-        """What the line does not take now stays; its descriptor tells when there is room again."""
+        """What the line does not take now stays in the outbox; its descriptor tells when there is room again."""
         outbox = self.session.outbox
         if outbox and self.line.up:
             taken = self.line.send(outbox)
             del outbox[:taken]
 
     def tend(self, now_ns: int) -> None:
-        """What is due."""
+        """Do what is due."""
         session = self.session
         if session.config is not self._config:
             self._config = session.config
@@ -96,7 +96,7 @@ class Place:
             self._look_home(now_ns)
 
     def relink(self, now_ns: int) -> None:
-        """The session gave the broker up. Where the line has noticed too, it connects again by itself."""
+        """The session has given up the broker. If the line has noticed too, it reconnects by itself."""
         session, former = self.session, self.line
         if session.relink_at_ns > now_ns or session.state is not SessionState.OFFLINE:
             return
@@ -117,12 +117,12 @@ class Place:
             line.close()
 
     def abandon(self) -> None:
-        """In a child that was forked: the lines are the parent's."""
+        """In a forked child: the lines belong to the parent."""
         for line in self._lines:
             line.abandon()
 
     def _line_to(self, address: str) -> Line:
-        """A line to this broker, or to the next one if the address is no good: somebody else may have told us of it."""
+        """A line to this broker, or to the next one if the address is invalid: it may have come from somebody else."""
         while True:
             try:
                 line = Line(address, asks=True)
@@ -137,7 +137,7 @@ class Place:
                 return line
 
     def _look_home(self, now_ns: int) -> None:
-        """Away from the preferred broker: look whether it is there, and go back to it."""
+        """Away from the preferred broker: check whether it is there, and go back to it."""
         homes, session, probe = self._homes, self.session, self._probe
         if probe is None:
             if homes.probe_at_ns > now_ns:
@@ -166,7 +166,7 @@ class Place:
 
 
 def places_of(settings: WorkerSettings, services: list[str], waiting: Waiting, now_ns: int) -> list[Place]:
-    """One, at whichever broker; or one at each of the brokers, with the slots divided among them."""
+    """One, at any of the brokers; or one at each of them, with the slots divided among them."""
     saved = SavedConfig(settings.config_file)
     homes = [Homes([each], random.random, stays=True) for each in settings.addresses] if settings.at_once else []
     homes = homes or [_known_homes(settings, saved)]
@@ -182,7 +182,7 @@ def places_of(settings: WorkerSettings, services: list[str], waiting: Waiting, n
 
 
 def shares(slots: int, places: int) -> list[int]:
-    """No slot is promised to two brokers; what cannot be divided goes to the first ones."""
+    """No slot is promised to two brokers; the remainder goes to the first ones."""
     each, more = divmod(slots, places)
     return [each + (number < more) for number in range(places)]
 

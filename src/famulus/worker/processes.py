@@ -1,4 +1,4 @@
-"""Runs functions in child processes, for work that keeps a processor busy: one thread here for each child there."""
+"""Runs functions in child processes, for CPU-bound work: one thread here for each child."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Processes:
         self.failure = ""
         self._bell = bell
         self._nursery = nursery
-        # All threads are there from the start, so there is nothing to grow.
+        # All threads are there from the start, so none are added later.
         self._threads = threads = Threads(bell, 0)
         self.start, self.take = threads.start, threads.take
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class Processes:
             return Answer(call.given, f"ProcessDied: {self._replace(place, call)}", b"")
 
     def _replace(self, place: int, call: Call) -> str:
-        """A new child for the one that died; gives how that one died."""
+        """Replace the child that died with a new one; returns how it died."""
         with self._lock:
             if self._closed:
                 return "the worker was stopped"

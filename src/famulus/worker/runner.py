@@ -1,4 +1,4 @@
-"""What the I/O thread asks of those who run the functions."""
+"""What the I/O thread needs from whatever runs the functions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from famulus.worker.calls import Answer, Call
 
 
 class Runner(Protocol):
-    """Gets calls in batches and gives answers in batches; rings the worker's bell when there are some."""
+    """Gets calls in batches and returns answers in batches; rings the worker's bell when there are some."""
 
-    #: Why it can run nothing any more; empty while all is well.
+    #: Why it can no longer run anything; empty while all is well.
     failure: str
 
     def start(self, calls: list[Call]) -> None:
@@ -23,9 +23,9 @@ class Runner(Protocol):
 
     @property
     def next_due_ns(self) -> int:
-        """When `take` wants to be called again even if nothing rang."""
+        """When `take` has to be called again even if the bell has not rung."""
         ...
 
     def close(self) -> bool:
-        """Give up what still runs, and end. False if a function did not come back, and may still do so later."""
+        """Give up what still runs, and end. False if a function did not return, and may still do so later."""
         ...

@@ -1,4 +1,4 @@
-"""The config of a worker on disk, for a start at which the broker that it knows is not there."""
+"""The config of a worker on disk, in case the broker that it knows is not there when it starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SavedConfig:
         self._written = b""
 
     def read(self) -> WorkerConfig | None:
-        """What is there; None, and a warning, if that is not a worker's config. A missing file is the first start."""
+        """What was saved; None, and a warning, if it is not a worker's config. A missing file means a first start."""
         if self._path is None:
             return None
         try:
@@ -38,7 +38,7 @@ class SavedConfig:
         return config
 
     def write(self, body: bytes) -> None:
-        """Keep a config that a broker sent. One that cannot be read keeps nothing from the file as it is."""
+        """Save a config that a broker sent. One that cannot be read is ignored, and the file stays as it is."""
         if self._path is None or body == self._written or read_config(body) is None:
             return
         try:
@@ -50,7 +50,7 @@ class SavedConfig:
 
 
 def _replace(path: Path, body: bytes) -> None:
-    """Whoever reads the file, now or after a crash, finds the old one or the new one, and nobody else can read it."""
+    """Whoever reads the file, now or after a crash, finds the old one or the new one; other users cannot read it."""
     descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:

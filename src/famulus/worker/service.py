@@ -9,14 +9,14 @@ from typing import Any, Final
 from famulus.core.clock import NS_PER_MS
 from famulus.errors import SettingsError
 
-#: Takes `(body)` or `(body, task)`; gives what `calls.to_bytes` takes, or a coroutine of that.
+#: Takes `(body)` or `(body, task)`; returns what `calls.to_bytes` takes, or a coroutine that does.
 Function = Callable[..., Any]
 
-#: A call that lasts less is quick.
+#: A call that takes less than this is quick.
 QUICK_NS: Final = NS_PER_MS // 10
 #: This many quick calls in a row make a service quick.
 ENOUGH: Final = 32
-#: More are not remembered: a service that turns slow must not live on its good name for long.
+#: More are not counted: a service that becomes slow must not be taken for a quick one for long.
 MOST: Final = 64
 
 
@@ -26,14 +26,14 @@ class Service:
     def __init__(self, name: str, function: Function) -> None:
         self.name = name
         self.function = function
-        #: One for each quick call; a slow one costs as many as quick calls would have fitted into it.
+        #: One for each quick call; a slow call takes away as many as would have fitted into its time.
         self.quick_calls = 0
         self.wants_task = _wants_task(name, function)
         call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
         self.asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
     def note(self, lasted_ns: int) -> None:
-        """How long a call lasted."""
+        """Count a call that took this long."""
         if lasted_ns < QUICK_NS:
             if self.quick_calls < MOST:
                 self.quick_calls += 1
@@ -51,7 +51,7 @@ def _wants_task(name: str, function: Function) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return False  # some functions in C do not tell
+        return False  # some functions in C have no signature
     positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     needed = [each for each in positional if each.default is each.empty]
     variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)

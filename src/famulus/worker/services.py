@@ -1,4 +1,4 @@
-"""The services of a worker: which function stands for which name. Runs none of them."""
+"""The services of a worker: which function belongs to which name. Does not run them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from famulus.worker.service import Function, Service
 
 
 class Services(dict[str, Service]):
-    """By their names."""
+    """By name."""
 
     def add(self, name: str, function: Function) -> None:
         _check_name(name)

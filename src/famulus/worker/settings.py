@@ -12,14 +12,14 @@ from famulus.errors import SettingsError
 from famulus.wire import limits
 
 PROCESSES_MAX = 1024
-#: A hundred days: longer is never.
+#: A hundred days: anything longer would mean never.
 LONGEST_S = 100 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     identity: str
-    #: Of brokers' backends, the preferred one first. Empty: nobody chose, and the default will do.
+    #: Addresses of brokers' backends, the preferred one first. Empty: nobody chose any, and the default is used.
     addresses: tuple[str, ...] = ()
     slots: int | None = None
     processes: int = 0
@@ -29,7 +29,7 @@ class WorkerSettings:
     connect_timeout_s: float = 5.0
     config_file: Path | None = None
     return_after_s: tuple[float, float] = (30.0, 90.0)
-    #: Serve all of the brokers at the same time, each with its share of the slots; else one after the other.
+    #: Serve all of the brokers at the same time, each with its share of the slots; otherwise one at a time.
     at_once: bool = False
 
     def __post_init__(self) -> None:
@@ -67,12 +67,12 @@ class WorkerSettings:
 
     @property
     def capacity(self) -> int:
-        """How many tasks at once we ask for: as told, or one for each process, or one."""
+        """How many tasks at once we ask for: as given, or one for each process, or one."""
         return self.slots if self.slots is not None else max(1, self.processes)
 
 
 def new_identity() -> str:
-    """Of this worker alone: host and process for people, a random part for several workers in one process."""
+    """Unique to this worker: host and process id for people, a random part for several workers in one process."""
     host = socket.gethostname().partition(".")[0][:100] or "worker"
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 

@@ -1,11 +1,11 @@
 """One run of a worker: the I/O between its places at brokers and the runners, and the quick functions.
 
-The places, with their lines and sessions, and all else here belong to the thread that does the I/O; calls and
-answers pass between it and the runners in batches, and a bell wakes it. Functions that were quick so far it calls
-itself. If one of them is not, another thread goes on with the I/O: a function, however long it takes, never keeps a
-heartbeat waiting.
+The places, with their lines and sessions, and everything else here belong to the thread that does the I/O; calls and
+answers pass between it and the runners in batches, and a bell wakes it. It calls functions that have been quick so far
+itself. If one of them turns out slow, another thread continues with the I/O: a function, however long it takes, never
+keeps a heartbeat waiting.
 
-Waits until something is there or due; takes in messages, looks at the lines, starts calls, sends answers; and again.
+In a loop, it waits until something arrives or is due, reads messages, checks the lines, starts calls and sends answers.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from famulus.worker.services import Services
 from famulus.worker.settings import WorkerSettings
 from famulus.worker.threads import Threads
 
-# Final, so that compiled code has it at hand instead of looking for it each time.
+# Final, so that compiled code does not look it up each time.
 clock_ns: Final = monotonic_ns
 
-#: No answer waits longer than about this for the functions that are run after its own.
+#: No answer waits much longer than this for the functions that run after its own.
 HOLD_NS: Final = NS_PER_MS
 
 log = logging.getLogger("famulus.worker")
 
 
 class Ending:
-    """What others want: set by them, from any thread, before they ring the bell."""
+    """What others ask for: set by them, from any thread, before they ring the bell."""
 
     def __init__(self) -> None:
         self.soon = False
@@ -52,13 +52,13 @@ class Shift:
     def __init__(
         self, settings: WorkerSettings, services: Services, bell: Bell, ending: Ending, runners: list[Runner]
     ) -> None:
-        """`runners` are the one for plain functions and, where there are any, the one for async functions."""
+        """`runners`: the one for plain functions and, if there are any async functions, the one for those."""
         self._settings = settings
         self._services = dict(services)
         self._bell = bell
         self._ending = ending
         self._runners = runners
-        #: Quick functions need no thread of its own, but processes are there for a reason.
+        #: Quick functions need no thread of their own; but whoever asked for processes wants them to run there.
         self._threads = runners[0] if isinstance(runners[0], Threads) else None
         self._handoff = Handoff(self._lead)
         #: Quick calls that the I/O thread is about to run itself.
@@ -81,7 +81,7 @@ class Shift:
             raise
 
     def run(self) -> bool:
-        """Until drained or told to stop. True if no task was given up."""
+        """Serve until drained or told to stop. True if no task was given up."""
         self._handoff.start()
         self._finished.wait()
         if self._error is not None:
@@ -89,7 +89,7 @@ class Shift:
         return not self.running
 
     def close(self) -> bool:
-        """False if a function did not come back, and may still do so later."""
+        """False if a function did not return, and may still do so later."""
         ended = self._handoff.close()
         for place in self._places:
             place.close()
@@ -97,14 +97,14 @@ class Shift:
         return ended
 
     def abandon(self) -> None:
-        """In a child that was forked: this is the parent's shift."""
+        """In a forked child: this shift belongs to the parent."""
         for place in self._places:
             place.abandon()
         self._waiting.close()
         self._bell.close()
 
     def _lead(self, turn: int) -> None:
-        """What the I/O thread does, from the first turn on or from where another one got stuck."""
+        """What the I/O thread does, from the start or from where another thread got stuck."""
         try:
             if turn > 1:
                 self._take_over()
@@ -121,7 +121,7 @@ class Shift:
         self._finished.set()
 
     def _take_over(self) -> None:
-        """The one before us is in a function that was not quick; what it left behind goes to the threads."""
+        """The thread before us is in a function that was not quick; the calls that it left go to the threads."""
         assert self._threads is not None
         left = list(self._here)
         self._here.clear()
@@ -147,7 +147,7 @@ class Shift:
         return True
 
     def _take_in(self, place: Place, now_ns: int, turn: int) -> bool:
-        """Messages of this broker. False as for `_pass`."""
+        """Read messages from this broker. False as for `_pass`."""
         batch = place.recv()
         if batch:
             given = place.session.on_messages(now_ns, batch)
@@ -160,7 +160,7 @@ class Shift:
         return True
 
     def _tell(self, place: Place, now_ns: int) -> None:
-        """The news of this place. It is bad for the whole worker if no place has had a broker in time."""
+        """Tell the news of this place. The whole worker fails if no place had a broker in time, unless it may wait."""
         problem = place.news.tell(now_ns, place.line, self._ending.soon)
         if not problem:
             return
@@ -199,7 +199,7 @@ class Shift:
         runner.start(calls)
 
     def _run_here(self, turn: int) -> bool:
-        """Call quick functions. False if one was not, and another thread does the I/O now."""
+        """Call quick functions. False if one was not quick, and another thread does the I/O now."""
         handoff, here = self._handoff, self._here
         sent_ns = began_ns = clock_ns()
         while here:

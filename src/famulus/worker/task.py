@@ -26,21 +26,21 @@ class Task:
 
     message_id: str
     service: str
-    #: 1 for the first time; more where an at-least-once service tries again.
+    #: 1 for the first attempt; more when an at-least-once service tries again.
     attempt: int
     #: On the clock of `time.monotonic()`, in seconds; infinite if the task has no time-out.
     deadline: float
-    #: All fields of the header, also those that the network does not know, such as `traceparent`.
+    #: All fields of the header, including those that the network does not know, such as `traceparent`.
     header: Mapping[str, Any]
     body: bytes
 
     def time_left(self) -> float:
-        """Seconds until nobody waits for the answer any more; 0 when that is over."""
+        """Seconds until nobody waits for the answer any more; 0 once that time is over."""
         return max(0.0, self.deadline - monotonic())
 
 
 def read_task(header: bytes, body: bytes, deadline_ns: int) -> Task:
-    """The task of a header that was found valid before."""
+    """The task of a header that is known to be valid."""
     fields = headers.read_fields(header)
     request = headers.read_message(fields)
     assert isinstance(request, headers.TaskRequest)

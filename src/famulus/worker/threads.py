@@ -1,4 +1,4 @@
-"""Runs functions in threads: few at first, more while tasks wait for slow functions, at most as many as slots."""
+"""Runs functions in threads: few at first, more while tasks wait for slow functions, at most one for each slot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Threads:
         self._bell = bell
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._answers: deque[Answer] = deque()
-        #: How long the last calls lasted.
+        #: How long the last calls took.
         self._lasted_ns: deque[int] = deque(maxlen=REMEMBERED)
         self._threads: list[Thread] = []
         self._growth = Growth(threads_max)
@@ -45,7 +45,7 @@ class Threads:
         taken = [answers.popleft() for _ in range(len(answers))]
         self._finished += len(taken)
         self._running -= len(taken)
-        # A task that waits while there are more threads than tasks has one that is just waking up.
+        # If a task waits although there are more threads than tasks, a thread for it is just waking up.
         waiting = min(self._queue.qsize(), self._running - len(self._threads))
         for _ in range(self._growth.later(now_ns, len(self._threads), waiting, self._finished, self._lasted_ns)):
             self.add(perform)
@@ -56,7 +56,7 @@ class Threads:
         return self._growth.next_due_ns
 
     def adopt(self) -> None:
-        """Somebody else's thread runs a call already, and will bring its answer with `bring`."""
+        """A thread that is not ours already runs a call, and will deliver its answer with `bring`."""
         self._running += 1
 
     def bring(self, answer: Answer) -> None:
@@ -64,14 +64,14 @@ class Threads:
         self._bell.ring()
 
     def add(self, run: Callable[[Call], Answer]) -> None:
-        """One more thread, which answers each call with what `run` gives. `run` must not raise."""
-        # Daemons: a function that never comes back must not keep the process from ending.
+        """One more thread, which answers each call with what `run` returns. `run` must not raise."""
+        # Daemons: a function that never returns must not keep the process from ending.
         thread = Thread(target=self._work, args=(run,), name=f"famulus-worker-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def close(self) -> bool:
-        # Where somebody is stuck in a function it would be in vain to wait; the others end by themselves.
+        # If a thread is stuck in a function, there is no point in waiting; the others end by themselves.
         return self.end(0.0 if self._running else JOIN_S)
 
     def end(self, within_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""`Worker`: what those who write workers use."""
+"""`Worker`: what authors of workers use."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class Worker:
 
     Plain functions run in threads, at most `slots` of them (very quick ones in the thread that does the I/O, which is
     never the main thread); `async` functions as tasks on one asyncio loop; and with `processes=N` plain functions run
-    in N child processes, for work that keeps a processor busy. Then all functions must be plain (write a second worker
-    for the others), and `run` has to be called before the program has threads, since it forks.
+    in N child processes, for CPU-bound work. Then all functions must be plain (write a second worker for the others),
+    and `run` has to be called before the program has threads, since it forks.
 
     broker          address of the broker's backend, also as host:port; default: FAMULUS_BACKEND or 127.0.0.1:7101
-    brokers         further ones, for when that one is not there or is lost; it is preferred, and gone back to
+    brokers         further ones, for when that one is not there or is lost; the worker returns to it when it is back
     at_once         serve all of these brokers at the same time, each with its share of the slots (see below)
     identity        unique per worker; default: host, process id and a random part
     slots           how many tasks at once; default: 1, or one per process
@@ -69,11 +69,11 @@ class Worker:
     wait            wait for a broker that is not there at the start, instead of raising BrokerUnreachable
     drain_s         how long running tasks may take when the worker is told to stop
     connect_timeout_s   how long the broker may take at the start
-    config_file     where to keep what the broker tells of its family, to know those brokers at the next start
-    return_after_s  how long to stay with another broker before looking for the preferred one: at random in between
+    config_file     where to save what the broker says about its family, to know those brokers at the next start
+    return_after_s  how long to stay with another broker before looking for the preferred one: a random time in between
 
     With `at_once` the slots are divided: 8 slots and 2 brokers are 4 for each, so that no slot is promised twice. The
-    loss of one broker touches no task of another; it is tried again until it is back, and no other is gone to instead.
+    loss of one broker affects no task of another; it is tried again until it is back, and not replaced by another one.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Worker:
         self._bell: Bell | None = None
         self._shift: Shift | None = None
         self._own_identity = identity is None
-        #: What was to be done at which signal before this worker ran.
+        #: By signal: the handler from before this worker ran.
         self._former_signals: dict[int, Any] = {}
         forks.tell(self)
 
@@ -143,7 +143,7 @@ class Worker:
     def run(self) -> bool:
         """Serve until `stop` is called, or SIGTERM or SIGINT comes; then drain. True if no task was given up.
 
-        Signals are only looked after if this is the main thread. A second one stops at once.
+        Signals are only handled if this is the main thread. A second one stops at once.
         """
         self._check()
         with self._lock:
@@ -162,12 +162,12 @@ class Worker:
         self._runs = False
 
     def after_fork(self) -> None:
-        """This is a copy: what runs is the parent's. It may be run here, too, and then as another worker."""
+        """This is a copy: what runs belongs to the parent. It may be run here, too, but then as another worker."""
         self._lock = threading.Lock()
         if self._shift is not None:
             self._shift.abandon()
         self._forget_run()
-        # Ours would make the child deaf to those who want to end it.
+        # With our handlers, the child would ignore signals to end.
         former, self._former_signals = self._former_signals, {}
         for number, what in former.items():
             signal.signal(number, what)
@@ -175,7 +175,7 @@ class Worker:
             self.settings = replace(self.settings, identity=new_identity())
 
     def stop(self, now: bool = False) -> None:
-        """End `run`, from any thread: at once with `now`, else when the running tasks are done or `drain_s` is over."""
+        """End `run`, from any thread: at once with `now`, else when the running tasks are done or `drain_s` is up."""
         # No lock: this is also called by signal handlers, in the middle of anything.
         self._ending.soon = True
         self._ending.now = self._ending.now or now
@@ -226,7 +226,7 @@ class Worker:
     def _open_nursery(self, closing: ExitStack) -> Nursery | None:
         if not self.settings.processes:
             return None
-        # A client's thread does no harm: in a child it begins anew.
+        # A client's thread does no harm: a child that needs one starts its own.
         harmless = [each for each in threading.enumerate() if each.name == "famulus-client"]
         if threading.active_count() - len(harmless) > 1:
             log.warning("this program has threads already; forking it may copy locks that they hold")
@@ -255,7 +255,7 @@ class Worker:
 
 
 def _addresses(broker: str | None, brokers: Sequence[str]) -> tuple[str, ...]:
-    """Those that somebody chose, the preferred one first; none if nobody did."""
+    """The addresses that somebody chose, the preferred one first; empty if nobody did."""
     if isinstance(brokers, str):
         raise SettingsError(f"brokers: a list of addresses, not {brokers!r}")
     given = [broker, *brokers] if broker else list(brokers)
@@ -267,6 +267,6 @@ def _addresses(broker: str | None, brokers: Sequence[str]) -> tuple[str, ...]:
 
 def _close_all(closers: list[Callable[[], bool]], bell: Bell) -> None:
     ended = [close() for close in closers]
-    # A function that was given up may still come back and ring; a closed number could be somebody else's by then.
+    # A function that was given up may still return and ring; a closed descriptor could be somebody else's by then.
     if all(ended):
         bell.close()

@@ -95,12 +95,12 @@ def remove(
     myself = (name, owner) == (session.user, shown.family)
     if myself and not force:
         raise FamulusError("that is you: afterwards this password is worth nothing; give --force if you mean it")
-    # Nobody answers somebody who is no admin any more.
+    # Brokers do not answer somebody who is no longer an admin.
     send(session, [drafts.delete(shown, key)], None if myself else wait)
 
 
 def _look(session: AdminSession, name: str, family: str | None) -> tuple[Shown, str, str]:
-    """What there is, the key of this admin, and its family."""
+    """The admins that there are, the key of this one, and its family."""
     shown = session.administration.show("admin/")
     owner = family or shown.family
     if not owner:
@@ -118,7 +118,7 @@ def _set_password(
     parents = drafts.parents_of(shown, f"admin/{family}/{name}")
     accepted = session.administration.set_password(family, name, password, parents)
     if (name, family) == (session.user, shown.family):
-        session.password = password  # the broker knows no other any more
+        session.password = password  # the broker no longer accepts the old one
     tell_accepted(session, accepted, wait)
 
 

@@ -1,4 +1,4 @@
-"""`famulus broker-admin`: what an admin wants of the brokers of a network."""
+"""`famulus broker-admin`: what an admin wants the brokers of a network to do."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from famulus.errors import SettingsError
 
 
 def send(session: AdminSession, drafts: Sequence[Draft], wait: float | None, *, force: bool = False) -> None:
-    """Warn, send, and tell."""
+    """Warn, send, and say what became of it."""
     for draft in drafts:
         if len(draft.parents) > 1:
             session.note(f"{draft.key}: this ends the conflict of its {len(draft.parents)} heads")
@@ -27,7 +27,7 @@ def send(session: AdminSession, drafts: Sequence[Draft], wait: float | None, *, 
 
 
 def send_wanted(session: AdminSession, drafts: Sequence[Draft], unchanged: str, wait: float | None) -> None:
-    """As `send`; without drafts everything is as it is wanted, which `unchanged` says."""
+    """Like `send`; without drafts everything is already as wanted, and `unchanged` says so."""
     if drafts:
         send(session, drafts, wait)
     else:
@@ -35,7 +35,7 @@ def send_wanted(session: AdminSession, drafts: Sequence[Draft], unchanged: str, 
 
 
 def warn(session: AdminSession, drafts: Sequence[Draft], *, force: bool) -> set[tuple[str, str]]:
-    """Before anything is sent: brokers take every value, but ignore what they do not understand."""
+    """Before anything is sent: brokers accept every value, but ignore what they do not understand."""
     told: set[tuple[str, str]] = set()
     ignored = []
     for draft in drafts:
@@ -57,7 +57,7 @@ def tell_accepted(
     warned: Collection[tuple[str, str]] = (),
     more: dict[str, Any] | None = None,
 ) -> None:
-    """`warned` was told before; `more` is for programs."""
+    """`warned`: warnings that were already shown. `more`: further facts for programs."""
     for warning in accepted.warnings:
         if (warning.key, warning.sentence) not in warned:
             session.note(f"{warning.key}: {warning.sentence}")
@@ -69,7 +69,7 @@ def tell_accepted(
 
 
 def tell_unchanged(session: AdminSession, sentence: str) -> None:
-    """Everything is as wanted already. An edit that changes nothing would only make the history longer."""
+    """Everything is already as wanted. An edit that changes nothing would only make the history longer."""
     session.show({"edits": []}, f"{sentence}; nothing was sent")
 
 
@@ -77,7 +77,7 @@ def _waited(session: AdminSession, accepted: Accepted, seconds: float) -> spread
     told = False
 
     def tell(spread: spreading.Spread) -> None:
-        # Somebody who loses patience should know that it is done.
+        # Somebody who loses patience should know that it was accepted.
         nonlocal told
         if spread.behind and not told:
             session.note(f"accepted; waiting up to {seconds:g} s for {', '.join(spread.behind)}")

@@ -14,7 +14,7 @@ import typer
 from famulus.admin.secret import Secret
 from famulus.errors import SettingsError
 
-#: More is no password, but the wrong file.
+#: Anything longer is not a password, but the wrong file.
 PASSWORD_BYTES_MAX = 4096
 
 
@@ -45,7 +45,7 @@ def ask_password(question: str, remedy: str) -> Secret:
     """From the terminal, without an echo; not from a pipe, whose other end might show it."""
     try:
         with warnings.catch_warnings():
-            # It would go on with an echo.
+            # Otherwise it would go on with an echo.
             warnings.simplefilter("error", getpass.GetPassWarning)
             password = Secret(getpass.getpass(question))
     except (getpass.GetPassWarning, EOFError):

@@ -1,6 +1,6 @@
-"""What every command of an admin has: the options, the connection with the password, and how answers are shown.
+"""What all commands for admins share: the options, the connection with the password, and how answers are shown.
 
-A function whose first parameter is an `AdminSession` becomes a command by `add_command`, which gives it these options.
+`add_command` turns a function whose first parameter is an `AdminSession` into a command with these options.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AdminSession:
         self.administration = Administration(self._ask)
 
     def _ask(self, command: str, arguments: dict[str, Any]) -> bytes:
-        """Asks for the password when it is first needed: not for a mistake in the command, or without a broker."""
+        """Asks for the password when it is first needed: not if the command is wrong, or there is no broker."""
         if self._connection is None:
             self._connection = AdminConnection(
                 self.broker, connect_s=min(self.timeout, CONNECT_S), answer_s=self.timeout
@@ -85,7 +85,7 @@ class AdminSession:
                 typer.echo(printable(line))
 
     def note(self, sentence: str) -> None:
-        """What a person should know, and a program need not read."""
+        """Something that a person should know, but a program need not read."""
         typer.echo(printable(f"famulus: {sentence}"), err=True)
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ _OPTIONS = parameters_of(AdminSession)
 
 
 def new_group(commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
-    """A group of commands that explains itself when none of them is named."""
+    """A group of commands that shows its help when none of them is named."""
     app = typer.Typer(invoke_without_command=True)
     for name, function in commands.items():
         add_command(app, name, function)
@@ -127,7 +127,7 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
 
 
 def _show_failure(session: AdminSession, error: Exception) -> None:
-    """What a broker had against it, for programs or as a table; `main` adds the sentence and the exit code."""
+    """Why a broker refused, for programs or as a table; `main` adds the sentence and the exit code."""
     if session.as_json and isinstance(error, Refused | NoBroker):
         facts: dict[str, object] = {"outcome": "REJECTED", "reason": str(error)}
         if isinstance(error, HeadsMoved):
@@ -139,13 +139,13 @@ def _show_failure(session: AdminSession, error: Exception) -> None:
 
 
 def to_json(facts: object) -> str:
-    """Indented, and harmless to a terminal as well: what it would obey is in texts, and is escaped there."""
+    """Indented, and safe for a terminal as well: control characters can only be in texts, and are escaped there."""
     text = msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def confirmed(question: str) -> bool:
-    """On standard error, so that it is not part of the answer. Silence is no consent."""
+    """Asks on standard error, so that it is not part of the output. No answer means no."""
     typer.echo(f"{question} [y/N] ", err=True, nl=False)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -1,4 +1,4 @@
-"""Configs, edits and differences as people read them. What comes from the network is made harmless to a terminal."""
+"""Configs, edits and differences as people read them. What comes from the network is made safe for a terminal."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FIELD_CHARS_SHOWN = 40
 
 
 def printable(text: str) -> str:
-    """Without what a terminal would obey."""
+    """With all characters escaped that a terminal would obey."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def value_words(value: Any, chars_max: int = VALUE_CHARS_SHOWN) -> str:
-    """A value on one line, an object as `config set` would take it; cut where it is long."""
+    """A value on one line, an object as `config set` would take it; cut off if it is long."""
     if value is UNSET:
         return "-"
     if isinstance(value, dict) and value:
@@ -51,7 +51,7 @@ def _plain(value: Any) -> str:
 
 
 def instant(at_ms: int) -> str:
-    """In UTC, since admins sit anywhere."""
+    """In UTC, since admins may be anywhere."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
@@ -63,7 +63,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def columns(rows: Iterable[Sequence[str]], indent: str = "  ", numbers: Collection[int] = ()) -> list[str]:
-    """Lined up, `numbers` to the right, and nothing cut off: a pipe has no width."""
+    """Aligned columns, those in `numbers` to the right, and nothing cut off: a pipe has no width."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column), default=0) for column in zip(*rows, strict=True)]
     aligned = [str.rjust if place in numbers else str.ljust for place in range(len(widths))]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: How long the network may take to let a broker join.
 JOIN_S = 20.0
-#: That others have to know.
+#: Those that others have to know.
 PORTS = ("frontend_port", "backend_port", "config_pub_port", "peer_port")
 
 
@@ -42,7 +42,7 @@ class ServingOptions:
 
 @dataclass(frozen=True)
 class MembershipOptions:
-    """Of a network."""
+    """Membership in a network."""
 
     folder: Path | None = option("The folder of a broker of a network, made by 'famulus init' or --join.")
     join: str | None = option("Join the network of the broker with this peer port.", metavar="HOST:PORT")
@@ -55,7 +55,7 @@ class MembershipOptions:
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """The family, and where the broker hears others of its network."""
+    """The family, and where the broker listens for others of its network."""
 
     family: str | None = option("With --join: its family. [default: main]")
     config_pub_port: int | None = option("For changes of the config. [default: 7102]")
@@ -65,7 +65,7 @@ class NetworkOptions:
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What the broker tells of itself, and where it writes that down."""
+    """What the broker reports about itself, and where it records that."""
 
     http: bool | None = option("Status, metrics and dashboard over HTTP. [default: http]", "--http/--no-http")
     http_host: str | None = option("Where HTTP listens. [default: 127.0.0.1]")
@@ -124,7 +124,7 @@ def broker(
     if membership.folder is not None:
         from_network, from_family = _from_folder(membership.folder)
         flags |= from_network
-        # Others reach it there, so that is where it listens, unless somebody says otherwise.
+        # That is where others reach it, so that is where it listens, unless somebody says otherwise.
         from_family["host"] = from_network["advertised_host"]
     settings = load(config, flags, from_family)
     if check:
@@ -168,7 +168,7 @@ def _join(membership: MembershipOptions, address: str, settings: Settings) -> No
 
 
 def _from_folder(folder: Path) -> tuple[dict[str, object], dict[str, object]]:
-    """What the network's config says about the broker of this folder, and what about its family."""
+    """What the network's config says about the broker of this folder, and what it says about its family."""
     from famulus.broker.membership import look
 
     network, config, broker = look(folder)

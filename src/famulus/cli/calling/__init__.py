@@ -1,1 +1,1 @@
-"""Commands that ask for a task, and that serve one."""
+"""Commands that send tasks, and that serve them."""

@@ -12,7 +12,7 @@ import typer
 
 from famulus.errors import OutcomeError
 
-#: When several tasks end differently, the highest one is given.
+#: When several tasks end differently, the highest one is used.
 _EXIT_CODES = {"OK": 0, "ERROR": 1, "REJECTED": 3, "UNKNOWN": 4}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What is given here wins over what the module says."""
+    """Options that are given override what the module says."""
 
     broker: list[str] | None = option(
         "A broker's backend, the preferred one first; may be repeated. [default: FAMULUS_BACKEND or 127.0.0.1:7101]"
@@ -39,7 +39,7 @@ class WorkerOptions:
 
     def apply(self, worker: Worker) -> None:
         given = asdict(self)
-        # A flag that is not given says nothing.
+        # A flag that is not given overrides nothing.
         for flag in ("at_once", "wait"):
             given[flag] = given[flag] or None
         worker.change(addresses=given.pop("broker") or None, **given)

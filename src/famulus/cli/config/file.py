@@ -87,7 +87,7 @@ def _read(file: str) -> Exported:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """All of it or nothing: a full disk must not cost the file that was there."""
+    """All of it or nothing: a full disk must not destroy the file that was there."""
     beside = path.with_name(f"{path.name}.new")
     try:
         beside.write_bytes(data)

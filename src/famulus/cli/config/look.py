@@ -1,4 +1,4 @@
-"""`famulus config show`, `get`, `history`, `diff` and `conflicts`: what changes nothing."""
+"""`famulus config show`, `get`, `history`, `diff` and `conflicts`: the commands that change nothing."""
 
 from __future__ import annotations
 

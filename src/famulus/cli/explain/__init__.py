@@ -1,1 +1,1 @@
-"""What every word means that a user may meet."""
+"""The meaning of every word that a user may meet."""

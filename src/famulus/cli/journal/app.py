@@ -160,7 +160,7 @@ def _show_findings(found: dict[str, Any]) -> None:
 
 
 def _verdict(found: dict[str, Any]) -> str:
-    """What a dispatcher had not told yet when it died, no journal can miss."""
+    """A journal cannot know which rows a dispatcher had not reported yet when it died."""
     words = "it is whole" if found["whole"] else "it is not whole"
     if not found["crashes"]:
         return words

@@ -46,7 +46,7 @@ def open_reading(folder: Path | None) -> JournalReader:
 
 
 def open_readings(folders: Sequence[Path] | None) -> list[JournalReader]:
-    """Of each journal one, also if it was given twice."""
+    """One for each journal, even if it was given twice."""
     readings = [open_reading(folder) for folder in folders] if folders else [open_reading(None)]
     return list({reading.folder.path.resolve(): reading for reading in readings}.values())
 
@@ -64,7 +64,7 @@ def shown_instant(at: datetime) -> str:
 
 
 def instant(text: str, now: datetime) -> datetime:
-    """`10m` or `2h` before now, or an ISO time, in UTC if it names no zone; a ValueError in words for anything else."""
+    """`10m` or `2h` before now, or an ISO time, in UTC if it names no zone; a clear ValueError for anything else."""
     ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
     try:
         if ago is not None:

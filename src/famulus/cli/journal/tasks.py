@@ -1,4 +1,4 @@
-"""`famulus tasks`: the last tasks of the journal, those that somebody looks for."""
+"""`famulus tasks`: the last tasks in the journal that match what somebody looks for."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from famulus.journal.reading import JournalReader
     from famulus.journal.trace import TaskStory
 
-#: Between two looks; a file of the journal is finished once a second at most.
+#: The time between two looks; a file of the journal is finished once a second at most.
 LOOK_S = 0.5
 
 
@@ -101,7 +101,7 @@ def _lines(story: TaskStory) -> Iterator[str]:
     ]
     yield from columns([("time", "since arrival", "broker", "worker", "what happened"), *rows])
     end = story.verdict
-    # A worker may give any reason that it likes, and not each is explained.
+    # A worker may give any reason it likes, and not all of them are explained.
     word = end.reason or end.fate or end.outcome
     facts = [
         ("outcome", f"{end.outcome or 'none'}{f' ({end.reason})' if end.reason else ''}"),

@@ -50,7 +50,7 @@ def run(
     from famulus.pipeline.tables.scale import SMALL_BYTES
 
     place, target = journal_place(journal), tables_place(journal, tables)
-    # Also because a mistake in the name should not take the time that Spark needs to start.
+    # Also because a mistake in the name should be found before Spark takes its time to start.
     brief = sum(each.bytes for each in source.found_in(place).values()) <= SMALL_BYTES
     starting(quiet=as_json)
     began = time.monotonic()
@@ -62,7 +62,7 @@ def run(
         except KeyboardInterrupt:
             typer.echo("stopped; the tables are whole, and the next run does the rest", err=True)
             raise
-        # Spark takes a while to end; what is done should be told.
+        # Spark takes a while to end; what is done should be shown before that.
         if as_json:
             typer.echo(json.dumps(facts(summary, started_s), indent=2))
         else:
@@ -104,14 +104,14 @@ def follow(
     def end(*_: object) -> None:
         if stop.is_set():
             typer.echo("stopped; the tables are whole, and the next run does the rest", err=True)
-            # Whatever Spark is at: it ends without us, and nothing that counts is half done.
+            # Whatever Spark is doing: it ends without us, and nothing that counts is left half done.
             os._exit(130)
         stop.set()
         typer.echo("ending after the batch at hand; once more stops at once", err=True)
 
     with spark_session(master, conf) as spark:
         started_s = time.monotonic() - began
-        # Only now: Spark puts its own in place when it starts.
+        # Only now: Spark installs its own handlers when it starts.
         before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             with shown(quiet=as_json) as tell:

@@ -115,7 +115,7 @@ add_command(app, "apply", apply)
 
 
 def read(tables: str | None, journal: str | None) -> list[Finding]:
-    """All of them, without Spark: there are as many as a person can read."""
+    """All of them, without Spark: there are no more than a person can read."""
     from famulus.tables import reading
 
     place = tables_place(journal, tables)

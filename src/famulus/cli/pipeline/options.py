@@ -1,4 +1,4 @@
-"""What the commands of the pipeline have in common: their options, the places they mean, and how errors read."""
+"""What the commands of the pipeline have in common: their options, the places they mean, and how errors are worded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def tables_place(journal: str | None, tables: str | None) -> Place:
 
 
 def made_tables(journal: str | None, tables: str | None) -> Place:
-    """Where they are, if somebody has made them."""
+    """Where the tables are, if somebody has made them."""
     place = tables_place(journal, tables)
     if not place.exists():
         raise PlaceError(f"there are no tables at {place}: make them with famulus pipeline run")
@@ -59,7 +59,7 @@ def made_tables(journal: str | None, tables: str | None) -> Place:
 
 @contextmanager
 def spark_session(master: str | None, conf: Sequence[str] | None, *, brief: bool = False) -> Iterator[SparkSession]:
-    """A session, in which an error of Spark is one sentence."""
+    """A session in which errors of Spark become one sentence."""
     from famulus.pipeline.run.session import session
 
     with session(master, more=settings(conf or ()), brief=brief) as spark, plain_errors():

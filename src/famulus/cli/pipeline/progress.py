@@ -24,7 +24,7 @@ _DOING = {
 
 @contextmanager
 def shown(*, quiet: bool) -> Iterator[Tell]:
-    """Steps on standard error: in place on a terminal, else a line each."""
+    """Steps on standard error: in place on a terminal, otherwise a line each."""
     from famulus.pipeline.run.progress import silent
 
     if quiet:

@@ -69,7 +69,7 @@ def query(
 
 
 def ask(spark: SparkSession, place: Place, sql: str, rows_max: int) -> tuple[pa.Table, bool]:
-    """The answer, and whether there would be more of it."""
+    """The answer, and whether there would be more rows."""
     from pyspark.errors import PySparkException
 
     from famulus.pipeline.run import state
@@ -79,7 +79,7 @@ def ask(spark: SparkSession, place: Place, sql: str, rows_max: int) -> tuple[pa.
         try:
             _make_views(spark, place)
             frame = spark.sql(sql)
-            # Answers to SHOW and the like know no limit.
+            # Answers to SHOW and the like ignore the limit.
             answer = (frame.limit(rows_max + 1) if rows_max else frame).toArrow()
         except PySparkException as error:
             if attempt == TRIES or state.load(place).number == number:
@@ -129,7 +129,7 @@ def _print_table(answer: pa.Table) -> None:
         table.add_column(field.name, justify="right" if is_number else "left", overflow="fold")
     for row in answer.to_pylist():
         table.add_row(*(_plain(each) for each in row.values()))
-    # In a pipe there is no width to keep to.
+    # A pipe has no width to fit into.
     Console(width=None if sys.stdout.isatty() else 10_000, markup=False, highlight=False).print(table)
 
 

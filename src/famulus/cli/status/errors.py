@@ -64,7 +64,7 @@ def add(
     if not isinstance(value, dict):
         raise FamulusError(f"there is no {key} in the config")
     listed = value.get("error_workers", [])
-    # A value that is no list has no effect: brokers ignore it.
+    # A value that is not a list has no effect: brokers ignore it.
     names = list(dict.fromkeys([*listed, identity])) if isinstance(listed, list) else [identity]
     wanted = wishes.fields(shown, key, {"error_workers": names})
     send_wanted(session, wanted, f"{identity} is on the list of {key} already", wait)

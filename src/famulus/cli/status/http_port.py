@@ -27,7 +27,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 
 
 def base_of(address: str | None) -> str:
-    """An address as people type it, made whole."""
+    """An address as people type it, completed."""
     given = address or os.environ.get("FAMULUS_HTTP") or ADDRESS
     whole = given if "://" in given else f"http://{given}"
     try:
@@ -41,11 +41,11 @@ def base_of(address: str | None) -> str:
 
 
 def fetch(base: str, path: str) -> bytes:
-    # It takes longer to load than all our commands together.
+    # Here, since it takes longer to load than all our commands together.
     from urllib.error import HTTPError, URLError
     from urllib.request import ProxyHandler, Request, build_opener
 
-    # A proxy of the environment is for the world outside, not for a broker.
+    # A proxy from the environment is for the outside world, not for a broker.
     opener = build_opener(ProxyHandler({}))
     try:
         with opener.open(Request(base + path, headers={"Accept": "application/json"}), timeout=ANSWER_S) as answer:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from famulus.web.status.views import Service, Status
 
-#: Keys, what they sort by, and how that is said.
+#: Keys, the field that they sort by, and what it is called.
 ORDERS = {
     "r": ("rate_s", "tasks per second"),
     "f": ("failed_rate_s", "failed per second"),
@@ -34,7 +34,7 @@ ROUND_S = 1.0
 
 
 class TopScreen:
-    """What is shown, and what keys make of it."""
+    """What is shown, and how keys change it."""
 
     def __init__(self) -> None:
         self.order = "r"
@@ -109,7 +109,7 @@ def top(address: Address = None) -> None:
 
 @contextmanager
 def _keys() -> Iterator[None]:
-    """Each key at once and unseen, and the terminal afterwards as it was."""
+    """Keys are read at once and without an echo; afterwards the terminal is as it was."""
     import termios
     import tty
 

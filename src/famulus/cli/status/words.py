@@ -50,7 +50,7 @@ def state(word: str) -> Text:
     return Text(word, style=COLOURS.get(word, "bold red"))
 
 
-#: A heading, and what stands below it: names to the left, figures, whose headings begin with '>', to the right.
+#: A heading, and what is below it. Names are on the left; figures, whose headings begin with '>', on the right.
 TableColumn = tuple[str, Callable[[Any], RenderableType]]
 
 SERVICES: tuple[TableColumn, ...] = (
@@ -107,7 +107,7 @@ def _services_of(worker: Worker) -> str:
 
 
 def headline(status: Status) -> list[Text]:
-    """Who, how, how much: the first lines of every screen."""
+    """Which broker, its state, its load: the first lines of every screen."""
     tasks = status.tasks
     first = Text.assemble(
         ("broker ", "dim"),

@@ -1,6 +1,6 @@
 """The herald's memory: the latest snapshot of each process, what changes over time, and one `Status` of it all.
 
-Snapshots come in with the instant of their arrival. Whoever has not been heard for three seconds counts as gone.
+Snapshots come in with the instant of their arrival. A process that was silent for three seconds counts as gone.
 Everything is bounded: the senders bound their lists, and only TRACKS_MAX services have a past.
 """
 
@@ -17,14 +17,14 @@ from famulus.wire import status as snapshots
 
 #: Without a snapshot for this long, its sender is gone, or hangs.
 SILENCE_NS = 3 * NS_PER_S
-#: Services with a past, and with seconds of it.
+#: How many services have a past, and how many seconds of it.
 TRACKS_MAX = 1000
 SERVICE_SECONDS_MAX = 300
-#: Minutes of a service's past.
+#: How many minutes of a service's past are kept.
 SERVICE_MINUTES_MAX = 180
 
 
-#: What is told of those who have not told anything yet.
+#: Stand-ins for what has not been reported yet.
 NO_SUPERVISOR = snapshots.Supervisor("", "", "", "", "", False, False, 0, 0, ())
 NO_DISPATCHER = snapshots.Dispatcher(0, 0, False, {}, 0, 0, 0, 0, 0, 0, 0, (), 0, (), 0, ())
 NO_TRACK = Track(0, 0)
@@ -44,10 +44,10 @@ class Board:
         self.workers = Pasts()
         self._exchanges = Exchanges()
 
-    # -- snapshots come -----------------------------------------------------------------------------------------
+    # -- snapshots arrive ---------------------------------------------------------------------------------------
 
     def take(self, snapshot: snapshots.Snapshot, now_ns: int, now_ms: int) -> bool:
-        """Whether it is news that nobody should have to wait for: a peer was lost, or is back."""
+        """Returns whether it is news that nobody should have to wait for: a peer was lost, or is back."""
         self._heard_ns[type(snapshot)] = now_ns
         urgent = False
         match snapshot:
@@ -78,7 +78,7 @@ class Board:
                 failed = service.error + service.rejected + service.unknown
                 track.count(at_ns, now_ms, service.ok + failed, failed, service.backlog, service.busy)
         if len(self.tracks) >= TRACKS_MAX and len(self.tracks) > len(told.services):
-            # Only when there is no room: a service that comes back should find its past.
+            # Only when there is no room left: a service that comes back should still have its past.
             there = {service.name for service in told.services}
             self.tracks = {name: track for name, track in self.tracks.items() if name in there}
 
@@ -94,7 +94,7 @@ class Board:
         return kind in self._heard_ns and now_ns < self._heard_ns[kind] + SILENCE_NS
 
     def state(self, now_ns: int) -> str:
-        """Of this broker: what the network wants of it, unless it drains or is gone."""
+        """The state of this broker: the one that the network wants, unless it drains or is gone."""
         if not self.fresh(snapshots.Dispatcher, now_ns):
             return "gone"
         if self.dispatcher.draining:
@@ -102,7 +102,7 @@ class Board:
         return self.steward.state if self.supervisor.network else "active"
 
     def reasons(self, now_ns: int) -> tuple[str, ...]:
-        """Why this broker should get no tasks now; nothing if it should."""
+        """Why this broker should get no tasks now; empty if it should."""
         found = []
         state = self.state(now_ns)
         if state == "gone":
@@ -154,7 +154,7 @@ class Board:
         rate_s, failed_rate_s = self.total.rates.smooth if alive else (0.0, 0.0)
         recent = [0] * BUCKETS
         for track in self.tracks.values():
-            track.recent.quantiles(now_ns)  # lets go of what is older than a minute
+            track.recent.quantiles(now_ns)  # forgets what is older than a minute
             for bucket, count in enumerate(track.recent.last_minute()):
                 if count:
                     recent[bucket] += count

@@ -1,4 +1,4 @@
-"""What counts in buckets say about durations. Knows no clock."""
+"""What the counts of a histogram say about durations. Knows no clock."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def quantile_ms(counts: Counts, share: float) -> float | None:
     total = sum(counts)
     if not total:
         return None
-    # Its bucket is the first that has any task and reaches that far.
+    # The first bucket at which the running total is not zero and reaches this share.
     reached = next(place for place, passed in enumerate(accumulate(counts)) if passed and passed >= share * total)
     return round(_middle_ns(reached) / NS_PER_MS, 3)
 
 
 def up_to(counts: Counts, bounds_s: Sequence[float]) -> list[int]:
-    """How many took no longer than each of these bounds, which ascend. A bucket belongs where its middle is."""
+    """How many took no longer than each of these ascending bounds. A bucket belongs where its middle is."""
     between = [0] * (len(bounds_s) + 1)
     for bucket, count in enumerate(counts):
         if count:

@@ -17,7 +17,7 @@ RATE_NS = 5 * NS_PER_S
 #: Quantiles are those of the last minute, in steps of ten seconds.
 RECENT_NS = 60 * NS_PER_S
 RECENT_STEP_NS = 10 * NS_PER_S
-#: Of the past of a broker.
+#: How much of a broker's past is kept.
 SECONDS_MAX = 900
 MINUTES_MAX = 1440
 MINUTE_MS = 60_000
@@ -33,23 +33,23 @@ class Rates:
         if self._seen and (at_ns < (last := self._seen[-1])[0] or ended < last[1] or failed < last[2]):
             self._seen.clear()  # a new dispatcher counts from zero
         self._seen.append((at_ns, ended, failed))
-        # The last one that is old enough stays, to compare with.
+        # Keep the last one that is old enough, to compare with.
         while len(self._seen) > 2 and self._seen[1][0] <= at_ns - RATE_NS:
             self._seen.popleft()
 
     @property
     def counts(self) -> tuple[int, int]:
-        """As they were counted last."""
+        """The latest counts."""
         return self._seen[-1][1:] if self._seen else (0, 0)
 
     @property
     def smooth(self) -> tuple[float, float]:
-        """Per second, over the last five."""
+        """Per second, over the last five seconds."""
         return _rates(self._seen[0], self._seen[-1]) if self._seen else (0.0, 0.0)
 
     @property
     def last(self) -> tuple[float, float] | None:
-        """Since the snapshot before; None if there is none to compare with."""
+        """Per second, since the previous snapshot; None if there is none to compare with."""
         return _rates(self._seen[-2], self._seen[-1]) if len(self._seen) > 1 else None
 
 
@@ -61,7 +61,7 @@ def _rates(first: tuple[int, int, int], last: tuple[int, int, int]) -> tuple[flo
 
 
 class Recent:
-    """Of counts that only grow: those of the last minute."""
+    """The last minute of counts that only grow."""
 
     def __init__(self) -> None:
         self.counts: Sequence[int] = ()
@@ -83,7 +83,7 @@ class Recent:
         self._forget(at_ns)
 
     def quantiles(self, now_ns: int) -> tuple[float | None, float | None]:
-        """p50 and p99; nothing while there were no tasks."""
+        """p50 and p99; None if there were no tasks."""
         if self._marks and now_ns - self._computed_ns >= NS_PER_S:
             self._computed_ns = now_ns
             self._forget(now_ns)
@@ -98,7 +98,7 @@ class Recent:
         while len(self._marks) > 1 and self._marks[1][0] <= now_ns - RECENT_NS:
             self._marks.popleft()
         if len(self._marks) == 1 and self._marks[0][0] <= now_ns - RECENT_NS - RECENT_STEP_NS:
-            # Nobody told us anything for a minute: what was counted last is not recent any more.
+            # Nothing was reported for a minute: the last counts are no longer recent.
             self._marks[0] = (now_ns, self.counts)
 
 
@@ -138,7 +138,7 @@ class Track:
         self.history = History(seconds_max, minutes_max)
 
     def count(self, at_ns: int, now_ms: int, ended: int, failed: int, backlog: int, busy: int) -> None:
-        """What a snapshot says: one more point of the past."""
+        """Add what a snapshot says: one more point of the past."""
         self.rates.count(at_ns, ended, failed)
         if (rates := self.rates.last) is not None:
             self.history.add(Point(now_ms, *rates, backlog, busy))
@@ -148,7 +148,7 @@ class Track:
 
 
 class Traffic(NamedTuple):
-    """Tasks handed over, and tasks that came; since the dispatcher started, and per second."""
+    """Tasks handed over, and tasks taken; since the dispatcher started, and per second."""
 
     given: int = 0
     taken: int = 0
@@ -157,7 +157,7 @@ class Traffic(NamedTuple):
 
 
 class Exchanges:
-    """As many as the dispatcher tells of."""
+    """As many as the dispatcher reports."""
 
     def __init__(self) -> None:
         #: By peer, how fast the tasks given and taken grow.
@@ -171,14 +171,14 @@ class Exchanges:
         self._told_ns = told.at_ns
 
     def _new(self, told: snapshots.Dispatcher) -> Rates:
-        """A peer that was not told of before: until then there was nothing to tell."""
+        """For a peer that was not reported before: until then its counts were zero."""
         rates = Rates()
         if self._told_ns is not None and self._told_ns < told.at_ns:
             rates.count(self._told_ns, 0, 0)
         return rates
 
     def with_all(self, alive: bool) -> Traffic:
-        """`alive`: whether the dispatcher that counts is."""
+        """`alive`: whether the dispatcher that counts them is alive."""
         found = [self.with_peer(identity, alive) for identity in self._rates]
         given, taken, *rates = (sum(column) for column in zip(*found, strict=True)) if found else Traffic()
         return Traffic(int(given), int(taken), *(round(rate, 2) for rate in rates))
@@ -191,13 +191,13 @@ class Exchanges:
 # -- workers ----------------------------------------------------------------------------------------------------------
 
 WORKERS_MAX = 1000
-#: Of each worker: five minutes.
+#: Five minutes of each worker.
 WORKER_SECONDS_MAX = 300
 KEPT_MS = WORKER_SECONDS_MAX * 1000
 
 
 class _Past:
-    """Two columns of numbers, since there are many of these: a tenth of the room that points would take."""
+    """Two columns of numbers, since there are many of these: a tenth of the memory that points would take."""
 
     __slots__ = ("at_ms", "busy")
 
@@ -233,11 +233,11 @@ class Pasts:
                 past.add(now_ms, worker.slots - worker.free)
 
     def _is_over(self, identity: str, now_ms: int) -> bool:
-        """Of a worker that is not there: one that comes back finds its past, if there is room for it."""
+        """For a worker that is not there: one that comes back still has its past, if there is room for it."""
         return len(self._pasts) >= WORKERS_MAX or self._pasts[identity].at_ms[-1] < now_ms - KEPT_MS
 
     def of(self, identity: str, now_ms: int) -> list[WorkerPoint]:
-        """The last five minutes; nothing of a worker that was never here."""
+        """The last five minutes; empty for a worker that was never here."""
         past = self._pasts.get(identity)
         if past is None:
             return []

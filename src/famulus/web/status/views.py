@@ -1,4 +1,4 @@
-"""The status of a broker as the HTTP port tells it: `Status`, and what it is made of. Facts only."""
+"""The status of a broker as the HTTP port reports it: `Status`, and what it is made of. Facts only."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from famulus.wire import status as snapshots
 
 
 class Broker(Struct, frozen=True):
-    """A broker of the network: the one that is asked first, then its peers."""
+    """A broker of the network. The one that is asked comes first, then its peers."""
 
     identity: str
     family: str
-    #: active, joining, draining or disabled; gone if nobody hears it.
+    #: active, joining, draining or disabled; gone if it is silent.
     state: str
     alive: bool
     here: bool
@@ -24,7 +24,7 @@ class Broker(Struct, frozen=True):
     digest: str
     #: Since its last heartbeat; null if there was none, or if it is the broker itself.
     silent_ms: int | None = None
-    #: Tasks that this broker handed over to it, and those that came from it, with their rates; of the broker itself,
+    #: Tasks that this broker handed over to it, and those that came from it, with their rates; for the broker itself,
     #: to and from all others.
     given: int = 0
     taken: int = 0
@@ -57,7 +57,7 @@ class Tasks(Struct, frozen=True):
 
 
 class Service(snapshots.Service, frozen=True, array_like=False):
-    """What the dispatcher tells of it, and what that amounts to over time."""
+    """What the dispatcher reports about it, and what follows from that over time."""
 
     rate_s: float
     failed_rate_s: float
@@ -85,13 +85,13 @@ class Process(snapshots.Process, frozen=True, array_like=False):
 
 
 class Config(Struct, frozen=True):
-    """Of a network; version 0 without one."""
+    """The config of a network; version 0 without one."""
 
     network: bool
     version: int
     digest: str
     conflicts: int
-    #: Of the brokers that are alive: whether all have the same digest.
+    #: Whether all brokers that are alive have the same digest.
     in_step: bool
 
 
@@ -99,7 +99,7 @@ class Journal(Struct, frozen=True):
     """What the scribe has written since it started; all zero if there is none."""
 
     on: bool = False
-    #: Of the scribe, as that of a process; off without one.
+    #: The state of the scribe, as of any process; off without one.
     state: str = "off"
     rows: int = 0
     files: int = 0
@@ -147,7 +147,7 @@ class WorkerPoint(Struct, frozen=True, array_like=True):
 
 
 class Point(Struct, frozen=True, array_like=True):
-    """One second of the past, or one minute: rates per second, and what there was at its end."""
+    """One second of the past, or one minute: rates per second, and the highest backlog and number of busy slots."""
 
     at_ms: int
     rate_s: float

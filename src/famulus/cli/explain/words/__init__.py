@@ -1,7 +1,7 @@
-"""What every word means that a user may meet: reasons, outcomes, exit codes, and words of the journal and the pipeline.
+"""The meaning of every word that a user may meet: reasons, outcomes, exit codes, words of the journal and the pipeline.
 
-Each sort of words is a file beside this one. `famulus explain` shows them, and docs/errors.md is made of them (`famulus
-explain --markdown`); a test compares the two.
+Each kind of words has a file beside this one. `famulus explain` shows them, and docs/errors.md is made from them
+(`famulus explain --markdown`); a test compares the two.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     """One meaning of one word. Where a word has several, each has an entry of its own, and `when` tells them apart."""
 
     word: str
-    #: Where it stands, if that matters: `with REJECTED`, `to a worker`.
+    #: Where it appears, if that matters: `with REJECTED`, `to a worker`.
     when: str = ""
     meaning: str
     #: Why it happens; empty if the meaning says it.
@@ -27,23 +27,23 @@ class Entry(Struct, frozen=True, kw_only=True):
     remedy: str = ""
     #: Whether trying again is safe; empty if there is nothing to try.
     try_again: str = ""
-    #: The page below docs that tells more.
+    #: The page below docs that says more.
     page: str
 
 
 class WordList(Struct, frozen=True):
-    """Words of one sort: a file of this folder."""
+    """Words of one kind: a file in this folder."""
 
-    #: As one of them is called.
+    #: What one of them is called.
     name: str
-    #: As the heading of them all.
+    #: The heading for all of them.
     heading: str
     #: What they have in common.
     about: str
     entries: tuple[Entry, ...]
     #: There is little to say about each: on the page, they are a table.
     brief: bool = False
-    #: A word alone would not tell what it is: on the page, its heading says so.
+    #: A word alone would not show what it is: on the page, its heading says so.
     named: bool = False
 
 
@@ -56,7 +56,7 @@ KINDS: Final = tuple(
 
 
 def find(text: str) -> list[tuple[WordList, Entry]]:
-    """All meanings of a word, or of a whole reason: what stands behind the colon is for people."""
+    """All meanings of a word, or of a whole reason: what comes after the colon is for people."""
     word = text.strip().partition(":")[0].strip().lower()
     return [(kind, entry) for kind in KINDS for entry in kind.entries if entry.word.lower() == word]
 

@@ -1,4 +1,4 @@
-"""The page docs/errors.md, made of the words."""
+"""The page docs/errors.md, made from the words."""
 
 from __future__ import annotations
 
