@@ -1,6 +1,6 @@
 """A stretch of network that can be cut: passes on what comes in at one address to another one.
 
-python -m famulus.lab.relay KNOWN_HOST OWN_HOST PORT is one; stopped, it falls silent and lets nobody know.
+python -m famulus.lab.relay KNOWN_HOST OWN_HOST PORT is one; when stopped, it falls silent without telling anybody.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Relay:
         await self._drop_all()
 
     async def cut(self) -> None:
-        """From now on nobody gets through, and whoever did is gone."""
+        """From now on nobody gets through, and existing connections are dropped."""
         self._is_cut = True
         await self._drop_all()
 

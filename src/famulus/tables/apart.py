@@ -1,7 +1,7 @@
-"""Reads findings in a process of its own, whose memory is bounded: what a Parquet file says of its size may be a lie.
+"""Reads findings in a process of its own with bounded memory: what a Parquet file says about its size may be a lie.
 
-A page of some kilobytes can unpack to gigabytes, and its size stands only in the page itself, which nobody but the
-reader sees. So the reader is a child that may run out of memory without harm to whoever wants to know.
+A page of some kilobytes can unpack to gigabytes, and its size is given only in the page itself, which nobody but the
+reader sees. So the reader is a child that may run out of memory without harm to its caller.
 
 python -m famulus.tables.apart ROWS_MAX reads the file that is its standard input.
 """
@@ -18,11 +18,11 @@ import msgspec
 from famulus.errors import NotFindings
 from famulus.tables.finding import Findings
 
-#: Above what the child needs to have its libraries loaded.
+#: On top of what the child needs to load its libraries.
 MEMORY_BYTES_MAX: Final = 256 * 1024 * 1024
-#: A file that takes longer was made to; starting Python and Arrow takes a second or two on a busy machine.
+#: A file that takes longer was made to do so; starting Python and Arrow takes a second or two on a busy machine.
 SECONDS_MAX: Final = 20.0
-#: Of processor time, should nobody be there to wait.
+#: Of processor time, in case nobody is there to wait.
 CPU_SECONDS_MAX: Final = 10
 _TOO_MUCH: Final = "it takes too much memory or time to be read"
 
@@ -35,9 +35,9 @@ class _Answer(msgspec.Struct):
 
 
 def read(file: BinaryIO, rows_max: int) -> Findings:
-    """The first `rows_max` findings of an open file; NotFindings, whatever is wrong with it."""
+    """The first `rows_max` findings of an open file; raises NotFindings, whatever is wrong with it."""
     command = [sys.executable, "-m", "famulus.tables.apart", str(rows_max)]
-    # Arrow's own allocators take address space ahead, which the bound counts.
+    # Arrow's own allocators reserve address space in advance, which the bound counts.
     environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
     file.seek(0)
     try:

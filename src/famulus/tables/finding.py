@@ -15,7 +15,7 @@ from famulus.errors import NoFinding
 
 #: Below the folder of the tables.
 FILE: Final = "findings/part-00.parquet"
-#: There are as many as a person can read; a file with much more was made by somebody else.
+#: There are no more than a person can read; a file with many more was made by somebody else.
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 #: Findings of this kind are rows of the audit that nothing explains.
 _AUDIT: Final = "audit"
@@ -32,7 +32,7 @@ class Finding(Struct, frozen=True):
     title: str
     evidence: str
     advice: str
-    #: Of the config edit that would help, and the fields to change; without them, an admin has to choose.
+    #: The key of the config edit that would help, and the fields to change; without them, an admin has to choose.
     key: str | None
     value: dict[str, Any] | None
     last_seen: datetime
@@ -49,7 +49,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Of the edit: whoever has seen it can say which one he means."""
+        """Of the edit: whoever has seen it can say which one they mean."""
         return sha256(msgspec.json.encode([self.id, self.key, self.value])).hexdigest()[:16]
 
 
@@ -58,7 +58,7 @@ class Findings:
     """The most urgent ones first."""
 
     rows: list[Finding]
-    #: With those that were left out.
+    #: Including those that were left out.
     total: int
 
     @property

@@ -1,8 +1,8 @@
 """Reads findings from the pipeline's table. Trusts nothing in the file.
 
-It is made by `famulus pipeline run`, but anybody may have put another one there. So it is looked at before it is read:
-its columns, how much there is of it, and how long its texts are. What is wrong with it is one sentence. How much a page
-unpacks to is known only to Arrow, too late: who must not grow by that reads it `apart`.
+The file is made by `famulus pipeline run`, but anybody may have put another one there. So it is checked before it is
+read: its columns, its size, and how long its texts are. What is wrong with it is said in one sentence. How much a page
+unpacks to is known only to Arrow, and too late: whoever must not grow by that reads it `apart`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEXT_BYTES_MAX: Final = 16 * 1024
 _TEXTS: Final = ["id", "severity", "kind", "subject", "title", "evidence", "advice", "key", "value"]
 _COLUMNS: Final = [*_TEXTS, "rank", "last_seen"]
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
-#: Whatever Arrow and Python say of a file that is broken or was made to hurt.
+#: Whatever Arrow and Python raise for a file that is broken or was made to do harm.
 _BROKEN: Final = (
     pa.ArrowException, OSError, EOFError, ValueError, TypeError, KeyError, OverflowError, MemoryError, RecursionError,
     msgspec.MsgspecError,
@@ -35,7 +35,7 @@ def read(file: Any, rows_max: int = ROWS_MAX) -> Findings:
     """From an open file; the first `rows_max` of them."""
     try:
         about = _check(pq.ParquetFile(file))
-        # Texts stay dictionaries until they are measured: what is there once is not made for each row.
+        # Texts stay dictionaries until they are measured: one that is stored once is not repeated for each row.
         table = pq.ParquetFile(file, metadata=about, read_dictionary=_TEXTS, pre_buffer=False)
         rows = table.read(columns=_COLUMNS, use_threads=False)
         urgent = rows.sort_by("rank").slice(0, rows_max)
@@ -72,7 +72,7 @@ def _fits(name: str, kind: pa.DataType) -> bool:
 
 
 def _check_texts(rows: pa.Table) -> None:
-    """A text that is there once in the file may be that of every row: so they are measured before they are made."""
+    """A text that is stored once may be that of every row: so texts are measured before they are created."""
     for name in _TEXTS:
         for chunk in rows[name].chunks:
             texts = chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk
@@ -82,7 +82,7 @@ def _check_texts(rows: pa.Table) -> None:
 
 
 def zoned(values: Any) -> Any:
-    """Instants of UTC, to the microsecond. Spark's older way to write them has neither: UTC is meant."""
+    """Instants in UTC, to the microsecond. Spark's older way to write them has neither: UTC is meant."""
     if not pa.types.is_timestamp(values.type) or values.type == _INSTANT:
         return values
     if values.type.tz is None:

@@ -59,12 +59,12 @@ class LatencyBuckets(msgspec.Struct):
         return [(min(highest_in(index), self.highest), count) for index, count in zip(used, seen, strict=True)]
 
     def percentile(self, share_ppm: int) -> int:
-        """The value that this share of the values does not exceed; at most one bucket too high. 0 without values."""
+        """The value that this share of the values does not exceed, at most one bucket too high; 0 if there are none."""
         rank = max(1, -(-len(self) * share_ppm // MILLION))
         return next((value for value, seen in self.cumulated() if seen >= rank), 0)
 
     def percentiles(self) -> dict[str, int | None]:
-        """None where there are too few values: what 9,999 of 10,000 do not exceed, 500 of them cannot say."""
+        """None where there are too few values: 500 of them cannot tell what 9,999 of 10,000 do not exceed."""
         total = len(self)
         return {
             name: self.percentile(share) if total * (MILLION - share) >= MILLION else None

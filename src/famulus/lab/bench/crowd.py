@@ -2,8 +2,8 @@
 
 python -m famulus.lab.bench crowd ADDRESS FIRST COUNT SERVICES SLOTS
 
-One thread serves them all. Each has the place at its broker that a real worker has, with its line and its session. At
-an address of NATS they are what `nats_crowd` has instead. At SIGTERM it says in JSON what became of them, and ends.
+One thread serves them all. Each has a place at its broker as a real worker does, with its line and its session. At a
+NATS address they are those of `nats_crowd` instead. On SIGTERM it says in JSON what became of them, and ends.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from famulus.net.waiting import Bell, Waiting
 from famulus.worker.place import Place, places_of
 from famulus.worker.settings import WorkerSettings
 
-#: Long, so that what is measured is the tasks and not the beats of so many hearts: of the session, and of its line.
+#: Long, so that the tasks are measured and not so many heartbeats, of the session and of its line.
 HEARTBEAT_MS = 90_000
-#: This many may be in the middle of their greetings; a session that waits too long for its turn would start anew.
+#: At most this many are exchanging greetings at once; a session that waits too long for its turn would start over.
 GREETING_MAX = 256
 CONNECT_WITHIN_S = 90
-#: Nobody is looked after more often than this, nor more seldom: there may be news that moved its next instant.
+#: No place is checked more often than the first, nor less often than the second: news may have moved its next due time.
 LOOK_AGAIN_NS = NS_PER_S // 20
 LOOK_AT_LEAST_NS = 10 * NS_PER_S
 
@@ -38,12 +38,12 @@ class Crowd:
         self._bell = Bell()
         self._waiting.watch(self._bell.fd)
         self._places: list[Place] = []
-        #: When to look after whom, by number: one entry each.
+        #: When to check which place, by its number: one entry each.
         self._dues: list[tuple[int, int]] = []
         self._over = False
 
     def connect(self, address: str, services: dict[str, str], slots: int, until_ns: int) -> None:
-        """A worker for each of these services, by its identity, until all are ready or the time is up."""
+        """Connect a worker with each identity for its service, until all are ready or the time is up."""
         to_come = list(services.items())[::-1]
         greeting: list[Place] = []
         while (to_come or greeting) and not self._over and monotonic_ns() < until_ns:
@@ -67,7 +67,7 @@ class Crowd:
         self._bell.ring()
 
     def figures(self) -> dict[str, int]:
-        """How many are ready for tasks, and how often one had to come back."""
+        """How many are ready for tasks, and how often one had to reconnect."""
         sessions = [place.session for place in self._places]
         return {
             "connected": sum(session.state is SessionState.READY for session in sessions),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import resource
 
-#: What a DEALER needs: one for its connection, one by which libzmq tells of news.
+#: A DEALER needs one for its connection, and one through which libzmq signals events.
 PER_SOCKET = 2
 #: Standard streams, epoll, libraries, the inner sockets of a broker.
 RESERVE = 200
-#: More are never asked for, even where the system would give any number.
+#: More are never asked for, even where the system sets no limit.
 FILES_MAX = 1_048_576
 
 
 def raise_limit() -> None:
-    """Ask for all that the system lets us have without more rights."""
+    """Ask for all that the system lets us have without more privileges."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 

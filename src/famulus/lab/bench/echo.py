@@ -37,9 +37,9 @@ def one_round(load: Load, side: str) -> Figures:
 
 
 def weighed(crew: Crew, load: Load, address: str, peer: str = "famulus") -> Figures:
-    """What a client of this load sees, with the CPU time per task of each process that is there already."""
+    """What a client sees under this load, with the CPU time per task of each process that is already running."""
     order = Order(address, load.window, load.size, load.seconds, load.client, crew.parts())
     seen = order.carry_out(crew, peer)
-    # A sum over more or fewer processes could not be compared.
+    # Sums over different numbers of processes cannot be compared.
     del seen["cpu_us_all"]
     return seen

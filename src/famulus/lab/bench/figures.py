@@ -32,9 +32,9 @@ def median_of(rounds: list[Figures]) -> Figures:
 def in_turn(
     sides: Sequence[str], rounds: int, measure: Callable[[str], Figures], progress: Progress
 ) -> dict[str, dict[str, Any]]:
-    """All sides round by round, so that whatever else this machine does hits them alike: medians and rounds of each.
+    """Measures all sides round by round, so that whatever else this machine does hits them alike: medians and rounds.
 
-    There and back again: the second of two may find the machine warmer, or hotter.
+    The order alternates: whichever comes second may find the machine warmed up, or too hot.
     """
     seen: dict[str, list[Figures]] = {side: [] for side in sides}
     for number in range(rounds):

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from famulus.errors import BenchFailed
 from famulus.lab.processes import broker_parts, family, python
 
-#: What a process may take until it is ready, also on a machine with far too much to do.
+#: How long a process may take to become ready, even on an overloaded machine.
 START_S = 60.0
-#: What a client may take beyond its time: to start, and for its last answers.
+#: How much longer than its time a client may take: to start, and for its last answers.
 GRACE_S = 60.0
-#: Between two looks at a port.
+#: Between two checks of a port.
 LOOK_S = 0.02
 
 
@@ -25,7 +25,7 @@ class Member:
     """One process."""
 
     def __init__(self, name: str, command: list[str], *, stderr: bool = False) -> None:
-        """With `stderr`, what it says there is listened to as well."""
+        """With `stderr`, what it prints there is read as well."""
         self.name = name
         elsewhere = subprocess.STDOUT if stderr else subprocess.DEVNULL
         # In a session of its own, so that Ctrl-C reaches only us, and we stop it in order.
@@ -35,7 +35,7 @@ class Member:
         self.pid = self._process.pid
 
     def wait_until(self, pattern: str) -> re.Match[str]:
-        """Wait for a line that says so. Who does not say it in time is ended; what it said instead is the error."""
+        """Wait for a line that matches. A process without one in time is killed; its last line becomes the error."""
         assert self._process.stdout is not None
         last = "it said nothing"
         alarm = threading.Timer(START_S, self.signal, (signal.SIGKILL,))
@@ -50,7 +50,7 @@ class Member:
         raise BenchFailed(f"the {self.name} ended with {self._process.wait()} before it was ready: {last}")
 
     def wait_for_port(self, port: int) -> None:
-        """Wait until somebody can connect, for those who do not say when they are ready."""
+        """Wait until the port accepts connections, for programs that do not say when they are ready."""
         until = time.monotonic() + START_S
         while time.monotonic() < until:
             with socket.socket() as probe:
@@ -103,7 +103,7 @@ class Broker(NamedTuple):
 
 
 class Crew(list[Member]):
-    """Whoever is in it is stopped at the end, the last one first: also one that never became ready."""
+    """All its members are stopped at the end, the last one first, including one that never became ready."""
 
     def __enter__(self) -> Crew:
         return self
@@ -118,11 +118,11 @@ class Crew(list[Member]):
         return member
 
     def part(self, name: str, module: str, *words: object, stderr: bool = False) -> Member:
-        """A process of ours: the `main` of a module of the bench, with these words."""
+        """One of our own processes: the `main` of a module of the bench, with these words as arguments."""
         return self.start(name, python("famulus.lab.bench", module, *map(str, words)), stderr=stderr)
 
     def broker(self, *flags: str, name: str = "broker") -> Broker:
-        """On free ports if it has no folder, and without a journal and an HTTP port unless the flags say otherwise."""
+        """On free ports if it has no folder, and without a journal or an HTTP port unless the flags say otherwise."""
         ports = () if "--folder" in flags else ("--frontend-port", "0", "--backend-port", "0")
         command = python("famulus", "broker", *ports, "--drain-ms", "500", "--no-http", "--no-journal", *flags)
         member = self.start(name, command)
@@ -130,13 +130,13 @@ class Crew(list[Member]):
         return Broker(member, ready[1], ready[2])
 
     def echo_broker(self, window: int, *flags: str, name: str = "broker") -> Broker:
-        """With a worker that has twice as many slots as the window is wide: the backlog is never what is measured."""
+        """With a worker that has twice as many slots as the window is wide, so that the backlog is never measured."""
         broker = self.broker(*flags, name=name)
         self.worker("famulus", broker.backend, max(64, 2 * window))
         return broker
 
     def worker(self, peer: str, *arguments: object) -> Member:
-        """One that echoes, of one of the peers."""
+        """An echo worker of one of the peers."""
         member = self.part("worker", "peers.process", peer, "worker", *arguments, stderr=True)
         member.wait_until("is ready")
         return member

@@ -14,30 +14,30 @@ from famulus.lab.bench.fleet import Crew
 from famulus.lab.bench.memory import MemoryWatch
 from famulus.lab.processes import cpu_s, rss_kib
 
-#: A scribe loads its libraries first; what that costs is not the cost of a task.
+#: A scribe loads its libraries first, which is not part of the cost of a task.
 SCRIBE_STARTS_S = 20.0
 SAMPLE_S = 0.5
 
 
 def compare(load: Load, rounds: int, progress: Progress) -> dict[str, object]:
-    """Two brokers, one with and one without a journal; the same load now here, now there."""
+    """Two brokers, one with and one without a journal; the same load on each in turn."""
     with tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder, Crew() as without, Crew() as with_one:
         crews = {"off": without, "on": with_one}
         addresses = {"off": without.echo_broker(load.window).frontend, "on": _with_journal(with_one, load, folder)}
 
         def measure(side: str) -> Figures:
-            # What the scribe has left to do must not fall into a round without it.
+            # The scribe's remaining work must not fall into a round without it.
             _wait_for_the_scribe(with_one)
             return weighed(crews[side], load, addresses[side])
 
         seen = in_turn(["off", "on"], rounds, measure, progress)
-    # Of neighbours: a machine with others on it may be half as fast a minute later.
+    # Ratios of neighbouring rounds: a shared machine may be half as fast a minute later.
     neighbours = zip(seen["rounds"]["on"], seen["rounds"]["off"], strict=True)
     return {**seen, "ratio": median(on["rate"] / off["rate"] for on, off in neighbours)}
 
 
 def soak(load: Load, progress: Progress) -> dict[str, object]:
-    """Full rate for so long: rows, gaps, and the scribe's memory over time."""
+    """At full rate for `load.seconds`: rows, gaps, and the scribe's memory over time."""
     with tempfile.TemporaryDirectory(prefix="famulus-bench-") as folder:
         with Crew() as crew:
             address = _with_journal(crew, load, folder)
@@ -77,7 +77,7 @@ def _with_journal(crew: Crew, load: Load, folder: str) -> str:
 
 
 def _wait_for_the_scribe(crew: Crew) -> None:
-    """Until it is there and has nothing to do."""
+    """Until it has started and is idle."""
     deadline = time.monotonic() + SCRIBE_STARTS_S
     while time.monotonic() < deadline:
         scribe = crew[0].parts().get("scribe")

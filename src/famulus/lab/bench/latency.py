@@ -23,7 +23,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    #: Tasks per second; without any, FRACTIONS of the saturation.
+    #: Tasks per second; if empty, FRACTIONS of the saturation.
     rates: tuple[float, ...] = ()
     seconds: float = 5.0
     rounds: int = 2
@@ -36,7 +36,7 @@ class Plan:
 
 
 def figures_of(per_s: float, rounds: list[Seen], saturation_per_s: float | None) -> dict[str, Any]:
-    """All that was seen at one rate, over the rounds."""
+    """Everything seen at one rate, over the rounds."""
     latencies = LatencyBuckets()
     for seen in rounds:
         latencies.merge(seen.latency("OK"))

@@ -38,7 +38,7 @@ def page(result: dict[str, Any]) -> str:
 
 
 def machine_text(result: dict[str, Any]) -> str:
-    """The machine that it was measured on, as one would say it."""
+    """The machine that it was measured on, in words."""
     said = {"cores": "{} cores", "machine": "{}", "python": "Python {}", "pump": "{} pump"}
     return ", ".join(how.format(result[name]) for name, how in said.items() if name in result)
 
@@ -54,7 +54,7 @@ def over_rate(rates: list[dict[str, Any]]) -> Safe:
 
 
 def distribution(rates: list[dict[str, Any]]) -> Safe:
-    """As HdrHistogram draws it: to the right by how rare it is, so that the tail has as much room as the middle."""
+    """As HdrHistogram draws it: the x axis is how rare it is, so that the tail has as much room as the middle."""
     lines = {rate(each["rate"]): tail(_buckets(each)) for each in rates}
     says = "Each line is a rate. The further to the right, the rarer the tasks that take that long."
     decades = [10.0**decade for decade in range(10)]
@@ -64,7 +64,7 @@ def distribution(rates: list[dict[str, Any]]) -> Safe:
 
 
 def tail(latencies: LatencyBuckets) -> Points:
-    """(rarity, seconds): one task in `rarity` takes that long or longer. The slowest task of all is the end."""
+    """(rarity, seconds): one task in `rarity` takes that long or longer. The last point is the slowest task of all."""
     total = len(latencies)
     points: Points = []
     before = 0

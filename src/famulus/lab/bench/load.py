@@ -4,8 +4,8 @@ python -m famulus.lab.bench load ADDRESS OFFER
 
 OFFER is an `OfferedLoad` in JSON: an open loop with a fixed number of tasks a second, whatever comes back, or a closed
 one that keeps a fixed number open. In an open loop every task is due at an instant that is fixed beforehand, and its
-latency counts from then on, also if it left later because this process or the broker was held up. A loop that counts
-from the sending leaves out just those tasks that had to wait longest ("coordinated omission").
+latency counts from then on, even if it left later because this process or the broker was held up. A loop that counts
+from the sending leaves out exactly the tasks that had to wait longest ("coordinated omission").
 
 Where there are several connections or services, each task goes to the next one, in turn.
 """
@@ -34,9 +34,9 @@ from famulus.lab.bench.nats_crowd import SCHEME, NatsCaller
 from famulus.lab.bench.steps import service_name
 
 CONNECT_WITHIN_S = 30
-#: As many are submitted before the answers are looked at, when a lot is due.
+#: At most this many are submitted before the answers are looked at, when a lot is due.
 BURST_MAX = 100
-#: Connections without news are looked after this often.
+#: Connections with nothing to read are checked this often.
 LOOK_NS = 50 * NS_PER_MS
 
 
@@ -54,22 +54,22 @@ class OfferedLoad(msgspec.Struct, frozen=True):
     #: If not 0, this many services of a crowd are asked instead.
     services: int = 0
     connections: int = 1
-    #: Over how many of the connections; the others are merely there.
+    #: How many of the connections carry tasks; the others are idle.
     asking: int = 1
     #: Process ids. Their CPU time is read at the very moments between which the tasks are counted.
     weigh: list[int] = []
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """Of the tasks that count."""
+    """What became of the tasks that count."""
 
     offered: int
     outcomes: dict[str, int]
-    #: In nanoseconds, by outcome; of what was rejected, by the code of the reason.
+    #: In nanoseconds, by outcome; for rejected tasks, by the code of the reason.
     latencies: dict[str, LatencyBuckets]
-    #: By how much the latest task left after it was due: large where this process could not keep up.
+    #: The longest that a task left after it was due: large where this process could not keep up.
     latest_ns: int
-    #: As a meter reports them, if there was something to weigh: that part is `server`.
+    #: As a meter reports them, if there were processes to weigh: they are the part `server`.
     figures: Figures = {}
 
     def latency(self, which: str) -> LatencyBuckets:
@@ -77,7 +77,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Schedule:
-    """When each task is due: evenly, from `start_ns` until `until_ns`. Knows no clock."""
+    """When each task is due: evenly, from `start_ns` until `until_ns`. Reads no clock."""
 
     def __init__(self, start_ns: int, until_ns: int, per_s: float) -> None:
         self._start_ns = start_ns
@@ -102,7 +102,7 @@ class Schedule:
 
 
 class Window:
-    """A task is due whenever fewer than this many are open. Knows no clock."""
+    """A task is due whenever fewer than this many are open. Reads no clock."""
 
     def __init__(self, open_tasks: Sized, size: int, until_ns: int) -> None:
         self._open = open_tasks
@@ -142,7 +142,7 @@ Caller = BrokerCaller | NatsCaller
 class Loop:
     def __init__(self, address: str, offer: OfferedLoad) -> None:
         self._offer = offer
-        # Before the connections, since select knows only the lowest descriptors.
+        # Before the connections, since select accepts only low descriptor numbers.
         self._epoll = select.epoll()
         kind = NatsCaller if address.startswith(SCHEME) else BrokerCaller
         callers: list[Caller] = [kind(address) for _ in range(offer.connections)]
@@ -168,7 +168,7 @@ class Loop:
         schedule: Schedule | Window = Window(self, offer.window, self._until_ns)
         if offer.per_s:
             schedule = Schedule(self._start_ns, self._until_ns, offer.per_s)
-        # What is still open is brought home, so that the next measurement finds nobody at work.
+        # Tasks that are still open are waited for, so that the next measurement finds no worker busy.
         while not schedule.is_over or self._open:
             self._submit(schedule)
             for caller in self._with_news(self._look_ns if schedule.is_over else schedule.next_ns):
@@ -203,8 +203,8 @@ class Loop:
             caller.send()
 
     def _with_news(self, until_ns: int) -> Iterator[Caller]:
-        """Who has news by then; from time to time also those for whom something is due."""
-        # select, and not epoll: its time-out is exact to the microsecond, where that of epoll is in milliseconds.
+        """The callers with something to read by then; from time to time also those for which something is due."""
+        # select, and not epoll: its time-out is exact to the microsecond, while that of epoll is in milliseconds.
         timeout_s = max(0, min(until_ns, self._look_ns) - monotonic_ns()) / NS_PER_S
         select.select([self._epoll], [], [], timeout_s)
         for fd, _ in self._epoll.poll(0):
@@ -229,7 +229,7 @@ class Loop:
 
 
 def start(crew: Crew, address: str, offer: OfferedLoad) -> Callable[[], Seen]:
-    """A loop in a process of its own. What is given waits for its end, and tells what it saw."""
+    """Start a loop in a process of its own; what is returned waits for its end, and returns what it saw."""
     client = crew.part("client", "load", address, msgspec.json.encode(offer).decode(), stderr=True)
     within_s = offer.seconds + offer.warm_up_s + offer.timeout_ms / 1000 + GRACE_S
     return lambda: msgspec.json.decode(client.output(within_s), type=Seen)

@@ -12,7 +12,7 @@ from famulus.lab.processes import children, rss_kib
 
 
 def children_kib(pid: int | None = None) -> int:
-    """Of all processes below this one: of Spark's, the JVM, and the Pythons that it starts."""
+    """Of all descendants of this process: for Spark, the JVM and the Python processes that it starts."""
     above = os.getpid() if pid is None else pid
     total = 0
     for child in children(above):
@@ -24,7 +24,7 @@ def children_kib(pid: int | None = None) -> int:
 
 
 def _is_same_program(child: int, pid: int) -> bool:
-    """A JVM that is about to start a program is there twice for a moment, with one and the same memory."""
+    """A JVM that is about to start a program exists twice for a moment, with the same memory."""
     try:
         commands = [Path(f"/proc/{each}/cmdline").read_bytes() for each in (child, pid)]
     except OSError:
@@ -33,10 +33,10 @@ def _is_same_program(child: int, pid: int) -> bool:
 
 
 class MemoryWatch:
-    """Looks in a thread of its own, once at the beginning and then again and again, until the process is gone."""
+    """Samples in a thread of its own, once at the beginning and then at intervals, until the process is gone."""
 
     def __init__(self, look: Callable[[], int] = children_kib, every_s: float = 0.2) -> None:
-        """`look` gives KiB, and raises OSError once there is nothing to be seen."""
+        """`look` returns KiB, and raises OSError once there is nothing left to look at."""
         self._look = look
         self._every_s = every_s
         self._from = 0
@@ -46,7 +46,7 @@ class MemoryWatch:
         self.is_lost = False
 
     def take_peak_kib(self) -> int:
-        """The most since it was last asked."""
+        """The peak since the last call."""
         start, self._from = self._from, len(self.seen_kib)
         self.seen_kib.append(self._look())
         return max(self.seen_kib[start:])

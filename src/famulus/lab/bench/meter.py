@@ -1,8 +1,8 @@
 """A client process of a measurement: what it is told, and what it notes.
 
 It keeps a window of tasks open for some seconds. Each body begins with the instant at which it was sent, and echo
-brings it back: so every latency is measured, without keeping a table beside the client. The CPU time of all processes
-is taken in one and the same stretch of time; the warm-up before it and the last answers after it count nowhere.
+returns it: so every latency is measured without keeping a table beside the client. The CPU time of all processes is
+taken over the same stretch of time; the warm-up before it and the last answers after it do not count.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Meter:
         self._pids = pids
         self._later_ns = [until_ns, NEVER_NS]
         self._turn_ns = from_ns
-        # Of the warm-up, of the stretch, and of what comes after it.
+        # Of the warm-up, of the measured stretch, and of what comes after it.
         self._latencies_ns: list[list[int]] = [[]]
         self._turns: list[tuple[int, dict[str, float]]] = []
 
     def note(self, answer: bytes | memoryview) -> None:
         now_ns = monotonic_ns()
         if now_ns >= self._turn_ns:
-            # Not each time: it would be measured as well.
+            # Not each time: the check would be measured as well.
             if len(answer) != self._size:
                 raise BenchFailed(f"{self._size} bytes went out, {len(answer)} came back: this is no echo")
             self._turn(now_ns)
@@ -61,7 +61,7 @@ class Meter:
     def report(self) -> Figures:
         """Rate, latencies and CPU time per task: of each part, and of all together."""
         if len(self._turns) == 1:
-            # The last answer came a moment before the end, and the next one was not asked for: so the end is now.
+            # The last answer came a moment before the end, and no further one was requested: so the end is now.
             self._turns.append((monotonic_ns(), self._weigh()))
         if len(self._turns) != 2:
             raise BenchFailed("nothing came back for so long that no stretch of time could be measured")
@@ -86,17 +86,17 @@ class Order(msgspec.Struct, frozen=True):
     pids: dict[str, list[int]]
 
     def begin(self) -> tuple[Meter, Iterator[bytes]]:
-        """From now on: a meter, and bodies until the time is over."""
+        """A meter that starts now, and bodies until the time is over."""
         from_ns = monotonic_ns() + int(WARM_UP_S * NS_PER_S)
         until_ns = from_ns + int(self.seconds * NS_PER_S)
         return Meter(from_ns, until_ns, self.size, self.pids), bodies(self.size, until_ns)
 
     def carry_out(self, crew: Crew, peer: str) -> Figures:
-        """By a client of this peer, from its start to its end."""
+        """Run a client of this peer from its start to its end."""
         client = crew.part("client", "peers.process", peer, "client", msgspec.json.encode(self).decode(), stderr=True)
         output = client.output(self.seconds + GRACE_S)
         crew.remove(client)
-        # The figures are its last line: libraries may have had something to say before.
+        # The figures are its last line: libraries may have printed something before.
         figures: Figures = json.loads(output.splitlines()[-1])
         return figures
 

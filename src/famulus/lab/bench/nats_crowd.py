@@ -1,7 +1,7 @@
 """The workers and the clients of the scale measurement at a nats-server.
 
-They do what those of `crowd` and `load` do at a broker. A service is a subject, and its workers are a queue group of
-it. The protocol is spoken by hand: thousands of connections fit into one process, and none waits for another.
+They do what those of `crowd` and `load` do at a broker. A service is a subject, and its workers are a queue group on
+it. The protocol is implemented by hand: thousands of connections fit into one process, and none waits for another.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NatsLine:
         self.settle()
 
     def settle(self) -> None:
-        """Until the server has taken in all that was sent before."""
+        """Wait until the server has processed everything that was sent before."""
         self.send()
         self.socket.sendall(b"PING\r\n")
         seen = b""
@@ -64,7 +64,7 @@ class NatsLine:
         return told
 
     def messages(self) -> list[tuple[bytes, bytes]]:
-        """What has come, to be called when there is something: where to answer, and the body."""
+        """The messages that have come, each as reply subject and body; to be called when there is something to read."""
         data = self._rest + self._read()
         found: list[tuple[bytes, bytes]] = []
         start = 0
@@ -87,7 +87,7 @@ class NatsLine:
 
 
 class NatsCaller(NatsLine):
-    """A connection of a client, as `load` has them at a broker. The body of a task says when it was due."""
+    """A client's connection, like those that `load` has to a broker. The body of a task says when it was due."""
 
     is_up = True
     next_due_ns = NEVER_NS
@@ -128,6 +128,6 @@ def work(address: str, services: Collection[str]) -> NoReturn:
 
 
 def _end(connected: int) -> None:
-    # A line that is lost ends this process long before.
+    # A lost connection would have ended this process long before.
     print(json.dumps({"connected": connected, "relinks": 0}), flush=True)
     os._exit(0)

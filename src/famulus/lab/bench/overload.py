@@ -1,11 +1,11 @@
-"""`famulus bench overload`: beyond saturation, goodput must stay, the rest is rejected quickly, memory stays flat.
+"""`famulus bench overload`: beyond saturation, goodput must hold, the rest be rejected quickly, memory stay flat.
 
 A worker has a fixed number of slots and sleeps for a fixed time per task, so its capacity is known and far below
 what the broker can carry: what is measured is how the broker behaves when the workers are the bottleneck. All settings
 are the defaults, and each time-out is a load of its own: how long a task may wait is what decides whether it ends well.
 
-Beside it, at the same broker and in the same seconds, a second worker of the same kind is kept busy and no more: what
-it does is the saturation. So a machine that is slow for a while slows both sides.
+Next to it, at the same broker and at the same time, a second worker of the same kind is kept just busy: what it
+achieves is the saturation. So a machine that is slow for a while slows both sides.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ CLOSED_TIMEOUT_MS = 60_000
 BODY_BYTES = 100
 #: The backlog of an open loop grows for as long as its tasks may wait, but not for ever.
 WARM_UP_S_MAX = 10.0
-#: And until a slot has done this many tasks, the broker does not know how long they take.
+#: Until a slot has done this many tasks, the broker does not know how long they take.
 TASKS_TO_LEARN = 4
-#: A measurement is this many tasks of a slot long, or half a task would show.
+#: A measurement lasts at least this many tasks of a slot, or half a task would show.
 TASKS_OF_A_SLOT = 10
 
 
@@ -70,7 +70,7 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> dict[str, object]:
 def _loads(
     plan: Plan, service: Service, crew: Crew, broker: Broker, tell: Callable[[str], None]
 ) -> Iterator[dict[str, float]]:
-    """What becomes of this service under each time-out, beside one of the same kind that is only kept busy."""
+    """What becomes of this service under each time-out, next to one of the same kind that is kept just busy."""
     beside = f"{service.name}-beside"
     workers = [
         crew.worker("famulus", broker.backend, service.slots, name, service.work_ms) for name in (service.name, beside)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Tell = Callable[[str], None]
-#: Of the journal, for the increment.
+#: The increment is the journal divided by this.
 INCREMENT: Final = 100
 WARM_TASKS: Final = 10_000
-#: It is made so often, from the same tables.
+#: The increment is run this often, from the same tables.
 TIMES: Final = ("first", "second", "third")
 SERVICE_MINUTES: Final = Path(__file__).parent / "static" / "service_minutes.sql"
 
@@ -39,7 +39,7 @@ def measure(sizes_tasks: Sequence[int], hours: int, master: str | None, tell: Te
     with session(master) as spark:
         start_s = time.monotonic() - began
         tell(f"Spark started in {start_s:.1f} s")
-        # What is run for the first time has to be compiled first: that is a cost of the start, not of the data.
+        # What runs for the first time has to be compiled first: that is a cost of the start, not of the data.
         warm = _size(spark, synth.Plan(WARM_TASKS, hours), lambda _: None)
         sizes = [_size(spark, synth.Plan(tasks, hours), tell) for tasks in sizes_tasks]
     return {"start_s": start_s, "first_run_s": warm["full"]["seconds"], "sizes": sizes, "growth": _growth(sizes)}
@@ -57,7 +57,7 @@ def _size(spark: SparkSession, plan: synth.Plan, tell: Tell) -> dict[str, Any]:
         tell(f"{tasks:,} tasks: all tables in {full['seconds']:.1f} s")
         duckdb = _duckdb(journal)
         increments = _increments(spark, journal, tables, plan, tell)
-    # Few rows go another way than many: the first time, Java compiles what is on it. And seconds are easily disturbed.
+    # Few rows take another path than many, which Java compiles the first time. And short runs are easily disturbed.
     first, increment = increments[0], sorted(increments, key=itemgetter("seconds"))[len(increments) // 2]
     spark_s = next((each["seconds"] for each in full["tables"] if each["table"] == "service_minutes"), None)
     return {
@@ -79,8 +79,8 @@ def _size(spark: SparkSession, plan: synth.Plan, tell: Tell) -> dict[str, Any]:
 
 
 def _increments(spark: SparkSession, journal: Path, tables: Path, plan: synth.Plan, tell: Tell) -> list[dict[str, Any]]:
-    """One hundredth more, brought into the same tables again and again."""
-    # Published files are replaced and never changed, so these are copies of the tables as they are now.
+    """One hundredth more, added to the same tables several times."""
+    # Published files are replaced and never changed, so hard links are copies of the tables as they are now.
     copies = {
         each: shutil.copytree(tables, tables.with_name(f"{each}-tables"), copy_function=os.link) for each in TIMES
     }

@@ -1,12 +1,12 @@
-"""How long a client is without answers when a part is there but does nothing, and how often that is said in vain.
+"""How long a client is without answers when a part is there but does nothing, and how often that is a false alarm.
 
 frozen      every process of the client's broker is stopped; another broker is there
 hung        only the dispatcher is stopped, and there is no other broker
 cut off     what the client and its broker say to each other does not arrive; another broker is there
 
-For the last, a relay between them passes everything on until it is stopped.
+In the last case, a relay between them passes everything on until it is stopped.
 
-python -m famulus.lab.bench recovery keeps a processor busy, until it is killed or alone.
+python -m famulus.lab.bench recovery keeps a processor busy, until it is killed or its parent has ended.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from famulus.lab.bench.fleet import Crew
 from famulus.lab.processes import python, send_signal
 
 FAULTS = ("frozen", "hung", "cut off")
-#: Asked for so long before the fault, at least, so that everything is as it always is.
+#: The client asks for at least this long before the fault, so that everything is in its normal state.
 QUIET_S = 1.0
 RELAY_HOST = "127.0.30.1"
 #: Half the slots of a worker.
 WINDOW = 50
-#: A task that hangs is to be waited for; all of them end by the loss of their broker.
+#: Long enough to wait for a task that hangs; all of them end with the loss of their broker.
 TIMEOUT_S = 30.0
 
 
@@ -37,7 +37,7 @@ def measure(rounds: int, seconds: float, busy: int, tell: Callable[[str], None])
     found: dict[str, list[float]] = {fault: [] for fault in FAULTS}
     for number in range(rounds):
         for fault in FAULTS:
-            # At another moment between two PINGs each time.
+            # At a different moment between two PINGs each time.
             found[fault].append(without_answers_s(fault, QUIET_S + number % 7 * 0.1))
             tell(f"{fault:8} {found[fault][-1]:5.2f} s")
     return {
@@ -87,7 +87,7 @@ def _asks(client: Client) -> bool:
 
 
 def _false_alarms(seconds: float, busy: int) -> dict[str, object]:
-    """Everything at its full rate, on a machine with far too much to do, and nothing is wrong."""
+    """Everything at full rate, on an overloaded machine, with nothing wrong."""
     with Crew() as crew:
         broker = crew.echo_broker(WINDOW)
         worker = crew[-1]

@@ -4,8 +4,8 @@ Each crowd has a broker of its own, and all of them are up during the whole run:
 round by round, and whatever else this machine does hits all of them alike. What counts is the CPU time of the broker,
 which says what it does; the rate says more about the two crowds that share these cores with it.
 
-Where there is a nats-server, it goes through the same steps, but for long bodies: each of its connections, too, is
-written to by itself.
+Where there is a nats-server, it goes through the same steps, except for long bodies: each of its connections, too, is
+written to separately.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from famulus.lab.bench.peers.peer import Needs, absence
 from famulus.lab.bench.steps import Gathering, Limits, Step, gatherings, plan
 from famulus.lab.processes import cpu_s, rss_kib
 
-#: The aim is not to exceed this from the fewest to the most workers that are merely connected.
+#: The goal is not to exceed this from the fewest to the most workers that are merely connected.
 GROWTH_MAX = 1.3
-#: The smallest crowd has room for the whole window, and no worker of it more than a fair part.
+#: The smallest crowd has room for the whole window, and none of its workers for more than a fair share.
 SLOTS = 10
-#: While nobody asks, the CPU time is looked at so often.
+#: While nobody asks, the CPU time is read this often.
 LOOK_S = 1.0
 TIMEOUT_MS = 30_000
 END_WITHIN_S = 30.0
@@ -51,7 +51,7 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     seconds: float = 1.0
     warm_up_s: float = 0.3
-    #: Longer than the heartbeats below the protocol, so that there is one of each worker in it.
+    #: Longer than the interval of the heartbeats below the protocol, so that it has one of each worker in it.
     idle_s: float = 12.0
     rounds: int = 3
     servers: Sequence[str] = tuple(SERVERS)
@@ -95,7 +95,7 @@ class Side:
             return start(crew, self._address, offer)()
 
     def end(self) -> dict[str, int]:
-        """Send the crowd home; how many of it were still there, and how often one had to come back."""
+        """End the crowd; how many of it were still connected, and how often one had to reconnect."""
         for crowd in self._crowds:
             crowd.signal(signal.SIGTERM)
         ends = [json.loads(crowd.output(END_WITHIN_S)) for crowd in self._crowds]
@@ -103,7 +103,7 @@ class Side:
 
 
 def shares(total: int, most: int) -> Iterator[tuple[int, int]]:
-    """First and count of each process: as few as can hold them all, and as even as can be."""
+    """First number and count for each process: as few as can hold them all, and as evenly as possible."""
     processes = -(-total // most)
     for number in range(processes):
         first = total * number // processes
@@ -111,7 +111,7 @@ def shares(total: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def fitting(limits: Limits, files: int) -> tuple[Limits, str]:
-    """What fits into the files that a broker may open, and a sentence if that is less than was wished."""
+    """What fits into the files that a broker may open, and a warning if that is less than was wanted."""
     room = descriptors.connections_that_fit(files) - limits.connections
     if limits.workers <= room:
         return limits, ""
@@ -155,7 +155,7 @@ def measure(wish: Plan, tell: Tell) -> dict[str, Any]:
 
 
 def _idle(sides: Sequence[Side], run: Plan, tell: Tell) -> list[dict[str, Any]]:
-    """Nobody asks anything: what so many connected workers cost by themselves."""
+    """No requests at all: what so many connected workers cost by themselves."""
     tell(f"idle for {run.idle_s:g} s")
     looks = max(1, round(run.idle_s / LOOK_S))
     spent_s = [[side.cpu_s() for side in sides]]
@@ -176,7 +176,7 @@ def _idle(sides: Sequence[Side], run: Plan, tell: Tell) -> list[dict[str, Any]]:
 
 
 def idle_percents(spent_s: list[float], idle_s: float) -> dict[str, float]:
-    """Of one core: on the whole, and between the two looks between which it was most; a mean hides a burst."""
+    """Percentages of one core: overall, and in the interval with the most, since a mean hides a burst."""
     most_s = max(after - before for before, after in pairwise(spent_s))
     return {
         "cpu_percent": (spent_s[-1] - spent_s[0]) / idle_s * 100,
@@ -231,11 +231,11 @@ def _figures(server: str, step: Step, rounds: list[Seen]) -> dict[str, Any]:
 
 
 def summary(steps: list[dict[str, Any]]) -> dict[str, Any]:
-    """The growth of each axis of a server with the steps; each of these gets its ratio to the first of its axis."""
+    """The growth along each axis for one server, with its steps; each step gets its ratio to the first of its axis."""
     first: dict[str, float] = {}
     for step in steps:
         start_us = first.setdefault(step["axis"], step["broker_cpu_us"])
-        # In a short run the smallest crowd may cost less than the system's clock of CPU time can tell.
+        # In a short run the smallest crowd may cost less CPU time than the system's clock can resolve.
         step["ratio"] = step["broker_cpu_us"] / start_us if start_us else 0.0
     last = {step["axis"]: step["ratio"] for step in steps}
     return {**{name: last[axis] for name, axis in GROWTHS.items()}, "steps": steps}

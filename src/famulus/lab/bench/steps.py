@@ -1,6 +1,6 @@
 """Which crowds, connections and bodies the scale measurement goes through. Knows no processes.
 
-Every axis grows by one thing and keeps the others, so its figures can be compared with those of its first step:
+Along every axis one thing grows and the others stay the same, so its figures can be compared with its first step:
 
 workers           all services are asked in turn: all workers work
 connected         only the first service is asked: ten work, and the others are merely there
@@ -19,7 +19,7 @@ Axis = Literal["workers", "connected", "connections", "connections_idle", "bytes
 
 WORKERS_PER_SERVICE = 10
 SIZES = (100, 1024, 64 * 1024, 1024 * 1024, 16 * 1024 * 1024)
-#: Bodies under way at once: a window of long bodies is smaller, or it would measure the memory of this machine.
+#: Bytes of bodies in flight: a window of long bodies is smaller, or it would measure the memory of this machine.
 WINDOW_BYTES_MAX = 32 * 1024 * 1024
 
 
@@ -49,7 +49,7 @@ class Step:
     #: How many of the services are asked.
     asked: int
     connections: int
-    #: Over how many of the connections.
+    #: Over how many of the connections tasks are sent.
     asking: int
     size: int
     window: int
@@ -60,7 +60,7 @@ def service_name(number: int) -> str:
 
 
 def tens(most: int, first: int = 1) -> Iterator[int]:
-    """By tens from `first` up to `most`, which is always the last."""
+    """In factors of ten from `first` up to `most`, which is always the last."""
     value = first
     while value < most:
         yield value

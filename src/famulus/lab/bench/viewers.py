@@ -1,4 +1,4 @@
-"""`famulus bench viewers`: what those who look at the dashboard cost whoever carries the tasks.
+"""`famulus bench viewers`: what viewers of the dashboard cost the processes that carry the tasks.
 
 python -m famulus.lab.bench viewers PORT COUNT
 """
@@ -18,7 +18,7 @@ READ_BYTES = 1 << 16
 
 
 def compare(load: Load, viewers: int, rounds: int, progress: Progress) -> dict[str, object]:
-    """With nobody and with all of them."""
+    """Without viewers and with all of them."""
     counts = {"nobody": 0, "viewers": viewers}
     seen = in_turn(list(counts), rounds, lambda side: one_round(load, counts[side]), progress)
     without, with_all = seen["medians"].values()
@@ -34,7 +34,7 @@ def one_round(load: Load, viewers: int) -> Figures:
     with Crew() as crew:
         broker = crew.echo_broker(load.window, "--http", "--http-port", str(port))
         broker.member.wait_for_port(port)
-        # Also with nobody: a process more or less should not make the difference.
+        # Even without viewers: one process more or less should not make the difference.
         crew.part("viewers", "viewers", port, viewers).wait_until("all are there")
         return weighed(crew, load, broker.frontend)
 

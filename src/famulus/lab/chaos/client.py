@@ -18,12 +18,12 @@ from time import monotonic
 from famulus import AsyncClient
 from famulus.errors import OutcomeError
 
-#: Between two tasks of a caller: this is about faults, and a machine that is too busy would be one of its own.
+#: Between two tasks of a caller: this is about faults, and an overloaded machine would be one more.
 PAUSE_S = 0.01
 #: After a failure, so that a broker that is gone is not asked a thousand times a second.
 PAUSE_AFTER_FAILURE_S = 0.1
 TIMEOUTS_S = (0.5, 2.0, 5.0, 5.0)
-#: Milliseconds that a task takes its worker; one that is to fail has no such number.
+#: Milliseconds that a task takes its worker; one that is meant to fail has no number.
 DURATIONS_MS = (*[0] * 60, *[5] * 10, *[20] * 10, *[100] * 5, "fail")
 
 
@@ -45,11 +45,11 @@ class Caller:
         choose = self._random
         task = f"{self._name}-{self._sent}"
         service = choose.choice(("chaos.once", "chaos.again"))
-        # At-least-once is a task if its service or its client says so.
+        # A task is at-least-once if its service or its client says so.
         insists = choose.random() < 0.1
         kind = "again" if insists or service == "chaos.again" else "once"
         body = f"{task} {choose.choice(DURATIONS_MS)}".encode()
-        # Some with an id of their own: these may be asked for again.
+        # Some have an id of their own: these may be asked for again.
         message_id = task if insists or choose.random() < 0.3 else None
         self._write("sent", task, kind, monotonic())
         try:

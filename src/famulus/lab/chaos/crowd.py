@@ -1,4 +1,4 @@
-"""Everybody of a chaos run: brokers, workers that begin with a broker of their own each, and clients likewise."""
+"""All programs of a chaos run: brokers, workers that do not all start with the same broker, and likewise clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Worker(Program):
 
 
 class Client(Program):
-    """Each of its lives has a ledger of its own: what a life that was killed had open has no outcome."""
+    """Each of its lives has a ledger of its own: tasks that were open when a life was killed have no outcome."""
 
     def __init__(self, name: str, folder: Path, machine: Machine, frontends: str, callers: int) -> None:
         super().__init__(name, folder, machine)
@@ -58,7 +58,7 @@ class Crowd(Network):
         }
 
     def _from(self, number: int, port: str) -> str:
-        """All of them, separated by commas, and not everybody begins with the same one."""
+        """All of them, separated by commas, but not always with the same one first."""
         addresses = [broker.address(port) for broker in self.brokers.values()]
         first = number % len(addresses)
         return ",".join(addresses[first:] + addresses[:first])
@@ -81,7 +81,7 @@ class Crowd(Network):
             program.start()
 
     def tend(self, now_s: float) -> list[str]:
-        """Start again what we ended, if its time has come; says who ended without being asked to."""
+        """Start again what we ended, if its time has come; returns who ended without being asked to."""
         surprises = []
         for program in self.programs:
             if program.exit_code is None:

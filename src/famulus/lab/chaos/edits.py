@@ -24,7 +24,7 @@ class Admin:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._password = Secret(network.password)
-        #: For whom it may not keep waiting.
+        #: For callers that it must not keep waiting.
         self.thread = ThreadPoolExecutor(1)
         #: By key, the ids of edits that a broker said are safe.
         self.acknowledged: dict[str, list[str]] = {}
@@ -66,7 +66,7 @@ class Admin:
         return len(digests) == 1 and None not in digests
 
     def make_whole(self) -> bool:
-        """Enable whoever is not active; whether all are, with the same config."""
+        """Enable every broker that is not active; whether all are, with the same config."""
         first = next(iter(self._network.brokers))
         self._enable_all(first)
         if not self.agree(self._network.brokers):
@@ -75,7 +75,7 @@ class Admin:
         return now is not None and all(each.state == "active" and each.alive for each in now.brokers.values())
 
     def _enable_all(self, at: str) -> None:
-        """Whoever was disabled meanwhile, perhaps at two brokers that did not hear of each other."""
+        """Every broker that was disabled meanwhile, perhaps at two brokers that did not hear from each other."""
         for name in self._network.brokers:
             shown = self.shown(at)
             key = shown.keys.get(f"broker_state/{name}") if shown is not None else None

@@ -1,11 +1,11 @@
 """Machines of a local network: network namespaces joined by bridges, or all on loopback.
 
-In namespaces a partition is a real one: the cable of a machine is put into the switch of its side, and what is on its
-way to the others is lost without a word. To cut one way only, a machine is told to send to a card that nobody has. Both
-take root and `ip`; elsewhere all share loopback, where nobody can be cut off.
+In namespaces a partition is a real one: the cable of a machine is plugged into the switch of its side, and what is on
+its way to the others is lost silently. To cut one direction only, a machine is told to send to a card that nobody has.
+Both take root and `ip`; elsewhere all share loopback, where nobody can be cut off.
 
-The addresses are of 127.77.0.0/24 unless told otherwise, although they are on cables: a broker hears admins only if it
-listens on loopback.
+The addresses are in 127.77.0.0/24 unless told otherwise, although they are on cables: a broker listens to admins only
+if it listens on loopback.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from famulus.lab.processes import free_ports
 PORTS = [7100, 7101, 7102, 7103]
 MACHINES_MAX = 40
 CLONE_NEWNET = 0x40000000
-#: Of no machine: who sends to it is heard by nobody.
+#: Belongs to no machine: nobody receives what is sent to it.
 NOBODYS_CARD = 255
 
 _lans = itertools.count()
@@ -55,11 +55,11 @@ class Loopback:
         return nullcontext()
 
     def partition(self, *sides: Collection[str]) -> None:
-        """Machines of different sides cannot reach each other; those that are not named are of the first side."""
+        """Machines on different sides cannot reach each other; those that are not named are on the first side."""
         raise NoNamespaces
 
     def cut_one_way(self, sender: str, receiver: str) -> None:
-        """What the one sends to the other is lost; the other way round it is not."""
+        """What the sender sends to the receiver is lost, but not the other way round."""
         raise NoNamespaces
 
     def heal(self) -> None: ...
@@ -92,12 +92,12 @@ class Namespaces(Loopback):
         with _inside(space):
             _ip("link", "set", "lo", "up")
             if self._network.startswith("127."):
-                # Or else all of 127.0.0.0/8 would be here.
+                # Otherwise all of 127.0.0.0/8 would be local.
                 _ip("address", "delete", "127.0.0.1/8", "dev", "lo")
             Path("/proc/sys/net/ipv4/conf/eth0/route_localnet").write_text("1")
             _ip("link", "set", "eth0", "address", _card(self._numbers[name]), "up")
             _ip("address", "add", f"{self._host(name)}/24", "dev", "eth0")
-            # Nobody is asked who has which address: or a machine that is cut off would learn at once that it is alone.
+            # Nobody is asked who has which address, or a machine that is cut off would learn at once that it is alone.
             known = [
                 f"neigh add {self._address(number)} lladdr {_card(number)} dev eth0"
                 for number in range(1, MACHINES_MAX)
@@ -204,7 +204,7 @@ def _ip(*arguments: str, check: bool = True, script: str = "") -> None:
 
 
 def _sweep() -> None:
-    """What a run left behind that was killed. Cables go with their namespaces, switches do not."""
+    """Removes what a killed run left behind. Cables go with their namespaces, switches do not."""
     for folder, kind in (("/run/netns", "netns"), ("/sys/class/net", "link")):
         for path in Path(folder).glob("fam*-*"):
             pid = path.name.removeprefix("fam").partition("-")[0]

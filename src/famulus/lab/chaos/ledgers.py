@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from famulus.lab.chaos.plan import Fault
 
-#: No task takes longer than its time-out and a little; clients that were stopped themselves are another matter.
+#: No task takes much longer than its time-out; clients that were stopped themselves are another matter.
 TIMEOUT_MAX_S = 5.0
 LATE_S = 3.0
 #: Names of tasks that a violation shows.
@@ -40,7 +40,7 @@ class Ended(NamedTuple):
 class LedgerVerdict:
     """Names of tasks; the first three must be empty."""
 
-    #: Without an outcome, or OK and never run.
+    #: Without an outcome, or OK but never run.
     lost: list[str]
     #: At-most-once, and run more than once.
     duplicated: list[str]
@@ -95,19 +95,19 @@ def read_client(path: Path) -> tuple[list[Sent], list[Ended]]:
 
 
 def first_success(sent: Iterable[Sent], ended: Iterable[Ended], after: float) -> float | None:
-    """Of a task that was sent after that instant: when its answer was there."""
+    """When the first OK arrived for a task that was sent after that instant."""
     later = {each.message_id for each in sent if each.at > after}
     return min((each.at for each in ended if each.outcome == "OK" and each.message_id in later), default=None)
 
 
 def names_of_calls(workers: Iterable[Path], but: Collection[str] = ()) -> Iterator[str]:
-    """Of each call that began, whose task it was; without some."""
+    """The task of each call that began, except those in `but`."""
     for path in workers:
         yield from (line[0] for line in _lines(path) if line[0] not in but)
 
 
 def _lines(path: Path) -> Iterator[list[str]]:
-    """A last line without its end was cut short by a death, or is being written."""
+    """A last line without its end was cut short when its process died, or is still being written."""
     for line in path.read_text().splitlines(keepends=True) if path.exists() else ():
         if line.endswith("\n"):
             yield line.split()
@@ -164,7 +164,7 @@ def weigh(
 def _late(
     sent: Iterable[Sent], ended: Iterable[Ended], struck: Sequence[tuple[float, Fault]], late_s: float
 ) -> list[str]:
-    """But not where the client itself was stopped meanwhile."""
+    """Late outcomes, except where the client itself was stopped meanwhile."""
     began = {each.message_id: each.at for each in sent}
     stops = [(at, at + fault.lasts_s, fault.whom[0]) for at, fault in struck if fault.kind == "stop_client"]
     late = []
@@ -181,7 +181,7 @@ def _late(
 def _recoveries(
     sent: Sequence[Sent], ended: Sequence[Ended], struck: Sequence[tuple[float, Fault]]
 ) -> Iterator[tuple[str, float]]:
-    """How long after each fault against a broker this client had a success again that began after it."""
+    """How long after each fault of a broker this client had a success with a task that it sent after the fault."""
     for at, fault in struck:
         if fault.kind.partition("_")[2] not in ("broker", "dispatcher") or not sent or at < sent[0].at:
             continue

@@ -9,7 +9,7 @@ from famulus.lab.chaos.crowd import Crowd
 
 _DIED = re.compile(r"the ([a-z]+)(?:-\d+)? died \((.*?)\)")
 _HANGS = re.compile(r"the ([a-z]+)(?:-\d+)? says nothing any more")
-#: A process that was killed or stopped may be missed, killed or mourned in a log for so long.
+#: For this long a log may still report that a process which was killed or stopped is silent, killed or dead.
 AFTERMATH_S = 15.0
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -28,7 +28,7 @@ class Logs:
         self._ours[key] = max(self._ours.get(key, 0.0), until_s + AFTERMATH_S)
 
     def read(self, now_s: float) -> list[str]:
-        """What is new and must not be."""
+        """What is new and should not be there."""
         return [found for program in self._network.programs for found in self._news(program.name, now_s)]
 
     def _news(self, name: str, now_s: float) -> list[str]:
@@ -44,7 +44,7 @@ class Logs:
         return [wrong for line in lines if (wrong := self._look(name, line, now_s))]
 
     def _look(self, name: str, line: str, now_s: float) -> str:
-        # Some tasks are to fail, and a worker shows how.
+        # Some tasks are meant to fail, and a worker prints the traceback.
         if _TRACEBACK in line and name not in self._network.workers:
             return f"{name} printed a traceback; see its log"
         if hangs := _HANGS.search(line):

@@ -26,18 +26,18 @@ class Program:
     READY = "is ready"
 
     def __init__(self, name: str, folder: Path, machine: Machine, *command: str) -> None:
-        """`command`: a module, and what it is told."""
+        """`command`: a module and its arguments."""
         self.name = name
         self.folder = folder
         self.log = folder / f"{name}.log"
         self.machine = machine
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
-        #: Processes of the life before, which may still hold its ports.
+        #: Processes of its previous life, which may still hold its ports.
         self._former: list[int] = []
         #: Where in its log its present life begins.
         self._born = 0
-        #: When to start it again, if we ended it; while it runs, never.
+        #: When to start it again, if we ended it; None while it runs.
         self.due_s: float | None = None
         self.lives = 0
 
@@ -67,9 +67,9 @@ class Program:
         return self._process is not None and self.exit_code is None
 
     def pids(self, part: str) -> list[int]:
-        """Those that live now. `broker` is all of them, `supervisor` the one that we started, others are its children.
+        """Those that are alive. `broker` is all of them, `supervisor` the one that we started, others are its children.
 
-        A program that is one process is its own only part.
+        A program with a single process is its own only part.
         """
         return [self._process.pid] if self._process is not None and self.alive else []
 
@@ -91,7 +91,7 @@ class Program:
     def has_ended(self) -> bool:
         return not self.pids("supervisor") and not any(map(is_alive, self._former))
 
-    # -- its words ----------------------------------------------------------------------------------------------
+    # -- its output ---------------------------------------------------------------------------------------------
 
     @property
     def said(self) -> str:
@@ -104,7 +104,7 @@ class Program:
         self.wait_until_says(self.READY, self._born)
 
     def wait_until_says(self, pattern: str, since: int) -> float:
-        """In what it said from there on. The instant when we read it, on the monotonic clock."""
+        """Looks at what it said from there on. Returns the instant when we read it, on the monotonic clock."""
         deadline_s = monotonic() + START_S
         while not re.search(pattern, self.said[since:]):
             if not self.alive or monotonic() > deadline_s:
@@ -134,13 +134,13 @@ class Broker(Program):
     def __init__(
         self, name: str, family: str, folder: Path, machine: Machine, ports: Sequence[int], *options: str
     ) -> None:
-        """`machine` and `ports` are where others find it; what `options` say besides counts for each of its lives."""
+        """`machine` and `ports` are where others find it; `options` are given to each of its lives."""
         super().__init__(name, folder, machine)
         self.family = family
         self.home = folder / name
         self._ports = dict(zip(PORTS, ports, strict=True))
         self._options = options
-        #: What its first start needs besides, to join.
+        #: What its first start needs in addition, to join.
         self.joins: list[str] = []
 
     def where(self, port: str) -> str:
@@ -178,7 +178,7 @@ class Network:
         self.brokers = {broker.name: broker for broker in brokers}
 
     def found(self) -> None:
-        """By the first broker; the others join it when they start."""
+        """With the first broker; the others join it when they start."""
         first, *others = self.brokers.values()
         if wrong := found_network(first.home, self.password, "--admin", self.admin, *first.place()):
             raise LabFailed(f"famulus init: {wrong}")

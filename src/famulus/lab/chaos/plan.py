@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-#: From the start: the network settles; and to the end: it heals.
+#: At the start the network settles, and at the end it heals.
 CALM_S = 2.0
 #: On average, between two faults.
 EVERY_S = 0.8
 
-#: Of a broker. With `broker` it is all of them at once; without its supervisor, the others end by themselves.
+#: Of a broker. `broker` is all of them at once; without the supervisor, the others end by themselves.
 PARTS = ("broker", "supervisor", "dispatcher", "router", "steward", "scribe", "herald")
-#: Kinds of faults with how often each is chosen beside the others.
+#: Kinds of faults, and how often each is chosen relative to the others.
 WEIGHTS = {
     **{f"kill_{part}": 2 for part in PARTS},
     **{f"stop_{part}": 2 for part in PARTS},
@@ -29,9 +29,9 @@ WEIGHTS = {
     "part_clients": 3,
     "cut_one_way": 4,
 }
-#: Those that take namespaces.
+#: Those that need namespaces.
 PARTING = frozenset({"part_brokers", "part_clients", "cut_one_way"})
-#: Those after which it has to be undone: how long they last at least and at most.
+#: Those that have to be undone afterwards: how long they last at least and at most.
 LASTS_S = {"stop": (0.2, 6.0), "part": (1.0, 8.0), "cut": (1.0, 8.0), "disable": (1.0, 6.0)}
 
 
@@ -39,7 +39,7 @@ LASTS_S = {"stop": (0.2, 6.0), "part": (1.0, 8.0), "cut": (1.0, 8.0), "disable":
 class Fault:
     at_s: float
     kind: str
-    #: Brokers, workers or clients. Of a one-way cut: who sends, and who does not get it.
+    #: Brokers, workers or clients. For a one-way cut: who sends, and who does not receive it.
     whom: tuple[str, ...]
     #: 0 if it does not last.
     lasts_s: float = 0.0
@@ -78,7 +78,7 @@ def _whom(
         return (random.choice(clients),)
     if kind == "part_brokers":
         side = random.sample(brokers, random.randint(1, len(brokers) - 1))
-        # Workers and clients are on either side, as it happens.
+        # Workers and clients end up on either side at random.
         return (*side, *(name for name in (*workers, *clients) if random.random() < 0.5))
     if kind == "part_clients":
         return tuple(random.sample(clients, random.randint(1, len(clients))))

@@ -19,7 +19,7 @@ from famulus.lab.chaos.plan import PARTING, Fault
 from famulus.lab.processes import send_signal
 
 TURN_S = 0.02
-#: After everything has healed, within which all must be well again; longer on a machine that has no time for us.
+#: Within this time after everything has healed all must be well again; longer on an overloaded machine.
 HEAL_S = 30.0
 #: For each second that we ourselves were kept waiting, everybody else may be late by this many.
 SECONDS_PER_LAG = 10.0
@@ -41,13 +41,13 @@ class Run:
         #: What is to be done, by its instant.
         self._agenda: list[tuple[float, int, Callable[[], object]]] = []
         self._faults = faults
-        #: The parting that counts now.
+        #: The number of the current parting.
         self._parting = 0
         #: When each fault struck, on the clock of the ledgers.
         self.struck: list[tuple[float, Fault]] = []
         self.violations: list[str] = []
         self.began_s = 0.0
-        #: The longest that one of our own turns took beyond what it should.
+        #: The most by which one of our own turns took longer than it should.
         self.lag_s = 0.0
 
     def go(self, seconds: float) -> None:
@@ -86,7 +86,7 @@ class Run:
 
     @property
     def slack_s(self) -> float:
-        """What a machine that is too busy for us is given more."""
+        """How much more time an overloaded machine is given."""
         return SECONDS_PER_LAG * self.lag_s
 
     # -- faults -------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Run:
             program.send(part, signal.SIGKILL)
 
     def _part(self, fault: Fault) -> None:
-        """One parting at a time: the next one takes the place of the one before."""
+        """One parting at a time: the next one replaces the one before."""
         lan = self.network.lan
         self._parting += 1
         if fault.kind == "cut_one_way":
@@ -142,7 +142,7 @@ class Run:
         self._later(monotonic() + fault.lasts_s, partial(set_state, {"state": "active"}))
 
     def _put_later(self, broker: str, key: str, value: object) -> None:
-        """As soon as what the admin was asked before is done."""
+        """As soon as the admin has done what it was asked before."""
         self.admin.thread.submit(self.admin.put, broker, key, value)
 
     # -- the end ------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Run:
         self._expect("a success of each client", lambda: self._each_succeeds(healed_s), healed_s)
 
     def _is_whole(self) -> bool:
-        # Not in this thread: it may be busy with what was asked before the healing.
+        # Not in this thread: the admin may be busy with what was asked before the healing.
         looking = self.admin.thread.submit(self.admin.make_whole)
         while not looking.done():
             self._turn(monotonic())
@@ -184,7 +184,7 @@ class Run:
 
     def _stop(self) -> None:
         self._tell("everybody stops")
-        # Clients first: they are the last of them.
+        # Clients first: they are the last in the list.
         for program in reversed(self.network.programs):
             if not program.stop(STOP_S):
                 self.violations.append(f"{program.name} did not stop within {STOP_S:.0f} s")

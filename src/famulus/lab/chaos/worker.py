@@ -3,7 +3,7 @@
 python -m famulus.lab.chaos.worker BACKENDS LEDGER SLOTS
 
 BACKENDS are separated by commas. A line is the task's name, the number of the attempt and the service. A task whose
-duration is no number fails.
+duration is not a number fails.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from famulus.cli.logs import set_up_logs
 
 
 def main(backends: str, path: str, slots: str) -> None:
-    # What was written survives the death of a process; only that of the machine would take it along.
+    # What was written survives the death of the process; only a crash of the machine would lose it.
     ledger = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    # Soon back: until its workers are, a family that falls back on no other has nobody for its clients.
+    # Back soon: until its workers are, a family without a fallback has nobody for its clients.
     worker = Worker(brokers=backends.split(","), slots=int(slots), wait=True, return_after_s=(2.0, 5.0))
 
     def work(body: bytes, task: Task) -> bytes:
         name, _, duration_ms = body.partition(b" ")
         os.write(ledger, b"%b %d %b\n" % (name, task.attempt, task.service.encode()))
-        time.sleep(int(duration_ms) / 1000)  # or fail, if that is no number
+        time.sleep(int(duration_ms) / 1000)  # or fail, if that is not a number
         return body
 
     for service in ("chaos.once", "chaos.again"):

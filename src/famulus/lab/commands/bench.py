@@ -23,12 +23,12 @@ for command in (echo, overload, latency, scale, peers, pipeline, journal, viewer
 def _bench() -> None:
     """Measure this machine: each command starts its own broker, workers and clients."""
     signal.signal(signal.SIGTERM, _end)
-    # A signal may come between the start of a process and the moment from which somebody looks after it.
+    # A signal may come between the start of a process and the moment when somebody takes charge of it.
     atexit.register(_leave_nobody_behind)
 
 
 def _end(number: int, _: object) -> None:
-    """As with Ctrl-C, whatever was started is stopped first; nobody interrupts that."""
+    """As with Ctrl-C, whatever was started is stopped first; nothing interrupts that."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
 

@@ -112,7 +112,7 @@ def _show_viewers(say: Print, result: Result) -> None:
 def peers(
     seconds: Annotated[float, typer.Option(min=0.2, help="Length of a round, after a short warm-up.")] = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; the medians are shown.")] = 5,
-    # NATS carries no more, unless it is configured to.
+    # NATS carries no larger ones, unless it is configured to.
     size: Annotated[int, typer.Option(min=8, max=1 << 20, help="Bytes of a body, save in those named 1mib.")] = 100,
     only: Annotated[
         list[str] | None,
@@ -129,8 +129,9 @@ def peers(
     Each side has its own server, worker and client processes, on free ports of this machine, and they take turns round
     by round. A ratio is our median throughput over theirs: above 1 Famulus is faster.
 
-    The other brokers are no part of Famulus, and who is not there is named as absent. To have them all, install the
-    Debian packages nats-server, rabbitmq-server, redis-server and gearman-job-server, and into the virtual environment:
+    The other brokers are no part of Famulus, and those that are not there are named as absent. To have them all,
+    install the Debian packages nats-server, rabbitmq-server, redis-server and gearman-job-server, and into the virtual
+    environment:
     pip install nats-py uvloop pika celery redis pygearman
 
     Example: famulus bench peers --only famulus --only nats

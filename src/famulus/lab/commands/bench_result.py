@@ -1,4 +1,4 @@
-"""How the measurements tell what they are doing, and give what they found: as one JSON object, a page, or tables."""
+"""How the measurements report their progress and their results: as one JSON object, a page, or tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Result = dict[str, Any]
-#: Prints words or a table, as wide as the terminal is.
+#: Prints text or a table, as wide as the terminal is.
 Print = Callable[..., None]
 
 
@@ -28,13 +28,13 @@ def tell_unless(as_json: bool) -> Callable[[str], None]:
 
 
 def tell_rounds(line: str, as_json: bool) -> Callable[[str, dict[str, float]], None]:
-    """Of each round this line, with its side and its figures filled in."""
+    """Prints this line for each round, with its side and its figures filled in."""
     tell_line = tell_unless(as_json)
     return lambda side, figures: tell_line(line.format(side=side, **figures))
 
 
 def check_page(html: Path | None) -> None:
-    """Whether it can be written, and Plotly is there: before minutes of work, not after them."""
+    """Checks that it can be written and that Plotly is installed: before minutes of work, not after them."""
     if html is None:
         return
     from famulus.pipeline.report.document import plotly
@@ -81,7 +81,7 @@ def _machine() -> Result:
 def table(
     title: str, rows: Iterable[Mapping[str, str]], *, left: int = 0, no_wrap: bool = False, **options: Any
 ) -> Table:
-    """A row is its cells by their headings. The first `left` columns begin at the left."""
+    """A row is its cells by their headings. The first `left` columns are left-aligned."""
     from rich.table import Table
 
     made = Table(title=title, **options)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from famulus.lab.sim.workload import Result
 
 
-#: What is simulated: of a network, or of one broker besides its usual worlds.
+#: What is simulated: for a network, or for one broker besides its usual worlds.
 What = Literal["config", "tasks", "overload"]
 
 
@@ -135,7 +135,7 @@ class Experiment(msgspec.Struct, frozen=True):
     #: 0: as each seed says.
     brokers: int
     mutant: str
-    #: Whether the faults and the last steps are told.
+    #: Whether the faults and the last steps are shown.
     trace: bool = False
 
     @property
@@ -150,7 +150,7 @@ class Experiment(msgspec.Struct, frozen=True):
         return self.scenario.mutants[self.mutant].caught_by if self.mutant else ()
 
     def failed(self, run: Result) -> bool:
-        """Of a mutant: as it should."""
+        """For a mutant: whether it failed as it should."""
         return run.invariant in self.caught_by if self.mutant else bool(run.what)
 
     def in_place(self) -> AbstractContextManager[None]:
@@ -182,7 +182,7 @@ def _run_all(experiment: Experiment, first: int, seeds: int, jobs: int, *, quiet
 
 
 def _jobs(experiment: Experiment, first: int, stop: int, jobs: int) -> Iterator[Result]:
-    """The runs of all seeds, in their order. Every job is stopped when nobody wants to hear more."""
+    """The runs of all seeds, in their order. Every job is stopped when no more runs are wanted."""
     processes = [_start_job(experiment, first + number, stop, jobs) for number in range(jobs)]
     try:
         runs = _read_lines([process.stdout for process in processes if process.stdout is not None])
@@ -203,18 +203,18 @@ def _start_job(experiment: Experiment, first: int, stop: int, stride: int) -> su
     command = python("famulus.lab.commands.simulate", *told)
     # Only the sources can be broken; see `famulus.lab.sim.mutants`.
     environment = os.environ | (SWITCH if experiment.mutant else {})
-    # Not in our process group: at Ctrl-C we stop the jobs, and they have no last words.
+    # Not in our process group: on Ctrl-C we stop the jobs, and they print nothing.
     return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env=environment)
 
 
 def _read_lines(pipes: list[IO[bytes]]) -> Iterator[Result]:
-    """The jobs take the seeds in turn, and so they are read; one that is far ahead waits until its pipe has room."""
+    """The jobs take the seeds in turn and are read in turn; one that is far ahead waits until its pipe has room."""
     from famulus.lab.sim.workload import Result
 
     decode = msgspec.json.Decoder(Result).decode
     for pipe in cycle(pipes):
         line = pipe.readline()
-        # The last words of a job that died may be half a line.
+        # The last output of a job that died may be half a line.
         if not line.endswith(b"\n"):
             return
         yield decode(line)
@@ -311,5 +311,5 @@ if __name__ == "__main__":
     try:
         _work(*sys.argv[1:])
     except BrokenPipeError:
-        # Whoever wanted to know is gone. Nothing is left to flush, so nothing is left to complain about.
+        # Whoever was reading is gone. Nothing is left to flush, so nothing is left to complain about.
         os._exit(1)

@@ -12,7 +12,7 @@ import typer
 
 from famulus.errors import FamulusError, SettingsError
 
-#: Most tests wait for processes most of the time, so there are more of them at once than cores.
+#: Most tests wait for processes most of the time, so more of them run at once than there are cores.
 AT_ONCE = 2 * (os.cpu_count() or 1)
 #: A misplaced import should not cost minutes of tests.
 FIRST = (("ruff", "check", "--quiet"), ("ruff", "format", "--check", "--quiet"))
@@ -52,9 +52,9 @@ def find_root() -> Path:
 
 
 def _run(root: Path, step: tuple[str, ...]) -> int:
-    # Announcements must stand before the output of the child, also in a pipe.
+    # Announcements must come before the output of the child, even in a pipe.
     sys.stdout.flush()
-    # Each of hundreds of processes would compile every module anew if none kept what it compiled.
+    # Without files of bytecode, each of hundreds of processes would compile every module again.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     code = subprocess.run([sys.executable, "-m", *step], cwd=root, env=environment, check=False).returncode
     # A child that died of a signal has a negative code; a shell would call it 128 + signal.

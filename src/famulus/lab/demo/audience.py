@@ -19,9 +19,9 @@ from famulus.lab.demo.cast import SERVICES, SLOTS, Service
 TIMEOUT_S = 10.0
 #: What "now" means on the screen.
 RECENT_S = 3.0
-#: So long after a loss, and after the time that it took to mend, a task may still end as UNKNOWN or REJECTED by it.
+#: For this long after a loss has been mended, a task may still end as UNKNOWN or REJECTED because of it.
 AFTERMATH_S: Final = 4.0
-#: A machine that has too much to do refuses tasks, or lets their time run out. That is no broken promise, since they
+#: A machine that has too much to do refuses tasks, or lets their time run out. That is not a broken promise, since they
 #: did not run and whoever asked was told so; but more than this share would be no service either.
 BUSY_SHARE_MAX: Final = 0.1
 _BUSY: Final = frozenset({"expired", "overload"})
@@ -42,7 +42,7 @@ class Account:
     service: Service
     sent: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    #: Not OK, and not as the service promises.
+    #: Those that did not end as the service promises.
     trouble: list[Ended] = field(default_factory=list)
     wrong_answers: int = 0
     recent: deque[Ended] = field(default_factory=deque)
@@ -56,7 +56,7 @@ class Account:
             self.trouble.append(ended)
 
     def look(self, now_s: float) -> list[Ended]:
-        """What ended just now."""
+        """What ended recently."""
         while self.recent and self.recent[0].at_s < now_s - RECENT_S:
             self.recent.popleft()
         return list(self.recent)
@@ -71,7 +71,7 @@ class Audience:
         self._leaving = asyncio.Event()
 
     async def ask(self) -> None:
-        """Until `leave`; returns when everything asked has its outcome."""
+        """Asks until `leave`; returns when everything asked has its outcome."""
         clients = [AsyncClient(frontend, timeout=TIMEOUT_S) for frontend in self._frontends]
         try:
             rates = [self._load(clients, account) for account in self.accounts.values()]
@@ -84,7 +84,7 @@ class Audience:
         self._leaving.set()
 
     def next_success(self, client: int) -> asyncio.Future[float]:
-        """When the next task that this client asks from now on is OK: that instant."""
+        """The instant of the next OK among the tasks that this client asks from now on."""
         success: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._successes[client] = success
         return success
@@ -135,7 +135,7 @@ def _right_answer(service: str, body: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Something was lost, and was there again: what, how long that took, and how long it may take."""
+    """Something was lost, and came back: what, how long that took, and how long it may take."""
 
     what: str
     seconds: float
@@ -175,7 +175,7 @@ def _faults(account: Account, worker: Loss, broker: Loss) -> list[str]:
         faults.append(f"{len(busy)} of {account.sent} tasks were refused ({_codes(busy)})")
     trouble = [each for each in account.trouble if each.code not in _BUSY]
     after_broker = [each for each in trouble if broker.explains(each)]
-    # The broker is killed soon after the worker: what goes wrong from then on is not the worker's.
+    # The broker is killed soon after the worker: what goes wrong from then on is not due to the worker.
     after_worker = [each for each in trouble if worker.explains(each) and each not in after_broker]
     elsewhere = [each for each in trouble if each not in after_worker and each not in after_broker]
     if elsewhere:

@@ -22,7 +22,7 @@ _NUMBERS: Final = {broker: number for number, broker in enumerate(BROKERS, 1)}
 
 
 def known_host(broker: str) -> str:
-    """Where all others find it: there a relay listens, which the demo can cut."""
+    """Where all others find it: a relay listens there, which the demo can cut."""
     return f"127.0.10.{_NUMBERS[broker]}"
 
 
@@ -36,7 +36,7 @@ class Service:
     name: str
     delivery: str
     per_second: int
-    #: One in this many tasks fails, as a promise to the audience; 0 means none.
+    #: One in this many tasks fails, as promised to the audience; 0 means none.
     fails_every: int
     what: str
 

@@ -1,4 +1,4 @@
-"""What a person sees of the demo: on a terminal live, elsewhere line by line."""
+"""What a person sees of the demo: live on a terminal, line by line elsewhere."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Screen:
         self._live: Live | None = None
 
     def tell(self, line: str) -> None:
-        """Something happened. It stays on the terminal; what is live is below it."""
+        """Something happened. It stays on the terminal; the live part is below it."""
         style = "green" if line.startswith(" ") else "bold"
         self._console.print(Text.assemble((f"{monotonic() - self._since_s:6.1f} s  ", "dim"), (line, style)))
 
     @contextmanager
     def live(self, stage: Stage, audience: Audience) -> Iterator[None]:
-        """While this lasts, show how it goes."""
+        """While this lasts, show how things are going."""
         if not self._console.is_terminal:
             yield
             return

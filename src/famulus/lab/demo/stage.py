@@ -16,7 +16,7 @@ from famulus.lab.processes import free_ports
 from famulus.lab.relay import Relay
 
 STOP_S = 10.0
-#: Within which an edit is acknowledged.
+#: Within this time an edit must be acknowledged.
 EDIT_S = 20.0
 #: What brokers tell each other goes over these.
 BETWEEN_BROKERS = ("config-pub", "peer")
@@ -24,7 +24,7 @@ BETWEEN_BROKERS = ("config-pub", "peer")
 
 class Stage(Network):
     def __init__(self, folder: Path, journal: Path) -> None:
-        """`folder` is for what brokers keep. The journal is one for all: the names of its files say whose they are."""
+        """`folder` is for what brokers keep. All share one journal: the names of its files say whose they are."""
         self._http_port, *ports = free_ports(1 + len(PORTS))
         common = ("--http-port", str(self._http_port), "--journal-folder", str(journal), "--drain-ms", "2000")
         brokers = [
@@ -53,7 +53,7 @@ class Stage(Network):
     async def set_up(self) -> None:
         await asyncio.gather(*(relay.open() for relay in self._relays.values()))
         await asyncio.to_thread(self.found)
-        # One after the other: each is to know those before it when it says that it is ready.
+        # One after the other: each should know those before it when it says that it is ready.
         for broker in self.brokers.values():
             await self.start(broker)
         await self.put(cast.ANN, "family/main", {"fallback_families": ["reserve"]})
@@ -64,7 +64,7 @@ class Stage(Network):
     async def tear_down(self) -> None:
         """Workers first, so that brokers have nothing left to wait for."""
         for group in (self.workers, self.brokers):
-            # All at once: nobody goes on waiting for the words of somebody who is not stopped yet.
+            # All at once: nobody keeps waiting for messages from somebody who is not stopped yet.
             for program in group.values():
                 program.send("supervisor", SIGTERM)
             await asyncio.gather(*(asyncio.to_thread(program.stop, STOP_S) for program in group.values()))
@@ -77,7 +77,7 @@ class Stage(Network):
     # -- what happens to it -------------------------------------------------------------------------------------
 
     def ready_again(self, worker: cast.Worker) -> asyncio.Task[float]:
-        """When it says that it is, from now on: that instant, on the monotonic clock."""
+        """The instant when it next says that it is, on the monotonic clock."""
         program = self.workers[worker.name]
         said = len(program.said)
         return asyncio.create_task(asyncio.to_thread(program.wait_until_says, "is ready again", said))
@@ -86,7 +86,7 @@ class Stage(Network):
         return [self._relays[broker, name] for broker in cast.BROKERS for name in BETWEEN_BROKERS]
 
     async def part(self) -> None:
-        """No broker hears of another one any more. Clients and workers get through."""
+        """Brokers no longer hear from each other. Clients and workers get through."""
         await asyncio.gather(*(relay.cut() for relay in self._between_brokers()))
 
     def heal(self) -> None:
@@ -96,7 +96,7 @@ class Stage(Network):
     # -- its config ---------------------------------------------------------------------------------------------
 
     async def put(self, at: str, key: str, value: object) -> None:
-        """The admin says at this broker what a key is to be, whatever it was."""
+        """The admin sets a key at this broker, whatever it was."""
         await asyncio.to_thread(self._admin.put_for_sure, at, key, value, EDIT_S)
 
     async def agree(self, *brokers: str) -> bool:
@@ -112,6 +112,6 @@ class Stage(Network):
 
 
 def _hosts(broker: str) -> tuple[str, ...]:
-    """It listens where only the relays find it. Of two words about a host the last one counts."""
+    """It listens where only the relays find it. If an option is given twice, the last one counts."""
     own = cast.own_host(broker)
     return ("--host", own, "--http-host", own, "--advertised-host", cast.known_host(broker))

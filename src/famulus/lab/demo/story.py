@@ -25,10 +25,10 @@ from famulus.lab.processes import python
 
 #: How long nothing happens between the acts, so that a person sees what normal looks like.
 PAUSE_S = 3.0
-#: What is allowed is more than what is usual: this machine may have other things to do.
+#: More is allowed than is usual: this machine may have other things to do.
 SUCCESS_S, REHOME_S, CONVERGE_S = 10.0, 12.0, 12.0
 PIPELINE_S = 150.0
-#: What is left of a demo, beside its tables. The next one takes its place.
+#: What a demo leaves behind, besides its tables. The next one replaces it.
 JOURNAL, REPORT = "journal", "report.html"
 CONFLICTED = "service/shout"
 
@@ -84,7 +84,7 @@ class Story:
         await self._stage.start(self._stage.brokers[BOB])
         await _until("bob's config", self._same_config, 3 * CONVERGE_S)
         self._tell(f"broker bob is back, with the config that the others have, after {monotonic() - started_s:.1f} s")
-        # What still ends badly because of the kill is not to be blamed on what comes next.
+        # What still ends badly because of the kill should not be blamed on what comes next.
         await asyncio.sleep(max(0.0, self._broker.over_s - monotonic()))
 
     async def _part_and_meet_again(self) -> None:
@@ -126,7 +126,7 @@ class Story:
 
 
 async def _until(what: str, condition: Callable[[], Awaitable[bool]], within_s: float) -> None:
-    """Ask again and again."""
+    """Ask repeatedly until it holds."""
     async with _within(within_s, what):
         while not await condition():
             await asyncio.sleep(0.05)
@@ -183,13 +183,13 @@ async def _until_interrupted() -> None:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-# -- what the journal says of it --------------------------------------------------------------------------------------
+# -- what the journal says about it -----------------------------------------------------------------------------------
 
 
 def account(folder: Path) -> tuple[list[str], str]:
     """Make tables and a report of the journal there; what their audit cannot explain, and what no journal can know.
 
-    The first should be nothing; of the second there is something, since a broker was killed.
+    The first should be empty; the second is not, since a broker was killed.
     """
     import pyarrow.dataset as ds
 

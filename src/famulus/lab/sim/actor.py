@@ -26,7 +26,7 @@ class Actor:
         self.alive = True
         self.paused = False
         self._wake_ns = NEVER_NS
-        #: When it will be woken up, for whatever reason there was.
+        #: The instants at which it will be woken up, for whatever reason.
         self._wakes_ns: set[int] = set()
 
     def wake_at(self, time_ns: int) -> None:
@@ -64,14 +64,14 @@ class Actor:
 
 
 class Doors(Actor):
-    """A process that others connect to, with its links by the names that the core has for whom they lead to."""
+    """A process that others connect to, with its links by the core's names for whom they lead to."""
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.links: dict[str, dict[bytes, Link]] = {}
         #: What came, through which door, and from whom.
         self.inbox: list[tuple[str, bytes, Frames]] = []
-        #: Workers whose connection is known to be over, and of whom the core has not heard that.
+        #: Workers whose connection is known to be over, which the core has not been told yet.
         self._gone: list[bytes] = []
 
     def open_doors(self, *doors: str) -> None:
@@ -107,7 +107,7 @@ class Doors(Actor):
             self.wake_at(self.clock.now_ns + 1)
 
     def take_gone(self) -> list[bytes]:
-        """Those of whom nothing is left to be read."""
+        """Those with nothing left to be read."""
         if not self._gone:
             return []
         speak = {peer for door, peer, _ in self.inbox if door == "worker"}
@@ -116,7 +116,7 @@ class Doors(Actor):
         return gone
 
     def take_inbox(self, most: int) -> dict[str, list[Frames]]:
-        """By door, each message behind the name of whom it is from."""
+        """By door, each message after the name of its sender."""
         batch, self.inbox = self.inbox[:most], self.inbox[most:]
         by_door: dict[str, list[Frames]] = {"client": [], "worker": [], "router": [], "announcement": []}
         for door, peer, message in batch:
@@ -126,7 +126,7 @@ class Doors(Actor):
         return by_door
 
     def send(self, door: str, messages: list[Frames]) -> list[Frames]:
-        """Send all; give those that were refused."""
+        """Send all; returns those that were refused."""
         refused = []
         for message in messages:
             link = self.links[door].get(message[0])

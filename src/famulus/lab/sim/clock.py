@@ -11,7 +11,7 @@ Event = Callable[[], object]
 
 
 class Clock:
-    """Events in order of time; those of one instant in order of their making."""
+    """Events in order of time; those of one instant in the order in which they were made."""
 
     def __init__(self) -> None:
         self.now_ns = 1_000 * NS_PER_MS

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Invariant(StrEnum):
-    """What the simulations watch over; docs/testing.md says what each of them means."""
+    """What the simulations check; docs/testing.md says what each of them means."""
 
     SLOTS = "slots"
     ACCOUNTS = "accounts"
@@ -16,7 +16,7 @@ class Invariant(StrEnum):
     DELIVERY = "delivery"
     PROMPTNESS = "promptness"
     NOTHING_LEFT = "nothing left"
-    # Of a broker that is asked for too much.
+    # Of an overloaded broker.
     GOODPUT = "goodput"
     IN_VAIN = "in vain"
     NAMES = "names"

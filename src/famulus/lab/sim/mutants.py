@@ -47,7 +47,7 @@ class Mutants(dict[str, Mutant]):
     def breaks(
         self, owner: type | ModuleType, method: str, name: str, *caught_by: Invariant
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """The function below takes the place of that method. What it says of itself is what people read."""
+        """The function below replaces that method. Its docstring is what people read."""
 
         def take(wrong: Callable[..., Any]) -> Callable[..., Any]:
             says = wrong.__doc__ or ""

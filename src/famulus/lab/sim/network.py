@@ -1,6 +1,6 @@
-"""Who can reach whom, over connections that are made again by themselves, and by letters without one.
+"""Who can reach whom, over connections that are made again by themselves, and by letters, which need none.
 
-A connection keeps the order of its messages in each direction; connections among each other do not. One that is cut
+A connection keeps the order of its messages in each direction; between connections there is no order. One that is cut
 drops what is under way, and each end learns of it some time later: until then it sends into the void, as with TCP.
 """
 
@@ -19,21 +19,21 @@ Frames = list[bytes]
 
 #: No message is under way for longer, unless the network is partitioned.
 DELAY_NS_MAX = 50 * NS_PER_MS
-#: Between two tries to connect.
+#: Between two attempts to connect.
 RETRY_NS = (20 * NS_PER_MS, 120 * NS_PER_MS)
 #: The handshake.
 CONNECT_NS = (1 * NS_PER_MS, 5 * NS_PER_MS)
 
 
 def delay_ns(random: Random) -> int:
-    """Mostly quick, now and then slow: the slow ones are what reorders connections against each other."""
+    """Mostly quick, now and then slow: the slow ones are what reorders connections relative to each other."""
     if random.random() < 0.05:
         return int(random.random() * DELAY_NS_MAX)
     return NS_PER_MS // 10 + int(random.random() * 2 * NS_PER_MS)
 
 
 class Listener(Protocol):
-    """Who can be connected to, while it is alive."""
+    """Somebody who can be connected to, while alive."""
 
     name: str
     alive: bool
@@ -46,7 +46,7 @@ class Listener(Protocol):
 
 
 class Owner(Protocol):
-    """Who has a plug, and looks at it when it wakes up."""
+    """Somebody who has a plug, and looks at it when it wakes up."""
 
     name: str
     random: Random
@@ -78,11 +78,11 @@ class Network:
         self.listeners: dict[str, Listener] = {}
         #: All that are connected.
         self.plugs: dict[Plug, None] = {}
-        #: Of the letters, how many get lost, how many come twice, and how many wait for the end of a parting.
+        #: The shares of letters that get lost, that come twice, and that wait for the end of a parting.
         self.loss = self.doubles = self.waits = 0.0
 
     def part(self, one: Set[str], other: Set[str], for_ns: int) -> None:
-        """What is sent over a connection across waits for the end of the parting, or for the end of its connection."""
+        """What is sent over a connection between them waits for the end of the parting, or of the connection."""
         part = Part(one, other, self._clock.now_ns + for_ns)
         self._parts.append(part)
         for plug in self.plugs:
@@ -116,7 +116,7 @@ class Network:
             deliver()
 
     def connect(self, plug: Plug) -> Link | None:
-        """None if nobody is there, or can be reached."""
+        """None if nobody is there or can be reached."""
         broker = self.listeners[plug.address]
         if not broker.alive or self.apart_until_ns(plug.name, broker.name):
             return None
@@ -137,10 +137,10 @@ class Link:
         self.door = plug.door
         self._clock = clock
         self._random = plug.owner.random
-        # Each of these first for the other end, then for the broker's: False and True are their places.
+        # Each of these is first for the other end, then for the broker's: False and True are the indices.
         self._ends = (plug, broker)
         self._not_before_ns = [0, 0]
-        #: Which ends still believe in it.
+        #: Which ends still believe that it is open.
         self.believes = [True, True]
         self.open = True
 
@@ -158,7 +158,7 @@ class Link:
             self._ends[towards_broker].receive(self, message)
 
     def describe(self, towards_broker: bool) -> str:
-        """For people."""
+        """For people to read."""
         return f"{self.peer.decode()} {'->' if towards_broker else '<-'} {self._ends[True].name}"
 
     def cut(self, notice_ns: int = 0) -> None:
@@ -171,7 +171,7 @@ class Link:
             self._clock.after(noticed_ns, partial(self._notice, broker_end))
 
     def stall(self, until_ns: int) -> None:
-        """What is sent from now on arrives after that instant, in order: TCP tries again and again."""
+        """What is sent from now on arrives after that instant, in order: TCP keeps trying."""
         self._not_before_ns = [max(before_ns, until_ns) for before_ns in self._not_before_ns]
 
     def _notice(self, broker_end: bool) -> None:
@@ -181,9 +181,9 @@ class Link:
 
 
 class Plug:
-    """A connection to a broker that is made, and made again, by itself: a DEALER with its monitor, as in `net.link`.
+    """A connection to a broker that is made, and remade, by itself: a DEALER with its monitor, as in `net.link`.
 
-    Whoever owns it hears that it is up or down when it looks, not when it happens. What came before the cut can be read
+    Its owner learns that it is up or down when it looks, not when it happens. What came before the cut can be read
     after it.
     """
 
@@ -221,7 +221,7 @@ class Plug:
         return came
 
     def send(self, messages: list[Frames]) -> int:
-        """How many were taken, from the first on."""
+        """How many were taken, starting with the first."""
         taken = 0
         for message in messages:
             if self.link is None or not self.link.send(message, towards_broker=True):

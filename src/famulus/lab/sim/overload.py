@@ -27,10 +27,10 @@ from famulus.wire import headers, inner
 
 #: More tasks than this would tell nothing more.
 TASKS_MAX = 8_000
-#: Of the capacity, and of the tasks that a worker had: what must be done in time, and what may be done in vain.
+#: How much of the capacity must be done in time, and how much of what a worker was given may be done in vain.
 GOODPUT_MIN = 0.95
 UNKNOWN_MAX = 0.01
-#: Of the rejected: the rest waited first. What one waits for is an estimate, and who has more urgent tasks comes first.
+#: Of the rejected: the rest waited first. The wait is an estimate, and more urgent tasks come first.
 AT_ONCE_MIN = 0.5
 
 
@@ -52,7 +52,7 @@ class Load:
 
     @property
     def lasts_ns(self) -> int:
-        """Until what may wait does wait, and as long again; but no longer than it takes to offer this many tasks."""
+        """Until what may wait does wait, and as long again; but no longer than it takes to offer TASKS_MAX tasks."""
         settled_ns = max(self.timeouts_ns) + 20 * self.work_ns
         return min(3 * settled_ns, int(TASKS_MAX / self.factor / self.per_s * NS_PER_S))
 
@@ -61,14 +61,14 @@ def draw(seed: int) -> Load:
     random = Random(seed)
     work_ns = random.choice([1, 8, 50, 200, 1000]) * NS_PER_MS
     spread = random.choice([0.0, 0.1, 0.3])
-    # In the time that it has, a task must be able to wait a little and to run for as long as any.
+    # In the time that it has, a task must be able to wait a little and to run for as long as any task does.
     enough_ns = int(2.2 * work_ns * (1 + spread)) + 40 * NS_PER_MS
     timeouts = [
         ms * NS_PER_MS for ms in (100, 200, 500, 1000, 2000, 5000, 20_000, 60_000) if ms * NS_PER_MS >= enough_ns
     ]
     some = random.sample(timeouts, min(len(timeouts), random.randint(1, 3)))
     if random.random() < 0.3:
-        some.append(max(work_ns // 3, NS_PER_MS))  # and somebody who never has time enough
+        some.append(max(work_ns // 3, NS_PER_MS))  # and somebody who never has enough time
     return Load(random.choice([1, 2, 4, 8, 32]), work_ns, spread, tuple(some), random.choice([2.0, 3.0, 5.0]))
 
 
@@ -78,14 +78,14 @@ class Overload(Workload):
         self.load = draw(world.seed)
         self._core = Dispatcher(Bounds(), 1, [b"work"])
         address = BrokerAddress("sim", "sim", "tcp://sim:1", "tcp://sim:2")
-        # A worker that never falls silent: heartbeats are no matter of load.
+        # A worker that never falls silent: heartbeats have nothing to do with load.
         self._router = Router(Book(address, heartbeat_ms=60_000, services={}), lambda: "some-id")
         self._sent = 0
         self._ran: set[bytes] = set()
         self._outcomes: Counter[str] = Counter()
         self._too_late = 0
         self._at_once = 0
-        #: What each open task takes once it runs; when it came.
+        #: How long each open task takes once it runs; when it came.
         self._takes_ns: dict[bytes, int] = {}
         self._came_ns: dict[bytes, int] = {}
         self._done_ns = 0
@@ -112,7 +112,7 @@ class Overload(Workload):
         return Result(self.world.seed, steps, tasks=self._outcomes.total(), outcomes=outcomes, figures=figures)
 
     def _check_end(self, figures: dict[str, float]) -> None:
-        """It must have done what can be done."""
+        """It must have done what could be done."""
         goodput, unknown, load = figures["goodput"], figures["unknown"], self.load
         demand(goodput >= GOODPUT_MIN, Invariant.GOODPUT, f"{goodput:.1%} of what could be done; {load}")
         demand(unknown <= UNKNOWN_MAX, Invariant.IN_VAIN, f"{unknown:.1%} of the work was in vain; {load}")
@@ -156,7 +156,7 @@ class Overload(Workload):
         name = b"%d" % self._sent
         self._came_ns[name] = self.clock.now_ns
         self._core.on_clients([[b"client", name, headers.write("TASK", "REQUEST", **fields), name]])
-        # Nobody asks quite regularly.
+        # Nobody asks at exactly regular intervals.
         pause_ns = NS_PER_S / self.load.per_s / self.load.factor
         self.clock.after(int(pause_ns * self.random.uniform(0.5, 1.5)), self._submit)
 
@@ -166,7 +166,7 @@ class Overload(Workload):
         load = self.load
         fields = headers.read_fields(header)
         shortest_ns = int(load.work_ns * (1 - load.spread))
-        # A time-out is told in whole milliseconds.
+        # A time-out is given in whole milliseconds.
         if len(self._ran) > 100 and (fields["timeout_ms"] + 1) * NS_PER_MS < shortest_ns:
             self._too_late += 1
         takes_ns = int(load.work_ns * self.random.uniform(1 - load.spread, 1 + load.spread))
@@ -195,7 +195,7 @@ class Overload(Workload):
 
     def to_workers(self, messages: list[Frames]) -> list[Frames]:
         for _, ticket, header, body in messages:
-            if body.isdigit():  # all else is about the connection
+            if body.isdigit():  # everything else is about the connection
                 self._work(ticket, header, body)
         return []
 

@@ -29,7 +29,7 @@ class Scenario(Generic[W]):
     #: Far more than any seed needs: a world that goes in circles is broken, too.
     steps_max: int
     faults: Mapping[Callable[[W], None], int] = field(default_factory=dict)
-    #: Some seeds are quiet, some are wild: one of these numbers is drawn, of this many kinds at least.
+    #: Some seeds are quiet, some are wild: one of these numbers is drawn, with faults of at least this many kinds.
     faults_drawn: tuple[int, ...] = (0,)
     kinds_min: int = 0
 
@@ -39,7 +39,7 @@ class Scenario(Generic[W]):
         if self.faults:
             count = world.random.choice(self.faults_drawn)
             kinds = world.random.randint(self.kinds_min, len(self.faults))
-            # Of these kinds, those with more weight more often, at any time until the last may strike.
+            # From these kinds, those with more weight more often, at any time until the last one may strike.
             drawn = world.random.sample(list(self.faults), kinds)
             for fault in world.random.choices(drawn, [self.faults[kind] for kind in drawn], k=count):
                 at_ns = world.random.randrange(workload.faults_end_ns)

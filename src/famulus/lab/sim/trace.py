@@ -47,7 +47,7 @@ def _describe(event: Event) -> str:
 
 
 def _readable(frame: bytes) -> str:
-    # What is no text becomes something that cannot be printed either.
+    # What is not text becomes something that cannot be printed either.
     text = frame.decode(errors="surrogateescape")
     if not text.isprintable():
         text = "0x" + frame.hex()

@@ -16,14 +16,14 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     faults: list[str] = []
     brokers: int = 0
     tasks: int = 0
-    #: How often workers had one of them.
+    #: How often workers ran one of them.
     runs: int = 0
     outcomes: dict[str, int] = {}
     #: Edits that admins were told are safe.
     edits: int = 0
     #: What is worth a mention, and how often it happened.
     events: dict[str, int] = {}
-    #: What only those of one workload know.
+    #: What only one kind of workload has.
     figures: dict[str, float] = {}
     what: str = ""
     #: The one that was broken; empty if none was, or if something else went wrong.
@@ -33,7 +33,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Workload:
-    #: After that, none strikes.
+    #: No fault strikes after this.
     faults_end_ns = 0
 
     def __init__(self, world: World) -> None:
@@ -45,11 +45,11 @@ class Workload:
         """This many will strike."""
 
     def live(self) -> Result:
-        """Let time pass. Broken invariants, and whatever else the core may raise, leave from here."""
+        """Let time pass. Broken invariants, and whatever else the core may raise, are raised from here."""
         raise NotImplementedError
 
     def run(self) -> Result:
-        """Whatever happens in there, it happened to this seed at this step."""
+        """Whatever goes wrong in there is reported with this seed and step."""
         world = self.world
         try:
             return self.live()

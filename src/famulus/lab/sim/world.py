@@ -1,4 +1,4 @@
-"""Where everything happens that follows from one seed: time, random numbers, a network, clocks on walls, and faults."""
+"""Where everything happens that follows from one seed: time, random numbers, a network, wall clocks, and faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 class World:
     def __init__(self, seed: int, name: str, steps_max: int) -> None:
-        """Worlds of another name have other chances, though the seed is the same."""
+        """Worlds with another name draw other random numbers, even from the same seed."""
         self.seed = seed
         self.random = Random(f"{name}/{seed}")
         self.clock = Clock()
@@ -28,7 +28,7 @@ class World:
         self.events: Counter[str] = Counter()
         #: Those that struck, and when.
         self.faults: list[str] = []
-        #: How wrong the clocks on the walls are.
+        #: How wrong the wall clocks are.
         self.wall_errors_ms: Counter[str] = Counter()
         self._steps_max = steps_max
         self._starts_ns = self.clock.now_ns
@@ -64,7 +64,7 @@ class World:
         self.network.part(one, other, self.random.randrange(100 * NS_PER_MS, longest_ns))
 
     def wall_ms(self, place: str) -> int:
-        """As the clock there has it."""
+        """As the clock there shows it."""
         return NOON_MS + self.clock.now_ns // NS_PER_MS + self.wall_errors_ms[place]
 
     def jump_wall_clock(self, place: str) -> None:

@@ -1,4 +1,4 @@
-"""The tasks of one cell: when they came, waited, ran and ended. Columns of numpy arrays, no row at a time.
+"""The tasks of one cell: when they came, waited, ran and ended. Columns as numpy arrays, never row by row.
 
 They are drawn by their end, since the journal is laid out by it: so each cell is complete in itself, and cells can be
 made in any order by anybody.
@@ -20,7 +20,7 @@ NOBODY: Final = -1
 OK, ERROR = 0, 1
 OUTCOMES: Final = ("OK", "ERROR")
 DELEGATED_SHARE: Final = 0.015
-#: What a broker and its way add to a task that it passes on.
+#: What the other broker and the way to it add to a task that is passed on.
 HOP_NS: Final = 400_000
 CLIENTS: Final = 200
 #: How minutes differ beyond the daily cycle.
@@ -71,7 +71,7 @@ def arrivals_of(world: World, cell: Cell) -> Arrivals:
     names = [field.name for field in fields(Arrivals)]
     drawn = Arrivals(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
     drawn = drawn.take(np.argsort(drawn.ended_us, kind="stable"))
-    # What would have come before there was anybody to take it.
+    # Drop what would have come before there was anybody to take it.
     drawn = drawn.take(drawn.arrived_us >= cell.boot.start_us + US_PER_S)
     return _delegated(world, cell, _passed_on(world, drawn))
 
@@ -102,7 +102,7 @@ def _of_service(world: World, cell: Cell, number: int) -> Arrivals:
 
 
 def _ends(rng: np.random.Generator, cell: Cell, count: int) -> np.ndarray:
-    """Spread over the cell as the daily cycle says. Each task has its own share of the cell, so no minute is odd."""
+    """Spread over the cell as the daily cycle says. Each task has its own share of the cell: no minute stands out."""
     edges = np.append(np.arange(cell.start_us, cell.end_us, US_PER_MINUTE), cell.end_us)
     weights = cycle.rate(edges[:-1]) * np.diff(edges) * (1 + MINUTE_NOISE * rng.standard_normal(len(edges) - 1))
     until = np.concatenate([[0.0], np.cumsum(np.maximum(weights, 0.0))])
@@ -123,7 +123,7 @@ def _workers(world: World, rng: np.random.Generator, broker: int, service: int, 
 
 
 def _waits(world: World, rng: np.random.Generator, broker: int, service: int, at_us: np.ndarray) -> np.ndarray:
-    """As in a queue with this many servers: who has to wait at all does so for a time with an exponential law."""
+    """As in a queue with this many servers: whoever has to wait at all waits for an exponentially distributed time."""
     slots, mean_s = world.slots(broker, service), world.services[service].mean_s
     busy = world.busy_share(broker, service, at_us)
     waits = rng.random(len(at_us)) < busy ** np.sqrt(2 * (slots + 1))
@@ -134,7 +134,7 @@ def _waits(world: World, rng: np.random.Generator, broker: int, service: int, at
 
 
 def _outcomes(world: World, rng: np.random.Generator, broker: int, service: int, at_us: np.ndarray) -> np.ndarray:
-    """Errors in a steady trickle, so that a burst is the only one."""
+    """Errors in a steady trickle, so that the planted burst is the only one."""
     share = world.services[service].error_share
     places = (np.arange(len(at_us)) + rng.random()) * share
     failed = np.diff(np.floor(places), prepend=np.floor(places[0]) if len(places) else 0.0) > 0
@@ -154,7 +154,7 @@ def _passed_on(world: World, drawn: Arrivals) -> Arrivals:
 
 
 def _delegated(world: World, cell: Cell, drawn: Arrivals) -> Arrivals:
-    """Some go to the next broker, if it is there all the time and the task long enough for the way."""
+    """Some go to the next broker, if it is up all the time and the task is long enough for the extra way."""
     rng = np.random.default_rng([world.plan.seed, cell.number, len(world.services)])
     target = (cell.boot.broker + 1) % world.plan.brokers
     chosen = (rng.random(len(drawn.service)) < DELEGATED_SHARE) & (drawn.service_ns > 4 * HOP_NS)

@@ -20,11 +20,11 @@ _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), dtype=np.u
 
 
 def tables_of(world: World, cell: Cell) -> Iterator[tuple[str, Boot, pa.Table]]:
-    """Table by table, with whose rows they are: of a task that was delegated, both brokers tell."""
+    """Table by table, with the boot whose rows they are: a task that was delegated is told by both brokers."""
     drawn = arrivals_of(world, cell)
     given = drawn.delegated_to != NOBODY
     here = _columns(world, cell.boot, drawn, (cell.number + 1) << 32) | {
-        # Which worker it is over there, this broker does not know.
+        # This broker does not know which worker it is over there.
         "worker": _workers(world, np.where(given, NOBODY, drawn.worker)),
         "delegated_to": _chosen(world.brokers, drawn.delegated_to),
     }
@@ -41,7 +41,7 @@ def tables_of(world: World, cell: Cell) -> Iterator[tuple[str, Boot, pa.Table]]:
 
 
 def _columns(world: World, boot: Boot, drawn: Arrivals, first_ticket: int) -> dict[str, Any]:
-    """What a broker writes of tasks that it gave to its own workers."""
+    """What a broker writes about tasks that it gave to its own workers."""
     at_most_once = np.array([service.at_most_once for service in world.services])
     return {
         **world.where(boot),
@@ -75,7 +75,7 @@ def _workers(world: World, numbers: np.ndarray) -> pa.Array:
 
 
 def _there(world: World, cell: Cell, boot: Boot, away: Arrivals) -> pa.Table:
-    """The same tasks as the broker saw them that they were given to: a little later, and a little shorter."""
+    """The same tasks as seen by the broker that they were given to: a little later, and a little shorter."""
     queue_ns = np.full(len(away.service), HOP_NS // 2, dtype=np.int64)
     service_ns = away.service_ns - 2 * HOP_NS - queue_ns
     seen = replace(away, queue_ns=queue_ns, service_ns=service_ns, ended_us=away.ended_us - HOP_NS // 1000)
@@ -84,7 +84,7 @@ def _there(world: World, cell: Cell, boot: Boot, away: Arrivals) -> pa.Table:
 
 
 def _open_tasks(drawn: Arrivals, here: dict[str, Any]) -> pa.Table:
-    """A task is written at the first checkpoint that meets it in each of its states."""
+    """A task is written at the first checkpoint that finds it in each of its states."""
     all_here = _table("open_tasks", len(drawn.service), {**here, "at": drawn.ended_us, "state": "running"})
     waiting, running = _checkpoint(drawn.arrived_us), _checkpoint(drawn.assigned_us)
     given = drawn.delegated_to != NOBODY
@@ -171,7 +171,7 @@ def _given_away(world: World, cell: Cell, away: Arrivals) -> pa.Table:
 
 
 def _table(table: str, rows: int, columns: dict[str, Any]) -> pa.Table:
-    """A plain value stands for a column of it; a column that is not named is null."""
+    """A plain value fills the whole column; a column that is not named is null."""
     schema = schema_of(table)
     arrays = [_column(columns.get(field.name), field.type, rows) for field in schema]
     return pa.table(arrays, schema=schema)

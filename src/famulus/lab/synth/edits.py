@@ -1,4 +1,4 @@
-"""The edits of the config that a synthetic journal tells of: when each broker had them, and who was at odds."""
+"""The edits of the config that a synthetic journal tells of: when each broker had them, and who disagreed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Conflict:
 
 
 def _edit(world: World, what: str, key: str, author: str, broker: int, at_us: int, slow_us: int = 0) -> Edit:
-    """To the others within less than a second; to the last one `slow_us` later."""
+    """It reaches the others in less than a second, and the last one `slow_us` later."""
     brokers = world.plan.brokers
     had = [at_us + (0 if each == broker else 80_000 + 35_000 * each) for each in range(brokers)]
     last = (broker - 1) % brokers
@@ -53,7 +53,7 @@ def slow_edit(world: World) -> Edit:
 
 
 def conflict(world: World, name: str) -> Conflict:
-    """That of the truth of this name."""
+    """The one of the truth with this name."""
     resolved = name == "resolved_conflict"
     key = f"service/{world.services[1].name}" if resolved else f"family/{world.families[0]}"
     at_us = world.plan.at_us(0.35 if resolved else 0.70) + 3_000_000

@@ -27,7 +27,7 @@ _WRITTEN = pa.schema([("table", pa.string()), ("rows", pa.int64()), ("tasks", pa
 
 
 def make(spark: SparkSession, folder: str | os.PathLike[str], plan: Plan) -> Truths:
-    """Writes the journal and `truths.json` into the folder, which must be new or empty; the truths."""
+    """Writes the journal and `truths.json` into the folder, which must be new or empty; returns the truths."""
     place = _place(folder)
     world = World(plan)
     # One more than there are cells: the chronicle.
@@ -86,7 +86,7 @@ def _write_cell(folder: str, world: World, number: int) -> Iterator[pa.RecordBat
 
 
 def _write(folder: str, broker: str, boot: str, number: int, table: str, rows: pa.Table) -> int:
-    """One file for each hour that the rows are of; the number of rows."""
+    """One file for each hour that has rows; returns the number of rows."""
     if not rows.num_rows:
         return 0
     rows = rows.sort_by(TIME_COLUMN[table])
@@ -103,7 +103,7 @@ def _write_file(folder: str, file: JournalFile, rows: pa.Table) -> None:
     path = f"{base}/{file.path}"
     parent, _, name = path.rpartition("/")
     filesystem.create_dir(parent, recursive=True)
-    # Whoever lists the folder meanwhile sees nothing of a half file.
+    # Whoever lists the folder meanwhile does not see a half-written file.
     hidden = f"{parent}/.{name}.tmp"
     pq.write_table(rows, hidden, compression="zstd", filesystem=filesystem)
     filesystem.move(hidden, path)

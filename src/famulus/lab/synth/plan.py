@@ -45,7 +45,7 @@ class Plan:
     #: Over all brokers; each service has at least two at each of them.
     workers: int = 24
     truths: frozenset[str] = frozenset(TRUTHS)
-    #: A broker tells its load every second. A longer pause makes smaller journals.
+    #: A broker reports its load every second. A longer pause makes smaller journals.
     load_every_s: int = 1
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Plants the truths that are about single tasks, processes and rows. Each function gives the rows and what is true.
+"""Plants the truths that are about single tasks, processes and rows. Each function returns the rows and what is true.
 
 A row is a dict of the table's columns, with the broker by its number; whatever is not named is null.
 """
@@ -15,12 +15,12 @@ from famulus.lab.synth.plan import TRUTHS, US_PER_MINUTE, US_PER_S
 from famulus.lab.synth.world import RESTART_US, SLOW_FACTOR, Service, Worker, World
 
 Row = dict[str, Any]
-#: Its number, whose it is of the service's workers, how long it waited, when it ended and how, and why.
+#: Its number, which of the service's workers had it, how long it waited, when it ended and how, and why.
 Attempt = tuple[int, int, int, int, str, str | None]
 SWALLOWED_RUNNING: Final = 5
 SWALLOWED_QUEUED: Final = 2
 GAP_ROWS: Final = 137
-#: Short, so that one task that ran out of time does not make its minute an odd one.
+#: Short, so that one task that ran out of time does not make its minute an outlier.
 TIMEOUT_US: Final = 400_000
 
 
@@ -40,7 +40,7 @@ def instant(at_us: int) -> str:
 
 
 class Planting:
-    """A task of its own making: rows of its attempts and of its checkpoints."""
+    """A planted task: rows of its attempts and of its checkpoints."""
 
     def __init__(self, world: World, what: str, service: Service, broker: int) -> None:
         self.message_id = world.name("task", what)
@@ -94,7 +94,7 @@ def slow_worker(world: World) -> Planted:
 
 
 def flapping_worker(world: World) -> Planted:
-    """Each time it has two tasks, which another worker gets after it, or which end as UNKNOWN."""
+    """Each time it has two tasks, which then go to another worker, or end as UNKNOWN."""
     worker, planted = world.flapping, Planted()
     service = world.services[worker.service]
     other = world.workers_of(worker.broker, worker.service)[1]
@@ -163,7 +163,7 @@ def duplicate_outcome(world: World) -> Planted:
 
 
 def at_most_once_breach(world: World) -> Planted:
-    """Its worker broke off, and another one had it all the same. One outcome, but it may have run twice."""
+    """Its worker was lost, and another one got it all the same. One outcome, but it may have run twice."""
     at_us = world.plan.at_us(0.40) + 10 * US_PER_S
     attempts = [(1, 0, 250, at_us, "RETRY", "worker_lost"), (2, 1, 90_700, at_us + 120_000, "OK", None)]
     return _attempted(world, "breach", 1, at_us - 90_000, attempts, (at_us, 0))
@@ -253,5 +253,5 @@ def event_of(world: World, worker: Worker, at_us: int, event: str, **more: Any) 
             "slots": worker.slots, **more}  # fmt: skip
 
 
-#: Each truth has a function of its name.
+#: Each truth has a function with its name.
 PLANTERS: Final[dict[str, Callable[[World], Planted]]] = {name: globals()[name] for name in TRUTHS}

@@ -1,6 +1,6 @@
-"""The network that a synthetic journal tells of: who is in it, and what befalls whom. All of it follows from the plan.
+"""The network that a synthetic journal tells of: who is in it, and what happens to whom. All follows from the plan.
 
-Small whatever the number of tasks, so each of Spark's tasks makes its own one instead of having it sent.
+Small whatever the number of tasks, so each of Spark's tasks makes its own instead of having it sent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SERVICES: Final = (
 )
 FAMILY_SIZE: Final = 3
 SPREAD: Final = 0.35
-#: Sizes slots: at the busiest minute so much of them is taken.
+#: Slots are sized so that this share of them is taken at the busiest minute.
 BUSY_SHARE: Final = 0.45
 HOT_SHARE: Final = 0.88
 SLOW_FACTOR: Final = 4.0
@@ -104,7 +104,7 @@ class World:
         self.broker_share = [weight / sum(weights) for weight in weights]
         self._whole = float(cycle.done(plan.end_us, plan.start_us))
         self.services = self._services()
-        # What befalls whom, if it does.
+        # What happens to whom, if it does.
         self.hot = len(self.services) - 1 if self.has("hot_service") else None
         self.workers = self._workers()
         self.slow = self.workers_of(0, 0)[0] if self.has("slow_worker") else None
@@ -123,7 +123,7 @@ class World:
         for number, (name, median_s, weight) in enumerate(known):
             turn = number // len(SERVICES)
             named = f"{name}-{turn + 1}" if turn else name
-            # The even ones are at-least-once. Some errors are the daily bread of any service.
+            # The even ones are at-least-once. Any service has some errors.
             error_share = 0.004 + 0.002 * (number % 3)
             services.append(Service(number, named, median_s, weight / total, number % 2 == 1, error_share))
         return services
@@ -151,7 +151,7 @@ class World:
         return max(2, math.ceil(offered / BUSY_SHARE / workers))
 
     def _heat(self, number: int, slots: list[int]) -> None:
-        """Makes the service take as long as its slots just bear: a small journal has too few tasks otherwise."""
+        """Makes the service take as long as its slots can just bear: a small journal has too few tasks otherwise."""
         mean_s = min(HOT_SHARE * all_ / self.peak_per_s(broker, number) for broker, all_ in enumerate(slots))
         self.services[number] = replace(self.services[number], median_s=mean_s / math.exp(SPREAD**2 / 2))
 
@@ -168,7 +168,7 @@ class World:
         return self.plan.tasks * self.broker_share[broker] * self.services[service].share
 
     def tasks_until(self, broker: int, service: int, at_us: int) -> int:
-        """So that the parts of any division of the span add up to the whole."""
+        """Cumulative, so that the parts of any division of the span add up to the whole."""
         share = float(cycle.done(at_us, self.plan.start_us)) / self._whole
         return round(self._tasks_of(broker, service) * share)
 
@@ -183,7 +183,7 @@ class World:
         offered: np.ndarray = self._per_s(broker, service, cycle.rate(at_us)) * self.services[service].mean_s
         return np.minimum(offered / self.slots(broker, service), 0.97)
 
-    # -- what befalls them --------------------------------------------------------------------------------------
+    # -- what happens to them -----------------------------------------------------------------------------------
 
     def has(self, truth: str) -> bool:
         return truth in self.plan.truths
@@ -214,7 +214,7 @@ class World:
         return boots
 
     def boot_at(self, broker: int, at_us: int) -> Boot:
-        """The one that lives then; the last one before, if none does."""
+        """The one that is running then; the last one before, if none is."""
         return [boot for boot in self.boots if boot.broker == broker and boot.start_us <= at_us][-1]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Hours of UTC as numbers: counted from 1970, so that a neighbour is one more or one less."""
+"""UTC hours as numbers: counted from 1970, so that a neighbour is one more or one less."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DAY_ZERO: Final = date(1970, 1, 1)
 
 
 def number_of(day: str, hour: str) -> int:
-    """By date and hour as they stand in paths."""
+    """From date and hour as they appear in paths."""
     return (date.fromisoformat(day) - _DAY_ZERO).days * 24 + int(hour)
 
 

@@ -20,7 +20,7 @@ from famulus.errors import PlaceError
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether Arrow could not make sense of what it read. What a system says, such as of a disk, has a number."""
+    """Whether Arrow could not make sense of what it read. Errors of the system, such as of a disk, have a number."""
     is_of_arrow = isinstance(error, pa.ArrowException | OSError) and not isinstance(error, MemoryError)
     return is_of_arrow and getattr(error, "errno", None) is None
 
@@ -105,14 +105,14 @@ class Place:
         self.settle(unfinished, path)
 
     def put(self, path: str, content: bytes) -> None:
-        """Where nobody looks: what is there may be a part of it."""
+        """For where nobody looks: the file may be incomplete for a while."""
         self.make_folder(path.rpartition("/")[0])
         with _may_fail(self.full(path), "written"), self.filesystem.open_output_stream(self.full(path)) as file:
             file.write(content)
 
     def settle(self, source: str, target: str) -> None:
-        """Takes the place of a file of that name, at once where the store can do that, and for good: should the machine
-        lose power, it is there, or what was there before."""
+        """Replaces a file of that name, atomically where the store can do that, and for good: if the machine loses
+        power, it is there, or what was there before."""
         if self.is_local:
             with open(self.full(source), "rb") as file:
                 os.fsync(file.fileno())
@@ -130,7 +130,7 @@ class Place:
             self.filesystem.create_dir(self.full(path), recursive=True)
 
     def remove(self, path: str) -> None:
-        """A file that is not there is no matter."""
+        """A file that is not there is ignored."""
         if self.filesystem.get_file_info(self.full(path)).type == fs.FileType.File:
             self.filesystem.delete_file(self.full(path))
 
@@ -161,7 +161,7 @@ def _may_fail(name: str, how: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # Arrow says much more than that.
+        # Arrow's own message is much longer.
         reason = os.strerror(error.errno) if error.errno else first_line(error)
         raise PlaceError(f"{name} cannot be {how}: {reason}") from None
 

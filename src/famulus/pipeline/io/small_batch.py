@@ -1,7 +1,7 @@
 """Small batches: Arrow brings them to Spark and back, in less time than Spark takes to open and to write files.
 
 For each file that it opens, Spark copies all settings of Hadoop; for each one that it writes, Hadoop starts a process
-that sets its mode. And rows that are in one piece need not be small_frame together before they are joined or counted.
+that sets its mode. And rows that are in one piece need not be brought together before they are joined or counted.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from famulus.pipeline.io.place import Place, first_line, is_damage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: In memory. Spark sends them along with what is to be done with them, and that must not be larger than 128 MiB with
-#: all nine inputs of a table.
+#: In memory. Spark sends them along with the task, which must not exceed 128 MiB with all nine inputs of a table.
 BATCH_BYTES: Final = 12 * 1024 * 1024
 
 
 def small_frame(
     spark: SparkSession, place: Place, paths: Sequence[str], schema: pa.Schema, in_path: Sequence[str] = ()
 ) -> DataFrame | None:
-    """The rows of these files; None if they are too many for that. `in_path`: columns that are in names of folders.
+    """The rows of these files; None if there are too many for that. `in_path`: columns that are in folder names.
 
     A column that a file lacks is null.
     """
@@ -38,13 +37,13 @@ def small_frame(
         if left < 0:
             return None
         found.append(batch)
-    # In one piece: Spark would stop at the first one without rows.
+    # In one piece: Spark would stop at the first batch without rows.
     rows = pa.Table.from_batches(found, _nullable(schema)).combine_chunks()
     return spark.createDataFrame(rows).coalesce(1)
 
 
 def rows_of(place: Place, paths: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """What all these files have of these columns."""
+    """These columns of all these files."""
     return pa.Table.from_batches(_batches(place, paths, schema), _nullable(schema))
 
 
@@ -71,12 +70,12 @@ def _batches(
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    """As Spark has whatever it reads."""
+    """As in everything that Spark reads."""
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def file_of(rows: pa.Table, schema: pa.Schema) -> bytes:
-    """A file such as Spark would write."""
+    """A file as Spark would write it."""
     sink = pa.BufferOutputStream()
     columns = rows.select(schema.names).cast(schema)
     pq.write_table(columns, sink, compression="zstd", compression_level=1, store_schema=False)

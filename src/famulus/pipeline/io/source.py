@@ -1,8 +1,8 @@
 """The journal as the pipeline finds it: which files count, which are sound, and their rows as DataFrames.
 
 Every file is looked at before Spark sees it, since one bad file would stop a whole job, and a job that is told to
-overlook bad files would lose them for good. What is not sound is named, left out, and looked at again next time. At
-first only the end is looked at: to read whole files twice would take too long, and hardly ever is one damaged inside.
+ignore bad files would lose them for good. What is not sound is named, left out, and looked at again next time. At first
+only the end is looked at: reading whole files twice would take too long, and one is hardly ever damaged inside.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from famulus.pipeline.io.small_batch import small_frame
 from famulus.pipeline.tables.column_types import struct_of
 from famulus.pipeline.tables.scale import BATCH_ROWS, Scale, scale_of
 
-#: Opening a file is mostly waiting, above all far away.
+#: Opening a file is mostly waiting, above all when it is remote.
 CHECKS_AT_ONCE: Final = 16
 #: Reading all of it is work, and takes memory.
 READERS: Final = 4
@@ -62,7 +62,7 @@ class Bad:
 
 
 def found_in(journal: Place) -> dict[str, FoundFile]:
-    """All files that have a name of ours, by their path; an error that says what is wrong if there is none."""
+    """All files that have a name of ours, by their path; raises an error that says what is wrong if there are none."""
     if not journal.exists():
         raise PlaceError(f"there is no journal at {journal}: give --journal, or start a broker that writes one")
     found = {each.path: each for table in schema.TABLES for each in journal.files(table)}
@@ -73,7 +73,7 @@ def found_in(journal: Place) -> dict[str, FoundFile]:
 
 
 def check_all(journal: Place, found: Sequence[FoundFile], suspects: Collection[str] = ()) -> list[Sound | Bad]:
-    """`suspects`: paths of files that are to be read from beginning to end."""
+    """`suspects`: paths of files to be read from beginning to end."""
     with ThreadPoolExecutor(READERS if suspects else CHECKS_AT_ONCE) as pool:
         return list(pool.map(lambda each: check(journal, each, wholly=each.path in suspects), found))
 
@@ -116,7 +116,7 @@ def check(journal: Place, found: FoundFile, *, wholly: bool = False) -> Sound | 
 
 
 def _is_damaged(journal: Place, path: str) -> bool:
-    # Twice, since far away it may have been the line.
+    # Twice, since for a remote file it may have been the connection.
     return all(not _can_be_read(journal, path) for _ in range(2))
 
 
@@ -126,7 +126,7 @@ def _can_be_read(journal: Place, path: str) -> bool:
             for _ in pq.ParquetFile(opened, pre_buffer=False).iter_batches():
                 pass
     except (pa.ArrowException, OSError) as error:
-        return not is_damage(error)  # anything else will show when it is read in earnest
+        return not is_damage(error)  # anything else will show when it is really read
     return True
 
 

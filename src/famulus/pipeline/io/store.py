@@ -3,15 +3,15 @@
     <tables>/<hourly table>/date=2026-11-15/hour=08/part-00.parquet
     <tables>/<whole table>/part-00.parquet
 
-What is made is written below `_staging`, where nobody looks. Then each file is moved to its place, over the one that is
-there, in one step. Names are fixed, so no reader ever sees an hour twice, whatever dies when.
+What is made is written below `_staging`, where nobody looks. Then each file is moved to its place in one step,
+replacing the one that is there. Names are fixed, so no reader ever sees an hour twice, whatever dies and whenever.
 
-An hour with very many rows is cut into parts of whole minutes, a file each. When it is made again, each part takes the
-place of the same part. Should it need more parts than before, the parts are moved in order of time: then some minutes
-may be missing for the blink of an eye, but none is there twice. An hour never gets fewer parts than it has.
+An hour with very many rows is cut into parts of whole minutes, one file each. When it is made again, each part replaces
+the same part. If it needs more parts than before, the parts are moved in order of time: then some minutes may be
+missing for a moment, but none is there twice. An hour never gets fewer parts than it has.
 
-A row in the folder of another hour would be missing here and wrong there. So of each file it is checked, before it is
-published, that all of its rows are of the hour of its folder.
+A row in the folder of another hour would be missing here and wrong there. So each file is checked before it is
+published: all of its rows must be of the hour of its folder.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from famulus.pipeline.tables.table import Table
 STAGING: Final = "_staging"
 #: An hour of a table with a row per task is cut when it has more tasks than this.
 ROWS_PER_FILE: Final = 4_000_000
-#: Folders in which Spark lays out the hours of a table, one below the other.
+#: Folders in which Spark lays out the hours of a table, one inside the other.
 _PARTS: Final = ["date", "hour", "part_"]
 _STAGED: Final = re.compile(r"(?:.*/)?date=(\d{4}-\d\d-\d\d)/hour=(\d+)/part_=(\d+)/[^/]+\.parquet")
 _PUBLISHED: Final = re.compile(r"\w+/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/part-(\d\d)\.parquet")
-#: The instant of a row that there is for each task; and what it may be called in other tables that have one.
+#: The instant of a row in tables with a row per task; and what it may be called in other tables that have one.
 _ENDED: Final = "ended"
 _INSTANTS: Final = (_ENDED, "minute", "at")
 _HOUR_US: Final = 3_600_000_000
@@ -54,7 +54,7 @@ _HOUR_US: Final = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A table, or some hours of it, that lies ready to be published."""
+    """A table, or some hours of it, ready to be published."""
 
     table: Table
     folder: str
@@ -80,7 +80,7 @@ class Store:
         wanted: Collection[int] | None = None,
         columns: Sequence[str] | None = None,
     ) -> DataFrame:
-        """Of a table these hours, or all, and these columns, or all in their order; no rows if it was never made."""
+        """These hours of a table, or all, and these columns, or all, in its order; no rows if it was never made."""
         chosen = [each for each in table.columns if columns is None or each.name in columns]
         if scale_of(spark) is not Scale.LARGE:
             paths = [each.path for each in self.place.files(table.name) if _is_of(each.path, wanted)]
@@ -100,7 +100,7 @@ class Store:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def clean(self) -> None:
-        """What a run that died has left."""
+        """Removes what a run that died has left behind."""
         self.place.remove_folder(STAGING)
 
     def stage_hours(
@@ -131,7 +131,7 @@ class Store:
         return Made(table, folder, frozenset(), sum(about.num_rows for _, about in self._ends(folder)))
 
     def put_hours(self, table: Table, rows: pa.Table, folder: str) -> int:
-        """Where Spark would have written them; how many there are."""
+        """Where Spark would have written them; returns how many there are."""
         rows = rows.sort_by([(name, "ascending") for name in (*_PARTS, *_order_of(table))])
         for begin, end in pairwise([*cuts(rows), rows.num_rows]):
             own = rows.slice(begin, end - begin)
@@ -161,7 +161,7 @@ class Store:
             if part in staged:
                 self.place.settle(staged[part], target)
             elif part == 0 and always:
-                # Whoever asks for the table with a pattern of names finds something.
+                # Whoever looks for the table by a pattern of file names finds something.
                 self.place.write(target, file_of(_file_schema(table).empty_table(), _file_schema(table)))
             else:
                 self.place.remove(target)
@@ -180,7 +180,7 @@ class Store:
         return dict(found)
 
     def _checked(self, table: Table, folder: str) -> int:
-        """How many rows Spark has written, by what the files say of themselves: as also of the span of their rows."""
+        """How many rows Spark has written, by the metadata of the files, which also tells the span of their rows."""
         rows = 0
         for path, about in self._ends(folder):
             rows += about.num_rows
@@ -197,7 +197,7 @@ class Store:
 def cuts(rows: pa.Table) -> list[int]:
     """Where each part begins, in rows that are sorted by it.
 
-    By these columns themselves: whoever groups by them, such as Arrow, has the groups in an order of his own.
+    From these columns themselves: whoever groups by them, such as Arrow, has the groups in an order of its own.
     """
     if not rows.num_rows:
         return []
@@ -219,7 +219,7 @@ def _check(table: Table, hour: int, first: int, last: int) -> None:
 
 
 def _hours_within(table: Table, rows: pa.Table) -> tuple[int, int]:
-    """The first and the last hour that these are of: by the columns that are in the path, and by their instants."""
+    """The first and the last hour of these rows: by the columns that are in the path, and by their instants."""
     days, of_day = (pc.cast(rows[name], pa.int32()).to_numpy() for name in ("date", "hour"))
     numbers = [days * 24 + of_day]
     if (instant := _instant_of(table)) is not None:
@@ -228,8 +228,8 @@ def _hours_within(table: Table, rows: pa.Table) -> tuple[int, int]:
 
 
 def _hours_told(table: Table, about: pq.FileMetaData) -> Iterator[tuple[int, int]]:
-    """The same by the bounds that a file notes of its columns. Of those in the path it has none: Spark itself took them
-    from there."""
+    """The same by the bounds that a file notes for its columns. It has none for those in the path: Spark itself made
+    the path from them."""
     instant = _instant_of(table)
     for group in map(about.row_group, range(about.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
@@ -250,7 +250,7 @@ def _place_of(staged: str) -> tuple[int, int]:
 
 
 def _number() -> Column:
-    """Of the hour, as everywhere else; of the columns that are in the path."""
+    """The number of the hour, as everywhere else, from the columns that are in the path."""
     return F.datediff(F.col("date"), F.lit("1970-01-01").cast("date")) * 24 + F.col("hour")
 
 
@@ -260,7 +260,7 @@ def is_cut(table: Table) -> bool:
 
 
 def _is_near(at: Column, wanted: Collection[int]) -> Column:
-    """Says less than the number of the hour, but in a way that files which have none of it need not be read."""
+    """Weaker than the number of the hour, but in a form that lets Spark skip files without such rows."""
     first, last = (F.timestamp_seconds(F.lit(hour * 3600)) for hour in (min(wanted), max(wanted) + 1))
     return (at >= first) & (at < last)
 
@@ -288,7 +288,7 @@ def _file_schema(table: Table) -> pa.Schema:
 
 
 def _is_of(path: str, wanted: Collection[int] | None) -> bool:
-    """Whether a published file is of one of these hours; of None all are."""
+    """Whether a published file is of one of these hours; with None, all are."""
     if wanted is None:
         return True
     found = _PUBLISHED.fullmatch(path)

@@ -1,4 +1,4 @@
-"""One file of HTML that asks for nothing else: its style, its script and Plotly are in it."""
+"""One HTML file that loads nothing else: its style, its script and Plotly are in it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _hash(script: str) -> str:
 
 @cache
 def plotly() -> tuple[str, str]:
-    """Plotly itself, and how it lies in the page: a third of its size, and without anything that looks like a link."""
+    """Plotly itself, and as embedded in the page: a third of its size, without anything that looks like a link."""
     from plotly.offline import get_plotlyjs
 
     source = get_plotlyjs()

@@ -1,4 +1,4 @@
-"""Pieces of HTML. Whatever is plain text becomes escaped here; what is `Safe` was made here.
+"""Pieces of HTML. Whatever is plain text is escaped here; what is `Safe` was made here.
 
 Names of services, workers and brokers come from anybody who can connect: they are hostile until proven harmless.
 """
@@ -15,7 +15,7 @@ ROWS_MAX = 100
 
 
 class Safe(str):
-    """HTML that may stand as it is."""
+    """HTML that may be used as it is."""
 
     __slots__ = ()
 
@@ -24,12 +24,12 @@ NOTHING = Safe("")
 
 
 def printable(words: str) -> str:
-    """Control characters show as what they are."""
+    """Control characters are shown as escapes."""
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in words)
 
 
 def text(value: object) -> Safe:
-    """Anything, harmless between tags and in attributes with quotes."""
+    """Anything, harmless between tags and in quoted attributes."""
     if isinstance(value, Safe):
         return value
     return Safe(html.escape(printable(str(value)), quote=True))
@@ -56,9 +56,9 @@ def code(words: str) -> Safe:
 @dataclass(frozen=True, slots=True)
 class Head:
     title: str
-    #: Figures stand to the right.
+    #: Figures are right-aligned.
     figure: bool = False
-    #: Of a row what stands below it, by the name of a column or from the whole row, and how it is said.
+    #: What a row has in this column, by the name of a field or from the whole row, and how it is written.
     of: str | Callable[[Any], object] = ""
     said: Callable[[Any], object] = str
 
@@ -73,7 +73,7 @@ def listed(caption: str, heads: Sequence[Head], rows: Sequence[Any], total: int 
 
 
 def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[object]], more: int = 0) -> Safe:
-    """The first cell of each row names it. `more` rows are not shown, and that is said."""
+    """The first cell of each row names it. If `more` rows are not shown, it says so."""
     kinds = ["figure" if head.figure else "" for head in heads]
     top = joined(
         Safe(f'<th scope="col" class="{kind}">{text(head.title)}</th>') for head, kind in zip(heads, kinds, strict=True)

@@ -28,7 +28,7 @@ FOOTER = "Times are UTC. Percentiles are from histograms, true to within 3.5 %. 
 
 
 def write(tables: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
-    """From the folder of the pipeline's tables to one page; where it is."""
+    """From the folder of the pipeline's tables to one page; returns where it is."""
     target = Path(out)
     Place(target.parent).write(target.name, page(Tables(tables)).encode())
     return target

@@ -32,7 +32,7 @@ def colour(number: int) -> str:
 
 
 def label(name: str) -> str:
-    """A name in a plot. Plotly reads a few tags in texts, links among them, so they are taken apart."""
+    """A name in a plot. Plotly reads a few tags in texts, links among them, so they are escaped."""
     return html.escape(printable(name if len(name) <= 60 else name[:59] + "…"), quote=False)
 
 
@@ -54,7 +54,7 @@ def line(
 def marks(
     name: str, number: int, points: Sequence[tuple[datetime, str, str]], size: float | Sequence[float] = 13
 ) -> dict[str, Any]:
-    """Each at an instant, on the line of whom it is about, and with words of its own."""
+    """Each at an instant, on the line of whatever it is about, and with a text of its own."""
     return {
         "type": "scatter",
         "mode": "markers",
@@ -73,7 +73,7 @@ def marks(
 
 
 def lanes(title: str, says: str, traces: Sequence[dict[str, Any]], span: tuple[datetime, datetime] | None) -> Safe:
-    """Marks over time, with a line for each one whom they are about."""
+    """Marks over time, with a line for each one that they are about."""
     axis = time_axis() if span is None else time_axis(range=[instant(at) for at in span])
     layout = {"xaxis": axis, "yaxis": {"type": "category", "automargin": True}, "showlegend": True}
     names = {name for trace in traces for name in trace["y"]}
@@ -105,8 +105,8 @@ def figure(
     height: int = 320,
     instead: Safe = NOTHING,
 ) -> Safe:
-    """`says`: what one sees, for those who do not. `instead`: a table for whoever wants figures or has no script; not
-    where the section shows one anyway."""
+    """`says`: what the plot shows, for those who cannot see it. `instead`: a table for whoever wants figures or has no
+    script; not where the section shows one anyway."""
     spec = json.dumps({"traces": list(traces), "layout": layout, "height": height}, allow_nan=False)
     # Nothing in a script may look like its end.
     data = spec.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""Reads the pipeline's tables, in pieces. Knows files, and nothing of what a report says about them."""
+"""Reads the pipeline's tables, in pieces. Knows files, but not what a report says about them."""
 
 from __future__ import annotations
 

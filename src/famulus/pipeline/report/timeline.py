@@ -20,7 +20,7 @@ OTHERS: Final = "all others"
 COUNTS: Final = ("tasks", "ok", "errors", "rejected", "unknown", "retries")
 HISTOGRAMS: Final = ("queue_hist", "service_hist", "total_hist")
 BUCKETS: Final = 720
-#: As `columns.bucket_of` has it.
+#: As in `columns.bucket_of`.
 BUCKETS_PER_E_FOLD: Final = 16
 US_PER_MINUTE: Final = 60_000_000
 
@@ -45,7 +45,7 @@ class TimeAxis:
         return [self.at(number) for number in range(self.bins)]
 
     def at(self, number: int) -> datetime:
-        """The begin of a bin."""
+        """The beginning of a bin."""
         return _instant(self.first_us + number * self.minutes * US_PER_MINUTE)
 
 
@@ -70,7 +70,7 @@ class Timeline:
 
 
 def axis_of(first: int, last: int) -> TimeAxis:
-    """`last` is the begin of the last minute."""
+    """`last` is the beginning of the last minute."""
     minutes = (last - first) // US_PER_MINUTE + 1
     step = next((step for step in STEPS if minutes / step <= BINS_MAX), None)
     step = step or -(-minutes // BINS_MAX)
@@ -80,7 +80,7 @@ def axis_of(first: int, last: int) -> TimeAxis:
 
 
 def read(tables: Tables) -> Timeline | None:
-    """Twice over `service_minutes`: first who there is and when, then how much."""
+    """Reads `service_minutes` twice: first which services there are and when, then how much."""
     totals: dict[str, int] = {}
     first, last = 2**62, -(2**62)
     for batch in tables.batches("service_minutes", ["minute", "service", "tasks"]):

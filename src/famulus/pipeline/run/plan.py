@@ -32,14 +32,14 @@ class RunPlan:
     new: tuple[Sound, ...]
     #: Of those, the ones for hours that are frozen: too late, they are not counted.
     late: tuple[Sound, ...]
-    #: Compacted files with the very rows that were known: nothing is to be done for them.
+    #: Compacted files with exactly the rows that were known: nothing has to be done for them.
     same: tuple[Sound, ...]
     #: Files that are gone, with nothing in their place: expired.
     expired: tuple[ProcessedFile, ...]
     frozen: frozenset[int]
     #: For each hourly table, the hours to make.
     hourly: dict[str, frozenset[int]]
-    #: Of these, for each table by task, the ones to make only since the hour after them has new files.
+    #: Of these, for each table by task, the ones to make only because the hour after them has new files.
     only_before: dict[str, frozenset[int]]
     #: The whole tables to make: all of them, or none.
     whole: tuple[str, ...]
@@ -57,7 +57,7 @@ def look(
 ) -> Sight:
     """Which files count. A compacted one that cannot be read must not hide the sound ones that it was made of.
 
-    `suspects` are looked at, also if they are known.
+    `suspects` are looked at even if they are known.
     """
     candidates = {each.path: each for each in found}
     known = {each.path: each for each in state.files if each.path not in suspects}
@@ -114,7 +114,7 @@ def make(
     late = [each for each in new if _hour(each.path) in frozen]
     hourly: dict[str, frozenset[int]] = {}
     only_before: dict[str, frozenset[int]] = {}
-    # A file that took the place of others might lack rows that these had.
+    # A file that replaced others might lack rows that these had.
     only_added = not (again or late or damaged or any(each.path in known or _is_compacted(each.path) for each in new))
     # What was read before stays in the tables: its hour is not made just because it is another one's neighbour.
     kept = [Sound(_file(path), 0, 0) for path in unreadable]
@@ -125,7 +125,7 @@ def make(
             because = [*(sight.sound if again or redefined else new), *left_out]
             touched = _hours(table, tables, because, sight.sound)
             touched -= _hours_of_files(table, tables, kept) - _hours_of_files(table, tables, because)
-            # What it is made of may be made anew for other reasons than new files.
+            # Its inputs may be made again for reasons other than new files.
             touched.update(*(hourly.get(name, ()) for name in table.inputs))
             hourly[table.name] = frozenset(touched - frozen)
             if table.by_task and only_added and not redefined:
@@ -137,7 +137,7 @@ def make(
 
 
 def without(plan: RunPlan, unaffected: Collection[int]) -> RunPlan:
-    """Hours that turned out to need nothing."""
+    """Leaves out hours that turned out to need nothing."""
     hourly = {
         name: wanted - (plan.only_before.get(name, frozenset()) & set(unaffected))
         for name, wanted in plan.hourly.items()
@@ -146,7 +146,7 @@ def without(plan: RunPlan, unaffected: Collection[int]) -> RunPlan:
 
 
 def after(state: RunState, sight: Sight, plan: RunPlan, digests: Mapping[str, str]) -> RunState:
-    """What is to be remembered when the plan is done."""
+    """What has to be remembered when the plan is done."""
     present = {each.path: ProcessedFile(each.path, each.bytes, each.rows) for each in sight.sound}
     unreadable = _unreadable(state, sight)
     return RunState(
@@ -164,7 +164,7 @@ def parts_of(rows: int, rows_max: int) -> int:
 
 
 def roots(table: Table, tables: Sequence[Table]) -> set[str]:
-    """The tables of the journal that it is made of, at first hand or through others."""
+    """The tables of the journal that it is made of, directly or through others."""
     outputs = {each.name: each for each in tables}
     found: set[str] = set()
     for name in table.inputs:
@@ -173,7 +173,7 @@ def roots(table: Table, tables: Sequence[Table]) -> set[str]:
 
 
 def _hours(table: Table, tables: Sequence[Table], files_of: Iterable[Sound], sound: Iterable[Sound]) -> set[int]:
-    """That have to be made for these files, which are among the sound ones."""
+    """Those that have to be made because of these files, which are among the sound ones."""
     touched = _hours_of_files(table, tables, files_of)
     if table.by_task:
         further = {hour + 2 for hour in touched} & _hours_of_files(table, tables, sound)
@@ -207,7 +207,7 @@ def _unreadable(state: RunState, sight: Sight) -> dict[str, ProcessedFile]:
 
 
 def _lying_in(paths: Iterable[str], done: Iterable[ProcessedFile]) -> dict[str, ProcessedFile]:
-    """Those that are one of these files, or were put together to one of them."""
+    """Those that are one of these files, or were compacted into one of them."""
     parts = _by_origin(done)
     return {each.path: each for one in map(_file, paths) for file, each in parts[one.origin] if _has(one, file)}
 
@@ -218,14 +218,15 @@ def _compacted(
     vanished: Iterable[ProcessedFile],
     was_bad: Collection[str],
 ) -> tuple[list[Sound], set[str]]:
-    """Files with the very rows of files that were known, and the paths of all files that others now cover."""
+    """Files with exactly the rows of files that were known, and the paths of all files that others now cover."""
     by_origin = _by_origin(vanished)
     same: list[Sound] = []
     covered: set[str] = set()
     for one in sound:
         parts = [done for file, done in by_origin.get(one.file.origin, ()) if _has(one.file, file)]
         covered.update(part.path for part in parts)
-        # Rows are only ever added, so as many as before are the same ones. But an hour may lack what could not be read.
+        # Rows are only ever added, so if there are as many as before, they are the same. But an hour may lack what
+        # could not be read.
         is_doubtful = one.path in was_bad or any(part.path in was_bad for part in parts)
         if parts and one.path not in known and not is_doubtful and sum(part.rows for part in parts) == one.rows:
             same.append(one)
@@ -241,7 +242,7 @@ def _by_origin(done: Iterable[ProcessedFile]) -> defaultdict[tuple[str, ...], li
 
 
 def _has(whole: JournalFile, part: JournalFile) -> bool:
-    """Of one origin: whether it was made of that one, or is that one."""
+    """For files of one origin: whether `whole` was made from `part`, or is `part`."""
     return whole.first <= part.first and part.last <= whole.last
 
 
@@ -266,6 +267,6 @@ def admitted(found: Iterable[FoundFile], state: RunState, only: Collection[str] 
 
 
 def _is_compacted(path: str) -> bool:
-    """Such a one always counts: without it, the known files that it took the place of would seem to be expired."""
+    """Such a file always counts: without it, the known files that it replaced would seem to be expired."""
     file = _file(path)
     return file.last != file.first

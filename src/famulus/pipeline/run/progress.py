@@ -1,4 +1,4 @@
-"""What a run tells while it works, and what it has to say at the end. Knows no terminal."""
+"""What a run reports while it works, and what it has to say at the end. Knows no terminal."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class RunSummary(msgspec.Struct, frozen=True):
     hours: int
     tables: tuple[TableDone, ...]
     seconds: float
-    #: Number of the state; the same as before if nothing was to be done.
+    #: Number of the state; the same as before if there was nothing to do.
     state: int
-    #: Whether an older pipeline had made the tables, so that all of them were made anew.
+    #: Whether an older pipeline had made the tables, so that all of them were made again.
     renewed: bool = False
 
     def facts(self) -> dict[str, Any]:

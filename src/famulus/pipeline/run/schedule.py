@@ -1,7 +1,7 @@
-"""Makes tables side by side, each as soon as those are there that it is made of.
+"""Makes tables side by side, each as soon as its inputs are there.
 
-With few rows, most of a table's time is one thread of Spark's that plans: so several are made at a time. One with many
-rows has everything for itself, and waits until no other is left that could go before it.
+With few rows, most of a table's time is spent in one thread of Spark's that plans: so several are made at a time. One
+with many rows has everything to itself, and waits until no other is left that could go before it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Schedule:
     """Decides which of several tables may be begun now. Knows no threads and no Spark."""
 
     def __init__(self, needs: Mapping[str, Collection[str]], threads: int, is_alone: Callable[[str], bool]) -> None:
-        """`needs`: for each, in the order of preference, what must have ended before. What is not among them is there.
+        """`needs`: for each, in order of preference, what must be finished first. Whatever is not in it already exists.
 
         `is_alone` is asked once for each, when nothing that it needs is missing any more.
         """
@@ -65,15 +65,15 @@ class Schedule:
 def make_all(
     spark: SparkSession, schedule: Schedule, make: Callable[[str], Made], done: Callable[[str], None]
 ) -> dict[str, Made]:
-    """What was made of each; `done` is told of each. After the first error, or Ctrl-C, all is given up."""
+    """What was made for each; `done` is told of each. After the first error, or Ctrl-C, everything is given up."""
     made: dict[str, Made] = {}
     running: dict[Future[Made], str] = {}
-    # Each thread has one of its own in the JVM, which ends with it only if it was started so.
+    # Each thread has a counterpart in the JVM, which ends with it only if it was started that way.
     with ThreadPoolExecutor(schedule.threads, thread_name_prefix="table") as pool:
         try:
             while not schedule.are_over:
                 while (name := schedule.begin()) is not None:
-                    # With properties of its own each: Spark sets some for every query, and sets them back.
+                    # Each with properties of its own: Spark sets some for every query, and resets them.
                     running[pool.submit(inheritable_thread_target(spark)(make), name)] = name
                 assert running, "what is left needs each other"
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -89,7 +89,7 @@ def make_all(
 
 
 def _give_up(spark: SparkSession, futures: Sequence[Future[Made]]) -> None:
-    """Until all have noticed: a thread may be planning, and begin the next job of its table only then."""
+    """Cancels until all have noticed: a thread may still be planning, and begin its table's next job only then."""
     while running := [each for each in futures if not each.done()]:
         # A JVM that is gone has given up already.
         with suppress(Exception):

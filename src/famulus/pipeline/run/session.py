@@ -64,23 +64,23 @@ def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
         "spark.driver.memory": f"{heap_mib or _heap_mib()}m",
         # Above this many paths Spark lists files with a Spark job, which takes seconds for what takes milliseconds.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        # A file that we did not find bad, and Spark does, must not vanish silently.
+        # A file that Spark finds bad, though we did not, must not vanish silently.
         "spark.sql.files.ignoreCorruptFiles": "false",
         # We move what Spark wrote ourselves, and a marker of success would be in the way.
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         # Spark's own default is an old type that others read as a time without a zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",
-        # A third of the time for a hundredth of the room; and no two tasks have an id in common.
+        # A third of the time for a hundredth more space; and no two tasks have the same id.
         "spark.hadoop.parquet.compression.codec.zstd.level": "1",
         "spark.hadoop.parquet.enable.dictionary#message_id": "false",
-        # Spark makes code for each query, and Java compiles it better the more often it runs. Of Spark's own 100 pieces
-        # nothing would be left by the next time that the same table is made.
+        # Spark generates code for each query, and Java compiles it better the more often it runs. With Spark's default
+        # of 100 pieces, none would be left by the next time that the same table is made.
         "spark.sql.codegen.cache.maxEntries": "1000",
         # Written for a page that nobody opens, for every query.
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.maxPlanStringLength": "1000",
-        # Else PySpark looks at the stack for every column that is made of another: longer than all the rest takes.
+        # Otherwise PySpark looks at the stack for every derived column, which takes longer than all the rest.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Merges small partitions of a shuffle, so that a small increment does not pay for what a large one needs.
         "spark.sql.adaptive.enabled": "true",
@@ -89,7 +89,7 @@ def settings(master: str, *, heap_mib: int | None = None) -> dict[str, str]:
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(_python_path()),
     }
     if is_here(master):
-        # Spark's own 200 would be 200 tiny tasks for each shuffle. Four a core, so that a large one fits into memory.
+        # Spark's own 200 would be 200 tiny tasks for each shuffle. Four per core, so that a large one fits into memory.
         chosen["spark.sql.shuffle.partitions"] = str(4 * cores_of(master))
     return chosen
 
@@ -103,7 +103,7 @@ def session(
     archive: bool = True,
     brief: bool = False,
 ) -> Iterator[SparkSession]:
-    """A session that is closed at the end, and its JVM with it. `more` are settings of Spark that win over ours.
+    """A session that is closed at the end, and its JVM with it. `more` are settings of Spark that override ours.
 
     `archive`: if there is none, make the next start faster than this one. `brief`: there is little to do, so code is
     compiled quickly instead of well.
@@ -126,7 +126,7 @@ def session(
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_of_py4j)
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
-    # Java and Spark greet whoever starts them, on standard error. It is kept in case they fail.
+    # Java and Spark print greetings on standard error. These are kept in case they fail.
     with tempfile.TemporaryFile() as said:
         try:
             gateway = launch_gateway(conf, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
@@ -145,7 +145,7 @@ def session(
 
 
 class _Remembered:
-    """A class of the JVM that is asked for each of its functions once."""
+    """A class of the JVM that is asked only once for each of its functions."""
 
     def __init__(self, found: Any) -> None:
         self._found = found
@@ -167,7 +167,7 @@ def _close(spark: SparkSession) -> None:
     """Also ends the JVM, which Spark would leave until this process ends."""
     gateway = SparkContext._gateway
     archive: str | None = ""
-    # A JVM that has died already has nothing to say, and the reason was told by whoever noticed first.
+    # A JVM that has died already has nothing to say, and whoever noticed first has given the reason.
     with suppress(Exception):
         archive = spark.conf.get(_ARCHIVE, "")
         spark.stop()
@@ -194,8 +194,8 @@ _WRITING: Final = ".writing"
 
 
 def _java_options(found: java.Java, makes_archive: bool, brief: bool) -> dict[str, str]:
-    # No warnings of the JVM about archives that do not fit. And room for all the code that Spark makes and keeps: a JVM
-    # whose room for code is full may die, and with the quick compiler alone it would be 48 MiB.
+    # No warnings of the JVM about archives that do not fit. And space for all the code that Spark generates and keeps:
+    # a JVM whose code cache is full may die, and with the quick compiler alone it would be 48 MiB.
     options = "-Xlog:disable -Xlog:all=off -XX:ReservedCodeCacheSize=512m"
     if brief:
         # Within a minute, the better compiler costs more than it saves: a third of all CPU time.
@@ -216,7 +216,7 @@ def _java_options(found: java.Java, makes_archive: bool, brief: bool) -> dict[st
 
 
 def _forget_unfinished(folder: Path) -> None:
-    """Of sessions that were killed: their JVM wrote its archive, and nobody was there to keep it."""
+    """Those of sessions that were killed: their JVM wrote its archive, and nobody was there to keep it."""
     for left in folder.glob(f"*{_WRITING}"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > UNFINISHED_S:
@@ -224,7 +224,7 @@ def _forget_unfinished(folder: Path) -> None:
 
 
 def _keep_archive(written: Path) -> None:
-    """Whole at once, since others may be starting; the first one wins."""
+    """Atomically, since others may be starting; the first one wins."""
     archive = written.with_name(written.name.split(".")[0] + ".jsa")
     with suppress(OSError):
         written.replace(archive)
@@ -234,7 +234,7 @@ def _keep_archive(written: Path) -> None:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """A part of it complains to the root of all loggers, such as of Ctrl-C."""
+    """Part of it logs to the root logger, for example on Ctrl-C."""
     return "py4j" not in record.pathname
 
 

@@ -16,7 +16,7 @@ from famulus.pipeline.io.place import Place
 
 FOLDER: Final = "_state"
 #: Of the file below, and of how the tables are filed; a newer one is not ours to read. Tables of an older one are made
-#: anew: until 1, rows could be in the folder of another hour.
+#: again: up to 1, rows could be in the folder of another hour.
 FORMAT: Final = 2
 _NAME: Final = re.compile(r"state-(\d{8})\.json")
 
@@ -36,9 +36,9 @@ class RunState(msgspec.Struct, frozen=True):
     files: tuple[ProcessedFile, ...] = ()
     #: Hours of which the journal no longer has all files: their tables stay as they are.
     frozen: tuple[int, ...] = ()
-    #: Files that could not be read, or that such a file was put together from: they are tried again.
+    #: Files that could not be read, or that such a file was compacted from: they are tried again.
     bad: tuple[str, ...] = ()
-    #: Every table with a digest of its columns: a table that is new or has others is made for all hours.
+    #: Every table with a digest of its columns: a table that is new or has different columns is made for all hours.
     tables: dict[str, str] = {}
 
     @property

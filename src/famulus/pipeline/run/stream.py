@@ -1,8 +1,8 @@
-"""Follows the journal: whenever files come, the same job as that of a single run makes the hours that they touch.
+"""Follows the journal: whenever files come, the same job as in a single run makes the hours that they touch.
 
 Spark's stream only tells which files are new, by their names and without opening them: so a bad one stops nothing. Its
-checkpoint lies with the tables. What is in the tables is known by the state of the job alone. So `run` may be used in
-between, and a stream that died or is started anew does nothing twice.
+checkpoint is kept with the tables. Only the state of the job says what is in the tables. So `run` may be used in
+between, and a stream that died or is started again does nothing twice.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from famulus.pipeline.run.progress import RunSummary, Tell, silent
 from famulus.pipeline.tables.table import Table
 
 CHECKPOINT: Final = "_state/follow"
-#: In one go, if this many have gathered: so the staging area stays bounded.
+#: At most this many in one go, so that the staging area stays bounded.
 FILES_MAX: Final = 10_000
-#: Older ones, by the newest that was seen, are left to `run`: the stream remembers names only so long.
+#: Files older than this, relative to the newest one seen, are left to `run`: the stream remembers names only so long.
 AGE_MAX: Final = "60d"
-#: How often the ends of stream and user are looked for.
+#: How often to check whether the stream has ended or is to be stopped.
 POLL_S: Final = 0.5
 
 
@@ -52,7 +52,7 @@ class Follower:
         """Until `stop` is set; `once`: until everything that is there now is done."""
         source.found_in(self.journal)
         if state.load(self.tables).number == 0:
-            # Tables that were removed have to be made of files that an old stream had seen.
+            # Tables that were removed have to be made from files that an old stream had seen.
             self.tables.remove_folder(CHECKPOINT)
         # What could not be read last time is in no batch of the stream.
         self._run(())
@@ -65,7 +65,7 @@ class Follower:
                 raise self._error from None
             raise
         finally:
-            # Between two batches: one that was cut short would be done again, but there is no need.
+            # Between two batches: one that was cut short would be done again, but there is no need for that.
             with self._busy:
                 query.stop()
 
@@ -95,7 +95,7 @@ class Follower:
                 # Bounded by FILES_MAX.
                 self._run(tuple(row.path for row in names.collect()))
             except FamulusError as error:
-                # Spark would make a text of it.
+                # Spark would turn it into text.
                 self._error = error
                 raise
 
@@ -112,9 +112,9 @@ class Follower:
 
 
 def paths_of(name: str) -> list[str]:
-    """The path below the journal, of a name as Spark tells it.
+    """The path below the journal, for a name as Spark gives it.
 
-    What the journal has encoded in a name, some versions encode once more. There is no harm in a name that no file has.
+    Some versions encode once more what the journal has encoded in a name. A name that no file has does no harm.
     """
     inside = "/".join(name.split("/")[-4:])
     return sorted({inside, unquote(inside)})

@@ -1,9 +1,10 @@
 """Finds the hours that have nothing to do with new rows in the hour after them.
 
-Such an hour need not be made again: while an hour is going on, that is the one before it, and half of the work. What a
-table with a row for each task says of an hour depends on the next one in two ways only: by rows of the same tasks, and
-by what became of tasks that were open and did not end, or of which one of two brokers knows nothing, and by rows that
-are missing. An hour in which a peer was lost is never one: whether that one wrote on is seen in the next.
+Such an hour need not be made again: while an hour is in progress, that is the one before it, and half of the work. What
+a table with a row for each task says about an hour depends on the next one only in these ways: by rows of the same
+tasks, by what became of tasks that were open and did not end, or that one of two brokers knows nothing about, and by
+rows that are missing. An hour in which a peer was lost is never unaffected: whether the peer went on writing shows only
+in the next.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def unaffected_hours(
     def is_quiet(hour: int) -> bool:
         own, after = by_hour.get(hour, []), by_hour.get(hour + 1, [])
         if sum(each.rows for each in (*own, *after) if each.file.table != "peers") > ROWS_MAX:
-            return False  # to look would take too long, and too much memory
+            return False  # checking would take too long, and too much memory
         new_after = [each for each in after if each.path in fresh]
         old_tasks = _rows(journal, "tasks", [each for each in after if each.path not in fresh])
         new_tasks, new_opened = (_rows(journal, table, new_after) for table in ("tasks", "open_tasks"))
@@ -63,7 +64,7 @@ def unaffected_hours(
 
 
 def is_unaffected(*, tasks: pa.Table, opened: pa.Table, tasks_after: pa.Table, new: pa.Table) -> bool:
-    """`tasks` and `opened` of the hour, all tasks of the hour after it, and of these the ids of what is `new`."""
+    """`tasks` and `opened` of the hour, all tasks of the hour after it, and the ids of what is `new` in that one."""
     ids = pa.chunked_array([*tasks[_ID].chunks, *opened[_ID].chunks], pa.string())
     if pc.any(pc.is_in(ids, new[_ID]), min_count=0).as_py():
         return False
@@ -76,20 +77,20 @@ def is_unaffected(*, tasks: pa.Table, opened: pa.Table, tasks_after: pa.Table, n
         return True
     is_settled = pc.field("delegated_from").is_null() & pc.field("outcome").isin(FINAL)
     settled = pa.concat_tables([tasks, tasks_after]).filter(is_settled)[_ID]
-    # First the few among the many: Arrow takes longer the more it has to look among.
+    # First find the few among the many: Arrow takes longer the more values it has to search.
     found = settled.filter(pc.is_in(settled, own))
     return bool(pc.all(pc.is_in(own, found)).as_py())
 
 
 def _halves_are_whole(tasks: pa.Table) -> bool:
-    """Whether each task that was handed over has a row at both brokers: the other one may yet come, or be missed."""
+    """Whether each task that was handed over has a row at both brokers: the other row may still come, or be missing."""
     handed = tasks.filter(~pc.field("delegated_from").is_null() | ~pc.field("delegated_to").is_null())
     counts = handed.group_by(_ID).aggregate([([], "count_all")])["count_all"]
     return bool(pc.all(pc.greater(counts, 1), min_count=0).as_py())
 
 
 def _numbers_are_whole(tasks: pa.Table) -> bool:
-    """Whether no row of a life is missing within the hour: the next one may have it, or a gap for it."""
+    """Whether no row of a life is missing within the hour: the next hour may have it, or a gap for it."""
     life = tasks.filter(~pc.field("row").is_null()).group_by(["broker", "boot"])
     found = life.aggregate([("row", "min"), ("row", "max"), ([], "count_all")])
     wanted = pc.add(pc.subtract(found["row_max"], found["row_min"]), 1)
@@ -97,7 +98,7 @@ def _numbers_are_whole(tasks: pa.Table) -> bool:
 
 
 def _rows(journal: Place, table: str, of: Iterable[Sound]) -> pa.Table:
-    """What counts of the rows of these files."""
+    """The columns that matter here, of the rows of these files."""
     known = arrow.schema_of(table)
     wanted = pa.schema([known.field(name) for name in _COLUMNS if name in known.names])
     paths = [each.path for each in of if each.file.table == table]

@@ -41,7 +41,7 @@ def worker(address: str) -> None:
         print("worker is ready", flush=True)
 
     importlib.import_module("celery.signals").worker_ready.connect(tell)
-    # In one process, as the workers of the other peers.
+    # In one process, like the workers of the other peers.
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "ERROR"]
     app.worker_main(["worker", "--pool", "solo", *quiet])
 
@@ -50,7 +50,7 @@ def client(order: Order) -> Meter:
     app = application(order.address)
     opened: deque[Any] = deque()
 
-    # JSON has no bytes, and each character up to 255 is one of them.
+    # JSON has no bytes; in Latin-1 each character is one of them.
     def ask(body: bytes) -> None:
         opened.append(app.send_task("echo", (body.decode("latin-1"),)))
 

@@ -32,7 +32,7 @@ def contest(plan: Plan, sides: Mapping[str, Side], tell: Callable[[str], None]) 
     present = {name: side for name, side in sides.items() if side.peer.name not in absent}
     rounds: dict[str, list[Figures]] = {name: [] for name in present}
     for number in range(plan.rounds):
-        # There and back again: a machine that becomes slower or faster favours nobody.
+        # The order alternates, so that a machine that becomes slower or faster favours nobody.
         for name in list(rounds) if number % 2 == 0 else list(reversed(rounds)):
             try:
                 figures = one_round(plan, present[name])
@@ -49,14 +49,14 @@ def contest(plan: Plan, sides: Mapping[str, Side], tell: Callable[[str], None]) 
 
 
 def absent_peers(sides: Mapping[str, Side]) -> dict[str, str]:
-    """By name, with the reason. Without uvloop all are measured all the same, on the loop of the standard library."""
+    """By name, with the reason. Without uvloop everything is still measured, on the loop of the standard library."""
     wanted = {side.peer.name: side.peer.needs for side in sides.values()} | {"uvloop": UVLOOP}
     reasons = {name: absence(needs) for name, needs in wanted.items()}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def versions(sides: Mapping[str, Side]) -> dict[str, str]:
-    """Of the libraries that took part, by their names at pip."""
+    """Of the libraries that took part, by their names in pip."""
     needs = [side.peer.needs for side in sides.values()] + [UVLOOP]
     wanted = {"pyzmq"}.union(*(each.libraries.values() for each in needs))
     known = {each.metadata["Name"].lower(): each.version for each in importlib.metadata.distributions()}

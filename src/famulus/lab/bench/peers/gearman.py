@@ -14,16 +14,16 @@ from famulus.lab.bench.peers.peer import TIMEOUT_S, Needs, Peer, program
 from famulus.lab.processes import free_port
 
 PROGRAMS = {"gearmand": "gearman-job-server"}
-#: The library takes text too, but then does not find its own services again.
+#: The library accepts text too, but then does not recognise its own services.
 SERVICE = b"echo"
 
 
 def start(worker_of: str, crew: Crew, window: int) -> str:
-    """A server with the worker of this peer; its port."""
+    """Start a server with the worker of this peer; returns its port."""
     port = str(free_port())
-    # No log: it would have a line for each task. And nothing of what this machine may have configured.
+    # No log: it would have a line for each task. And nothing from this machine's own configuration.
     silent = ["--log-file", "none", "--config-file", "/dev/null"]
-    # At its best: its four threads for input and output get in each other's way where there are few connections.
+    # At its best: with few connections, its four I/O threads get in each other's way.
     command = [program("gearmand"), "--listen", "127.0.0.1", "--port", port, "--threads", "1", *silent]
     crew.start("server", command, stderr=True).wait_for_port(int(port))
     crew.worker(worker_of, port)
@@ -43,7 +43,7 @@ def worker(port: str) -> None:
 
 
 def client(order: Order) -> Meter:
-    """A whole window at a time: that is what the library offers, and a sliding one made of its parts is slower."""
+    """A whole window at a time: that is what the library offers, and a sliding one built from its parts is slower."""
     asking = importlib.import_module("gearman").GearmanClient([f"127.0.0.1:{order.address}"])
     meter, stream = order.begin()
     while jobs := [{"task": SERVICE, "data": body} for body in islice(stream, order.window)]:

@@ -1,8 +1,8 @@
 """gearmand by hand, for speed: bare sockets, no table of jobs; many packets in one write, and the worker asks ahead.
 
-With the libraries for Python one measures the library and not the server. Of Gearman's binary protocol there are as
-many kinds of packets as an echo needs: a packet is a magic word, its kind and the length of its body; a body is parts
-with zero bytes between them.
+With the Python libraries one measures the library and not the server. Of Gearman's binary protocol, only the kinds of
+packets that an echo needs are implemented: a packet is a magic word, its kind and the length of its body; a body is
+parts with zero bytes between them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def packet(kind: int, *parts: bytes) -> bytes:
 
 
 def cut(stream: bytearray) -> list[Packet]:
-    """Takes the whole packets off its beginning, wherever it came apart."""
+    """Takes the complete packets off its beginning, wherever it was split."""
     found, at = [], 0
     while len(stream) - at >= HEADER.size:
         _, kind, length = HEADER.unpack_from(stream, at)
@@ -51,18 +51,18 @@ class Wire:
 
     def __init__(self, port: str, timeout_s: float | None = TIMEOUT_S) -> None:
         self._socket = socket.create_connection(("127.0.0.1", int(port)))
-        # Else small packets wait for each other: 40 ms each time.
+        # Otherwise small packets wait for each other: 40 ms each time.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.settimeout(timeout_s)
         self._unread = bytearray()
 
     def send(self, packets: list[bytes]) -> None:
-        # Even of nothing the kernel would have to be told.
+        # Sending nothing would still be a system call.
         if packets:
             self._socket.sendall(b"".join(packets))
 
     def receive(self) -> list[Packet]:
-        """Whatever is there, which may be half a packet and so nothing yet."""
+        """Whatever has arrived, which may be half a packet and so nothing yet."""
         data = self._socket.recv(READ_BYTES)
         if not data:
             raise ConnectionError("gearmand closed the connection")
@@ -70,7 +70,7 @@ class Wire:
         return cut(self._unread)
 
 
-# -- an echo by these -----------------------------------------------------------------------------------------------
+# -- an echo over this ----------------------------------------------------------------------------------------------
 
 #: Jobs that the worker asks for at once. With one at a time each costs a round trip; with many more than there are, the
 #: server is busy saying that there is none.
@@ -79,7 +79,7 @@ GRAB, SLEEP = packet(GRAB_JOB), packet(PRE_SLEEP)
 
 
 class Echo:
-    """What a worker says to what it hears."""
+    """How a worker answers what it receives."""
 
     def __init__(self) -> None:
         self._asked = 0
@@ -98,7 +98,7 @@ class Echo:
                 self._asked = AHEAD
             elif kind == NO_JOB:
                 self._asked -= 1
-                # Asleep only when nothing is asked any more: the server wakes nobody who still asks.
+                # Sleep only when no request is pending: the server does not wake a worker that is still asking.
                 said += [] if self._asked else [SLEEP]
             else:
                 raise BenchFailed(f"gearmand said {kind} to a worker: {body!r}")
@@ -118,7 +118,7 @@ def client(order: Order) -> Meter:
     meter, stream = order.begin()
     opened, free = 0, order.window
     while True:
-        # No key of their own: the server would make one job of those with the same.
+        # Without a key of their own: the server would merge those with the same one into one job.
         asked = [packet(SUBMIT_JOB, gearman.SERVICE, b"", body) for _, body in zip(range(free), stream, strict=False)]
         opened += len(asked)
         if not opened:

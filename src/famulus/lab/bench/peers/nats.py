@@ -37,7 +37,7 @@ async def worker(address: str) -> None:
     async def echo(message: Any) -> None:
         await message.respond(message.data)
 
-    # A queue group, as a service with several workers needs it.
+    # A queue group, as a service with several workers would need.
     await connection.subscribe("echo", queue="workers", cb=echo)
     await connection.flush()
     print("worker is ready", flush=True)
@@ -59,7 +59,7 @@ async def client(order: Order) -> Meter:
 
 
 async def through_one_inbox(order: Order) -> Meter:
-    """By hand, for speed: no future and no timer per task; the last word of the subject says which task it is."""
+    """By hand, for speed: no future and no timer per task; the last token of the subject says which task it is."""
     connection = await connect(order.address, **_quick_options())
     inbox = connection.new_inbox()
     meter, stream = order.begin()

@@ -1,6 +1,6 @@
 """Famulus as a peer: its broker, a worker as a user would write it, its clients.
 
-Once more it is one of three brokers of a network, with stewards that write to each other.
+For `--network` it is one of three brokers of a network, whose stewards write to each other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def start_network(scratch: Path, crew: Crew, window: int) -> str:
 
 
 def worker(address: str, slots: str, service: str = "echo", work_ms: str = "") -> None:
-    """Echoes at once; or after so many milliseconds, which keep a slot busy but no processor."""
+    """Echoes at once, or after `work_ms`, during which a slot is busy but no processor is."""
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
     worker = Worker(address, slots=int(slots))
 
@@ -64,7 +64,7 @@ def client(order: Order) -> Meter | Coroutine[Any, Any, Meter]:
     """`request` and `map` are compared with other brokers; `asyncio` and `threads` are what `bench echo` measures."""
     if order.style == "threads":
         return with_threads(order)
-    # On the standard library's loop, as most programs have it.
+    # On the standard library's loop, as in most programs.
     return asyncio.run(with_asyncio(order)) if order.style == "asyncio" else with_asyncio(order)
 
 

@@ -15,7 +15,7 @@ from famulus.pipeline.report.words import NS_PER_S, duration_ns
 
 FOOTER = "Made by famulus bench peers."
 US = NS_PER_S / 1e6
-#: Bars that are longer than our shortest by more than this are cut: else nothing is left of the others.
+#: Bars more than this many times as long as our shortest are cut off: otherwise nothing would be left of the others.
 CUT = 8.0
 
 
@@ -42,7 +42,7 @@ def page(result: dict[str, Any]) -> str:
 
 
 def command(plan: dict[str, Any]) -> str:
-    """What was asked for, in a form that can be asked for again."""
+    """The command that was run, in a form that can be run again."""
     options = ["--seconds", f"{plan['seconds']:g}", "--rounds", str(plan["rounds"]), "--size", str(plan["size"])]
     only = [word for name in plan["only"] for word in ("--only", name)]
     return shlex.join(["famulus", "bench", "peers", *options, *only])
@@ -72,9 +72,9 @@ def kind_of(side: Side, size: int) -> str:
 
 
 def bars(kind: str, of: str, medians: dict[str, dict[str, float]], spread: dict[str, Any]) -> Safe:
-    """`of`: the figure that makes the length. A name stands there with its value, for the bar may be cut."""
+    """`of`: the figure that determines the length. Each name comes with its value, since the bar may be cut off."""
     values = [each[of] for each in medians.values()]
-    # Medians are taken one by one: the part may be of a round in which the whole was larger.
+    # Each median is taken on its own: the part may come from a round in which the whole was larger.
     parts = values if of == "rate" else [min(each["cpu_us_server"], each[of]) for each in medians.values()]
     said = [f"{value:,.0f}" if of == "rate" else duration_ns(value * US) for value in values]
     names = [f"{label(name)}<br>{text}" for name, text in zip(medians, said, strict=True)]
@@ -107,7 +107,7 @@ def longest(medians: dict[str, dict[str, float]], extremes: list[dict[str, float
     """The value at the right edge."""
     most = max(each["max"] for each in extremes)
     bound = CUT * min((each[of] for name, each in medians.items() if is_ours(name)), default=most)
-    # Nothing but zeros needs a width too. A little more than the longest, for the end of its line.
+    # All zeros need a width too. A little more than the longest, for the end of its whisker.
     return min(1.02 * most, bound) or 1.0
 
 

@@ -16,7 +16,7 @@ from famulus.lab.bench.meter import Meter, Order
 #: Debian puts servers where a user's PATH does not look.
 SERVERS_PATH = "/usr/local/sbin:/usr/sbin"
 
-#: For an answer of a peer.
+#: How long to wait for an answer from a peer.
 TIMEOUT_S = 30.0
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ UVLOOP = Needs(libraries={"uvloop": "uvloop"})
 
 
 def run(made: T | Coroutine[Any, Any, T]) -> T:
-    """What a worker or a client gave: a coroutine is run, on uvloop if it is there."""
+    """What a worker or a client returned: a coroutine is run, on uvloop if it is installed."""
     if not isinstance(made, Coroutine):
         return made
     factory = importlib.import_module("uvloop").new_event_loop if has_library("uvloop") else None
@@ -82,7 +82,7 @@ def run(made: T | Coroutine[Any, Any, T]) -> T:
 
 
 def ask_ahead(order: Order, ask: Callable[[bytes], object], take: Callable[[], bytes]) -> Meter:
-    """As many as the window is wide are asked before the first answer is taken, and then one more for each."""
+    """Sends as many requests as the window is wide before it takes the first answer, and then one more for each."""
     meter, stream = order.begin()
     opened = 0
     for body in stream:
@@ -104,6 +104,6 @@ async def ask_in_a_row(order: Order, ask: Callable[[bytes], Awaitable[bytes]]) -
         for body in stream:
             meter.note(await ask(body))
 
-    # Not a TaskGroup: of a thousand equal errors one is enough.
+    # Not a TaskGroup: one of a thousand equal errors is enough.
     await asyncio.gather(*(again_and_again() for _ in range(order.window)))
     return meter

@@ -22,7 +22,7 @@ def server() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     frontend, backend = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
     for socket in (frontend, backend):
-        socket.set_hwm(0)  # else its ROUTER drops what does not fit, and the client waits for ever
+        socket.set_hwm(0)  # otherwise its ROUTER drops what does not fit, and the client waits for ever
     ports = [socket.bind_to_random_port("tcp://127.0.0.1") for socket in (frontend, backend)]
     print(f"proxy is ready: clients tcp://127.0.0.1:{ports[0]}, workers tcp://127.0.0.1:{ports[1]} ", flush=True)
     zmq.proxy(frontend, backend)

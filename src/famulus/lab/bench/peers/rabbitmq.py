@@ -13,12 +13,12 @@ from famulus.lab.bench.peers.peer import Needs, Peer, program
 from famulus.lab.processes import free_port
 
 REPLY_TO = "amq.rabbitmq.reply-to"
-#: Where Debian keeps the script itself: the one on the PATH wants to be root.
+#: Where Debian keeps the script itself: the one on the PATH insists on being root.
 SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
 class Home(Member):
-    """Erlang's register of names, which would otherwise stay behind as a daemon, and the folder of the server.
+    """Erlang's name registry, which would otherwise stay behind as a daemon, and the folder of the server.
 
     It is the first of its crew and so stopped last: then nobody writes into the folder any more.
     """
@@ -56,11 +56,11 @@ def _settings(home: Home, port: int) -> dict[str, object]:
         "RABBITMQ_DIST_PORT": free_port(),
         "RABBITMQ_MNESIA_BASE": home.folder,
         "RABBITMQ_LOGS": "-",
-        # Nothing of what this machine may have configured for a RabbitMQ of its own.
+        # Nothing from this machine's own configuration of RabbitMQ.
         "RABBITMQ_ENABLED_PLUGINS_FILE": f"{home.folder}/plugins",
         "RABBITMQ_CONF_ENV_FILE": f"{home.folder}/none",
         "RABBITMQ_CONFIG_FILE": f"{home.folder}/none",
-        # Else a shell stays in between, which takes seconds to pass on a signal.
+        # Otherwise a shell stays in between, which takes seconds to pass on a signal.
         "RUNNING_UNDER_SYSTEMD": "true",
     }
 
@@ -103,7 +103,7 @@ def client(order: Order) -> Meter:
         if not opened:
             through.stop_consuming()
 
-    # The answers can only be asked for before the first question.
+    # The replies must be consumed before the first request is published.
     through.basic_consume(REPLY_TO, take, auto_ack=True)
     for _ in range(order.window):
         ask()

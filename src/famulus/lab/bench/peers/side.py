@@ -25,7 +25,7 @@ class Side:
     ours: str = ""
 
 
-#: Who is compared stands side by side: they then run one right after the other.
+#: Sides that are compared stand next to each other, so that they run one right after the other.
 SIDES = {
     "famulus_request_1": Side(ours.PEER, "request", 1),
     "nats_request_1": Side(nats.PEER, "request", 1, ours="famulus_request_1"),

@@ -24,7 +24,7 @@ def summary(rounds: Rounds, pairs: Pairs) -> dict[str, Any]:
 
 
 def ratios(medians: Mapping[str, Figures], pairs: Pairs) -> dict[str, float]:
-    """Our median throughput over theirs, of each pair that was measured."""
+    """Our median throughput over theirs, for each pair that was measured."""
     return {
         name: medians[ours]["rate"] / medians[theirs]["rate"]
         for name, (ours, theirs) in pairs.items()
@@ -33,7 +33,7 @@ def ratios(medians: Mapping[str, Figures], pairs: Pairs) -> dict[str, float]:
 
 
 def ratio_spread(rounds: Rounds, pairs: Pairs) -> dict[str, Figures]:
-    """The least and the largest ratio within one round: how much a ratio is to be trusted."""
+    """The least and the largest ratio within one round: how far a ratio can be trusted."""
     found = {}
     for name, (ours, theirs) in pairs.items():
         each = [a["rate"] / b["rate"] for a, b in zip(rounds.get(ours, []), rounds.get(theirs, []), strict=False)]

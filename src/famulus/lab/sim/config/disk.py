@@ -1,6 +1,6 @@
 """An invented disk with a log of records on it. What was not synced is gone after a crash, or half of it is.
 
-Each record has a hash, so that a damaged one is known and dropped.
+Each record has a hash, so that a damaged one is recognised and dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Disk:
     def __init__(self) -> None:
         self.records: tuple[bytes, ...] = ()
         self.unsynced: tuple[bytes, ...] = ()
-        #: The next sync is the end of the process.
+        #: The next sync kills the process.
         self.armed = False
 
     def append(self, signed: SignedEdit) -> None:
@@ -41,7 +41,7 @@ class Disk:
         self.unsynced = ()
 
     def read(self) -> list[SignedEdit]:
-        """What a process finds that starts now."""
+        """What a process that starts now finds."""
         halves = [(record[:_HASH_BYTES], record[_HASH_BYTES:]) for record in self.records]
         return [_decode(body) for digest, body in halves if sha256(body).digest() == digest]
 
@@ -52,7 +52,7 @@ class Disk:
         self.records, self.unsynced = backup, ()
 
     def crash(self, random: Random) -> None:
-        """Some of what was not synced may have reached the disk, and of the last record a part."""
+        """Some of what was not synced may have reached the disk, and part of one more record."""
         if self.unsynced:
             arrived = random.randint(0, len(self.unsynced))
             self.records += self.unsynced[:arrived]
@@ -61,7 +61,7 @@ class Disk:
             self.unsynced = ()
 
     def damage(self, random: Random) -> None:
-        """One byte is not what it was."""
+        """One byte changes."""
         if self.records:
             at = random.randrange(len(self.records))
             record = bytearray(self.records[at])

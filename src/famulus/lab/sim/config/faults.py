@@ -45,7 +45,7 @@ def restore_backup(config: Config) -> None:
 
 
 def _strike_disk(config: Config, strike: Callable[[Steward], None]) -> None:
-    """While its steward is down. What is left there is all that can be asked of it."""
+    """While its steward is down. No more can be asked of it than what is left there."""
     steward = config.anybody()
     config.kill(steward)
     strike(steward)
@@ -64,7 +64,7 @@ def jump_clock(config: Config) -> None:
 
 
 def forge_edit(config: Config) -> None:
-    """The last broker was changed by its admin, who wants what belongs to others, and has any clock it likes."""
+    """The last broker was modified by its admin, who wants what belongs to others; its clock says whatever it likes."""
     config.forge()
 
 

@@ -1,4 +1,4 @@
-"""What must hold after every change, and at the end, by what an outside observer wrote down in a ledger.
+"""What must hold after every change, and at the end, according to what an outside observer wrote down in a ledger.
 
 Each check says in words what was broken.
 """
@@ -16,7 +16,7 @@ from famulus.lab.sim.config.pen import CHIEF, EVE, KEPT
 from famulus.lab.sim.config.steward import Steward
 from famulus.lab.sim.invariants import Invariant, demand
 
-#: In all that is forged, so that it is known again wherever it turns up.
+#: In everything that is forged, so that it is recognised wherever it turns up.
 FORGED: Final[dict[str, Any]] = {
     "hash": "forged",
     "heartbeat_ms": 66,
@@ -32,7 +32,7 @@ class Page:
 
     ids: set[str] = field(default_factory=set)
     heads: dict[str, set[str]] = field(default_factory=dict)
-    #: Whether it knew by then whose the families are.
+    #: Whether it knew by then who owns the families.
     knew_owners: bool = True
 
 
@@ -44,7 +44,7 @@ class Ledger:
     acknowledged: set[str] = field(default_factory=set)
     #: What faults took from the last disk that it was on: it is gone, and nobody is to blame.
     taken: set[str] = field(default_factory=set)
-    #: What a changed broker made without the right to.
+    #: What a modified broker made without having the right to.
     forged: set[str] = field(default_factory=set)
     #: By digest: what the edits amount to.
     amounts: dict[str, bytes] = field(default_factory=dict)
@@ -58,19 +58,19 @@ class Ledger:
         """A fault struck its disk, and this is what is left."""
         lost = {edit_id for edit_id in self.pages[name].ids if edit_id not in edits}
         self.note(name, edits)
-        # What somebody else has written down has to come back.
+        # What somebody else has on disk has to come back.
         self.taken |= lost.difference(*(page.ids for page in self.pages.values()))
 
 
 def knows_owners(edits: EditSet) -> bool:
-    """Whether it is there who the admins of the families are, and what is whose. Until then all seems anybody's."""
+    """Whether it says who the admins of the families are, and who owns what. Until then anybody seems to own all."""
     if not edits.needs_proofs:
         return len(edits) > 0
     return all(edits.heads(key) for key in (*(person.key for person in CHIEF), f"service/{KEPT}"))
 
 
 def check_growth(ledger: Ledger, steward: Steward, new: Sequence[SignedEdit]) -> None:
-    """After a steward has taken edits or started anew, and before anybody hears of it."""
+    """After a steward has taken edits or restarted, and before anybody hears of it."""
     edits, page = steward.edits, ledger.pages[steward.name]
     demand(not steward.disk.unsynced, Invariant.SAFETY, f"{steward.name} speaks before its edits are on disk")
     lost = [edit_id for edit_id in page.ids if edit_id not in edits]
@@ -90,7 +90,7 @@ def check_closure(edits: EditSet, new: Iterable[SignedEdit]) -> None:
 
 
 def check_heads(before: dict[str, set[str]], edits: EditSet, new: Sequence[SignedEdit]) -> None:
-    """Only new edits become heads, and a head ends only by an edit that names it. Brings `before` up to date."""
+    """Only new edits become heads, and a head is ended only by an edit that names it. Brings `before` up to date."""
     came = {signed.id for signed in new}
     named = {parent for signed in new for parent in signed.edit.parents}
     for key in {signed.edit.key for signed in new}:
@@ -101,7 +101,7 @@ def check_heads(before: dict[str, set[str]], edits: EditSet, new: Sequence[Signe
 
 
 def check_reading(ledger: Ledger, edits: EditSet, amount: Effective) -> None:
-    """What the edits amount to, held against the heads as one finds them by looking at every edit."""
+    """Compares what the edits amount to with the heads that one finds by looking at every edit."""
     if knows_owners(edits):
         if edits.needs_proofs:
             check_boundary(amount)
@@ -133,7 +133,7 @@ def _check_guarded(key: str, heads: Sequence[SignedEdit], amount: Effective) -> 
 
 
 def check_boundary(amount: Effective) -> None:
-    """Nothing of another family comes from the admin with the changed broker; it signs all that it forges."""
+    """Nothing of another family comes from the admin of the modified broker; all that it forges can be recognised."""
     for family, admins in amount.admins.items():
         at_home = EVE.name not in admins or family == EVE.family
         demand(at_home, Invariant.BOUNDARY, f"{EVE.name} has become an admin of {family}")

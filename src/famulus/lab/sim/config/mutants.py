@@ -1,8 +1,8 @@
 """Six ways to merge and read that look right. The simulation has to tell them from the right one.
 
-Four of them are rules by version numbers, as if a config were one document: whoever has the other version, or the
-higher one, is believed, and its edits take the place of ours. The fifth merges rightly, and picks the latest edit when
-it reads. The sixth believes that who could make an edit had the right to.
+Four of them go by version numbers, as if a config were one document: whoever has a different version, or a higher one,
+is believed, and its edits replace ours. The fifth merges correctly, but picks the latest edit when it reads. The sixth
+believes that whoever could make an edit had the right to.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OF_THE_CONFIG = Mutants()
 
 
 def _by_version(*, any_other: bool, bigger_hash: bool) -> Rules:
-    """The other is believed if its version is higher (or any other), or equal with a bigger hash (or never)."""
+    """The other is believed if its version is higher (or just different), or equal with a bigger hash (or never)."""
 
     def believed(ours: EditSet, version: int, digest: str) -> bool:
         if version == ours.version:

@@ -85,7 +85,7 @@ class Person:
         return signer(self.public_key)(message)
 
 
-#: Who made the network, and is an admin of both families that people edit; and an admin of a third one, who wants more.
+#: The maker of the network, an admin of both families that people edit; and an admin of a third, who wants more.
 CHIEF = (Person("chief", "a"), Person("chief", "b"))
 EVE = Person("eve", "c")
 #: A service of the first family.
@@ -101,7 +101,7 @@ def broker_value(pen: Pen, **fields: Any) -> dict[str, Any]:
 
 
 def again(edits: EditSet, edit_id: str) -> Draft:
-    """Says anew what this edit said, whatever was said since; if it is a head, that ends the conflict of its key."""
+    """Says again what this edit said, whatever was said since; if it is a head, that ends the conflict over its key."""
     said = edits.get(edit_id)
     assert said is not None
     return Draft(said.edit.key, said.edit.op, said.edit.value, parents_for(edits, said.edit.key))

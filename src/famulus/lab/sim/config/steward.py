@@ -1,6 +1,6 @@
 """A steward: the real core with a thin shell. It writes to its disk before it says anything to anybody.
 
-It knows no network: messages come in, and those that go out are handed back.
+It does no networking: messages come in, and those that go out are returned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Merged = tuple[EditSet, tuple[SignedEdit, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a steward merges; the ways that are wrong are in `mutants`."""
+    """How a steward merges; the wrong ways are in `mutants`."""
 
     answer: Callable[[EditSet, Summary | Ids | Want], list[Message]]
     merge: Callable[[EditSet, Edits], Merged]
@@ -36,13 +36,13 @@ def _union(edits: EditSet, came: Edits) -> Merged:
     return edits, edits.add(came.edits).new
 
 
-#: Edits are united, and a conflict is shown until it is resolved.
+#: The union of the edits, where a conflict is shown until it is resolved.
 RIGHT = Rules(sync.answer, _union, sync.news)
 
 
 @dataclass(frozen=True, slots=True)
 class SentLetters:
-    #: To whom the message came from.
+    #: To the sender of the message.
     replies: tuple[bytes, ...] = ()
     #: To everybody who listens.
     news: tuple[bytes, ...] = ()
@@ -97,7 +97,7 @@ class Steward:
         return self._grown(new, sync.missing(self.edits), now_ms)
 
     def accept(self, draft: Draft, author: str, now_ms: int) -> tuple[SignedEdit, SentLetters] | Moved | None:
-        """An admin's edit. None if this broker may not accept any: it, or the admin, is not known, or not yet here."""
+        """An admin's edit. None if this broker may not accept any: it or the admin is not known, or not yet here."""
         signers = self.signers(*CHIEF) if self.edits.needs_proofs else {}
         if not self._grant or signers is None:
             return None
@@ -110,7 +110,7 @@ class Steward:
     def forge(
         self, draft: Draft, hlc: int, nonce: int, now_ms: int, *, proven: bool
     ) -> tuple[SignedEdit, SentLetters] | None:
-        """As a changed broker does: it signs what it likes, for its own admin or for nobody, and asks for no rights."""
+        """As a modified broker does: it signs what it likes, for its own admin or for nobody, and ignores rights."""
         signers = self.signers(EVE) if proven else {}
         if not self._grant or signers is None:
             return None

@@ -1,4 +1,4 @@
-"""Who talks to whom: a line, a ring, a star, everybody with everybody, or a tree with some more connections."""
+"""Who talks to whom: a line, a ring, a star, everybody with everybody, or a tree with some extra connections."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A network of stewards that keep one config in step, and admins who edit the same keys.
 
-Three ages. In the first one anything may fail, while admins edit. Then everything heals, and within as many heartbeats
-as the network is wide all must hold the same. Then an admin resolves every conflict at one broker, and all must agree
-once more, on a config without conflicts.
+There are three phases. In the first one anything may fail, while admins edit. Then everything heals, and within as many
+heartbeats as the network is wide all must hold the same. Then an admin resolves every conflict at one broker, and all
+must agree once more, on a config without conflicts.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from famulus.wire import limits
 
 HEARTBEAT_NS = NS_PER_S
 FAULTS_END_NS = 8 * NS_PER_S
-#: A heartbeat that is answered: five messages one after the other, each as slow as they get.
+#: A heartbeat that is answered: five messages one after the other, each as slow as can be.
 EXCHANGE_NS = 5 * DELAY_NS_MAX
-#: Of networks, unless somebody says.
+#: Of networks, unless one is given.
 SIZES = (3, 3, 4, 5, 5, 6, 7, 8, 10, 12, 16)
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Config(Workload):
             self._plan_edit(admins)
 
     def _plan_edit(self, admins: list[Admin]) -> None:
-        """Now and then two have the same thought at the same time."""
+        """Now and then two admins have the same idea at the same time."""
         time_ns, key = self.random.randrange(FAULTS_END_NS), self.random.choice(self.keys)
         for admin in self.random.sample(admins, 2 if self.random.random() < 0.3 else 1):
             self.clock.after(time_ns, partial(admin.look, key))
@@ -105,7 +105,7 @@ class Config(Workload):
         return self.random.choice(list(self.stewards.values()))
 
     def somebody(self) -> Steward | None:
-        """One that is there."""
+        """One that is alive."""
         alive = [steward for steward in self.stewards.values() if steward.alive]
         return self.random.choice(alive) if alive else None
 
@@ -149,7 +149,7 @@ class Config(Workload):
             self._send(steward, sender, outgoing)
 
     def _let(self, steward: Steward, act: Callable[[], T]) -> T | None:
-        """None if it died of it."""
+        """None if it crashed."""
         try:
             return act()
         except SimulatedCrash:
@@ -180,7 +180,7 @@ class Config(Workload):
         self.clock.after(HEARTBEAT_NS, partial(self._beat, name))
 
     def _look_at(self, steward: Steward) -> None:
-        """Whatever it holds now, it has to make sense of it. What was looked at once stays as it is."""
+        """Whatever it holds now, it has to make sense of it. A set that was checked once stays as it is."""
         if self._looked_at[steward.name] != steward.edits.digest:
             self._looked_at[steward.name] = steward.edits.digest
             check_reading(self.ledger, steward.edits, steward.read())
@@ -225,11 +225,11 @@ class Config(Workload):
             len(self.stewards),
             edits=len(self.ledger.acknowledged),
             figures={
-                # Drafts that were refused since the key had moved.
+                # Drafts that were refused because the key had moved.
                 "moved": self.moved,
                 # Those that were there when everything had healed.
                 "conflicts": conflicts,
-                # How far apart the two stewards are that are farthest from each other.
+                # The distance between the two stewards that are farthest apart.
                 "diameter": self.topology.diameter,
                 # After the healing, until all held the same.
                 "agreed_ms": agreed_ns // NS_PER_MS,
@@ -242,7 +242,7 @@ class Config(Workload):
         # What an orphan waits for may have to come all the way before the orphan itself can go on.
         ways = 2 if any(steward.edits.orphans for steward in self.stewards.values()) else 1
         hops = ways * self.topology.diameter
-        # Once somebody has learnt something, its news go on at once; without news each hop waits for a heartbeat.
+        # Once somebody learns something, the news is passed on at once; without news each hop waits for a heartbeat.
         within_ns = hops * HEARTBEAT_NS + (ways if self.with_news else hops) * EXCHANGE_NS
         self.world.run_until(self.world.age_ns + within_ns, self._in_step)
         check_agreement(self.ledger, list(self.stewards.values()))
@@ -260,7 +260,7 @@ class Config(Workload):
 
 
 class Admin:
-    """Edits at any broker, at the same time as others, some after a long look at what is no longer there."""
+    """Edits at any broker, at the same time as others, sometimes based on what is no longer there."""
 
     def __init__(self, network: Config, name: str) -> None:
         self.network = network
@@ -268,19 +268,19 @@ class Admin:
         self.random = Random(f"{network.world.seed}/{name}")
 
     def look(self, key: str) -> None:
-        """See what a key is now, think for a while, and say at some broker what it shall be."""
+        """See what a key is now, think for a while, and write at some broker what it should be."""
         steward = self.network.somebody()
         if steward is None:
             return
         draft = self._draft(steward, key)
-        # Mostly at the same broker, where nobody else was quicker; else at one that may know more or less.
+        # Mostly at the same broker, where nobody else was quicker; otherwise at one that may know more or less.
         elsewhere = self.random.random() < 0.2
         thought_ns = self.random.randrange(NS_PER_S if elsewhere else 20 * NS_PER_MS)
         self.network.world.clock.after(thought_ns, lambda: self._submit(None if elsewhere else steward, draft))
 
     def _submit(self, steward: Steward | None, draft: Draft) -> None:
         there = steward or self.network.somebody()
-        # In the ages after the first one nobody edits but the peacemaker.
+        # After the first phase nobody edits but the peacemaker.
         if there is None or not there.alive or self.network.healed:
             return
         answer = self.network.submit(there, draft, self.name)

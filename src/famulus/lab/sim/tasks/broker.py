@@ -22,7 +22,7 @@ from famulus.lab.sim.tasks.watcher import Watched, Watcher
 from famulus.lab.sim.world import World
 from famulus.wire import inner
 
-#: The one within its own process.
+#: The router within its own process.
 ROUTER = b"router"
 REPORT_NS = 1 * NS_PER_S
 
@@ -53,7 +53,7 @@ class Broker(Doors):
         self.steward = StewardActor(world, self, common.first, common.stewards)
         self._bounds = Bounds(open_tasks_max=60, questions_max=500, flows_max=setting.flows_max)
         self._common = common
-        #: Of its own: how often a router is asked for an id must make no other difference.
+        #: A counter of its own: how often a router is asked for an id must make no other difference.
         self._ids = count(1)
         self._start_dispatcher()
         #: Where it listens, for clients and workers.
@@ -103,17 +103,17 @@ class Broker(Doors):
         super().resume(paused_ns)
 
     def count_up(self) -> None:
-        """What its dispatcher counted in the life that is over now."""
+        """Add up what its dispatcher counted in the life that is now over."""
         counters, events = self.core.counters, self.world.events
         self.by_flow += counters.by_flow
         events["asked again under the same id"] += counters.repeated
         events["another attempt"] += counters.attempts_again
         events["late answer"] += counters.late
 
-    # -- its steward and its routers tell -----------------------------------------------------------------------
+    # -- what its steward and its routers say -------------------------------------------------------------------
 
     def announce(self, kind: bytes, epoch: int, subject: bytes) -> None:
-        """Over PUB and SUB: to whatever dispatcher is there then."""
+        """Over PUB and SUB: to whatever dispatcher is running then."""
         message = inner.write_announcement(kind, epoch, subject)
         self.clock.after(delay_ns(self.random), partial(self.take, "announcement", b"", message))
 

@@ -1,6 +1,6 @@
-"""A client that knows several brokers: the real session and the real `Brokers`, with a shell as a client's connection.
+"""A client that knows several brokers: the real session and the real `Brokers`, in a shell like a client's connection.
 
-One plug, to the broker that it is with. A plug that it left, because its broker takes no more tasks, is kept while that
+It has one plug, to its current broker. A plug that it left, because that broker takes no more tasks, is kept while the
 broker still owes it answers.
 """
 
@@ -24,10 +24,10 @@ class Client(Actor):
     def __init__(self, world: World, ledger: Ledger, name: str, addresses: Sequence[str]) -> None:
         super().__init__(world, name)
         self.session = ClientSession(self.random.getrandbits(32), self._new_id, self.new_token())
-        #: It is stopped until then, if it is.
+        #: Until when it is stopped, if it is.
         self.stopped_until_ns = 0
         self._ledger = ledger
-        #: Its tasks with an id, by service and id, which are no secret.
+        #: Its tasks with an id, by service and id; ids are not secret.
         self.named: list[tuple[str, str]] = []
         self._last_id = ""
         self.brokers = Brokers(world.clock.now_ns, addresses, self.random.random)
@@ -93,7 +93,7 @@ class Client(Actor):
         self.world.events["sent again by its client"] += max(0, self.session.unsent - unsent)
 
     def _take_news(self, now_ns: int) -> None:
-        """The broker told of others, or will have no more tasks."""
+        """The broker told it about others, or takes no more tasks."""
         session, brokers = self.session, self.brokers
         if session.told:
             brokers.on_told(read_told(session.told, self.plug.address))

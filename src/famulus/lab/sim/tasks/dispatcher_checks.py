@@ -1,6 +1,6 @@
 """What must hold in a dispatcher after each of its runs, and when all is over.
 
-These run more often than anything else: words are made up only where something is broken.
+These run more often than anything else: messages are composed only where something is broken.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def _check_accounts(core: Dispatcher, open_tasks: list[Task], now_ns: int) -> No
 
 
 def left_behind(core: Dispatcher, now_ns: int) -> str:
-    """What is still there when nobody wants anything any more, in words; nothing if all is well."""
+    """What is still there when nobody wants anything any more, in words; empty if all is well."""
     if core.outcomes.open_tasks:
         return f"{core.outcomes.open_tasks} tasks never ended"
     if any(delegate.running for delegate in core.delegates.by_identity.values()):
         return "it waits for answers of others"
-    # Workers ping for ever, so a question may be under way at any time; an old one is forgotten.
+    # Workers ping for ever, so a question may be under way at any time; an old one has been forgotten.
     forgotten = [question for question in core.questions._open.values() if question.seen_ns + NS_PER_S < now_ns]
     if forgotten:
         return f"{len(forgotten)} questions were never decided"

@@ -32,7 +32,7 @@ def pause_worker(tasks: Tasks) -> None:
 
 
 def drain_worker(tasks: Tasks) -> None:
-    """SIGTERM: it answers what it has, and goes."""
+    """SIGTERM: it answers what it has, and leaves."""
     if tasks.workers:
         worker = tasks.random.choice(tasks.workers)
         worker.session.drain(tasks.clock.now_ns)
@@ -73,7 +73,7 @@ def send_rubbish(tasks: Tasks) -> None:
 
 
 def overload(tasks: Tasks) -> None:
-    """Somebody wants very much at once."""
+    """Somebody wants a lot at once."""
     client = tasks.random.choice(tasks.clients)
     for _ in range(tasks.random.randint(20, 60)):
         tasks.submit(client)
@@ -123,7 +123,7 @@ def cut_link(tasks: Tasks) -> None:
 
 
 def cut_client(tasks: Tasks) -> None:
-    """The connections of some clients; mostly of such that wait for something."""
+    """The connections of some clients; mostly of those that are waiting for something."""
     waiting = [client for client in tasks.clients if len(client.session)] or tasks.clients
     for client in tasks.random.sample(waiting, min(3, len(waiting))):
         _cut(tasks, client.plug)
@@ -139,7 +139,7 @@ def cut_line(tasks: Tasks) -> None:
 
 
 def cut_peers(tasks: Tasks) -> None:
-    """The connection of a steward to another one, both of which go on."""
+    """The connection of a steward to another one; both of them go on."""
     one, other = tasks.random.sample(list(tasks.brokers), 2)
     tasks.brokers[one].steward.cut(other)
 
@@ -172,12 +172,12 @@ def _kill(tasks: Tasks, notice_ns: int, away_ns: int, *, with_steward: bool) -> 
 
 
 def pause_dispatcher(tasks: Tasks) -> None:
-    """As SIGSTOP: what comes waits."""
+    """Like SIGSTOP: what comes waits."""
     _pause(tasks, _any_broker(tasks), tasks.random.randrange(3 * NS_PER_S))
 
 
 def pause_broker(tasks: Tasks) -> None:
-    """Its steward, too, or not. Some of those who are connected lose patience."""
+    """With or without its steward. Some of those who are connected lose patience."""
     broker, pause_ns = _any_broker(tasks), tasks.random.randrange(4 * NS_PER_S)
     if not _pause(tasks, broker, pause_ns):
         return
@@ -197,7 +197,7 @@ def _pause(tasks: Tasks, broker: Broker, pause_ns: int) -> bool:
 
 
 def kill_router(tasks: Tasks) -> None:
-    """The supervisor starts another one, and mostly its word that this one is gone arrives."""
+    """The supervisor starts another one, and mostly its announcement that this one is gone arrives."""
     if not tasks.routers:
         return
     router = tasks.random.choice(tasks.routers)
@@ -218,7 +218,7 @@ def pause_router(tasks: Tasks) -> None:
 
 
 def drain_broker(tasks: Tasks) -> None:
-    """As SIGTERM: it takes no more tasks, ends those that it has, goes, and is started again."""
+    """Like SIGTERM: it takes no more tasks, finishes those that it has, leaves, and is started again."""
     broker = _any_broker(tasks)
     if broker.alive:
         broker.core.at(tasks.clock.now_ns)
@@ -244,7 +244,7 @@ def _any_broker(tasks: Tasks) -> Broker:
     return tasks.random.choice(list(tasks.brokers.values()))
 
 
-#: By how often they strike, compared with each other.
+#: With how often they strike, relative to each other.
 OF_ONE_BROKER: dict[Fault, int] = {
     kill_worker: 4,
     pause_worker: 3,

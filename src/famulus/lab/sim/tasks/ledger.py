@@ -10,7 +10,7 @@ from famulus.core.session.client import GRACE_NS
 from famulus.core.timers import TICK_NS
 from famulus.lab.sim.invariants import Invariant, demand
 
-#: Within which a broker is as good as its word, and a client that was woken by its timer.
+#: How late a broker that keeps its word may be, and a client that was woken by its timer.
 PROMPT_NS = 200 * NS_PER_MS
 SLACK_NS = 50 * NS_PER_MS
 
@@ -45,7 +45,7 @@ class LedgerEntry:
         self._check_time(name, ended_ns - self.submitted_ns)
 
     def _check_time(self, name: str, took_ns: int) -> None:
-        """Whatever died, a client that lives has its outcome by the deadline and the grace; or else much sooner."""
+        """Whatever died, a client that lives has its outcome by the deadline plus grace; much sooner if undisturbed."""
         took = f"{name} ended {took_ns / NS_PER_MS:.0f} ms after its submission"
         by_ns = self.timeout_ns + GRACE_NS + TICK_NS + SLACK_NS + self.stopped_ns
         in_time = took_ns <= by_ns
@@ -57,7 +57,7 @@ class LedgerEntry:
 class Ledger:
     def __init__(self) -> None:
         self.entries: dict[bytes, LedgerEntry] = {}
-        #: Until then the brokers as a whole are not themselves, and new tasks are excused too.
+        #: Until then the brokers as a whole are disturbed, and new tasks are excused too.
         self.quiet_from_ns = 0
         #: Answers that tasks got from the broker or the client's own session, for the summary.
         self.outcomes: Counter[str] = Counter()

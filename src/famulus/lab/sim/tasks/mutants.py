@@ -22,7 +22,7 @@ from famulus.wire.headers import write_text
 
 OF_ONE_BROKER = Mutants()
 OF_SEVERAL_BROKERS = Mutants()
-#: Of the worlds in which there is too much to do.
+#: For the worlds in which there is too much to do.
 OF_OVERLOAD = Mutants()
 
 # The right ones, on which most of the wrong ones are built.

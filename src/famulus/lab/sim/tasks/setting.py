@@ -1,4 +1,4 @@
-"""How many there are of whom, what they want, and what their config says of it."""
+"""How many there are of each, what they want, and what their config says about it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OFFERED = ["once", "again", "rare", "undeclared"]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    #: Of each of these, one is drawn: how many brokers the family has, and how many it falls back on.
+    #: One number is drawn from each of these: how many brokers the family has, and how many it falls back on.
     brokers: tuple[int, ...]
     spares: tuple[int, ...]
     #: At each broker.
@@ -32,7 +32,7 @@ class Setting:
     #: Processes of their own at each broker; with none, a broker asks within its own process.
     routers: tuple[int, ...]
     clients_min: int
-    #: From the first number to the second, one by one; and how often several at once.
+    #: How many come one by one, from the first number to the second; and how often several come at once.
     tasks: tuple[int, int]
     bursts: tuple[int, int]
     timeouts_ms: tuple[int, ...]
@@ -73,7 +73,7 @@ SEVERAL = Setting(
 def first_edits(families: dict[str, str], heartbeat_ms: int) -> list[SignedEdit]:
     """Those that a real network would have from its admins: its brokers, families and services.
 
-    `families` says which family each broker is of. The first one falls back on all others, in their order.
+    `families` says which family each broker belongs to. The first one falls back on all others, in their order.
     """
     first_broker, *others = families
     root = root_pen(first_broker)

@@ -1,4 +1,4 @@
-"""A broker's steward: the real one, with a thin shell. It tells its broker who can help, and what holds."""
+"""A broker's steward: the real one, with a thin shell. It tells its broker who can help, and what the config says."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOOK_NS = 1000 * NS_PER_MS
 
 
 class Broker(Protocol):
-    """What a steward tells, and whom."""
+    """What a steward tells its broker."""
 
     name: str
 
@@ -37,7 +37,7 @@ class Broker(Protocol):
 
 class StewardActor(Actor):
     def __init__(self, world: World, broker: Broker, first: list[SignedEdit], others: dict[str, StewardActor]) -> None:
-        """It is added to `others`, which are all of this network."""
+        """It is added to `others`, which are all stewards of this network."""
         super().__init__(world, f"{broker.name}/steward")
         self._broker = broker
         self._others = others
@@ -123,7 +123,7 @@ class StewardActor(Actor):
             self._tell(partial(self._broker.on_book, self.book))
 
     def _tell(self, what: Callable[[], None]) -> None:
-        """Over ipc; to whatever dispatcher is there then."""
+        """Over ipc; to whatever dispatcher is running then."""
         self.clock.after(self.random.randrange(2 * NS_PER_MS), what)
 
     def _send(self) -> None:

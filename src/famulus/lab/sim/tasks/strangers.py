@@ -37,13 +37,13 @@ class RouterActor(Actor):
 
 
 class Thief(Actor):
-    """Wants to be another worker, and goes away with whatever it is told."""
+    """Wants to be another worker, and leaves whatever answer it gets."""
 
     def __init__(self, world: World, ledger: Ledger, name: str, victim: Worker) -> None:
         super().__init__(world, name)
         self._ledger = ledger
         self._victim = victim
-        # A name that nobody has is nobody's.
+        # A name that nobody holds cannot be stolen.
         self._was_there = victim.session.state is SessionState.READY
         self._came_ns = self.clock.now_ns
         self._plug = self.plug_to(victim.plug.address, "worker")

@@ -1,8 +1,8 @@
-"""Watches what one broker says and hears in one life, and writes down what happens there that is worth a mention.
+"""Watches what one broker says and hears in one life, and notes what happens there that is worth a mention.
 
-What it said once it has to stand by: a task that it answered with OK or ERROR it answers the same way ever after, and
-gives it to nobody any more. What comes from another broker must have come a way without circles, and brokers may not
-wait for each other in one.
+It has to stand by what it said once: a task that it answered with OK or ERROR it answers the same way ever after, and
+gives to nobody any more. What comes from another broker must have taken a path without cycles, and brokers may not wait
+for each other in a cycle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder(dict[str, object]).decode
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the watchers of all brokers know together."""
+    """What the watchers of all brokers share."""
 
     #: Of the brokers that are alive.
     by_broker: dict[str, Watcher] = field(default_factory=dict)
@@ -54,14 +54,14 @@ class Watcher:
         del self._watched.by_broker[self._name]
 
     def on_clients(self, batch: list[Frames]) -> None:
-        """What comes from another broker says which way it came, and that must be true, short and without circles."""
+        """What comes from another broker says which path it took, and that must be true, short and without cycles."""
         ways = self._watched.ways
         for peer, *message in batch:
             way = ways.get((peer, message[0])) if message else None
             if way is not None:
                 self._check_way(way, _decode(message[1])["via"])
             elif len(message) > 1 and b'"via"' in message[1]:
-                # It was given up while it lay in an outbox, and left all the same: so nobody saw which way it went.
+                # It was given up while it was in an outbox, but left all the same: so nobody saw which way it went.
                 ways[peer, message[0]] = msgspec.convert(_decode(message[1])["via"], list[str])
 
     def _check_way(self, way: list[str], via: object) -> None:
@@ -93,7 +93,7 @@ class Watcher:
         delegate = self._core.delegates.by_identity[identity]
         demand(delegate.up, Invariant.PEERS, f"{self._name} hands tasks to {identity!r}, which it has lost")
         link, task = self._lines[identity].link, delegate.running.get(ticket)
-        # If the connection was lost and made anew just now, the task was given up while it lay in the outbox.
+        # If the connection was lost and has just been made again, the task was given up while it was in the outbox.
         if link is not None and task is not None:
             ways[link.peer, ticket] = [*ways.get((task.client, task.envelope), []), self._name]
         self._events["handed over to another family" if delegate.rank else "handed over within the family"] += 1
@@ -109,7 +109,7 @@ class Watcher:
 
     @contextmanager
     def peer_loss(self) -> Iterator[None]:
-        """Around what may tell the dispatcher that it lost a peer."""
+        """Wraps whatever may tell the dispatcher that it lost a peer."""
         counters = self._core.counters
         unknown, again = counters.unknown, counters.attempts_again
         yield
@@ -119,7 +119,7 @@ class Watcher:
     # -- after each run of the dispatcher -----------------------------------------------------------------------
 
     def after_run(self) -> None:
-        """Before anybody else does something."""
+        """Before anybody else does anything."""
         core = self._core
         for delegate in core.delegates.by_identity.values():
             if not delegate.running:

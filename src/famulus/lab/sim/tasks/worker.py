@@ -1,6 +1,6 @@
-"""A worker that knows several brokers: the real session and the real `Homes`, with a shell as a worker's shift.
+"""A worker that knows several brokers: the real session and the real `Homes`, in a shell like a worker's shift.
 
-Its tasks it does mostly well and quickly, now and then neither.
+It does its tasks mostly well and quickly, now and then neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from famulus.lab.sim.network import Plug
 from famulus.lab.sim.tasks.ledger import Ledger
 from famulus.lab.sim.world import World
 
-#: Soon enough for the preferred broker to be looked for within a run.
+#: Soon enough that the preferred broker is looked for within a run.
 RETURN_AFTER_NS = (1 * NS_PER_S, 4 * NS_PER_S)
 QUICK_NS = 30 * NS_PER_MS
 #: Longer than most time-outs.
@@ -49,7 +49,7 @@ class Worker(Actor):
         self.session = WorkerSession(
             name, trade.services, trade.slots, trade.heartbeat_ms, chance, self.homes, token=token
         )
-        #: When it was last cut off or stopped: what it has at the broker may be lost by that, for a while.
+        #: When it was last cut off or stopped: what it has at the broker may be lost because of that, for a while.
         self.disturbed_ns = self.clock.now_ns
         self._ledger = ledger
         self._on_gone = on_gone

@@ -19,12 +19,12 @@ from famulus.lab.sim.workload import Result, Workload
 from famulus.lab.sim.world import World
 
 FAULTS_END_NS = 5 * NS_PER_S
-#: The last fault is over for longer than any task has time, and what is still at work may end.
+#: By then the last fault has been over for longer than any task has time, and what is still at work may end.
 QUIET_NS = FAULTS_END_NS + 7 * NS_PER_S
 #: By then every silence, rest and back-off of this world is over, too.
 END_NS = QUIET_NS + 25 * NS_PER_S
 LOOK_NS = 200 * NS_PER_MS
-#: By then a lost router is known, a dead process is there again and everybody has connected anew.
+#: By then a lost router is known, a dead process is back and everybody has reconnected.
 RECOVERY_NS = 2 * NS_PER_S
 
 
@@ -128,7 +128,7 @@ class Tasks(Workload):
             disturbed=client.paused or not client.plug.holds or now_ns < self.ledger.quiet_from_ns,
             stopped_ns=max(0, client.stopped_until_ns - now_ns),
         )
-        # Mostly the same priority, so that the same headers come again.
+        # Mostly the same priority, so that the same headers recur.
         client.submit(service, body, timeout_ms, self.random.choice([5, 5, 5, 0, 9]), insists, message_id)
 
     def _enable_all(self) -> None:
@@ -173,7 +173,7 @@ class Tasks(Workload):
         demand(not (left := self._unsettled()), Invariant.END, f"long after the last fault: {left}")
 
     def _left_behind(self) -> str:
-        """What a dispatcher has not got rid of, in words; nothing if all is well."""
+        """What a dispatcher has not got rid of, in words; empty if all is well."""
         for broker in self.brokers.values():
             if left := left_behind(broker.core, self.clock.now_ns):
                 return f"{broker.name}: {left}"
@@ -182,7 +182,7 @@ class Tasks(Workload):
         return "" if connected == there else f"workers {there} are there, and {connected} are connected"
 
     def _unsettled(self) -> str:
-        """Who is not yet as it should be when nothing is amiss, in words; nothing if all is well."""
+        """Who is not yet in its normal state, in words; empty if all is well."""
         now_ns = self.clock.now_ns
         for broker in self.brokers.values():
             core, steward = broker.core, broker.steward.core

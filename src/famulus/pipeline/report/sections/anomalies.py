@@ -15,7 +15,7 @@ from famulus.pipeline.report.timeline import Timeline
 from famulus.pipeline.report.words import count, duration_ns, minute, plural, share
 
 _MEASURES: Final = {"rate": "rate", "error_share": "share of errors", "p99_ns": "99th percentile"}
-#: Enough to see what went on; whoever has more has no anomalies but another normal.
+#: Enough to see what went on; with more than that, they are not anomalies but a new normal.
 MINUTES_MAX: Final = 20_000
 
 

@@ -1,4 +1,4 @@
-"""The audit: every task that has not exactly one outcome, and whatever else must be explained."""
+"""The audit: every task that does not have exactly one outcome, and whatever else must be explained."""
 
 from __future__ import annotations
 

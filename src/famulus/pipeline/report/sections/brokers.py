@@ -1,4 +1,4 @@
-"""How loaded each broker was, and what befell it."""
+"""How loaded each broker was, and what happened to it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _HEADS: Final = (
 
 
 def _read(tables: Tables, axis: TimeAxis) -> list[dict[str, Any]]:
-    """Of each broker: sums over the span, and of busy and all slots over each bin."""
+    """For each broker: sums over the span, and those of busy and all slots over each bin."""
     found: dict[str, dict[str, Any]] = {}
     sums = [(name, "sum") for name in (*SUMS, *BY_BIN)]
     for batch in tables.batches("broker_minutes", ["minute", "broker", "slots", "slots_busy", "backlog_max", *SUMS]):

@@ -1,4 +1,4 @@
-"""Each loss of a worker, a dispatcher or a peer, on the line of time."""
+"""Each loss of a worker, a dispatcher or a peer, on a timeline."""
 
 from __future__ import annotations
 

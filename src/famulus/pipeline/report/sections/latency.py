@@ -63,7 +63,7 @@ def _heat(timeline: Timeline) -> Safe:
         "type": "heatmap",
         "x": [instant(at) for at in timeline.axis.starts()],
         "y": [float(value) for value in middles],
-        # Of each step its own 100 %: so a quiet night is as readable as a busy day. Nothing stays blank.
+        # Each step is its own 100 %: so a quiet night is as readable as a busy day. Zero stays blank.
         "z": [[round(float(value), 2) if value else None for value in row] for row in share.T],
         "colorscale": [[number / 4, f"$h{number}"] for number in range(5)],
         "colorbar": {"title": {"text": "% of tasks"}, "thickness": 10, "outlinewidth": 0},

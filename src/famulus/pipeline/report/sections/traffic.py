@@ -13,7 +13,7 @@ from famulus.pipeline.report.timeline import Timeline, quantile_of
 from famulus.pipeline.report.words import count, duration_ns, duration_s, instant, rate, share
 
 NOT_OK: Final = (("errors", "ERROR"), ("rejected", "REJECTED"), ("unknown", "UNKNOWN"))
-#: Rows of the table that stands for a plot over time.
+#: Rows of the table that replaces a plot over time.
 TABLE_BINS: Final = 24
 
 
@@ -79,7 +79,7 @@ def _failures(timeline: Timeline) -> Safe:
 def _decimated(
     timeline: Timeline, values: np.ndarray, reduce: Callable[..., np.ndarray]
 ) -> list[tuple[str, np.ndarray]]:
-    """At most TABLE_BINS rows: what a plot shows of each bin, put together."""
+    """At most TABLE_BINS rows: the bins of a plot, several put together."""
     step = -(-timeline.axis.bins // TABLE_BINS)
     starts = timeline.axis.starts()
     return [

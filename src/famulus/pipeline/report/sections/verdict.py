@@ -11,7 +11,7 @@ from famulus.pipeline.report.reading import Tables
 from famulus.pipeline.report.timeline import Timeline, quantile_of
 from famulus.pipeline.report.words import count, duration_ns, plural, rate, share
 
-#: Of each kind of row in the audit: its name, and what an unexplained one means: for one of them, for several.
+#: For each kind of row in the audit: its name, and what an unexplained one means: for one of them, for several.
 KINDS: Final = {
     "no_outcome": ("no outcome", "task has no outcome", "tasks have no outcome"),
     "retry_without_end": ("never tried again", "task was never tried again", "tasks were never tried again"),

@@ -16,7 +16,7 @@ def workers(tables: Tables) -> Safe:
     found = Counter(row["score"] >= 100 for row in tables.rows("worker_health", ["score"]))
     if not found:
         return section("workers", "Workers", lead, nothing("No worker had a task in this span."))
-    # Apart: those with complaints must not be crowded out, and those without need not all be shown.
+    # Separately: those with complaints must not be crowded out, and those without need not all be shown.
     shown, folded = nothing("All workers are in good health."), NOTHING
     if sick := found[False]:
         shown = _worst(tables, f"{plural(sick, 'worker')} with points off, the worst first", sick, well=False)
