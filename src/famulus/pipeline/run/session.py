@@ -224,7 +224,7 @@ def _forget_unfinished(folder: Path) -> None:
 
 
 def _keep_archive(written: Path) -> None:
-    """Atomically, since others may be starting; the first one wins."""
+    """Atomically, since others may be starting; all of them write the same."""
     archive = written.with_name(written.name.split(".")[0] + ".jsa")
     with suppress(OSError):
         written.replace(archive)
