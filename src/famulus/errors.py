@@ -65,13 +65,13 @@ class _WithReason(FamulusError):
 
 
 class OutcomeError(_WithReason):
-    """A task ended otherwise than OK."""
+    """A task did not end as OK."""
 
     outcome = ""
 
     def __init__(self, reason: str, *, message_id: str = "", body: bytes = b"") -> None:
         super().__init__(reason)
-        #: Empty where the broker never told it: the task did not get that far, or the broker was lost.
+        #: Empty if the broker never told it: the task did not get that far, or the broker was lost.
         self.message_id = message_id
         #: What the worker sent along with an ERROR.
         self.body = body
@@ -107,7 +107,7 @@ class ProtocolError(FamulusError):
 
 
 class SettingsError(FamulusError):
-    """A setting that cannot be; the message names its key."""
+    """A setting that is not possible; the message names its key."""
 
     exit_code = 2
 
@@ -137,7 +137,7 @@ class IdentityTaken(FamulusError):
 
 
 class NurseryDied(FamulusError):
-    """Without it no child can be replaced."""
+    """Without the nursery, no child can be replaced."""
 
     def __init__(self) -> None:
         super().__init__("the process that forks the worker's children died; start the worker again")
@@ -185,7 +185,7 @@ class NoAnswer(FamulusError):
 
 
 class NoTask(FamulusError):
-    """No journal that was looked at has it."""
+    """None of the journals that were searched has it."""
 
 
 class NoFinding(FamulusError):
@@ -220,7 +220,7 @@ class FileGone(PlaceError):
 
 
 class FileDamaged(PlaceError):
-    """A file of which the end was sound, where Parquet says what is in it, and the rest is not."""
+    """A file whose end, where Parquet says what is in it, was sound, and the rest is not."""
 
 
 class EmptyJournal(PlaceError):
@@ -236,11 +236,11 @@ class TablesBusy(FamulusError):
 
 
 class StateError(FamulusError):
-    """What was done cannot be read."""
+    """The record of what was done cannot be read."""
 
 
 class Misfiled(FamulusError):
-    """Rows were about to get into the folder of an hour that they are not of."""
+    """Rows were about to get into the folder of an hour that they do not belong to."""
 
 
 class NoJava(FamulusError):

@@ -1,1 +1,1 @@
-"""The processes of one broker: supervisor, dispatcher, routers. Wiring only; every decision is in `core`."""
+"""The processes of one broker: supervisor, dispatcher, routers, steward, scribe. Wiring only; `core` decides."""

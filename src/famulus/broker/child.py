@@ -1,4 +1,4 @@
-"""One process of a broker, as its supervisor sees it; and how it is treated."""
+"""One process of a broker as its supervisor sees it, and how it is treated."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ START_NS: Final = 30 * NS_PER_S
 
 
 class WhenLost(Enum):
-    """What it means for the broker that a process cannot start, or dies again and again."""
+    """What it means for the broker if a process cannot start, or keeps dying."""
 
-    #: It cannot do without, and ends.
+    #: The broker cannot do without it, and ends.
     FATAL = auto()
-    #: It does its work without, and tries again every minute.
+    #: The broker does its work without it, and tries again every minute.
     RETRIED = auto()
-    #: It does its work without from then on.
+    #: The broker does its work without it from then on.
     TOLERATED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What it is told, how patient its supervisor is, and what its loss means."""
+    """What a process is told, how patient its supervisor is, and what its loss means."""
 
     #: What it is told when it starts, besides the settings.
     facts: Callable[[], dict[str, Any]] = dict
-    #: To be called when it has ended, however.
+    #: Called when it has ended, for whatever reason.
     on_end: Callable[[], None] = lambda: None
     when_lost: WhenLost = WhenLost.FATAL
-    #: What the loss of it is called where the broker goes on.
+    #: What its loss is called if the broker goes on.
     missed: str = ""
-    #: How long it may say nothing once it is ready, and until then.
+    #: How long it may say nothing once it is ready, and before that.
     hang_ns: int = HANG_NS
     start_ns: int = START_NS
-    #: Everybody waits for it, so it has no time to hang: the system is asked what it does.
+    #: Everybody waits for it, so a hang must be found quickly: the system is asked what it is doing.
     is_waited_for: bool = False
-    #: The broker drains by it: its end is what is wanted then.
+    #: The broker drains through it: then it is meant to end.
     ends_the_drain: bool = False
-    #: How long it has to finish its work when the broker stops; with none it is killed.
+    #: How long it has to finish its work when the broker stops; if 0, it is killed.
     stop_s: float = 0.0
 
 
@@ -68,7 +68,7 @@ class Child:
         self.start_at_ns = NEVER_NS
         self.seen_ns = 0
         self.ready = False
-        #: What it said last about itself.
+        #: What it last said about itself.
         self.facts: dict[str, Any] = {}
         #: Why it could not start, in its own words: starting it again would not help.
         self.failed = ""
@@ -90,7 +90,7 @@ class Child:
         return self._process.stdout
 
     def start(self, settings: dict[str, Any]) -> None:
-        """Start it, in a session of its own: Ctrl-C in a terminal is the supervisor's affair."""
+        """Start it, in a session of its own: Ctrl-C in a terminal is for the supervisor to handle."""
         self.starts += 1
         self.start_at_ns = NEVER_NS
         self.seen_ns = monotonic_ns()
@@ -109,13 +109,13 @@ class Child:
     def tell(self, command: dict[str, Any]) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        # If it is dead, its standard output says so too, and there it is looked at.
+        # If it is dead, its standard output says so too, and that is where we notice.
         with suppress(BrokenPipeError):
             self._process.stdin.write(msgspec.json.encode(command) + b"\n")
             self._process.stdin.flush()
 
     def hear(self) -> bool:
-        """Take in its reports; False if it is gone."""
+        """Read its reports; False if it is gone."""
         piece = self.stdout.read(65536)
         if piece == b"":
             return False
@@ -129,10 +129,10 @@ class Child:
         return True
 
     def bury(self, within_s: float = 5.0) -> str:
-        """Take its exit status, and say how it died. One that lives sees us gone, and has so long to go too."""
+        """Take its exit status, and say how it died. One that still lives sees us gone, and has this long to exit."""
         assert self._process is not None
         if self._process.stdin is not None:
-            # What it was told and did not take would be written once more.
+            # Closing would write once more what it was told and did not read.
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
         self.stdout.close()
@@ -146,9 +146,9 @@ class Child:
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
     def work(self) -> tuple[str, int]:
-        """What the system says that it does, as a letter, and for how many ticks of a processor it has worked."""
+        """What the system says it is doing, as a letter, and for how many processor ticks it has worked."""
         with suppress(OSError, IndexError, ValueError):
-            # Its name, which may be anything, is in brackets.
+            # Its name, which may contain anything, is in brackets.
             fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
             return fields[0], int(fields[11]) + int(fields[12])
         return "", 0
@@ -166,7 +166,7 @@ class Child:
 
     @property
     def look_ns(self) -> int:
-        """When to look next whether it hangs, where that matters."""
+        """When to check next whether it hangs, if that matters."""
         return self.doubts.look_ns(self.seen_ns) if self.policy.is_waited_for and self.ready else NEVER_NS
 
     def kill(self) -> None:

@@ -26,49 +26,49 @@ from famulus.net.waiting import Waiting
 from famulus.wire import inner, limits, parcels, status
 from famulus.wire.inner import Work
 
-# Final, so that compiled code has them at hand instead of looking for them each time.
+# Final, so that compiled code need not look it up each time.
 clock_ns: Final = monotonic_ns
 
-#: Large enough to share the cost of a turn, small enough that clients, workers and we work at the same time instead of
-#: each waiting for the others' whole batch: of 32 to 1000, the best throughput, and a tail that is a quarter shorter.
+#: Large enough to spread the cost of a turn, small enough that clients, workers and we work at the same time instead of
+#: each waiting for the others' whole batch: of 32 to 1000, this had the best throughput, and a tail a quarter shorter.
 BATCH_MAX: Final = 128
-#: How often a busy dispatcher looks for what is due.
+#: How often a busy dispatcher checks what is due.
 BUSY_TICK_NS: Final = 5 * NS_PER_MS
 #: While the last outcomes leave: how long we wait if nobody reads any of them.
 LINGER_IDLE_NS: Final = 2 * NS_PER_S
 LINGER_LOOK_S: Final = 0.002
-#: Shorter than it takes to be killed for saying nothing.
+#: Shorter than the silence after which we would be killed.
 SCRIBE_LINGER_MS: Final = 1000
-#: Of messages that are not whole yet, at each of the two ports.
+#: Of messages that are not complete yet, at each of the two ports.
 UNFINISHED_BYTES_MAX: Final = 256 * 1024 * 1024
-#: Outcomes that one client has not read, and all of them.
+#: Outcomes that one client has not read, and all clients together.
 CLIENT_BYTES_MAX: Final = 64 * 1024 * 1024
 CLIENTS_BYTES_MAX: Final = 256 * 1024 * 1024
 #: A peer that reads nothing for this long is cut off; a worker that is silent for as long as it may be is lost anyway.
 PATIENCE_NS: Final = 5 * NS_PER_S
 REPORT_NS: Final = 1 * NS_PER_S
 #: Rows for the journal go to the scribe when this many tasks have ended, or this long after the last rows went. A crash
-#: takes along what was not sent; to send each at once would cost more than everything else that is done for a task.
+#: loses what was not sent; sending each row at once would cost more than everything else that is done for a task.
 JOURNAL_ROWS: Final = 2000
 JOURNAL_NS: Final = 50 * NS_PER_MS
-#: How long at most a broker that has just started waits for workers it may not know of yet.
+#: How long at most a broker that has just started waits for workers that it may not know yet.
 SETTLE_NS: Final = 5 * NS_PER_S
-#: Later than planned by more than this: we were stopped or starved, and could hear nobody.
+#: Later than planned by more than this: we were stopped or starved, and could not hear anybody.
 PAUSE_NS: Final = 1 * NS_PER_S
 
 
 class Inlet:
-    """A socket or a descriptor to read from, and whether to look: it has news, or was sent to (see `Waiting`)."""
+    """A socket or descriptor to read from, and whether to look: it has news, or we have sent on it (see `Waiting`)."""
 
     def __init__(self, source: Any, waiting: Waiting) -> None:
         self.source = source
-        # What happened before it was watched was not told.
+        # We were not told what happened before we watched it.
         self.look = True
         waiting.watch(source, self)
 
 
 class DelegateLink:
-    """The way to another broker that helps, and both of its inlets."""
+    """The link to another broker that helps, and both of its inlets."""
 
     def __init__(self, link: Link, waiting: Waiting) -> None:
         self.link = link
@@ -144,11 +144,11 @@ class Dispatching:
                 self._tell_scribe()
                 self._tell_ns = now_ns + JOURNAL_NS
                 untold = 0
-            # After the flush: whether we are done is not known before everything has been tried to send.
+            # After the flush: we only know whether we are done once we have tried to send everything.
             if now_ns >= self._report_ns:
                 self._report(now_ns)
             if not self._something_to_read():
-                # Only who sleeps asks the core when to wake; who is busy looks at the clock anyway.
+                # Only before sleeping do we ask the core when to wake; when busy, we look at the clock anyway.
                 planned_ns = tick_ns = min(core.next_due_ns, self._report_ns)
                 if untold:
                     planned_ns = min(planned_ns, self._tell_ns)
@@ -165,7 +165,7 @@ class Dispatching:
         self._context.destroy(linger=SCRIBE_LINGER_MS if core.closing.on else 0)
 
     def _see_off(self) -> None:
-        """The last outcomes are still on their way to clients: they have time as long as somebody reads."""
+        """The last outcomes are still on their way to clients: they have time as long as somebody is reading."""
         now_ns = alive_ns = clock_ns()
         end_ns = now_ns + LINGER_NS
         until_ns = now_ns + LINGER_IDLE_NS
@@ -180,7 +180,7 @@ class Dispatching:
                 least = left
                 until_ns = now_ns + LINGER_IDLE_NS
             if now_ns >= alive_ns:
-                self._lifeline.report(alive=True)  # or we would be taken for one that hangs
+                self._lifeline.report(alive=True)  # otherwise we would look as if we hung
                 alive_ns = now_ns + ALIVE_NS
             sleep(LINGER_LOOK_S)
             now_ns = clock_ns()
@@ -208,13 +208,13 @@ class Dispatching:
         if self._routers.look:
             for message in _take(self._routers):
                 self._on_router(message)
-        # Who is not read is written to all the same.
+        # Even when we do not read from a port, we write to it.
         if self._workers.look:
             batch = self._backend.recv(BATCH_MAX if core.questions.has_room_for_workers else 0)
             self._workers.look = self._backend.more
             core.on_workers(batch)
             if self._backend.gone:
-                # What they said before is heard by now.
+                # What they said before has been processed by now.
                 core.sessions.gone(self._backend.gone)
                 self._backend.gone.clear()
         if self._clients.look:
@@ -239,7 +239,7 @@ class Dispatching:
         delegate.changes.look = False
         if delegate.messages.look or changes:
             batch = link.recv()
-            # What a connection brought before it was lost still counts, so nobody hears of the loss before.
+            # What a connection brought before it was lost still counts, so it is processed before the loss.
             while Change.DOWN in changes and (more := link.recv()):
                 batch += more
             delegate.messages.look = len(batch) >= BATCH_MAX
@@ -268,7 +268,7 @@ class Dispatching:
             self._core.managing.on_steward(message[0], message[1], message[2], message[3])
 
     def _meet_delegates(self) -> None:
-        """A link to every peer that may help, and to no other."""
+        """Have a link to every peer that may help, and to no other."""
         wanted = {identity: delegate.frontend for identity, delegate in self._core.delegates.by_identity.items()}
         for identity, delegate in list(self._links.items()):
             link = delegate.link
@@ -313,7 +313,7 @@ class Dispatching:
     def _obey(self, now_ns: int) -> None:
         commands = self._lifeline.commands()
         if commands is None:
-            # The supervisor is gone without a word, so nobody else tidies up.
+            # The supervisor has gone without a word, so nobody else tidies up.
             shutil.rmtree(self._ipc, ignore_errors=True)
             self._stopped = True
             return
@@ -323,7 +323,7 @@ class Dispatching:
                 self._report_ns = self._count_ns = now_ns
 
     def _report(self, now_ns: int) -> None:
-        """Proof of life; and once a second, what was counted."""
+        """A sign of life; and once a second, the counters."""
         if now_ns >= self._count_ns:
             self._report_counts(now_ns)
         else:
@@ -340,7 +340,7 @@ class Dispatching:
             routers=len(core.questions.routers),
             told=self._pen.told,
         )
-        # Of each worker with each of its services: so it is counted once for all who are told.
+        # This looks at each worker and each of its services: so it is counted once for everybody who is told.
         asked_for = bool(core.managing.steward) or self._herald is not None or self._journal is not None
         work = core.work() if asked_for else {}
         free, busy = core.slots()
@@ -351,16 +351,16 @@ class Dispatching:
                 core.managing.on_steward_gone()
         send_some(self._load, [inner.write_load(core.load())])
         if self._told_routers != len(core.questions.routers):
-            # Or a broker that has just said that it is ready would be shown as one without routers for a second.
+            # Otherwise a broker that has just become ready would be shown without routers for a second.
             self._told_routers = len(core.questions.routers)
             self._snapshot_ns = now_ns
         if self._herald is not None and now_ns >= self._snapshot_ns:
             self._tell_herald(self._herald, work, now_ns)
         for listener in (self._frontend, self._backend):
             listener.on_tick(now_ns)
-        # Who read nothing for too long was cut off just now, without anything that would wake us.
+        # Peers that read nothing for too long have just been cut off, without anything that would wake us.
         self._workers.look = self._workers.look or bool(self._backend.gone)
-        self._frontend.gone.clear()  # their tasks run on, and their outcomes are refused
+        self._frontend.gone.clear()  # their tasks go on, and their outcomes are refused
         if self._journal is not None and now_ns >= self._checkpoint_ns:
             self._checkpoint_ns = now_ns + REPORT_NS
             core.checkpoint(work)
@@ -368,13 +368,13 @@ class Dispatching:
         if core.drained():
             self._lifeline.report(drained=True)
             self._stopped = True
-        # Neither a start, which waits for all routers, nor a drain should wait for the next second.
+        # Neither a start, which waits for all routers, nor a drain should have to wait for the next second.
         waited_for = core.closing.on or len(core.questions.routers) < self._routers_expected
         self._count_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
 
     def _tell_herald(self, herald: sockets.Socket, work: Work, now_ns: int) -> None:
-        """Whether it is there or not: what it does not take is gone."""
-        # Of the processor: that others had it meanwhile is no reason to say less.
+        """Whether it is there or not: what it does not take is lost."""
+        # Processor time: if others had the processor in the meantime, that is no reason to say less.
         began_ns = thread_time_ns()
         messages = [[status.write(telling.of_dispatcher(self._core, work, os.getpid(), now_ns))]]
         if (latency := self._latencies.news(self._core, now_ns)) is not None:
@@ -384,7 +384,7 @@ class Dispatching:
 
 
 def _message_bytes_max(settings: Settings) -> int:
-    """Room above the limits, so that a breach gets a typed answer."""
+    """Room above the limits, so that exceeding them gets a proper answer."""
     return 2 * max(settings.bounds.body_bytes_max, limits.HEADER_BYTES_MAX, parcels.BYTES_MAX)
 
 
@@ -395,7 +395,7 @@ def _bounds_of_clients(settings: Settings) -> ListenerBounds:
 
 
 def _bounds_of_workers(settings: Settings) -> ListenerBounds:
-    """All tasks of a worker must fit, or it would be taken for lost; the open bytes bound their bodies."""
+    """All tasks of a worker must fit, or it would be taken for lost; the bound on open bytes limits their bodies."""
     bytes_max = settings.bounds.open_bytes_max + CLIENT_BYTES_MAX
     patience_ns = max(PATIENCE_NS, limits.HEARTBEATS_UNTIL_LOST * settings.heartbeat_ms * NS_PER_MS)
     return ListenerBounds(_message_bytes_max(settings), UNFINISHED_BYTES_MAX, bytes_max, bytes_max, patience_ns)
@@ -410,8 +410,8 @@ def _take(inlet: Inlet) -> list[list[bytes]]:
 def _settles_ns(settings: Settings, restarted: bool) -> int:
     """How long tasks may wait for services that nobody has offered yet.
 
-    After a crash, workers come back within a heartbeat. So they do when a broker of a network is started again, which
-    also has to hear first what its peers offer.
+    After a crash, workers come back within a heartbeat. They also do when a broker of a network is restarted, which
+    moreover has to hear first what its peers offer.
     """
     if settings.folder:
         return SETTLE_NS
@@ -419,5 +419,5 @@ def _settles_ns(settings: Settings, restarted: bool) -> int:
 
 
 def _taken(work: Work) -> Work:
-    """No slot of a broker that drains is free for its peers' tasks."""
+    """While a broker drains, none of its slots are free for its peers' tasks."""
     return {name: (0, busy, backlog) for name, (_, busy, backlog) in work.items()}

@@ -1,14 +1,14 @@
-"""The edits of a broker on disk: an append-only file of records. Knows no edits: a record is opaque bytes.
+"""The edits of a broker on disk: an append-only file of records. To it, a record is opaque bytes.
 
 The file is a header and then records, each with a marker, its length and a SHA-256. The marker occurs nowhere else: in
-a record that contains it, it is broken up. So after damage the next marker is the next record, and neither can a bad
-record hide a good one, nor the inside of a damaged record be taken for a record that somebody wrote.
+a record that contains it, it is broken up. So after damage the next marker is the next record: a bad record cannot hide
+a good one, and the inside of a damaged record cannot be taken for a record that somebody wrote.
 
     header   "famulus edits\\n", version (2 bytes), CRC-32 of both (4 bytes)
     record   marker (8 bytes), length (4 bytes), SHA-256 (32 bytes), a zero, the record with broken-up markers
 
-What `append` has returned from is on the disk. A crash in the middle of it leaves some of its records, each whole, and
-a torn one, which is cut off when the log is opened again.
+Once `append` has returned, its records are on the disk. A crash in the middle of it leaves some of them whole, and a
+torn one, which is cut off when the log is opened again.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from zlib import crc32
 from famulus.broker.folder import lock_file, plainly, replace_file, sync_folder, write_all
 from famulus.errors import NotAnEditLog, SettingsError
 
-#: Another version has another marker: what this one finds in a file with a damaged header is of this version.
+#: Another version has another marker: what is found in a file with a damaged header is of this version.
 VERSION = 1
 RECORD_BYTES_MAX = 1024 * 1024
 
 _HEADER = Struct(">14sHI")
 _MAGIC = b"famulus edits\n"
-#: No zero in it, and no byte like its first: so it ends up in no place where it was not put.
+#: It has no zero in it, and its first byte occurs only once: so it cannot appear anywhere that it was not put.
 _MARK = b"\xedEDIT\r\n"
 _MARKER = _MARK + b"\xff"
 _BROKEN_UP = _MARK + b"\x00"
-#: The zero at the end keeps the last bytes of the hash and the first of the record from making up a marker.
+#: The zero at the end keeps the last bytes of the hash and the first of the record from forming a marker.
 _RECORD = Struct(">8sI32sx")
 _BROKEN_UP_BYTES_MAX = RECORD_BYTES_MAX // len(_MARK) * len(_BROKEN_UP) + len(_MARK)
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A piece of the file that holds no whole record."""
+    """A piece of the file that contains no whole record."""
 
     offset: int
     size: int
@@ -65,12 +65,12 @@ class LogContents:
 
 
 class EditLog:
-    """Open, it belongs to one process; a second one is refused."""
+    """While open, it belongs to one process; a second one is refused."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._end = 0
-        #: What is not in the file any more, but was when we opened it.
+        #: What is no longer in the file, but was when we opened it.
         self._cut: list[Damage] = []
         self._fd = _open_alone(path)
         try:
@@ -84,21 +84,21 @@ class EditLog:
         return LogContents(reading.records, self._cut + reading.damage)
 
     def append(self, records: Iterable[bytes]) -> None:
-        """They are on the disk when this returns. If it raises, the file is as it was."""
+        """When this returns, they are on the disk. If it raises, the file is as it was."""
         data = self._framed(records)
         with plainly(self._path, "cannot be appended to, and is as it was"):
             try:
                 write_all(self._fd, data, self._end)
                 os.fsync(self._fd)
             except BaseException:
-                # If not even this can be done, the next record is written over what is left.
+                # If even this fails, the next record is written over what is left.
                 with suppress(OSError):
                     os.ftruncate(self._fd, self._end)
                 raise
         self._end += len(data)
 
     def rewrite(self, records: Iterable[bytes]) -> None:
-        """Hold these records and nothing else: after a crash, there are either all of them or all former ones."""
+        """Hold these records and nothing else: after a crash, either all of these or all former ones are there."""
         data = _header() + self._framed(records)
         with plainly(self._path, "cannot be rewritten"):
             fd = replace_file(self._path, data)
@@ -111,7 +111,7 @@ class EditLog:
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-        # The number may soon be that of another file.
+        # The descriptor may soon be that of another file.
         self._fd = -1
 
     def __enter__(self) -> Self:
@@ -121,7 +121,7 @@ class EditLog:
         self.close()
 
     def _mend(self) -> list[Damage]:
-        """Cut off what a crash left behind the last whole record, and renew a damaged header; what that dropped."""
+        """Cut off what a crash left after the last whole record, and renew a damaged header; returns what was lost."""
         data = self._contents()
         if not data.startswith(_header()):
             return self._renew(data)
@@ -159,7 +159,7 @@ class EditLog:
 
 
 def read(path: Path, data: bytes) -> LogContents:
-    """What the file holds that has these bytes; a SettingsError if a newer Famulus wrote it."""
+    """What a file with these bytes holds; raises SettingsError if a newer Famulus wrote it."""
     if (version := _version(data)) not in (None, VERSION):
         raise SettingsError(
             f"{path}: has version {version} of the format, and this Famulus knows {VERSION}: it is too old"
@@ -168,7 +168,7 @@ def read(path: Path, data: bytes) -> LogContents:
 
 
 def scan(data: bytes, offset: int) -> LogContents:
-    """Every whole record from here on, and every piece between them."""
+    """Every whole record from here on, and every damaged piece between them."""
     reading = LogContents([], [])
     while offset < len(data):
         record, end = _record_at(data, offset)
@@ -188,7 +188,7 @@ def _record_at(data: bytes, offset: int) -> tuple[bytes | None, int]:
         _, size, checksum = _RECORD.unpack_from(data, offset)
         begin = offset + _RECORD.size
         end = begin + size
-        # Not hashed before the length is known to be possible: it may be damaged too.
+        # Not hashed until the length is known to be possible: it may be damaged too.
         if size <= _BROKEN_UP_BYTES_MAX and end <= len(data) and sha256(data[begin:end]).digest() == checksum:
             return data[begin:end].replace(_BROKEN_UP, _MARK), end
     marker = data.find(_MARKER, offset + 1)
@@ -216,7 +216,7 @@ def _open_alone(path: Path) -> int:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     raise SettingsError(f"{path}: is not a file")
                 lock_file(fd, path)
-                # While we waited, it may have been replaced by another, and this one have no name any more.
+                # While we waited, it may have been replaced by another file, and have no name any more.
                 if os.path.samestat(os.fstat(fd), path.stat()):
                     return fd
             except BaseException:

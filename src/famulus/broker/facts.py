@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from famulus.broker.child import Child
 
-#: What is kept for a scribe that is not there.
+#: How much is kept while there is no scribe.
 NOTES_MAX: Final = 1000
 DETAIL_MAX: Final = 1000
 
@@ -20,19 +20,19 @@ class SupervisorFacts:
         #: The present life of the dispatcher, as the journal names it.
         self.boot = ""
         self._rows: list[tuple[str, int, str, str, str, str]] = []
-        #: Of lives of the dispatcher that are over: how many rows each had told the scribe.
+        #: For lives of the dispatcher that are over: how many rows each had sent to the scribe.
         self._last_words: list[tuple[str, dict[str, int]]] = []
         self._state = ""
-        #: Which scribe knows which boot and version. A new one knows nothing.
+        #: Which start of the scribe was told which boot and version. A new scribe knows nothing.
         self._told = (0, "", 0)
 
     def begin_life(self) -> str:
-        """The name of a life of the dispatcher that begins."""
+        """Name a life of the dispatcher that begins."""
         self.boot = secrets.token_hex(8)
         return self.boot
 
     def end_life(self, told: dict[str, int]) -> None:
-        """What it had told, and the scribe never got, is missing."""
+        """What it had sent and the scribe never got is missing."""
         if self._scribe is not None and len(self._last_words) < NOTES_MAX:
             self._last_words.append((self.boot, told))
 

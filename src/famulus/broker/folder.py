@@ -1,7 +1,7 @@
 """The data folder of a broker: where its parts are, that nobody else may look into it, and that one broker uses it.
 
-Knows what the parts are called; of what is in them, only network.json. Beside it, how a file is written so that it
-outlasts a crash, for those who write the other parts.
+Knows what the parts are called; of their contents, only network.json. Also how to write a file so that it survives a
+crash, for those who write the other parts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from famulus.wire import limits
 LOCK = "broker.lock"
 NETWORK = "network.json"
 
-#: A process of a broker that was killed may outlive it for a moment, and the next broker starts at once.
+#: A process of a killed broker may outlive it for a moment, and the next broker starts at once.
 PATIENCE_NS = 2 * NS_PER_S
 ASK_AGAIN_S = 0.02
 
@@ -48,18 +48,18 @@ class Folder:
         self.key = path / "broker.key"
         self.settings = path / "broker.toml"
         self.edits = path / "edits.log"
-        #: Where a log is put that holds nothing any more, for whoever wants to look at it.
+        #: Where a log that holds nothing any more is put, for anybody who wants to look at it.
         self.damaged_edits = path / "edits.log.damaged"
         self.secret = path / "join.secret"
         #: Where the brokers of the network are.
         self.brokers = path / "brokers.json"
-        #: From where admins were heard with their right passwords.
+        #: Where admins were when they gave their right passwords.
         self.admins = path / "admins.json"
         self.boot = path / "last.boot"
 
     @property
     def is_empty(self) -> bool:
-        """Whether a broker can be made here: there is no such folder, or nothing in it but a lock."""
+        """Whether a broker can be made here: the folder does not exist, or contains nothing but a lock."""
         with plainly(self.path, "cannot be read"):
             try:
                 return set(os.listdir(self.path)) <= {LOCK}
@@ -68,24 +68,24 @@ class Folder:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether all that is here is a key, which others may trust already."""
+        """Whether there is only a key here, which others may already trust."""
         return self.key.exists() and set(os.listdir(self.path)) <= {LOCK, self.key.name}
 
     def create(self) -> None:
-        """Make the folder, or take over one that is empty."""
+        """Make the folder, or take over an empty one."""
         if not self.is_empty:
             raise SettingsError(f"{self.path}: is not empty; a new broker needs a folder of its own")
         with plainly(self.path, "cannot be created"):
             self.path.mkdir(0o700, parents=True, exist_ok=True)
             self.path.chmod(0o700)
-            # From now on it is known as ours.
+            # From now on it is recognisable as ours.
             (self.path / LOCK).touch(0o600)
             sync_folder(self.path)
             sync_folder(self.path.parent)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Use the folder, as the only one. The lock ends with the process, however that ends."""
+        """Use the folder, as the only one to do so. The lock ends with the process, however that ends."""
         self._check()
         with plainly(self.path, "cannot be written to"):
             fd = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -118,7 +118,7 @@ class Folder:
         write_file(self.network, msgspec.json.format(msgspec.json.encode(network)) + b"\n")
 
     def read_boot(self) -> int:
-        """The number of the last start; 0 if there was none, or if nobody can tell any more."""
+        """The number of the last start; 0 if there was none, or if it can no longer be read."""
         try:
             return int(self.boot.read_bytes()[:20])
         except (OSError, ValueError):
@@ -130,7 +130,7 @@ class Folder:
 
 @contextmanager
 def plainly(path: Path, failure: str) -> Iterator[None]:
-    """What the system refuses becomes one sentence that names the file."""
+    """Turn an error of the system into one sentence that names the file."""
     try:
         yield
     except OSError as error:
@@ -159,7 +159,7 @@ def lock_file(fd: int, path: Path) -> None:
 
 
 def write_all(fd: int, data: bytes, offset: int = 0) -> None:
-    """A disk that fills up takes a part first, and says so only when it is offered the rest."""
+    """A disk that fills up first takes only a part, and reports an error only for the rest."""
     rest = memoryview(data)
     while rest:
         written = os.pwrite(fd, rest, offset)
@@ -168,21 +168,21 @@ def write_all(fd: int, data: bytes, offset: int = 0) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Put these bytes in the place of a file, all of them or none; they are on the disk when this returns."""
+    """Replace a file with these bytes, all of them or none; they are on the disk when this returns."""
     with plainly(path, "cannot be written"):
         os.close(replace_file(path, data))
         sync_folder(path.parent)
 
 
 def replace_file(path: Path, data: bytes) -> int:
-    """Put these bytes in the place of a file, all of them or none; the descriptor of the new file, which is locked.
+    """Replace a file with these bytes, all of them or none; returns the descriptor of the new file, which is locked.
 
-    Who calls must sync the folder too, but only after noting that the file is another one now.
+    The caller must sync the folder too, but only after noting that the file is now another one.
     """
     beside = path.with_name(path.name + ".new")
     fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        # Before it gets its name: whoever opens it then finds it taken.
+        # Before it gets its name: then whoever opens it finds it locked.
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         write_all(fd, data)
         os.fsync(fd)
@@ -196,11 +196,11 @@ def replace_file(path: Path, data: bytes) -> int:
 
 
 def sync_folder(path: Path) -> None:
-    """A new name in a folder outlasts a crash only if the folder was synced as well."""
+    """A new name in a folder survives a crash only if the folder was synced as well."""
     with opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
         try:
             os.fsync(fd)
         except OSError as error:
-            # Some file systems cannot, and need not.
+            # Some file systems cannot do this, and need not.
             if error.errno != errno.EINVAL:
                 raise

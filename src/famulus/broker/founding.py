@@ -20,18 +20,18 @@ from famulus.core.config.edit_set import network_of
 from famulus.core.steward.books import is_host
 from famulus.errors import SettingsError
 
-#: In the place of a key while there is none.
+#: Stands in for a key while there is none.
 NO_KEY = "0" * 64
-#: Whoever listens to a join can try out secrets at home, as fast as they like.
+#: Anybody who listens in on a join can try out secrets at home, as fast as they like.
 SECRET_CHARS_MIN = 32
-#: What a broker says of itself; whatever else its config may hold is for admins to say.
+#: What a broker says about itself; the rest of its config is for admins to say.
 PLACE = ("family", "host", "public_key", "frontend_port", "backend_port", "config_pub_port", "peer_port", "services")
 
 
 def found(
     path: Path, identity: str, place: dict[str, Any], admin: str, password: str, secret: Secret | None = None
 ) -> tuple[str, Secret]:
-    """A new network with one broker, at this place; its id, and the secret that others need to join."""
+    """Make a new network with one broker, at this place. Returns its id, and the secret that others need to join."""
     value = checked_place(identity, place)
     if secret is not None and len(secret) < SECRET_CHARS_MIN:
         raise SettingsError(f"a secret for joining has {SECRET_CHARS_MIN} characters at least: it must not be guessed")
@@ -54,7 +54,7 @@ def found(
 
 
 def _edits(wishes: dict[str, dict[str, Any]], key: BrokerKey, identity: str, admin: str) -> list[SignedEdit]:
-    """The first one is the root's own, and all others rest on it."""
+    """The first one is the root's own, and all others are based on it."""
     clock, now_ms = HybridClock(), int(time.time() * 1000)
     network = network_of(key.public)
     edits: list[SignedEdit] = []
@@ -66,7 +66,7 @@ def _edits(wishes: dict[str, dict[str, Any]], key: BrokerKey, identity: str, adm
 
 
 def checked_place(identity: str, place: dict[str, Any]) -> dict[str, Any]:
-    """Where a broker is, as its config will say it; a SettingsError that names what is wrong."""
+    """Where a broker is, as its config will say it; raises a SettingsError that names what is wrong."""
     about = schema.subject(f"broker/{identity}")
     if not about.kind or not _is_plain(identity):
         raise SettingsError(f"identity: {identity[:80]!r} is no name for a broker: it has 1 to 255 characters")
@@ -84,5 +84,5 @@ def checked_place(identity: str, place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_plain(name: str) -> bool:
-    """Without control characters: an edit cannot hold them in a name."""
+    """Whether it has no control characters: an edit cannot hold them in a name."""
     return all(" " <= character != "\x7f" for character in name)

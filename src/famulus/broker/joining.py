@@ -1,8 +1,8 @@
-"""Makes a broker a member of a network that it knows one address of: it shows that it may join, and is told all.
+"""Makes a broker a member of a network that it knows one address of: it shows that it may join, and is told everything.
 
-With the secret both sides prove that they have it: the network to the newcomer, too, so that it does not fall for
-somebody who only listens there. Without, the network goes by the newcomer's key, which an admin has made a trusted one;
-and the newcomer by the network's id, if it was told.
+With the secret, both sides prove that they have it: the network also to the newcomer, so that it is not fooled by
+somebody who merely listens there. Without it, the network relies on the newcomer's key, which an admin has made a
+trusted one; and the newcomer on the network's id, if it was told.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def join(
     say: Callable[[str], None],
     network: str = "",
 ) -> str:
-    """Fill the folder as a member's; the network's id. Without a secret, the folder's key has to be a trusted one.
+    """Fill the folder for a member; returns the network's id. Without a secret, the folder's key must be a trusted one.
 
     `network` is how that id has to begin.
     """
     checked_place(identity, place)
     if not secret:
-        # The key that is refused now is the one that an admin will trust: it has to be there at the next try.
+        # An admin will trust the very key that is refused now: it has to be there at the next try.
         prepare(path)
     folder = Folder(path)
     with new(folder):
@@ -66,7 +66,7 @@ def join(
 
 
 def catch_up(path: Path, address: str, within_s: float, say: Callable[[str], None]) -> str:
-    """Take the config over again, from the broker at this address, for a member that lost it; the network's id."""
+    """Fetch the config again, from the broker at this address, for a member that lost it. Returns the network's id."""
     folder = Folder(path)
     network = folder.read_network()
     key = BrokerKey.load(folder.key)
@@ -80,7 +80,7 @@ def catch_up(path: Path, address: str, within_s: float, say: Callable[[str], Non
 
 
 class _Talk:
-    """With one broker, which may be slow, or not be one."""
+    """A conversation with one broker, which may be slow, or not be a broker at all."""
 
     def __init__(self, address: str, identity: str, key: BrokerKey, within_s: float, last_boot: int = 0) -> None:
         self._address = address
@@ -99,7 +99,7 @@ class _Talk:
         self._waiting.watch(self._socket)
 
     def ask_to_join(self, value: dict[str, Any], secret: str) -> str:
-        """The root's public key, from somebody who has the secret, too, if we have it."""
+        """The root's public key; if we have the secret, only from somebody who has it, too."""
         once = nonce()
         parts = (self._identity.encode(), self._key.public.encode(), once.encode())
         proof = prove(secret, JOINER, *parts) if secret else b""
@@ -115,7 +115,7 @@ class _Talk:
         raise self._nobody()
 
     def pull(self, root: str) -> EditSet:
-        """All edits of the network, each of which we check."""
+        """All edits of the network, each of which we verify."""
         edits = EditSet(network_of(root), keys.verify)
         self.boot += 1
         post = self._post(edits.network)
@@ -143,7 +143,7 @@ class _Talk:
     def _exchange(self, question: Callable[[], Frames]) -> Iterator[peers.Content]:
         """What comes back; the question is asked again, in a new letter, until the time is up.
 
-        Signatures are not looked at: we know no keys yet, and go by the proof and by the signatures of the edits.
+        Signatures are not checked: we know no keys yet, and rely on the proof and on the signatures of the edits.
         """
         ask_ns = 0
         while (now_ns := time.monotonic_ns()) < self._until_ns:
@@ -164,7 +164,7 @@ class _Talk:
 
 
 def _about_config(content: peers.Content) -> sync.Message | None:
-    """None if it is not, or makes no sense."""
+    """None if it is not about the config, or makes no sense."""
     try:
         return sync.read(content.data) if isinstance(content, peers.Config) else None
     except ProtocolError:

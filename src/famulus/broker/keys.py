@@ -1,6 +1,6 @@
-"""Who a broker is: its Ed25519 key, and the secrets by which a new broker and a network know each other.
+"""Who a broker is: its Ed25519 key, and the secrets by which a new broker and a network recognise each other.
 
-Neither a private key nor a secret is shown by `repr`, so none gets into a log or a traceback by accident.
+`repr` shows neither a private key nor a secret, so none gets into a log or a traceback by accident.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from famulus.errors import SettingsError
 
 SIGNATURE_BYTES = 64
 
-#: With the public key, since a damaged private one would be a good key too, but somebody else's.
+#: With the public key, since a damaged private key would still be a valid one, but somebody else's.
 _FILE = "famulus broker key 1\nprivate {}\npublic {}\n"
 _FILE_PATTERN = re.compile(_FILE.format("([0-9a-f]{64})", "([0-9a-f]{64})").encode())
 _FILE_BYTES_MAX = 4096
-#: One spelling only: two texts that name the same key would be two brokers with one voice.
+#: Only one spelling is allowed: otherwise two texts for the same key would be two brokers with one key.
 _PUBLIC_PATTERN = re.compile("[0-9a-f]{64}")
 
 
 class KeyPair:
-    """What somebody signs with, and by which others know it."""
+    """What somebody signs with, and what others recognise it by."""
 
     __slots__ = ("_signing", "public")
 
@@ -70,7 +70,7 @@ class BrokerKey(KeyPair):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        # A pipe in its place must not make us wait.
+        # A pipe in its place must not block us.
         with plainly(path, "cannot be read"), opened(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
             mode = os.fstat(fd).st_mode
             data = os.read(fd, _FILE_BYTES_MAX)
@@ -86,7 +86,7 @@ class BrokerKey(KeyPair):
 
 
 def verify(public: str, message: bytes, signature: bytes) -> bool:
-    """Whether this key signed this message. Whatever is wrong with any of the three, it did not."""
+    """Whether this key signed this message. If anything is wrong with any of the three, the answer is no."""
     try:
         if not is_public(public) or len(signature) != SIGNATURE_BYTES:
             return False
@@ -101,7 +101,7 @@ def is_public(text: str) -> bool:
 
 
 class Secret(str):
-    """A text that `repr` does not show and msgspec does not encode; `str` gives it, for whoever has to type it."""
+    """A text that `repr` does not show and msgspec does not encode; `str` gives it, for those who have to type it."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """How a supervisor and its processes talk: JSON lines over the child's standard input and output.
 
-Downwards come the settings, then commands; the end of the line means that the supervisor is gone, and then the child
-must go too, whatever killed the supervisor. Upwards go reports: ready, failed, alive.
+The settings come down first, then commands; end of file means that the supervisor is gone, and then the child must exit
+too, whatever killed the supervisor. Reports go up: ready, failed, alive.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from famulus.broker.private_folder import remove_dead
 from famulus.broker.settings import Settings
 from famulus.errors import SettingsError
 
-#: As the supervisor's own.
+#: The same as the supervisor's own.
 LINES = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
 TIMES = "%H:%M:%S"
-REPORT_BYTES_MAX = 4096  # what a pipe takes whole or not at all
+REPORT_BYTES_MAX = 4096  # what a pipe takes atomically
 
 
 class Lifeline:
@@ -30,7 +30,7 @@ class Lifeline:
     def __init__(self) -> None:
         self.fd = sys.stdin.fileno()
         self._buffer = b""
-        # A supervisor that does not read (it may be stopped) must not stop us.
+        # A supervisor that does not read (it may be stopped) must not block us.
         os.set_blocking(sys.stdout.fileno(), False)
 
     def settings(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Lifeline:
         return settings
 
     def commands(self) -> list[dict[str, Any]] | None:
-        """What came since the last call; None if the supervisor is gone."""
+        """What arrived since the last call; None if the supervisor is gone."""
         while True:
             try:
                 piece = os.read(self.fd, 65536)
@@ -55,7 +55,7 @@ class Lifeline:
             if not piece and b"\n" not in self._buffer:
                 return None
             if not piece:
-                break  # its last words first; that it is gone is told at the next call
+                break  # its last words first; the next call tells that it is gone
             self._buffer += piece
         *lines, self._buffer = self._buffer.split(b"\n")
         return [msgspec.json.decode(line) for line in lines]
@@ -79,7 +79,7 @@ class Lifeline:
 
 
 def serve(start: Callable[[Settings, dict[str, Any], Lifeline], None]) -> None:
-    """Runs a process of a broker: settings in, work, and one clear sentence if it cannot start."""
+    """Run a process of a broker: settings in, work, and one clear sentence if it cannot start."""
     lifeline = Lifeline()
     try:
         facts = lifeline.settings()
@@ -91,10 +91,10 @@ def serve(start: Callable[[Settings, dict[str, Any], Lifeline], None]) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception:
-        # Without its supervisor a broker falls apart, and an error then says nothing.
+        # Without its supervisor a broker falls apart, so an error then means nothing.
         if lifeline.is_cut():
             sys.exit(0)
         raise
     finally:
-        # If our supervisor was killed, its folder is left to us.
+        # If our supervisor was killed, removing its folder is left to us.
         remove_dead()

@@ -1,4 +1,4 @@
-"""A broker's membership of a network, as it lies in its folder: its key, the edits it holds, the secret for joining."""
+"""A broker's membership of a network, as stored in its folder: its key, the edits it holds, the secret for joining."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from famulus.errors import NotAnEditLog, SettingsError
 
 SECRET_BYTES_MAX = 4096
 MISSING = "there was no such file"
-#: More than a thousand brokers.
+#: Enough for more than a thousand brokers.
 BROKERS_BYTES_MAX = 4 * 1024 * 1024
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -30,7 +30,7 @@ _decode = msgspec.msgpack.Decoder(SignedEdit).decode
 
 
 class Membership:
-    """Open, it belongs to one process: the log is locked."""
+    """While open, it belongs to one process: the log is locked."""
 
     def __init__(self, path: Path) -> None:
         self.folder = Folder(path)
@@ -41,10 +41,10 @@ class Membership:
         self.edits, damage = _edits_in(reading, self.network)
         #: What is wrong with the log, in words; what was dropped is pulled again from the peers.
         self.damage = garbage + damage
-        #: Where brokers were when the config last changed, if the log does not tell all any more; else None.
+        #: Where brokers were when the config last changed, if the log is no longer complete; otherwise None.
         self.known = _recall(self.folder) if self.damage else None
         self._remembered = b""
-        #: From where admins were heard before, and who; none if nobody can tell any more.
+        #: Where admins were heard before, and which; empty if that can no longer be read.
         self.known_admins = _recall_admins(self.folder)
 
     @property
@@ -52,11 +52,11 @@ class Membership:
         return self.network.identity
 
     def write(self, edits: list[SignedEdit] | tuple[SignedEdit, ...]) -> None:
-        """They are on the disk when this returns. If that fails: a SettingsError, and the log is as it was."""
+        """When this returns, they are on the disk. If it fails: a SettingsError, and the log is as it was."""
         self._log.append(map(_encode, edits))
 
     def remember(self, brokers: Mapping[str, Broker]) -> None:
-        """Keep where they are, beside the log: without it, that is how to find those who have it, too."""
+        """Save where they are, beside the log: if that is lost, this is how to find others that have it."""
         data = msgspec.json.format(msgspec.json.encode(brokers, order="deterministic")) + b"\n"
         if data != self._remembered:
             write_file(self.folder.brokers, data)
@@ -68,7 +68,7 @@ class Membership:
             self.known_admins = places
 
     def secret(self) -> Secret:
-        """Empty for a broker that joined by its key, and was never told."""
+        """Empty for a broker that joined by its key, and was never told it."""
         path = self.folder.secret
         return read_secret(path) if path.exists() else Secret("")
 
@@ -77,7 +77,7 @@ class Membership:
 
 
 def _open_log(folder: Folder) -> tuple[EditLog, list[str]]:
-    """The log, and what was wrong with it if nothing of it was left: then it is put aside, and a new one begun."""
+    """The log, and what was wrong with it if nothing was left of it: then it is put aside, and a new one started."""
     missing = [] if folder.edits.exists() else [MISSING]
     try:
         return EditLog(folder.edits), missing
@@ -101,7 +101,7 @@ def _edits_in(reading: LogContents, network: Network) -> tuple[EditSet, list[str
 
 
 def _recall(folder: Folder) -> dict[str, Broker]:
-    """Where brokers were when the config last changed; nothing if nobody can tell."""
+    """Where brokers were when the config last changed; empty if that cannot be read."""
     try:
         with folder.brokers.open("rb") as file:
             told = msgspec.json.decode(file.read(BROKERS_BYTES_MAX), type=dict[str, dict[str, Any]])
@@ -124,13 +124,13 @@ def _readable(records: list[bytes]) -> list[SignedEdit]:
         try:
             edits.append(_decode(record))
         except msgspec.DecodeError:
-            continue  # a whole record that is no edit: nothing that a broker wrote
+            continue  # a whole record that is not an edit: no broker wrote it
     return edits
 
 
 @contextmanager
 def new(folder: Folder) -> Iterator[None]:
-    """A folder that becomes a member's here, or is as empty as before: nothing is in the way of the next try."""
+    """Turn a folder into a member's, or leave it as empty as before, so that nothing is in the way of the next try."""
     prepared = folder.is_prepared
     if not prepared:
         folder.create()
@@ -150,7 +150,7 @@ def own_key(folder: Folder) -> BrokerKey:
 
 
 def prepare(path: Path) -> str:
-    """The public key of the broker of this folder. In a new folder it gets one, so that others can trust it."""
+    """The public key of this folder's broker. A new folder gets a key, so that others can trust it."""
     folder = Folder(path)
     if not folder.key.exists():
         folder.create()
@@ -163,7 +163,7 @@ def fill(folder: Folder, network: Network, edits: list[SignedEdit], secret: str)
         write_file(folder.secret, secret.encode() + b"\n")
     with EditLog(folder.edits) as log:
         log.append(map(_encode, edits))
-    # Last: a folder with this file in it is whole.
+    # Last: a folder with this file in it is complete.
     folder.write_network(network)
 
 
@@ -176,9 +176,9 @@ def read_secret(path: Path) -> Secret:
 
 
 def look(path: Path) -> tuple[Network, Effective, Broker]:
-    """What a folder says about its broker, without taking it: whoever takes it mends it, and says what was damaged.
+    """What a folder says about its broker, without opening it: whoever opens it mends it, and says what was damaged.
 
-    Where the log was lost, the broker is the one that it was when the config last changed.
+    If the log was lost, the broker is as it was when the config last changed.
     """
     folder = Folder(path)
     network, config, damage = _look(folder)
@@ -191,7 +191,7 @@ def look(path: Path) -> tuple[Network, Effective, Broker]:
 
 
 def is_lost(path: Path) -> bool:
-    """Whether this is the folder of a member whose log does not tell any more who it is."""
+    """Whether this is the folder of a member whose log no longer says who it is."""
     folder = Folder(path)
     if not folder.network.exists():
         return False
@@ -211,7 +211,7 @@ def _look(folder: Folder) -> tuple[Network, Effective, list[str]]:
 
 
 def _recalled(folder: Folder, identity: str, damage: list[str]) -> Broker:
-    """Who the broker was; a SettingsError that says what is lost, and what to do, if nobody can give it back."""
+    """The broker as it was; if it cannot be recovered, a SettingsError that says what is lost, and what to do."""
     known = _recall(folder)
     if identity in known and len(known) > 1:
         return known[identity]

@@ -1,10 +1,10 @@
-"""Passwords of admins: the keys that follow from them, and how they are checked.
+"""Passwords of admins: the keys derived from them, and how they are checked.
 
-An admin's password is the seed of an Ed25519 key, by way of argon2id with a salt. What is kept is the salt, the costs
+An admin's password is the seed of an Ed25519 key, by way of argon2id with a salt. What is stored is the salt, the costs
 and the public half: the right password is the one that gives this half, and the other half proves whose an edit is.
-Networks that were made before edits had proofs keep a hash, which is still understood.
+Networks that were made before edits had proofs store a hash, which is still understood.
 
-Checking takes tens of milliseconds on purpose: it belongs in no process that carries tasks.
+Checking takes tens of milliseconds on purpose: it must not be done in a process that handles tasks.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from famulus.core.steward.commands import Unlocked
 from famulus.errors import SettingsError
 
 PASSWORD_BYTES_MAX = 1024
-#: What OWASP advises for argon2id.
+#: What OWASP recommends for argon2id.
 MEMORY_KIB = 19_456
 PASSES = 2
-#: A hash may come from elsewhere, and says itself what it costs to check. This much takes well under a second.
+#: A hash may come from elsewhere, and specifies itself what it costs to check. This much takes well under a second.
 MEMORY_KIB_MAX = 65_536
 PASSES_MAX = 4
 #: Of an Ed25519 key.
 SEED_BYTES = 32
 
-#: The beginning of an argon2id hash: how a key follows from a password. The public key takes the place of the rest.
+#: The beginning of an argon2id hash: how a key is derived from a password. The public key replaces the rest.
 _DERIVATION = "$argon2id$v=19$m={},t={},p=1${}"
 _DERIVATION_PATTERN = re.compile(r"\$argon2id\$v=19\$m=([0-9]{1,9}),t=([0-9]{1,9}),p=1\$([0-9a-f]{32})")
 _HASH_PATTERN = re.compile(r"\$argon2id\$v=19\$m=([0-9]{1,9}),t=([0-9]{1,9}),p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}")
 
 
 def unlock(admin: Admin, password: str) -> Unlocked | None:
-    """What the right password gives; None if it is another one."""
+    """What the right password gives; None if it is wrong."""
     if not admin.public_key:
         return Unlocked() if check_password(admin.hash, password) else None
     key = derive_key(admin.hash, password)
-    # Public halves are no secrets: nobody learns anything from how long this takes.
+    # Public keys are not secret: nobody learns anything from how long this takes.
     return Unlocked(key.sign) if key is not None and key.public == admin.public_key else None
 
 
 def new_admin(password: str) -> dict[str, str]:
-    """What the config keeps of an admin with this password."""
+    """What the config stores for an admin with this password."""
     how = _DERIVATION.format(MEMORY_KIB, PASSES, secrets.token_hex(argon2id.SALTBYTES))
     key = derive_key(how, password)
     if key is None:
@@ -57,7 +57,7 @@ def new_admin(password: str) -> dict[str, str]:
 
 
 def derive_key(how: str, password: str) -> KeyPair | None:
-    """What an admin signs with, as long as a request of it takes; None if how or the password cannot be."""
+    """What an admin signs with, for the duration of one request; None if `how` or the password is invalid."""
     data = _encoded(password)
     costs = _DERIVATION_PATTERN.fullmatch(how)
     if data is None or costs is None or not _is_affordable(costs):
@@ -70,7 +70,7 @@ def derive_key(how: str, password: str) -> KeyPair | None:
 
 
 def check_password(hashed: str, password: str) -> bool:
-    """Whether it is this password. Whatever is wrong with either, it is not."""
+    """Whether it is this password. If anything is wrong with either, the answer is no."""
     data = _encoded(password)
     costs = _HASH_PATTERN.fullmatch(hashed)
     if data is None or costs is None or not _is_affordable(costs):
@@ -87,7 +87,7 @@ def _is_affordable(costs: re.Match[str]) -> bool:
 
 def _encoded(password: str) -> bytes | None:
     """None if it cannot be a password."""
-    # First of all, so that nobody makes us normalise megabytes.
+    # Before anything else, so that nobody can make us normalise megabytes.
     if len(password) > PASSWORD_BYTES_MAX:
         return None
     try:

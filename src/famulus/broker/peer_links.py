@@ -1,4 +1,4 @@
-"""The steward's connections to its peers: one for letters to each, and one ear for what they all publish."""
+"""The steward's connections to its peers: one for letters to each, and one subscription to what they all publish."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class PeerLinks:
         self._waiting = waiting
         self._published = sockets.outside_sub(context, peers.LETTER_BYTES_MAX)
         waiting.watch(self._published)
-        #: Our connection to each peer, and where it publishes.
+        #: Our connection to each peer, and the address where it publishes.
         self._links: dict[str, tuple[Link, str]] = {}
-        #: Where we hear news that no peer of ours publishes.
+        #: Where we hear news that none of our peers publishes.
         self._more_news: set[str] = set()
 
     def read(self, limit: int) -> Iterator[list[bytes]]:
-        """Letters, this many at most from each."""
+        """Letters, at most this many from each."""
         for socket in (self._published, *(link.socket for link, _ in self._links.values())):
             yield from recv_many(socket, limit)
 
@@ -38,13 +38,13 @@ class PeerLinks:
             send_some(self._links[identity][0].socket, [frames])
 
     def changes(self) -> Iterator[tuple[str, bool]]:
-        """Peers whose connections came or went, and whether each is cut now."""
+        """Peers whose connections came up or went down, and whether each is cut now."""
         for identity, (link, _) in self._links.items():
             for change in link.changes():
                 yield identity, change is Change.DOWN
 
     def follow(self, brokers: dict[str, Broker], own: Broker | None) -> None:
-        """A connection to each of these, where it listens; and to the `config_sub_ports` of our own config."""
+        """Connect to each of these, where it listens; and to the `config_sub_ports` of our own config."""
         wanted = {identity: _addresses(broker) for identity, broker in brokers.items()}
         for identity, (link, published) in list(self._links.items()):
             if wanted.get(identity) != (link.address, published):
@@ -59,7 +59,7 @@ class PeerLinks:
         for socket in (link.socket, link.monitor):
             self._waiting.forget(socket)
         link.close()
-        # Two brokers at one place are a mistake, but one that somebody will make.
+        # Two brokers at one address are a mistake, but one that somebody will make.
         if published not in self._publishers():
             self._published.disconnect(published)
 
@@ -69,7 +69,7 @@ class PeerLinks:
             link = Link(self._context, address)
             sockets.connect(self._published, published)
         except SettingsError as error:
-            # Any admin's edit can say anything: it must not be the end of all brokers that read it.
+            # An admin's edit can say anything: it must not bring down all brokers that read it.
             log.warning("broker/%s: %s", identity, error)
             if link is not None:
                 link.close()
@@ -79,7 +79,7 @@ class PeerLinks:
         self._links[identity] = (link, published)
 
     def _hear_more(self, own: Broker | None) -> None:
-        """No place twice, and not our own."""
+        """No address twice, and not our own."""
         wanted: set[str] = set()
         if own is not None:
             wanted = {sockets.address(own.host, port) for port in own.config_sub_ports} - {_addresses(own)[1]}

@@ -1,7 +1,7 @@
 """The folder with the sockets between the processes of one broker, and the removal of those whose brokers were killed.
 
-Each folder has a lock that is held for as long as its supervisor lives; the system lets go of it, however that ends. So
-whoever gets the lock of a folder knows that nobody needs it any more.
+Each folder has a lock that is held as long as its supervisor lives; the system releases it, however the supervisor
+ends. So whoever gets the lock of a folder knows that nobody needs the folder any more.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from famulus.broker.folder import opened
 
 PREFIX = "famulus-broker-"
 LOCK = "lock"
-#: The lock gets its name when it is held: what has that name and is not locked belongs to the dead.
+#: The lock gets its final name once it is held: if it has that name and is not locked, its broker is dead.
 NEW_LOCK = "lock.new"
-#: A folder without a lock is just being made, unless it is as old as this.
+#: A folder without a lock is just being made, unless it is older than this.
 MAKING_S = 60.0
-#: Never through a link, and never waiting for the other end of a pipe.
+#: Never follow a link, and never wait for the other end of a pipe.
 UNFOLLOWED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-#: The path of a unix socket has at most 107 characters, its name in the folder included.
+#: The path of a unix socket has at most 107 characters, including its name in the folder.
 CHARS_MAX = 90
 
 
@@ -48,10 +48,10 @@ class PrivateFolder:
 
 
 def remove_dead() -> list[str]:
-    """Remove the folders of our dead brokers; which ones these were. Nothing that is not ours is touched."""
+    """Remove the folders of our dead brokers, and return which ones. Nothing that is not ours is touched."""
     removed = []
     for parent in {tempfile.gettempdir(), "/tmp"}:
-        # Others may be at it at the same time; whatever goes wrong is left for the next one who looks.
+        # Others may be doing the same at this moment; whatever goes wrong is left for the next one.
         with suppress(OSError):
             names = [name for name in os.listdir(parent) if name.startswith(PREFIX)]
             removed += [path for name in names if _removed(path := os.path.join(parent, name))]
@@ -71,7 +71,7 @@ def _removed(path: str) -> bool:
                 _empty(folder)
                 os.rmdir(path)
         elif time() - about.st_mtime > MAKING_S:
-            # Its broker was killed while it made it.
+            # Its broker was killed while making it.
             with suppress(FileNotFoundError):
                 os.unlink(NEW_LOCK, dir_fd=folder)
             os.rmdir(path)
@@ -82,6 +82,6 @@ def _removed(path: str) -> bool:
 
 
 def _empty(folder: int) -> None:
-    """By the folder that was looked at, whatever its path leads to by now; the lock last, since others go by it."""
+    """In the folder that was checked, wherever its path leads by now; the lock goes last, since others rely on it."""
     for name in sorted(os.listdir(folder), key=lambda name: name == LOCK):
         os.unlink(name, dir_fd=folder)

@@ -36,7 +36,7 @@ class RouterProcess:
         self._books: sockets.Socket | None = None
         book = settings.book()
         if settings.folder:
-            # Until the steward has told us what holds, we let nobody in.
+            # Until the steward has told us what applies, we let nobody in.
             book = replace(book, state="joining")
             self._books = sockets.inside_sub_connected(context, f"ipc://{ipc}/book")
         self._load = 0.0
@@ -52,7 +52,7 @@ class RouterProcess:
         self._core.load = self._load
 
     def _read_books(self) -> None:
-        """The newest one counts. A steward that comes back may tell one that is older than ours: that one is void."""
+        """The newest one counts. A steward that comes back may send one that is older than ours: that one is void."""
         for (data,) in recv_many(self._books, BOOKS_MAX) if self._books is not None else ():
             book = msgspec.msgpack.decode(data, type=Book)
             if book.epoch >= self._book.epoch and book != self._book:
@@ -79,7 +79,7 @@ class RouterProcess:
                 return
             if self._link.monitor in ready and Change.UP in self._link.changes():
                 self._link.send([[inner.write_batch([[inner.NO_NUMBER, inner.HELLO]])]])
-            # What the link does not take is void: its dispatcher is gone, and the next one asks anew.
+            # What the link does not take is void: its dispatcher is gone, and the next one asks again.
             while batches := self._link.recv():
                 decisions = [[inner.write_batch(self._core.decide(inner.read_batch(batch)))] for (batch,) in batches]
                 self._link.send(decisions)

@@ -25,14 +25,14 @@ log = logging.getLogger("famulus.broker")
 
 BATCHES_MAX: Final = 16
 REPORT_NS: Final = NS_PER_S // 2
-#: At the end: how long to listen for what is still on its way.
+#: At the end: how long to wait for what is still on its way.
 LAST_WORDS_S: Final = 0.2
 MISSING_WORDS_S: Final = 5.0
-#: A batch that has come waits for others: under load, to be woken for each would cost more than to look at it.
+#: A batch that has arrived waits for others: under load, waking up for each would cost more than reading it.
 REST_S: Final = 0.05
-#: More rows in a second than this, and there is no time for tidying.
+#: With more rows per second than this, there is no time for tidying.
 QUIET_ROWS: Final = 20_000
-#: Tasks come first: where cores are scarce, rows wait a little in their pipe.
+#: Tasks come first: if cores are scarce, rows wait a little in their pipe.
 NICENESS: Final = 5
 
 
@@ -61,10 +61,10 @@ class Scribing:
         try:
             self._recover()
             warm_up()
-            # Whoever would hear this may be gone by now: also then what he said before is to be written down.
+            # Our supervisor may be gone by now: even then, what we were told before must be written.
             self._lifeline.report(ready=True)
             while not self._stopping:
-                # While there is tidying to do, it is done between batches.
+                # Tidying is done between batches, while there is any to do.
                 busy = self._read() or self._upkeep.step(time.time_ns() // 1000)
                 self._report()
                 self._obey()
@@ -117,12 +117,12 @@ class Scribing:
                 self._writing.note([row], time.time_ns() // 1000, time.monotonic_ns(), boot)
 
     def _last_words(self) -> None:
-        """Everything that is on its way, then everything to the disk."""
+        """Read everything that is on its way, then write everything to the disk."""
         with suppress(SystemExit):
             self._obey()
         patience = time.monotonic() + MISSING_WORDS_S
         until = time.monotonic() + LAST_WORDS_S
-        # The dispatcher is gone, but what it said may still be in the socket, and it said how much that is.
+        # The dispatcher is gone, but its last rows may still be in the socket, and it said how many there are.
         while time.monotonic() < (patience if self._writing.ledger.awaits_rows else until):
             if self._read():
                 until = time.monotonic() + LAST_WORDS_S

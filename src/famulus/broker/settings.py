@@ -35,7 +35,7 @@ _Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
 def _spare_cores() -> int:
-    """One core for the dispatcher, one for everybody else, the rest for routers."""
+    """One core for the dispatcher, one for everything else, the rest for routers."""
     return max(1, len(os.sched_getaffinity(0)) - 2)
 
 
@@ -48,35 +48,36 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     advertised_host: str = ""
     frontend_port: _Port = FRONTEND_PORT
     backend_port: _Port = BACKEND_PORT
-    #: The folder of a broker that belongs to a network (see `famulus init`); without one it stands alone.
+    #: The folder of a broker that belongs to a network (see `famulus init`); without one, it is on its own.
     folder: str = ""
     config_pub_port: _Port = CONFIG_PUB_PORT
     peer_port: _Port = PEER_PORT
-    #: For admins, on loopback, where `host` is not: a password must not cross a network as it is.
+    #: For admins, on loopback, if `host` is not: a password must not cross a network in the clear.
     admin_port: _Port = ADMIN_PORT
-    #: The HTTP port: status, metrics and the dashboard. Loopback unless told otherwise: whoever reaches it can read.
+    #: The HTTP port: status, metrics and the dashboard. Loopback unless told otherwise: anybody who reaches it can
+    #: read.
     http: bool = True
     http_host: _Name = "127.0.0.1"
     http_port: _Port = HTTP_PORT
     routers: Annotated[int, Meta(ge=1, le=64)] = msgspec.field(default_factory=_spare_cores)
-    #: What a worker that wishes for nothing gets, and the shortest that one can get.
+    #: What a worker gets that asks for none, and the shortest that any worker can get.
     heartbeat_ms: Annotated[int, Meta(ge=10, le=limits.HEARTBEAT_MS_MAX)] = 1000
-    #: How long running tasks may take when the broker is told to stop.
+    #: How long running tasks may still take when the broker is told to stop.
     drain_ms: Annotated[int, Meta(ge=0, le=limits.TIMEOUT_MS_MAX)] = 30_000
-    #: What holds for services that are not declared.
+    #: What applies to services that are not declared.
     default_service: ServicePolicy = ServicePolicy()
     services: dict[_Name, ServicePolicy] = {}
     bounds: Bounds = Bounds()
-    #: Whether the broker writes down what it does, and where; the default is in its own folder, or in the user's.
+    #: Whether the broker records what it does, and where; by default in its own folder, or in the user's.
     journal: bool = True
     journal_folder: str = ""
-    #: A file of the journal is finished, and can be seen, when it is this old, or this large.
+    #: A file of the journal is finished, and visible, when it is this old or this large.
     journal_roll_s: Annotated[int, Meta(ge=1, le=3600)] = 60
     journal_roll_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40)] = 64 * 1024 * 1024
-    #: What is older, or too much, is removed, the oldest first; 0 keeps it.
+    #: What is older, or beyond this size, is removed, oldest first; 0 means no limit.
     journal_days: Annotated[int, Meta(ge=0, le=100_000)] = 30
     journal_bytes_max: Annotated[int, Meta(ge=0, le=1 << 60)] = 10 * 1024 * 1024 * 1024
-    #: Where the pipeline puts what it makes of the journal; the default is beside it. The dashboard shows its findings.
+    #: Where the pipeline puts what it makes of the journal; by default beside it. The dashboard shows its findings.
     tables_folder: str = ""
 
     def journal_path(self) -> Path:
@@ -86,7 +87,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         return default_folder(Path(self.folder) if self.folder else None)
 
     def tables_path(self) -> str:
-        """Where the tables are that are made of it."""
+        """Where the tables made from it are."""
         return self.tables_folder or tables_beside(str(self.journal_path()))
 
     def book(self) -> Book:
@@ -106,14 +107,14 @@ def is_loopback(host: str) -> bool:
 
 
 def load(path: Path | None, flags: Mapping[str, object], network: Mapping[str, object] | None = None) -> Settings:
-    """Flags win over the file, the file over what the network says, that over the defaults.
+    """Flags win over the file, the file over what the network says, and that over the defaults.
 
-    Whatever is wrong is one sentence that names the key.
+    Whatever is wrong is reported in one sentence that names the key.
     """
     values: dict[str, Any] = {**(network or {}), **(_read_toml(path) if path is not None else {})}
     values.update((key, value) for key, value in flags.items() if value is not None)
     source = f"{path}: " if path is not None else ""
-    # Each service by itself first: msgspec would not say in which of them something is wrong.
+    # Each service by itself first: msgspec would not say which of them is wrong.
     services = values.get("services")
     for name, policy in services.items() if isinstance(services, dict) else ():
         _convert(policy, ServicePolicy, source, f"services.{name}")

@@ -1,4 +1,4 @@
-"""The steward's process: letters, publications, wishes of admins; the disk before the answer. Decides nothing."""
+"""The steward's process: letters, publications, requests of admins; the disk before the answer. Decides nothing."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ from famulus.wire import headers, inner, limits, peers, reasons, status
 
 log = logging.getLogger("famulus.broker")
 
-#: Of one socket in one pass. A letter may bring a thousand edits, and a password takes its time on purpose; between two
-#: passes our supervisor and our peers hear that we are alive.
+#: From one socket in one pass. A letter may bring a thousand edits, and checking a password is slow on purpose; between
+#: two passes our supervisor and our peers hear that we are alive.
 LETTERS_MAX = 4
 REQUESTS_MAX = 4
 REPORT_NS = NS_PER_S // 5
-#: Letters that are not whole yet: anybody may begin some.
+#: Of letters that are not complete yet: anybody can start one.
 LETTERS_BYTES_MAX = 64 * 1024 * 1024
-#: What one peer, or one who listens to news, has not read: a few letters; the next heartbeat makes up for a lost one.
+#: What one peer, or one subscriber, has not read: a few letters; the next heartbeat makes up for a lost one.
 UNREAD_BYTES_MAX = 4 * peers.LETTER_BYTES_MAX
 UNREAD_ALL_BYTES_MAX = 16 * peers.LETTER_BYTES_MAX
 PATIENCE_NS = 10 * NS_PER_S
 TICK_NS = 1 * NS_PER_S
-#: Who listens to news says what it wants to hear, and nothing else.
+#: A subscriber only says what it wants to hear, and nothing else.
 SUBSCRIPTION_BYTES_MAX = 1024
-#: Routers hear the book when it changes, and this often besides: publications may get lost.
+#: Routers get the book when it changes, and also this often: publications may get lost.
 BOOK_NS = 1 * NS_PER_S
 HELLO_NS = 1 * NS_PER_S
 HELLO_AGAIN_NS = NS_PER_S // 50
 SNAPSHOT_NS = 1 * NS_PER_S
-#: The most edits that do not count to be logged.
+#: How many of the edits that do not count are logged.
 VOID_LOGGED_MAX = 50
-#: The herald hears the whole config when it changes, and this often besides: it may be a new one.
+#: The herald gets the whole config when it changes, and also this often: it may be a new herald.
 CONFIG_AGAIN_NS = 5 * NS_PER_S
 
 
@@ -97,7 +97,7 @@ class Stewarding:
         self._herald = sockets.to_herald(context, ipc, settings.http)
         self._snapshot_ns = self._config_ns = 0
         self._facts = StewardFacts(self._core)
-        # Of whatever life of the dispatcher there is: the scribe knows which.
+        # For the present life of the dispatcher, whichever it is: the scribe knows.
         self._pen = BatchWriter("steward", "")
         self._journal = sockets.to_scribe(context, ipc, settings.journal)
         self._waiting = Waiting()
@@ -106,9 +106,9 @@ class Stewarding:
             self._waiting.watch(source)
         for listener in self._listeners:
             self._waiting.watch(listener.fd)
-        # Later than any epoch of a steward before us, so that whoever heard of those follows us.
+        # Later than any epoch of a former steward, so that whoever heard of those follows us.
         self._epoch = me.boot
-        #: What was told, or followed, last: of the core's.
+        #: The state of the core that was last told or followed.
         self._changes = -1
         self._heard: frozenset[str] | None = None
         self._aims: dict[str, Broker] | None = None
@@ -116,11 +116,11 @@ class Stewarding:
         self._ready = False
         self._book: Book | None = None
         self._book_ns = self._hello_ns = self._report_ns = self._listeners_ns = 0
-        #: What the disk has not taken.
+        #: What could not be written to the disk yet.
         self._unwritten: list[SignedEdit] = []
 
     def _open_for_admins(self, ipc: str) -> tuple[Listener, str]:
-        """Where nobody else can listen: for our own HTTP port, and on loopback if clients come from elsewhere."""
+        """Where nobody else can listen in: for our own HTTP port, and on loopback if clients come from elsewhere."""
         settings = self._settings
         admins = Listener(b"ROUTER", _bounds(2 * limits.BODY_BYTES_MAX))
         admins.bind_path(f"{ipc}/admins")
@@ -148,7 +148,7 @@ class Stewarding:
             due_ns = min(self._core.next_due_ns, self._notes.next_due_ns, self._listeners_ns)
             self._waiting.wait(min(due_ns, self._book_ns, self._hello_ns))
             busy = True
-            # A zmq descriptor may swallow news when we send: so we look at all of them until nobody has anything.
+            # Sending may swallow the readiness of a zmq descriptor: so we check all of them until none has anything.
             while busy:
                 if self._lifeline.commands() is None:
                     return
@@ -156,7 +156,7 @@ class Stewarding:
                 self._report()
 
     def _report(self) -> None:
-        """Also while others flood us: who says nothing any more is killed."""
+        """Also while others flood us: a process that falls silent is killed."""
         now_ns, core = monotonic_ns(), self._core
         if now_ns >= self._report_ns:
             self._report_ns = now_ns + REPORT_NS
@@ -175,7 +175,7 @@ class Stewarding:
         is_logged = self._write_log()
         self._follow_config(now_ns)
         letters = self._core.take_letters()
-        # Nobody may hear of an edit that a crash could still take back, and all letters tell of our edits.
+        # Nobody may hear of an edit that a crash could still undo, and all letters tell of our edits.
         if is_logged:
             self._send(letters)
         if now_ns >= self._hello_ns:
@@ -197,13 +197,13 @@ class Stewarding:
     def _read_letters(self, now_ns: int, now_ms: int) -> bool:
         busy = False
         for _ in range(LETTERS_MAX):
-            # One by one, each from the next in line: whoever sends many does not keep others from being heard.
+            # One at a time, each from the next in line: a peer that sends many does not keep others from being heard.
             for route, *frames in self._peers.recv(1):
                 busy = True
                 if not self._gate.on_letter(frames, route, now_ms):
                     self._core.on_letter(frames, route, now_ns, now_ms)
         busy = busy or self._peers.more
-        self._publications.recv(LETTERS_MAX)  # what somebody wants to hear: everybody hears all
+        self._publications.recv(LETTERS_MAX)  # subscriptions: everybody gets everything anyway
         for frames in self._links.read(LETTERS_MAX):
             busy = True
             self._core.on_letter(frames, b"", now_ns, now_ms)
@@ -265,7 +265,7 @@ class Stewarding:
     # -- out ----------------------------------------------------------------------------------------------------
 
     def _write_log(self) -> bool:
-        """Before anything is sent. False while the disk takes nothing: it is offered again and again."""
+        """Before anything is sent. False while the disk takes nothing: we keep trying."""
         full = bool(self._unwritten)
         self._unwritten += self._core.take_unlogged()
         if not self._unwritten:
@@ -284,7 +284,7 @@ class Stewarding:
     def _send(self, letters: Letters) -> None:
         for identity, frames in letters.to_peers:
             self._links.send(identity, frames)
-        self._peers.send([[route, *frames] for route, frames in letters.replies])  # who is gone asks again
+        self._peers.send([[route, *frames] for route, frames in letters.replies])  # a peer that is gone will ask again
         for frames in letters.to_publish:
             self._publications.publish(frames)
 
@@ -296,7 +296,7 @@ class Stewarding:
             send_some(self._journal, [[self._pen.write(time.time_ns() // 1000, monotonic_ns())]])
 
     def _greet(self, now_ns: int) -> None:
-        """Once the dispatcher knows us, admins can ask; before that, nobody should be told that we are ready."""
+        """Once the dispatcher knows us, admins can ask; before that, we should not report ourselves ready."""
         if not send_some(self._dispatcher, [[b"", b"", b"%d" % self._core.me.boot]]):
             self._hello_ns = now_ns + HELLO_AGAIN_NS
             return
@@ -306,7 +306,7 @@ class Stewarding:
             self._lifeline.report(ready=True)
 
     def _tell_herald(self, herald: sockets.Socket, now_ns: int) -> None:
-        """Whether it is there or not: what it does not take is gone."""
+        """Whether it is there or not: what it does not take is lost."""
         self._snapshot_ns = now_ns + SNAPSHOT_NS
         send_some(herald, [[status.write(telling.of_steward(self._core, now_ns))]])
         if now_ns >= self._config_ns and send_some(herald, [[status.write(telling.of_config(self._core))]]):
@@ -315,7 +315,7 @@ class Stewarding:
     def _follow_config(self, now_ns: int) -> None:
         core = self._core
         if self._heard != core.heard:
-            # Whoever chooses among peers, and whoever watches, hears it at once.
+            # Those who choose among peers, and those who watch, should hear this at once.
             self._heard = core.heard
             self._book_ns = self._snapshot_ns = 0
         if self._aims != core.aims:
@@ -338,7 +338,7 @@ class Stewarding:
             send_some(self._dispatcher, [[b"", inner.PEERS, offers], [b"", inner.IGNORE, ignored]])
             book = book_of(core.located, core.me.name, core.alive(now_ns), self._epoch)
             if book is None and self._book is not None:
-                # We were removed from the network: what we were told last holds, but we take nothing new.
+                # We were removed from the network: what we were last told still applies, but we take nothing new.
                 book = replace(self._book, epoch=self._epoch, state="disabled", others=())
             if book is not None:
                 self._book = book
@@ -352,7 +352,7 @@ class Stewarding:
         self._log_void()
 
     def _log_void(self) -> None:
-        """Each once, and not more of them than anybody reads: a broker that makes them can make many."""
+        """Each once, and no more of them than anybody would read: a broker that makes them can make many."""
         edits = self._core.edits
         fresh = [signed for each in edits.void if each not in self._void_told and (signed := edits.get(each))]
         for signed in fresh[: max(0, VOID_LOGGED_MAX - len(self._void_told))]:
@@ -388,7 +388,7 @@ class Stewarding:
 
 
 def _place(settings: Settings) -> peers.Place:
-    """Where we listen. Who listens everywhere on its machine is reached by whatever name the config gives it."""
+    """Where we listen. A broker that listens on all interfaces is reached by whatever name the config gives it."""
     host = settings.advertised_host if settings.host == settings.advertised_host else ""
     ports = (settings.frontend_port, settings.backend_port, settings.config_pub_port, settings.peer_port)
     return peers.Place(host, *ports)

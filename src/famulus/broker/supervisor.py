@@ -1,7 +1,7 @@
 """The supervisor: starts the processes of one broker, restarts those that die, drains and stops them. Sees no task.
 
-It holds one end of each child's standard input: when the supervisor dies, however it dies, its children see the end
-of that line and go too.
+It holds one end of each child's standard input: when the supervisor dies, however it dies, its children see the end of
+file and exit too.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from famulus.wire import inner, status
 
 log = logging.getLogger("famulus.broker")
 
-#: A scribe may have to wait for its disk, and nobody waits for it.
+#: A scribe may have to wait for its disk, and nobody waits for the scribe.
 SCRIBE_HANG_NS = 60 * NS_PER_S
 SCRIBE_STOP_S = 15.0
-#: When to try again what the broker can do without.
+#: How long until we retry what the broker can do without.
 RETRY_NS = 60 * NS_PER_S
 
 #: What the system allows one process by default (fs.nr_open).
@@ -57,10 +57,10 @@ class Supervisor:
         self._announcements = sockets.inside_pub(self._context, f"ipc://{self._ipc}/announcements")
         self._dispatcher = Child("dispatcher", "famulus.broker.dispatcher", self._policy_of_dispatcher())
         self._routers = [self._new_router(f"router-{number}") for number in range(1, settings.routers + 1)]
-        #: Only where the broker belongs to a network.
+        #: Only if the broker belongs to a network.
         self._steward = Child("steward", "famulus.broker.steward", Policy()) if settings.folder else None
         self._scribe = Child("scribe", "famulus.broker.scribe", self._policy_of_scribe()) if settings.journal else None
-        #: Tells people what the broker does; it is never waited for, and missed by no task.
+        #: Tells people what the broker does; nothing waits for it, and no task needs it.
         self._herald = Child("herald", herald, self._policy_of_herald()) if settings.http else None
         self._snapshots = sockets.to_herald(self._context, self._ipc, settings.http)
         self._snapshot_ns = 0
@@ -86,7 +86,7 @@ class Supervisor:
         router_id = ""
 
         def facts() -> dict[str, Any]:
-            # A new life is a new name: nothing that the former one was asked is taken for its own.
+            # A new life has a new name: nothing that the former one was asked is taken for its own.
             nonlocal router_id
             router_id = f"{name}-{secrets.token_hex(4)}"
             return {"router_id": router_id}
@@ -107,7 +107,7 @@ class Supervisor:
 
     def _policy_of_herald(self) -> Policy:
         def facts() -> dict[str, Any]:
-            # As with the other ports: any free one is the same one for the broker's whole life.
+            # As with the other ports: a port that was "any free one" stays the same for the broker's whole life.
             assert self._herald is not None
             port = self._herald.facts.get("http_port", self.settings.http_port)
             self.settings = msgspec.structs.replace(self.settings, http_port=port)
@@ -118,18 +118,18 @@ class Supervisor:
     # -- life ---------------------------------------------------------------------------------------------------
 
     def run(self, on_ready: Callable[[Settings], None]) -> None:
-        """Until a signal says so; BrokerFailed or SettingsError if it cannot go on."""
+        """Run until a signal says so; raises BrokerFailed or SettingsError if it cannot go on."""
         wakeup = self._catch_signals()
         _allow_many_files()
         if self._scribe is not None:
-            # So that who looks into it finds an empty one; if it cannot be, the scribe says so.
+            # So that anybody who looks finds an empty folder; if it cannot be made, the scribe will say so.
             with suppress(OSError):
                 self._make_journal_folder()
         try:
             self._start(self._dispatcher)
             if self._steward is not None:
                 self._start(self._steward)
-            # Routers follow once the dispatcher has told its ports.
+            # Routers follow once the dispatcher has reported its ports.
             while not self._draining or self._dispatcher.running:
                 planned_ns = self._wait(wakeup)
                 self._obey_signals()
@@ -142,7 +142,7 @@ class Supervisor:
             self._stop(wakeup)
 
     def _make_journal_folder(self) -> None:
-        """What clients ask for is nobody else's business. A folder that somebody chose and opened stays open."""
+        """What clients ask for is nobody else's business. But a folder that somebody chose and opened up stays open."""
         path = self.settings.journal_path()
         if not path.exists():
             path.mkdir(0o700, parents=True)
@@ -151,7 +151,7 @@ class Supervisor:
             log.warning("others could look into the journal %s; now only you can", path)
 
     def _wait(self, wakeup: int) -> int:
-        """Hear whoever has something to say; gives when this should have ended at the latest."""
+        """Listen to whoever has something to say; returns when this should have ended at the latest."""
         now_ns = monotonic_ns()
         until_ns = now_ns + NS_PER_S
         for child in self._children:
@@ -190,7 +190,7 @@ class Supervisor:
             child.start_at_ns = monotonic_ns() + delay_ns
 
     def _lose(self, child: Child, how: str) -> int | None:
-        """It cannot start, or dies again and again. When to try it all the same, if the broker can go on."""
+        """It cannot start, or keeps dying. Returns when to try again anyway, if the broker can go on."""
         match child.policy.when_lost:
             case WhenLost.RETRIED:
                 return RETRY_NS
@@ -211,7 +211,7 @@ class Supervisor:
 
     def _kill_the_hanging(self, planned_ns: int) -> None:
         now_ns = monotonic_ns()
-        # We were stopped ourselves for this long, and could not hear them.
+        # If we were stopped ourselves, we could not hear them for this long.
         absent_ns = pause_ns(now_ns, planned_ns)
         for child in self._children:
             child.seen_ns = min(child.seen_ns + absent_ns, now_ns)
@@ -241,7 +241,7 @@ class Supervisor:
             self._announced = True
             on_ready(self.settings)
             self._facts.add("start")
-            # Nobody waits for these two, so they do not get in the way of those who are waited for.
+            # Nobody waits for these two, so they must not get in the way of those who are waited for.
             for child in (self._scribe, self._herald):
                 if child is not None:
                     self._start(child)
@@ -322,7 +322,7 @@ class Supervisor:
         self._tell_scribe()
         for child in self._children:
             if child.running:
-                # It writes down what is left, and goes by itself.
+                # It writes what is left, and exits by itself.
                 child.bury(child.policy.stop_s)
         counters = self._dispatcher.facts.get("counters")
         if counters:
@@ -344,7 +344,7 @@ def _state(child: Child) -> str:
 
 
 def _allow_many_files() -> None:
-    """Every connection is a file, for which the usual limit is low; we may raise it as far as the hard limit."""
+    """Every connection is a file, for which the usual limit is low; we may raise it up to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

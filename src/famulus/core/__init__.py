@@ -1,1 +1,1 @@
-"""Every decision. No socket, clock, thread, file or log: time and random numbers come in, actions go out."""
+"""All decisions. No sockets, clocks, threads, files or logs: time and random numbers come in, actions go out."""

@@ -1,4 +1,4 @@
-"""Decides how long to wait before the next try: doubling, bounded, with jitter. Random numbers come in."""
+"""Decides how long to wait before the next try: doubling, bounded, with jitter. Random numbers are passed in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Backoff:
         self.tries = 0
 
     def next_ns(self) -> int:
-        """Between half and all of the doubled wait, so that many who lost the same broker do not come back as one."""
+        """Between half and all of the doubled wait, so that not all who lost the same broker come back at once."""
         wait_ns = min(self._first_ns << min(self.tries, 30), self._max_ns)
         self.tries += 1
         return wait_ns // 2 + int(self._chance() * (wait_ns // 2))

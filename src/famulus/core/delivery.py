@@ -35,7 +35,7 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
     backlog_age_ms: Annotated[int, Meta(ge=1, le=limits.TIMEOUT_MS_MAX)] = 30_000
 
     def terms(self, timeout_ms: int | None, priority: int) -> Terms:
-        """What holds for a task of this service whose client wished for that time-out."""
+        """What applies to a task of this service whose client asked for that time-out."""
         return Terms(
             timeout_ms=self.timeout_ms if timeout_ms is None else min(timeout_ms, self.timeout_ms),
             priority=priority,

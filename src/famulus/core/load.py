@@ -4,6 +4,6 @@ from __future__ import annotations
 
 
 def load(free: int, busy: int, backlog: int) -> float:
-    """From 0, nothing to do, upwards: 1 means that all slots are busy, more that tasks wait."""
+    """0 means that there is nothing to do, 1 that all slots are busy, more that tasks are waiting."""
     slots = free + busy
     return (busy + backlog) / slots if slots else float(backlog > 0)

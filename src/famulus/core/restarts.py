@@ -1,4 +1,4 @@
-"""Decides when a process that died is started again, and when to give up. Knows no processes and no clock."""
+"""Decides when a process that died is started again, and when to give up. Touches no process and reads no clock."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ DELAY_MAX_NS = 2 * NS_PER_S
 
 
 class Restarts:
-    """The deaths of one process. The first restart is at once: most deaths are single ones."""
+    """The deaths of one process. The first restart is immediate: most deaths are isolated ones."""
 
     def __init__(self) -> None:
         self._deaths: deque[int] = deque(maxlen=STORM_DEATHS)
 
     def delay_ns(self, now_ns: int) -> int | None:
-        """How long to wait before the next start; None means to give up."""
+        """How long to wait before the next start; None means give up."""
         self._deaths.append(now_ns)
         recent = [death for death in self._deaths if death > now_ns - STORM_NS]
         if len(recent) >= STORM_DEATHS:

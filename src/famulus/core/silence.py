@@ -1,10 +1,10 @@
-"""Decides when to ask whether the other side of a connection is there, and when it is not. Knows no sockets, no clock.
+"""Decides when to ask whether the other side of a connection is there, and when it is lost. Uses no socket or clock.
 
-Whoever has the connection looks at it from time to time: has anything been heard since the last look? Each look asks
-again, with a PING, so that there is something to be heard. This many looks in vain, and the other side is lost.
+Whoever has the connection checks it from time to time: has anything been heard since the last check? Each check asks
+again, with a PING, so that there is something to hear. After `SILENT_MAX` checks in vain, the other side is lost.
 
-Nobody is to blame for a silence that we could not have heard: a look that comes late, because we were stopped or the
-machine has too much to do, is no look in vain. But only some of them are excused, since we may never be quicker.
+Nobody is to blame for a silence while we could not listen: a check that comes late, because we were stopped or the
+machine has too much to do, is not one in vain. But only some of them are excused, since we may never get any faster.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 
-#: Between two looks, while something is waited for.
+#: Between two checks, while we are waiting for something.
 SOON_NS: Final = 500 * NS_PER_MS
-#: The same while nothing is: thousands of idle clients are not to cost a broker much.
+#: The same while we are not: thousands of idle clients should not cost a broker much.
 SELDOM_NS: Final = 2 * NS_PER_S
 SILENT_MAX: Final = 3
-#: A look that is later than this was late because of us.
+#: A check that is later than this was late because of us.
 LATE_NS: Final = 200 * NS_PER_MS
 EXCUSES_MAX: Final = 6
 
@@ -29,7 +29,7 @@ class Silence:
         self._silent = self._excused = 0
 
     def is_lost(self, now_ns: int, heard: bool, every_ns: int) -> bool:
-        """A look, and when to have the next one. True if the other side is not there; else it is to be asked."""
+        """Check once, and set when the next check is due. True if the other side is lost; otherwise ask it."""
         late = now_ns - self.due_ns > LATE_NS
         self.due_ns = now_ns + every_ns
         if heard:
@@ -41,5 +41,5 @@ class Silence:
         return self._silent >= SILENT_MAX
 
     def hurry(self, now_ns: int, every_ns: int) -> None:
-        """Something is waited for from now on."""
+        """From now on we are waiting for something."""
         self.due_ns = min(self.due_ns, now_ns + every_ns)

@@ -1,4 +1,4 @@
-"""What a dispatcher and a steward tell the herald. Each looks only at what it has; nothing here changes anything."""
+"""What a dispatcher and a steward tell the herald. Each looks only at its own state; nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from famulus.wire import status
 from famulus.wire.inner import Work
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 
-#: Services whose durations are told in one snapshot.
+#: Services whose durations are included in one snapshot.
 LATENCIES_MAX = 200
-#: A snapshot of a broker with very many workers takes a while: no more than this part of the dispatcher's time. But who
-#: is not heard for three seconds is shown as gone.
+#: A snapshot of a broker with very many workers takes a while: at most one part in this many of the dispatcher's time.
+#: But whoever is not heard for three seconds is shown as gone.
 SNAPSHOT_SHARE = 50
 PAUSE_MIN_NS = NS_PER_S // 2
 PAUSE_MAX_NS = 3 * NS_PER_S // 2
 
 
 def pause_ns(cost_ns: int) -> int:
-    """How long to wait for the next snapshot, if one takes this much processor time."""
+    """How long to wait before the next snapshot, if one takes this much processor time."""
     return min(max(PAUSE_MIN_NS, SNAPSHOT_SHARE * cost_ns), PAUSE_MAX_NS)
 
 
 def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status.Dispatcher:
-    """`work` is the core's own: others are told it as well."""
+    """`work` is the core's own; it is passed in since others are told it as well."""
     services, sessions = core.services.by_name, core.sessions.by_peer.values()
     free, busy = core.slots()
     return status.Dispatcher(
@@ -92,7 +92,7 @@ def _worker(session: Session, now_ns: int) -> status.Worker:
 
 
 class Latencies:
-    """What a dispatcher counted about durations: only what moved since the last time."""
+    """The durations that a dispatcher counted: only those that changed since the last time."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -140,7 +140,7 @@ def _peer(peer: Peer, wanted: str, now_ns: int) -> status.Peer:
         peer.identity,
         peer.broker.family,
         peer.alive(now_ns),
-        # What it said itself, as long as it says anything; else what the config wants of it.
+        # What it said itself, as long as it is alive; otherwise what the config wants it to be.
         peer.state if peer.alive(now_ns) else wanted,
         (now_ns - peer.heard_ns) // NS_PER_MS if peer.heard_ns else -1,
         peer.version,

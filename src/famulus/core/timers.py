@@ -1,8 +1,8 @@
-"""Decides what is due. Knows no clock: `now_ns` comes in.
+"""Decides what is due. Reads no clock: `now_ns` is passed in.
 
 A wheel of buckets, one per tick, each a dict of what is due in it: setting and cancelling cost O(1), and a cancelled
-item leaves nothing behind (a heap with lazy deletion would hold every answered task until its time-out). The heap
-holds only ticks, so it grows with time and not with tasks.
+item leaves nothing behind (a heap with lazy deletion would hold every answered task until its time-out). The heap holds
+only ticks, so it grows with time and not with tasks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TICK_NS: Final = 20 * NS_PER_MS
 
 
 class Timed:
-    """What can be put on a wheel: on one bucket at a time."""
+    """Something that can be put on a wheel, in one bucket at a time."""
 
     __slots__ = ("bucket",)
 
@@ -32,7 +32,7 @@ class Timers(Generic[T]):
     def __init__(self) -> None:
         self._buckets: dict[int, dict[Timed, None]] = {}
         self._ticks: list[int] = []
-        # Tasks that come one after the other mostly have one time-out, and so one bucket: that of this tick.
+        # Consecutive tasks mostly have the same time-out, and so the same bucket: that of this tick.
         self._last_tick_ns = -TICK_NS
         self._last_bucket: dict[Timed, None] = {}
 
@@ -61,16 +61,16 @@ class Timers(Generic[T]):
         assert bucket is not None
         del bucket[item]
         if not bucket:
-            bucket.clear()  # an emptied dict keeps the memory of its fullest hour; a cleared one does not
+            bucket.clear()  # an emptied dict keeps the memory of its fullest time; a cleared one does not
         item.bucket = None
 
     def __iter__(self) -> Iterator[T]:
-        """Whatever is on the wheel."""
+        """Everything on the wheel."""
         for bucket in self._buckets.values():
             yield from bucket  # type: ignore[misc]
 
     def due(self, now_ns: int) -> list[T]:
-        """What is due by now, in order; it is off the wheel then."""
+        """What is due by now, in order; it is taken off the wheel."""
         due: list[T] = []
         self._last_tick_ns = -TICK_NS
         while self._ticks and self._ticks[0] * TICK_NS <= now_ns:
@@ -87,7 +87,7 @@ class Timers(Generic[T]):
             if self._buckets[tick]:
                 return tick * TICK_NS
             if len(self._ticks) == 1:
-                break  # who has one task at a time mostly needs it again for the next
+                break  # with one task at a time, the next one mostly needs it again
             del self._buckets[tick]
             heappop(self._ticks)
             self._last_tick_ns = -TICK_NS

@@ -1,15 +1,15 @@
-"""Decides who the admins of each family are: by the edits that made them so, and by who made those.
+"""Decides who the admins of each family are: by the edits that made them admins, and by who made those edits.
 
-The network's first admin is made by the root alone, for the root's own family. Any other one is made by an admin of its
-family; or, for a family that has none, by an admin of another one, who so gives the family away. Should several have
-done that, the first one counts: that of the most senior author, with the fewest steps from the network's first admin,
-and among equals the one with the earliest clock.
+The network's first admin is made by the root alone, for the root's own family. Any other admin is made by an admin of
+the same family; or, if that family has none, by an admin of another family, who thereby gives the family away. If
+several have done that, the first one counts: the one whose author is most senior, that is, the fewest steps away from
+the network's first admin, and among equals the one with the earliest clock.
 
-A clock can be set back, but not before what the edit itself names. So nobody can claim to have been there before those
-who made it an admin, or who let its broker join; but whoever gave a family away could pretend to have given it to
-somebody else before. Those who made somebody what it is stand above it, here as among brokers.
+A clock can be set back, but not to before what the edit itself names. So nobody can claim to have been there before
+those who made it an admin, or who let its broker join; but whoever gave a family away could pretend to have given it to
+somebody else earlier. Whoever made somebody an admin is senior to it, as among brokers.
 
-Pure, and the order in which the edits came does not matter: equal sets give the same admins.
+Pure, and independent of the order in which the edits arrived: equal sets give the same admins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from famulus.core.config.edit import Edit, SignedEdit, public_key_in
 from famulus.core.config.revocation import heads_among
 
 PREFIX: Final = "admin/"
-#: How often a family whose admins are all gone is given away again; a bound, since anybody makes edits.
+#: How often a family whose admins are all gone can be given away again; bounded, since anybody can make edits.
 ROUNDS_MAX: Final = 16
 
 
@@ -40,21 +40,21 @@ class Root:
 class Gift:
     """How a family got its first admin."""
 
-    #: As whose admin the author spoke; none for the root's own family.
+    #: The families whose admin the author acted as; none for the root's own family.
     by: frozenset[str]
     time: int
 
 
 @dataclass(frozen=True)
 class Authority:
-    #: By the ids of those edits about admins that count, the family.
+    #: The family of each edit about admins that counts, by the edit's id.
     families: Mapping[str, str] = field(default_factory=dict)
     gifts: Mapping[str, Gift] = field(default_factory=dict)
     #: Families that have an admin now.
     held: frozenset[str] = frozenset()
 
     def speaks_for(self, grants: Iterable[str]) -> frozenset[str] | None:
-        """The families as whose admin somebody with these grants speaks; None if it is not what it says."""
+        """The families that somebody with these grants speaks for; None if it is not the admin it claims to be."""
         families = [self.families.get(grant) for grant in grants]
         return None if None in families else frozenset(family for family in families if family is not None)
 
@@ -62,7 +62,7 @@ class Authority:
         """Whether admins of these families may change what belongs to that one."""
         if family in families or family not in self.held:
             return True
-        # What belongs to a family is often there before its first admin is.
+        # What belongs to a family often exists before its first admin does.
         gift = self.gifts.get(family)
         return gift is not None and time < gift.time and not gift.by.isdisjoint(families)
 
@@ -70,7 +70,7 @@ class Authority:
 def authority(
     edits: Iterable[SignedEdit], signers: Mapping[str, str], times: Mapping[str, int], root: Root
 ) -> Authority:
-    """`edits` about admins, each after those that it names."""
+    """`edits` are those about admins, each after the edits that it names."""
     asked = _Asked(edits, signers, times, root)
     again: set[str] = set()
     for _ in range(ROUNDS_MAX):
@@ -83,7 +83,7 @@ def authority(
 
 
 class _Asked:
-    """The edits about admins in the order in which they are decided: seniors first."""
+    """The edits about admins, in the order in which they are decided: most senior first."""
 
     def __init__(
         self, edits: Iterable[SignedEdit], signers: Mapping[str, str], times: Mapping[str, int], root: Root
@@ -102,7 +102,7 @@ class _Asked:
         self._ordered = [(signed, family) for *_, signed, family in sorted(found, key=lambda each: each[:3])]
 
     def decide(self, again: set[str]) -> tuple[Authority, list[tuple[str, str]]]:
-        """Who counts; and gifts of families that were given away already: they count only if they are in `again`."""
+        """Who counts; and later gifts of families already given away, which count only if they are in `again`."""
         families: dict[str, str] = {}
         gifts: dict[str, Gift] = {}
         late: list[tuple[str, str]] = []
@@ -140,5 +140,5 @@ class _Asked:
 
 
 def makes_admin(edit: Edit) -> bool:
-    """Whether it names a key by which an admin can prove anything."""
+    """Whether it names a key with which an admin can prove anything."""
     return edit.op == "PUT" and public_key_in(edit) != ""

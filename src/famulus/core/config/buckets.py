@@ -1,4 +1,4 @@
-"""The ids of an edit set in 256 buckets by their first byte, so that two sets find out cheaply where they differ."""
+"""The ids of an edit set in 256 buckets by first byte, so that two sets can cheaply find out where they differ."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Buckets:
 
     @property
     def hashes(self) -> list[bytes]:
-        """Of each bucket, a hash over its sorted ids; nothing for an empty one."""
+        """A hash over the sorted ids of each bucket; empty for an empty bucket."""
         for number in self._stale:
             self._hashes[number] = sha256("".join(self._ids[number]).encode()).digest()
         self._stale.clear()
@@ -38,11 +38,11 @@ class Buckets:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over all ids, sorted: in the order of the buckets they are."""
+        """SHA-256 over all ids in sorted order, which is also the order of the buckets."""
         if not self._digest:
             self._digest = sha256("".join(chain.from_iterable(self._ids)).encode()).hexdigest()
         return self._digest
 
     def digest_with(self, more: Iterable[str]) -> str:
-        """What the digest will be once these ids are there, too."""
+        """What the digest will be once these ids are added."""
         return sha256("".join(sorted({*chain.from_iterable(self._ids), *more})).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Decides which of several heads counts, alike on every broker. It never ends a conflict: only an admin's edit does."""
+"""Decides which of several heads counts, the same on every broker. Never ends a conflict: only an admin's edit does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from famulus.core.config import schema
 from famulus.core.config.edit import Edit, SignedEdit
 
-#: Kinds for which the safe choice is the one that allows least.
+#: Kinds for which the safe choice is the one that allows the least.
 GUARDED: Final = frozenset({"admin", "broker_state"})
 
 _UNREADABLE: Final = len(schema.STATES)
@@ -16,14 +16,14 @@ _DELETED: Final = _UNREADABLE + 1
 
 
 def choose(heads: Sequence[SignedEdit]) -> SignedEdit:
-    """For admins and states of brokers the most restrictive one; else, and among equals, the latest."""
+    """For admins and broker states the most restrictive one; otherwise, and among equals, the latest."""
     if len(heads) == 1:
         return heads[0]
     return max(heads, key=weight)
 
 
 def weight(signed: SignedEdit) -> tuple[int, int, str]:
-    """The weightiest counts."""
+    """The head with the greatest weight counts."""
     return (_restriction(signed.edit), signed.edit.hlc, signed.id)
 
 

@@ -1,8 +1,8 @@
-"""A hybrid logical clock: wall-clock time that also moves on with what was seen. Reads no clock: the time comes in.
+"""A hybrid logical clock: wall-clock time that also advances with what was seen. The wall-clock time is passed in.
 
 An instant is one number: milliseconds, and below them a count for what happens within one. It breaks ties between
-concurrent edits and is shown to people. What replaces what is said by the parents of an edit, so a clock that is wrong
-can be unfair, but cannot lose anything.
+concurrent edits and is shown to people. Which edit replaces which is given by its parents, so a wrong clock can be
+unfair, but cannot lose anything.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Final
 
 from famulus.wire import limits
 
-#: As many as leave milliseconds until the year 2248 within what every JSON reader holds exactly.
+#: Leaves room for milliseconds up to the year 2248 in the integers that every JSON reader holds exactly.
 COUNT_BITS: Final = 10
-#: What is further ahead than this is a clock that is wrong, and is not followed.
+#: A clock that is further ahead than this is wrong, and is not followed.
 AHEAD_MS_MAX: Final = 60_000
 
 
@@ -22,8 +22,8 @@ class HybridClock:
         self.last = 0
 
     def next(self, now_ms: int) -> int:
-        """The instant of an edit that is made now: later than all that was seen, unless that was absurd."""
-        # Our own clock may have been wrong, too: once it is corrected, what it said before is forgotten.
+        """The instant of an edit that is made now: later than everything seen so far, unless that was absurd."""
+        # Our own clock may have been wrong, too: once it is corrected, its earlier times are forgotten.
         seen = self.last if self.last <= _horizon(now_ms) else 0
         self.last = max(min(now_ms << COUNT_BITS, limits.INTEGER_MAX), min(seen + 1, limits.INTEGER_MAX))
         return self.last

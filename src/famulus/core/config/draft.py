@@ -1,6 +1,6 @@
 """What an admin wants to change, who that is, and whether the key is still what the admin saw.
 
-A broker makes the edit of it.
+A broker turns it into an edit.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Author:
     """Whose edit it is, and what proves that."""
 
     name: str
-    #: What signs for an admin, by the ids of the edits that made the public halves known; of a broker alone, nothing.
+    #: What signs for an admin, by the ids of the edits that made the public keys known; empty for a broker alone.
     signers: Mapping[str, Signer] = field(default_factory=dict, repr=False)
-    #: Of which it is an admin.
+    #: The families that it is an admin of.
     families: tuple[str, ...] = ()
 
 
@@ -36,9 +36,9 @@ class Draft(Struct, frozen=True):
 
 
 class FieldChange(Struct, frozen=True, omit_defaults=True):
-    """A field as the admin saw it and as it is now; absent where it was or is not there."""
+    """A field as the admin saw it and as it is now; unset where it did not exist, or no longer does."""
 
-    #: Empty for the value as a whole, where that is not an object.
+    #: Empty for the value as a whole, if that is not an object.
     field: str
     seen: Any | UnsetType = UNSET
     now: Any | UnsetType = UNSET
@@ -108,7 +108,7 @@ def difference(seen: Any, now: Any) -> tuple[FieldChange, ...]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    # Python takes True for 1; JSON does not.
+    # Python treats True as equal to 1; JSON does not.
     if isinstance(one, bool) is not isinstance(other, bool):
         return False
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,10 +1,10 @@
-"""An edit: one change of one key, for ever. Knows its bytes, its limits and its id, and not who may make it.
+"""An edit: one permanent change of one key. Knows its bytes, its limits and its id, but not who may make it.
 
-There is one way to write an edit: JSON without spaces, its fields in the order of the struct, the keys of objects
-sorted. Its id is the SHA-256 of these bytes, so nobody can say the same twice in different words. Whatever the bytes
-are, reading gives an edit or a `ProtocolError` that blames the sender.
+There is only one way to write an edit: JSON without spaces, its fields in the order of the struct, the keys of objects
+sorted. Its id is the SHA-256 of these bytes, so nobody can say the same thing twice in different words. Whatever the
+bytes are, reading them gives an edit or a `ProtocolError` that blames the sender.
 
-Two sign it: the broker that accepted it, and the admin whose edit it is, with a key that follows from the password.
+It has two signers: the broker that accepted it, and the admin whose edit it is, with a key derived from the password.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from famulus.wire import limits, reasons
 #: The code of the reason why an edit is refused.
 BAD_EDIT: Final = "bad_edit"
 
-#: `admin/` and the two names of a family and an admin fit.
+#: Fits `admin/` and the names of a family and an admin.
 KEY_CHARS_MAX: Final = 2 * limits.NAME_CHARS_MAX + 32
 VALUE_BYTES_MAX: Final = 64 * 1024
 VALUE_NESTING_MAX: Final = 8
-#: More heads than this are brought together in several steps.
+#: More heads than this are merged in several steps.
 PARENTS_MAX: Final = 1000
-#: The value, the parents, and around them a key and names, in which a character has at most 4 bytes.
+#: The value, the parents, and around them a key and names, in which a character takes at most 4 bytes.
 EDIT_BYTES_MAX: Final = VALUE_BYTES_MAX + 67 * PARENTS_MAX + 10 * 1024
 SIGNATURE_BYTES_MAX: Final = 512
-#: Families for which one admin speaks at once.
+#: Families that one admin can speak for at once.
 AUTHOR_GRANTS_MAX: Final = 16
 
-#: What is signed begins with this, so that no signature of a broker under something else passes for one of an edit.
+#: What is signed begins with this, so that no other signature of a broker passes for one of an edit.
 SIGNED_AS: Final = b"famulus edit 1\n"
-#: And this is what the author's signature is over, so that neither passes for the other.
+#: And what the author signs begins with this, so that neither passes for the other.
 PROVEN_AS: Final = b"famulus edit of an admin 1\n"
 
 Signer = Callable[[bytes], bytes]
@@ -55,7 +55,7 @@ class Edit(Struct, frozen=True, omit_defaults=True):
     network: _Hash
     key: _Key
     op: Literal["PUT", "DEL"]
-    #: Any JSON value; of a DEL, null.
+    #: Any JSON value; null for a DEL.
     value: Any
     #: The edits of this key that the author had seen and wants to replace.
     parents: Annotated[tuple[_Hash, ...], Meta(max_length=PARENTS_MAX)]
@@ -69,15 +69,15 @@ class Edit(Struct, frozen=True, omit_defaults=True):
     hlc: _Instant
     #: Random, so that a broker that was restored from a backup never makes the same edit again.
     nonce: _Nonce
-    #: The edits that made the author's public keys known, one for each family as whose admin it speaks. Without any, a
-    #: broker says this alone, as when another one joins.
+    #: The edits that made the author's public keys known, one for each family that it speaks for as an admin. Without
+    #: any, the edit is the broker's alone, as when another broker joins.
     author_grants: Annotated[tuple[_Hash, ...], Meta(max_length=AUTHOR_GRANTS_MAX)] = ()
-    #: In the root's own edit only: of this network every edit needs its author's proof, and rights to count.
+    #: In the root's own edit only: in this network every edit needs its author's proof and rights in order to count.
     proofs_needed: bool = False
 
 
 class SignedEdit(Struct, frozen=True, array_like=True, dict=True):
-    """What travels between brokers and lies on their disks."""
+    """What travels between brokers and is stored on their disks."""
 
     data: Annotated[bytes, Meta(max_length=EDIT_BYTES_MAX)]
     signature: Annotated[bytes, Meta(max_length=SIGNATURE_BYTES_MAX)]
@@ -129,27 +129,27 @@ def write(edit: Edit) -> bytes:
         data = _encode(edit)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise _bad_edit(f"cannot be written ({error})") from None
-    # The encoder also takes bytes, sets, NaN and more, and makes something else of them.
+    # The encoder also accepts bytes, sets, NaN and more, and turns them into something else.
     if read(data) != edit:
         raise _bad_edit("the value is not a JSON value")
     return data
 
 
 def sign(edit: Edit, signer: Signer, provers: Mapping[str, Signer] | None = None) -> SignedEdit:
-    """`provers` are the author's, by the grants that the edit names."""
+    """`provers` are the author's signers, by the grants that the edit names."""
     data = write(edit)
     proofs = tuple((provers or {})[grant](PROVEN_AS + data) for grant in edit.author_grants)
     return SignedEdit(data, signer(SIGNED_AS + data), proofs)
 
 
 def public_key_in(edit: Edit) -> str:
-    """The public key that an edit of a broker or an admin makes known; empty if it does not."""
+    """The public key that an edit of a broker or an admin makes known; empty if there is none."""
     public_key = edit.value.get("public_key") if isinstance(edit.value, dict) else None
     return public_key if isinstance(public_key, str) else ""
 
 
 def named_by(edit: Edit) -> list[str]:
-    """The edits that this one builds upon: with it, they have to be there."""
+    """The edits that this one builds upon: it needs them to be there."""
     return [*edit.parents, *edit.author_grants, *([edit.grant] if edit.grant else [])]
 
 

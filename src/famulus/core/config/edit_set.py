@@ -1,13 +1,14 @@
 """The set of edits that a broker holds: decides what belongs to it. It only grows, and merging is union.
 
-It is causally closed: with an edit, its parents and its grant are there. So an edit that comes too early waits as an
-orphan. Whether an edit belongs here depends on the edit and on those that it names, never on the time, the order or
-the sender: that is why sets that were given the same edits are equal, in whatever order and however often they came.
+It is causally closed: an edit is there only if its parents and its grants are. So an edit that arrives too early waits
+as an orphan. Whether an edit belongs here depends on the edit and on those that it names, never on the time, the order
+or the sender: that is why sets that were given the same edits are equal, in whatever order and however often they
+arrived.
 
 The chain of trust: the network's id is the hash of the root's public key. The root's own `broker/<identity>` edit holds
 that key and is signed with it. Any other edit names as its grant the edit that made its broker's public key known, and
-likewise those that made the keys of the admin known whose edit it is. What a broker signs after it was forgotten, and
-what nobody had a right to say, still belongs here, and does not count; see `revocation` and `judgement`.
+likewise those that made known the keys of the admin whose edit it is. What a broker signs after it was forgotten, and
+what nobody had a right to say, still belongs here, but does not count; see `revocation` and `judgement`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from famulus.core.config.revocation import Revocations, heads_among, revocations
 from famulus.core.config.schema import subject
 from famulus.errors import ProtocolError
 
-#: Public key, message, signature: did the owner of that key sign it? A key or signature that makes no sense is a no.
+#: Public key, message, signature: did the owner of that key sign it? A malformed key or signature means no.
 Verify = Callable[[str, bytes, bytes], bool]
 
 FORGOTTEN: Final = "it was forgotten before"
@@ -36,13 +37,13 @@ FORGOTTEN: Final = "it was forgotten before"
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of edits that were given to a set; those that it had are in none of these."""
+    """What became of the edits that were given to a set; those that it already had are in none of these."""
 
-    #: In causal order; orphans that waited for one of them are among them.
+    #: In causal order, including orphans that waited for one of them.
     new: tuple[SignedEdit, ...] = ()
     #: Why some were refused.
     refused: tuple[str, ...] = ()
-    #: The ids of those that wait for what they build upon.
+    #: The ids of those that wait for edits that they build upon.
     waiting: tuple[str, ...] = ()
 
 
@@ -52,7 +53,7 @@ class EditSet:
         self.buckets = Buckets()
         self._verify = verify
         self._evidence = Evidence()
-        #: In the order of their coming, which is a causal one.
+        #: In the order of their arrival, which is a causal one.
         self._edits = self._evidence.edits
         self._by_key = self._evidence.by_key
         self._heads: dict[str, dict[str, SignedEdit]] = {}
@@ -60,15 +61,15 @@ class EditSet:
         self._anybody_revoked = False
         self._needs_proofs = False
         self._revocations = Revocations()
-        #: By the ids of those that do not count, why not; None if that has to be found out again.
+        #: Why edits do not count, by their ids; None if that has to be worked out again.
         self._void: Mapping[str, str] | None = {}
-        #: Of judging all edits, and of judging those that forgotten brokers did not make.
+        #: For judging all edits, and for judging those that forgotten brokers did not make.
         self._memories = (Memory(), Memory())
 
     # -- growing ------------------------------------------------------------------------------------------------
 
     def add(self, edits: Iterable[SignedEdit]) -> Added:
-        """Take what is valid. Adding again, or in another order, makes no difference."""
+        """Take the valid ones. Adding them again, or in another order, makes no difference."""
         new: list[SignedEdit] = []
         refused: list[str] = []
         waiting: list[SignedEdit] = []
@@ -110,7 +111,7 @@ class EditSet:
         return public_key
 
     def _check_proofs(self, signed: SignedEdit) -> None:
-        """That its author made it. Whether it may is another question."""
+        """Checks that its author made it. Whether the author may is another question."""
         edit = signed.edit
         if len(signed.proofs) != len(edit.author_grants):
             raise _not_valid("it does not have one proof for each grant of its author")
@@ -139,7 +140,7 @@ class EditSet:
         heads = self._heads.setdefault(key, {})
         for parent in signed.edit.parents:
             heads.pop(parent, None)
-        # Its children need it first, so nothing in the set names it yet.
+        # Its children cannot be here before it, so nothing in the set names it yet.
         heads[signed.id] = signed
         self.buckets.add(signed.id)
 
@@ -147,7 +148,7 @@ class EditSet:
 
     @property
     def version(self) -> int:
-        """How many edits there are. For people; the digest decides."""
+        """How many edits there are. For people; comparisons use the digest."""
         return len(self._edits)
 
     @property
@@ -161,19 +162,19 @@ class EditSet:
         return edit_id in self._edits
 
     def __iter__(self) -> Iterator[SignedEdit]:
-        """All edits, in a causal order: the same edits can be in another one in another set."""
+        """All edits, in a causal order; another set with the same edits may have a different one."""
         return iter(self._edits.values())
 
     def get(self, edit_id: str) -> SignedEdit | None:
         return self._edits.get(edit_id)
 
     def keys(self) -> list[str]:
-        """Those about which something that counts was said."""
+        """The keys that have at least one edit that counts."""
         void = self.void
         return sorted(key for key, edits in self._by_key.items() if any(each.id not in void for each in edits))
 
     def heads(self, key: str) -> tuple[SignedEdit, ...]:
-        """The edits of this key that no other names as its parent, by their ids. More than one is a conflict."""
+        """The edits of this key that no other names as its parent, sorted by id. More than one is a conflict."""
         heads = self._heads.get(key, {})
         void = self.void
         if void and any(signed.id in void for signed in self._by_key.get(key, ())):
@@ -182,18 +183,18 @@ class EditSet:
 
     @property
     def revocations(self) -> Revocations:
-        """Which keys of brokers were revoked, and which edits do not count for that."""
+        """Which brokers' keys were revoked, and which edits do not count because of that."""
         self._judge()
         return self._revocations
 
     @property
     def void(self) -> Mapping[str, str]:
-        """By the ids of the edits that do not count, why not."""
+        """Why edits do not count, by their ids."""
         return self._judge()
 
     @property
     def needs_proofs(self) -> bool:
-        """Whether edits of this network need the proofs of their authors; not if it was made before there were any."""
+        """Whether edits of this network need their authors' proofs; not if it was made before there were any."""
         return self._needs_proofs
 
     def objection(self, new: Sequence[SignedEdit]) -> str:
@@ -210,12 +211,12 @@ class EditSet:
         return self._void
 
     def signed_by(self, public_key: str) -> list[str]:
-        """The ids of the edits under this key that count."""
+        """The ids of the edits signed with this key that count."""
         void = self.void
         return [each for each, signer in self._evidence.signers.items() if signer == public_key and each not in void]
 
     def history(self, key: str) -> list[SignedEdit]:
-        """All edits of this key: each after its parents, else by their clocks, so alike on every broker."""
+        """All edits of this key: each after its parents, otherwise by clock, so in the same order on every broker."""
         return list(in_causal_order(self._by_key.get(key, ()), lambda signed: (signed.edit.hlc,)))
 
     def grant_of(self, broker: str, public_key: str) -> str:
@@ -233,12 +234,12 @@ class EditSet:
 
 
 def network_of(public_key: str) -> str:
-    """The id of the network whose root has this public key, in hex; empty if that is no key."""
+    """The id of the network whose root has this public key, in hex; empty if that is not a key."""
     try:
         raw = bytes.fromhex(public_key)
     except ValueError:
         return ""
-    # One spelling only: `fromhex` also takes capitals and spaces.
+    # Only one spelling is allowed: `fromhex` also accepts capitals and spaces.
     return sha256(raw).hexdigest() if raw.hex() == public_key else ""
 
 
@@ -250,7 +251,7 @@ def _root_key(edit: Edit) -> str:
 
 
 def _verdict(evidence: Evidence, memories: tuple[Memory, Memory]) -> tuple[Revocations, dict[str, str]]:
-    """Who was revoked; and by the ids of the edits that do not count, why not."""
+    """Who was revoked; and why edits do not count, by their ids."""
     without_say = judge(evidence, memories[0])
     if not any(key.startswith(REVOKED) for key in evidence.by_key):
         return Revocations(), without_say

@@ -1,7 +1,7 @@
 """What the edits amount to. Pure and total: equal edits give equal bytes on every broker, and no edit makes it fail.
 
-Merging two valid configs can give one that is not: a broker whose family was deleted elsewhere, families that fall back
-on each other in a circle. So nothing is rejected here. What cannot be used is ignored, and said.
+Merging two valid configs can give an invalid one: a broker whose family was deleted elsewhere, families that fall back
+on each other in a circle. So nothing is rejected here. What cannot be used is ignored, with a warning.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Head(Struct, frozen=True):
 
 
 class Conflict(Struct, frozen=True):
-    """It stands until an edit names all heads as its parents."""
+    """It lasts until an edit names all heads as its parents."""
 
     key: str
-    #: The id of the head that counts meanwhile.
+    #: The id of the head that counts in the meantime.
     chosen: str
     heads: tuple[Head, ...]
 
@@ -55,10 +55,10 @@ class Effective(Struct, frozen=True):
     digest: str
     families: dict[str, Family] = {}
     brokers: dict[str, Broker] = {}
-    #: Of each of the brokers.
+    #: The state of each broker.
     broker_states: dict[str, State] = {}
     services: dict[str, ServicePolicy] = {}
-    #: By service, the family that it belongs to; those that belong to nobody are not there.
+    #: The family that each service belongs to; services that belong to none are not listed.
     service_owners: dict[str, str] = {}
     #: By family, then by name.
     admins: dict[str, dict[str, Admin]] = {}
@@ -73,11 +73,11 @@ class Effective(Struct, frozen=True):
         return msgspec.json.encode(self, order="deterministic")
 
     def family(self, name: str) -> Family:
-        """Its settings; the defaults if nobody knows it."""
+        """Its settings; the defaults if the family is unknown."""
         return self.families.get(name) or Family()
 
     def fallback_order(self, family: str) -> list[str]:
-        """The families that stand in for this one, near ones first. A circle ends where it began."""
+        """The families that stand in for this one, nearest first. A circle ends where it began."""
         visited = {family: None}
         waiting = deque([family])
         while waiting:
@@ -88,7 +88,7 @@ class Effective(Struct, frozen=True):
         return list(visited)[1:]
 
     def fallbacks_of(self, identity: str) -> list[str]:
-        """The families that stand in for the broker's own: as the broker says, else as its family does."""
+        """The families that stand in for the broker's own: those that the broker names, or else its family's."""
         broker = self.brokers[identity]
         if broker.fallback_families is None:
             return self.fallback_order(broker.family)
@@ -96,11 +96,11 @@ class Effective(Struct, frozen=True):
         return [name for name in others if name in self.families]
 
     def are_peers(self, one: str, other: str) -> bool:
-        """Whether these brokers talk to each other: neither leaves the other one out."""
+        """Whether these brokers talk to each other: neither leaves the other out."""
         return one != other and self.brokers[one].names(other) and self.brokers[other].names(one)
 
     def error_workers(self, identity: str) -> dict[str, tuple[str, ...]]:
-        """The workers that this broker is to ignore, by the keys that say so: its family's, and its own."""
+        """The workers that this broker should ignore, by the keys that say so: its family's, and its own."""
         broker = self.brokers.get(identity)
         if broker is None:
             return {}
@@ -108,7 +108,7 @@ class Effective(Struct, frozen=True):
         return {f"family/{broker.family}": of_family, f"broker/{identity}": broker.error_workers}
 
     def public_view(self) -> dict[str, Any]:
-        """For whoever looks at the broker over HTTP: all but the admins, of whom nothing leaves the brokers."""
+        """For anybody who looks at the broker over HTTP: all but the admins, about whom nothing leaves the brokers."""
         shown = {name: msgspec.to_builtins(getattr(self, name)) for name in _PUBLIC_FIELDS}
         shown["conflicts"] = [msgspec.to_builtins(each) for each in self.conflicts if _is_public(each.key)]
         shown["warnings"] = [msgspec.to_builtins(each) for each in self.warnings if _is_public(each.key)]
@@ -134,7 +134,7 @@ def from_heads(
     revoked_keys: frozenset[str] = frozenset(),
     void: Sequence[tuple[SignedEdit, str]] = (),
 ) -> Effective:
-    """What these heads amount to, of each key at least one; without brokers with keys that were revoked."""
+    """What these heads, at least one for each key, amount to; leaves out brokers whose keys were revoked."""
     reading = _Builder(Effective(version, digest), revoked_keys)
     for key in sorted(heads):
         reading.take(key, heads[key])
@@ -143,15 +143,15 @@ def from_heads(
 
 
 class _Builder:
-    """The effective config in the making."""
+    """The effective config while it is being built."""
 
     def __init__(self, config: Effective, revoked_keys: frozenset[str]) -> None:
-        """`config` is empty, and gets what the heads say."""
+        """`config` is empty, and is filled with what the heads say."""
         self._config = config
         self._revoked_keys = revoked_keys
-        #: Also of brokers that are not there.
+        #: Includes brokers that do not exist.
         self._states: dict[str, State] = {}
-        #: Brokers whose state is set by what we understand.
+        #: Brokers whose state was set to something that we understand.
         self._wishes: list[str] = []
         self._conflicts: list[Conflict] = []
         self._warnings: list[Notice] = []
@@ -162,7 +162,7 @@ class _Builder:
             self._conflicts.append(Conflict(key, chosen.id, tuple(_head(signed) for signed in heads)))
         about = schema.subject(key)
         if about.kind == "broker_state":
-            # A state that was deleted, or that nobody understands, must not allow more than one that was set.
+            # A state that was deleted, or that cannot be understood, must not allow more than one that was set.
             self._states[about.name] = "disabled"
         if chosen.edit.op == "DEL":
             return
@@ -208,13 +208,13 @@ class _Builder:
             if name not in known:
                 self._flag(key, f"there is no {what.format(repr(name))}")
         self._flag_islands()
-        # Nobody has said anything about a new broker's state: whoever made it known wants it to serve.
+        # If nobody has said anything about a new broker's state, whoever made it known wants it to serve.
         states = {identity: self._states.get(identity, "active") for identity in self._config.brokers}
         found = {"conflicts": tuple(self._conflicts), "warnings": tuple(self._warnings)}
         return replace(self._config, broker_states=states, **found)
 
     def _mentions(self) -> Iterator[tuple[str, str, Collection[str], str]]:
-        """Where a key names a family or a broker: the key, that name, which there are, and what it should be."""
+        """Where a key names a family or a broker: the key, that name, the ones that exist, and what it should be."""
         families, brokers = self._config.families, self._config.brokers
         for identity, broker in brokers.items():
             yield f"broker/{identity}", broker.family, families, "family {}: it belongs to none"
@@ -239,7 +239,7 @@ class _Builder:
                 yield f"admin/{name}/{admin}", name, families, "family {}"
 
     def _flag_islands(self) -> None:
-        """Brokers that no chain of peers leads to never hear of an edit that is made elsewhere."""
+        """Brokers that no chain of peers leads to would never hear of an edit that is made elsewhere."""
         config = self._config
         if all(broker.peers == "all" for broker in config.brokers.values()):
             return

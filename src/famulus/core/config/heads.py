@@ -1,6 +1,6 @@
-"""The heads of one key while its edits are gone through: which of them counts is known at once, however many there are.
+"""The heads of one key while its edits are processed: which of them counts is known at once, however many there are.
 
-Whoever signs edits decides how many heads a key has; looking at all of them for each edit would take minutes.
+Whoever signs edits decides how many heads a key has; looking at all of them for each edit could take minutes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from famulus.core.config.edit import SignedEdit
 class Heads:
     def __init__(self) -> None:
         self._heads: dict[str, SignedEdit] = {}
-        #: The weightiest first; heads that have ended are dropped when they come to the top.
+        #: Greatest weight first; heads that have been replaced are dropped when they come to the top.
         self._line: list[tuple[int, int, str]] = []
-        #: How many have an admin's proof, and how many say that something is there.
+        #: How many have an admin's proof, and how many are not deletions.
         self.proven = 0
         self.there = 0
 
@@ -46,7 +46,7 @@ class Heads:
         return None
 
 
-#: Ids are hexadecimal: the greatest comes first if each digit is taken from fifteen.
+#: Ids are hexadecimal: the greatest sorts first if each digit is subtracted from fifteen.
 _DIGITS = str.maketrans("0123456789abcdef", "fedcba9876543210")
 
 

@@ -1,22 +1,22 @@
-"""Decides which edits do not count, because who made them had no right to. Every broker does, for every edit.
+"""Decides which edits do not count because whoever made them had no right to. Every broker does this, for every edit.
 
-Rights are checked where an admin makes an edit, but a broker that was changed does not, and may sign what it likes. So
-they are checked once more by everybody who hears of the edit. It stays in the set, as what forgotten brokers said does:
-sets must be able to become equal. But it is nobody's head, and is listed.
+Rights are checked where an admin makes an edit, but a broker that was tampered with does not check them, and may sign
+what it likes. So everybody who hears of an edit checks them again. An edit without rights stays in the set, like what
+forgotten brokers said: sets must be able to become equal. But it is nobody's head, and it is listed.
 
 What an edit needs:
 
 - the proof of an admin of each family that its key belongs to, as things are before it and as it wants them; what
-  belongs to no family, or to one without admins, any admin may change (`authority` says who is one);
-- a broker alone may make another one known that joins, with the state `active` and a family without settings, as long
-  as nothing is there in their places; and the root its family's first admin. Nothing else.
+  belongs to no family, or to one without admins, may be changed by any admin (`authority` says who is one);
+- a broker alone may make known another one that joins, with the state `active` and a family without settings, as long
+  as nothing exists in their places; and the root may make its family's first admin. Nothing else.
 
-The edits of a key are gone through one by one, each after its parents: those that build upon others by their clocks,
-and before any that claims to be the first of its key. Of these, those come first whose brokers are most senior. So who
-sets its clock back, to be there before its key was given to others, loses to their later edits; and who sets it forward
-comes too late.
+The edits of a key are processed one by one, each after its parents: those that build upon others in the order of their
+clocks, and before any that claims to be the first of its key. Of the latter, those whose brokers are most senior come
+first. So whoever sets its clock back, to be there before its key was given to others, loses to their later edits; and
+whoever sets it forward comes too late.
 
-Pure and total, and the order in which the edits came does not matter.
+Pure and total, and independent of the order in which the edits arrived.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NO_ADMIN: Final = "its author is not an admin"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that is known about the edits of a network. It only grows, each edit after those that it names."""
+    """Everything known about the edits of a network. It only grows, each edit after those that it names."""
 
     #: By their ids.
     edits: dict[str, SignedEdit] = field(default_factory=dict)
@@ -51,9 +51,9 @@ class Evidence:
     about_admins: list[SignedEdit] = field(default_factory=list)
     #: The public keys of the brokers that signed them.
     signers: dict[str, str] = field(default_factory=dict)
-    #: Their clocks; not before those of the edits that they name.
+    #: Their clocks, but never earlier than those of the edits that they name.
     times: dict[str, int] = field(default_factory=dict)
-    #: Those that do not count for another reason.
+    #: Those that do not count for some other reason.
     void: Collection[str] = frozenset()
 
     def add(self, signed: SignedEdit, signer: str) -> None:
@@ -66,7 +66,7 @@ class Evidence:
         self.times[signed.id] = max(edit.hlc, max((self.times[each] for each in named_by(edit)), default=0))
 
     def with_more(self, signed: Sequence[SignedEdit], signers: Sequence[str]) -> Evidence:
-        """As if these edits were here."""
+        """The evidence as if these edits were here."""
         more = Evidence(
             dict(self.edits), dict(self.by_key), [*self.about_admins], dict(self.signers), dict(self.times), self.void
         )
@@ -79,10 +79,10 @@ class Evidence:
 
 @dataclass(slots=True)
 class Memory:
-    """What was found out about each key, for as long as what that rests on stays the same."""
+    """What was found out about each key; it holds as long as what it is based on stays the same."""
 
     ground: object = None
-    #: By key: of how many edits, since a set only grows; and why some of them do not count.
+    #: By key: the number of edits judged, since a set only grows; and why some of them do not count.
     keys: dict[str, tuple[int, Mapping[str, str]]] = field(default_factory=dict)
 
     def copy(self) -> Memory:
@@ -90,7 +90,7 @@ class Memory:
 
 
 def judge(evidence: Evidence, memory: Memory) -> dict[str, str]:
-    """By the ids of the edits that do not count, why not. `memory` of this set spares what would come out the same."""
+    """Why edits do not count, by their ids. `memory`, kept for this set, saves judging what cannot have changed."""
     root = _root(evidence)
     if root is None:
         return {}
@@ -105,14 +105,14 @@ class _Judge:
         self._ranks = broker_ranks(_about_brokers(evidence), evidence.signers, {})
         self._why: dict[str, str] = {}
         self._void_before = dict.fromkeys(evidence.void, "")
-        #: By the keys of brokers, the family that the broker belongs to, or belonged to last.
+        #: The family that each broker belongs to, or last belonged to, by the broker's key in the config.
         self._homes: dict[str, str] = {}
-        #: By public key: who made it known first, and for which key of the config.
+        #: By public key: who first made it known, and for which key of the config.
         self._introduced: dict[str, tuple[tuple[int, int, str], str]] = {}
 
     def run(self, memory: Memory) -> dict[str, str]:
         by_key = self._evidence.by_key
-        # Whose a state or a revocation is, the brokers say.
+        # Brokers first: they determine whose a state or a revocation is.
         for key in sorted(key for key in by_key if key.startswith(BROKER)):
             self._go_through(schema.subject(key), by_key[key])
         self._judge_admins()
@@ -146,7 +146,7 @@ class _Judge:
     def _go_through(self, about: schema.Subject, edits: Sequence[SignedEdit]) -> None:
         heads = Heads()
         passed: set[str] = set()
-        # Grows while they are gone through.
+        # Grows while the edits are processed.
         void = ChainMap(self._why, self._void_before)
         for signed in in_causal_order(edits, partial(self._place, about)):
             if signed.id in self._evidence.void:
@@ -165,7 +165,7 @@ class _Judge:
         time = self._evidence.times[signed.id]
         if signed.edit.parents:
             return (0, 0, 0, time)
-        # A family that came with a broker that joined has no settings: it must not take the place of one that has.
+        # A family that came with a joining broker has no settings: it must not take the place of one that has.
         alone = about.kind == "family" and not signed.edit.author_grants
         return (1, alone, self._rank(signed), time)
 
@@ -197,7 +197,7 @@ class _Judge:
         return ""
 
     def _touched(self, about: schema.Subject, edit: Edit, current: Edit | None) -> set[str]:
-        """The families that an edit is about: as things are, and as they would be."""
+        """The families that an edit concerns: as things are, and as they would be."""
         if about.kind == "family":
             return {about.name}
         families: set[str] = set()
@@ -212,7 +212,7 @@ class _Judge:
 
 
 def _may_alone(about: schema.Subject, edit: Edit, heads: Heads) -> bool:
-    """What a broker may say without an admin."""
+    """Whether a broker may say this without an admin."""
     if edit.op != "PUT":
         return False
     if about.kind == "family":

@@ -1,4 +1,4 @@
-"""The order in which the edits of one key are gone through, alike on every broker."""
+"""The order in which the edits of one key are processed, the same on every broker."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from heapq import heapify, heappop, heappush
 
 from famulus.core.config.edit import SignedEdit
 
-#: Where an edit stands among those that need not wait for each other: the least first.
+#: Where an edit stands among those that do not have to wait for each other: the smallest first.
 Place = tuple[int, ...]
 
 
 def in_causal_order(edits: Sequence[SignedEdit], place: Callable[[SignedEdit], Place]) -> Iterator[SignedEdit]:
-    """Each after its parents; else by its place, and by its id where those are equal."""
+    """Each edit after its parents; otherwise by its place, and by its id where places are equal."""
     by_id = {signed.id: signed for signed in edits}
     children: dict[str, list[SignedEdit]] = {}
     for signed in edits:

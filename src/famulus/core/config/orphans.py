@@ -1,4 +1,4 @@
-"""Edits that came before what they build upon. Bounded: the oldest make room, and are pulled again some day."""
+"""Edits that arrived before those they build upon. Bounded: the oldest make room, and are pulled again some day."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 from famulus.core.config.edit import SignedEdit
 
 ORPHANS_MAX: Final = 10_000
-#: Of JSON, which takes several times as much when it is read.
+#: Of JSON, which takes several times as much memory once it is read.
 ORPHAN_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class Orphans:
-    """By the edit with its signature: the same edit with a false signature must not take the place of the right one."""
+    """Keyed by edit and signature: the same edit with a false signature must not take the place of the genuine one."""
 
     def __init__(self) -> None:
         self._missing: dict[SignedEdit, set[str]] = {}
@@ -26,7 +26,7 @@ class Orphans:
         return signed in self._missing
 
     def put(self, signed: SignedEdit, missing: set[str]) -> None:
-        """Keep it until all of these are there."""
+        """Keep it until all of the missing ones are there."""
         if signed in self._missing:
             return
         self._missing[signed] = missing
@@ -37,7 +37,7 @@ class Orphans:
             self._forget(next(iter(self._missing)))
 
     def release(self, edit_id: str) -> list[SignedEdit]:
-        """This one has come: those that now lack nothing more."""
+        """This edit has arrived: the ones that now lack nothing."""
         ready = []
         for signed in self._waiting_for.pop(edit_id, ()):
             missing = self._missing[signed]
@@ -49,7 +49,7 @@ class Orphans:
         return ready
 
     def missing(self) -> list[str]:
-        """What they wait for, and what does not wait here itself."""
+        """The edits that they wait for, except those that wait here themselves."""
         return sorted(self._waiting_for.keys() - {signed.id for signed in self._missing})
 
     def _forget(self, signed: SignedEdit) -> None:

@@ -1,15 +1,15 @@
-"""Decides which edits do not count, because the broker that signed them was forgotten.
+"""Decides which edits do not count because the broker that signed them was forgotten.
 
-To forget a broker is to write `revoked/<its public key>/<part>`, with the edits of that key that were known by then:
-they are kept. Any other edit under that key is void, and so is one under a key that only such edits made known. It
-stays in the set, since sets must be able to become equal, whoever heard what first; but it is nobody's head, and is
-listed.
+To forget a broker is to write `revoked/<its public key>/<part>`, with the edits signed with that key that were known by
+then: they are kept. Any other edit signed with that key is void, and so is one signed with a key that only such edits
+made known. It stays in the set, since sets must be able to become equal, whoever heard what first; but it is nobody's
+head, and it is listed.
 
-A revocation is an edit itself, and the forgotten broker could write some, too. So nobody can take back its own, and who
-was forgotten by a senior has no say: the root is the most senior, then those whom it made known, and so on. Brokers of
-the same rank can forget each other, until somebody takes that back.
+A revocation is an edit itself, and the forgotten broker could write some, too. So no broker can take back its own
+revocation, and one that was forgotten by a senior broker has no say: the root is the most senior, then those that it
+made known, and so on. Brokers of the same rank can forget each other, until somebody takes that back.
 
-Pure, and the order of the edits does not matter: equal sets give the same verdict.
+Pure, and independent of the order of the edits: equal sets give the same verdict.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Final
 from famulus.core.config.edit import Edit, SignedEdit, public_key_in
 
 PREFIX: Final = "revoked/"
-#: As much of an id as is kept: nobody finds another edit that begins so.
+#: How much of an id is kept: nobody can find another edit whose id begins the same way.
 ID_CHARS: Final = 24
-#: In one edit, which has a limit; more are in further parts.
+#: Per edit, which has a size limit; the rest goes into further parts.
 KEPT_MAX: Final = 2000
 
 
 @dataclass(frozen=True)
 class Revocations:
-    #: By public key, the beginnings of the ids of the edits that still count.
+    #: The beginnings of the ids of the edits that still count, by public key.
     kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: The ids of the edits that do not count.
     void: frozenset[str] = frozenset()
@@ -39,21 +39,21 @@ class Revocations:
 def revocations(
     edits: Mapping[str, SignedEdit], signers: Mapping[str, str], without_say: Collection[str] = ()
 ) -> Revocations:
-    """`edits` by their ids; `signers` are the public keys that signed them; `without_say` had no right to be made."""
+    """`edits` by id; `signers`: the public keys that signed them; `without_say`: nobody had a right to make these."""
     counted = _counted(edits, signers, without_say)
     kept = _in_force(counted)
     known = broker_ranks(edits, signers, kept)
     void = [
         edit_id
         for edit_id, signer in signers.items()
-        # What has a say is not void, though its signer may be forgotten: an admin must be able to end it.
+        # A revocation that has a say is not void even if its signer is forgotten: an admin must be able to end it.
         if edit_id not in counted and (_is_void(edit_id, signer, kept) or signer not in known)
     ]
     return Revocations(kept, frozenset(void))
 
 
 def heads_among(edits: Iterable[SignedEdit], void: Collection[str]) -> dict[str, SignedEdit]:
-    """Of the edits of one key, those that count and that none that counts builds upon, not even by way of void ones."""
+    """The edits of one key that count and that no other that counts builds upon, not even by way of void ones."""
     by_id = {signed.id: signed for signed in edits}
     heads = {edit_id: signed for edit_id, signed in by_id.items() if edit_id not in void}
     passed: set[str] = set()
@@ -66,9 +66,9 @@ def heads_among(edits: Iterable[SignedEdit], void: Collection[str]) -> dict[str,
 def replaced_by(
     signed: SignedEdit, edits: Mapping[str, SignedEdit], void: Container[str], passed: set[str]
 ) -> Iterator[str]:
-    """The ids of its parents; and in the place of one that does not count, those that this one wanted to replace.
+    """The ids of its parents; and for a parent that does not count, also those that the parent wanted to replace.
 
-    `passed` are void ones that somebody has built upon: what they lead to has ended, and is not gone through again.
+    `passed` are void ones that were followed before: what they lead to has been replaced, and is not followed again.
     """
     waiting = list(signed.edit.parents)
     while waiting:
@@ -80,21 +80,21 @@ def replaced_by(
 
 
 def values(identity: str, family: str, edit_ids: Iterable[str]) -> list[dict[str, object]]:
-    """What is to be written about a broker that is forgotten, one value for each part."""
+    """What to write about a broker that is forgotten, one value for each part."""
     kept = sorted(edit_id[:ID_CHARS] for edit_id in edit_ids)
     parts = [kept[at : at + KEPT_MAX] for at in range(0, len(kept), KEPT_MAX)] or [[]]
     return [{"identity": identity, "family": family, "kept": part} for part in parts]
 
 
 def revoked_key(key: str) -> str:
-    """The public key that a key of the config is about; empty if it is not about a revocation."""
+    """The public key that a key of the config is about; empty if it is not a revocation."""
     return key.removeprefix(PREFIX).partition("/")[0] if key.startswith(PREFIX) else ""
 
 
 def _counted(
     edits: Mapping[str, SignedEdit], signers: Mapping[str, str], without_say: Collection[str]
 ) -> dict[str, SignedEdit]:
-    """The edits about revocations that have a say, seniors first."""
+    """The edits about revocations that have a say, most senior first."""
     about = {
         edit_id: signed
         for edit_id, signed in edits.items()
@@ -136,7 +136,7 @@ def _is_void(edit_id: str, signer: str, kept: Mapping[str, frozenset[str]]) -> b
 def broker_ranks(
     edits: Mapping[str, SignedEdit], signers: Mapping[str, str], kept: Mapping[str, frozenset[str]]
 ) -> dict[str, int]:
-    """How many introductions each key is away from the root's; those that are void lead nowhere."""
+    """How many introductions each key is away from the root's; void introductions lead nowhere."""
     introduced: dict[str, set[str]] = {}
     root = ""
     for edit_id, signed in edits.items():

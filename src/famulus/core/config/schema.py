@@ -28,7 +28,7 @@ State = Literal["active", "joining", "draining", "disabled"]
 #: From the least restrictive to the most.
 STATES: Final[tuple[State, ...]] = ("active", "joining", "draining", "disabled")
 
-#: Of a network.
+#: In a network; a broker on its own has another default.
 DEFAULT_FAMILY: Final = "main"
 
 _NAMES_SHOWN: Final = 5
@@ -46,11 +46,11 @@ class Family(Struct, frozen=True):
     fallback_families: _Names = ()
     heartbeat_ms: _Heartbeat = 1000
     drain_ms: Annotated[int, Meta(ge=0, le=limits.TIMEOUT_MS_MAX)] = 30_000
-    #: What holds for services that have no key of their own.
+    #: What applies to services that have no key of their own.
     default_service: ServicePolicy = ServicePolicy()
-    #: Identities of workers that none of its brokers takes.
+    #: Identities of workers that none of its brokers accepts.
     error_workers: _Names = ()
-    #: Where workers are at home, by their identities; and those of a service, where nothing is said of the worker.
+    #: The preferred broker of each worker, by identity; and of each service, for workers that are not listed.
     preferred_brokers: _Homes = {}
     preferred_brokers_of_services: _Homes = {}
 
@@ -64,24 +64,24 @@ class Broker(Struct, frozen=True):
     backend_port: _Port = 7101
     config_pub_port: _Port = 7102
     peer_port: _Port = 7103
-    #: Of which it takes tasks and workers.
+    #: The services whose tasks and workers it takes.
     services: _Names | Literal["all"] = "all"
-    #: With whom it exchanges letters and tasks, if the other side does not leave it out either.
+    #: The brokers that it exchanges letters and tasks with, if they do not leave it out either.
     peers: _Names | Literal["all"] = "all"
-    #: More places where it hears news of the config, beside those of its peers: ports of its own host.
+    #: More ports on its own host where it hears news of the config, besides those of its peers.
     config_sub_ports: Annotated[tuple[_Port, ...], Meta(max_length=100)] = ()
-    #: In milliseconds; if absent, the family's `heartbeat_ms` holds.
+    #: In milliseconds; if absent, the family's `heartbeat_ms` applies.
     default_heartbeat_interval: _Heartbeat | None = None
-    #: Instead of the family's, for this broker.
+    #: Replaces the family's, for this broker.
     fallback_families: _Names | None = None
-    #: As a family's, for this broker alone.
+    #: Like a family's, but for this broker alone.
     error_workers: _Names = ()
 
     def serves(self, service: str) -> bool:
         return self.services == "all" or service in self.services
 
     def names(self, other: str) -> bool:
-        """Whether that broker may be its peer, as far as this one is concerned."""
+        """Whether this broker, for its part, would have that one as a peer."""
         return self.peers == "all" or other in self.peers
 
 
@@ -90,7 +90,7 @@ class BrokerState(Struct, frozen=True):
 
 
 class Service(ServicePolicy, frozen=True):
-    #: The family whose admins alone may change it; empty: anybody's.
+    #: The family whose admins alone may change it; if empty, any admin may.
     owner: Annotated[str, Meta(max_length=limits.NAME_CHARS_MAX)] = ""
 
     def policy(self) -> ServicePolicy:
@@ -98,16 +98,16 @@ class Service(ServicePolicy, frozen=True):
 
 
 class Admin(Struct, frozen=True):
-    #: How the admin's key follows from the password; or, of networks without proofs, the hash of the password.
+    #: How the admin's key is derived from the password; or, in networks without proofs, the hash of the password.
     hash: Annotated[str, Meta(min_length=1, max_length=4096)]
-    #: Of the key by which the admin proves that an edit is its own; empty if there is none.
+    #: Of the key with which the admin proves that an edit is its own; empty if there is none.
     public_key: Annotated[str, Meta(max_length=4096)] = ""
 
 
 class TrustedKey(Struct, frozen=True):
     #: The family that the new broker joins.
     family: _Name
-    #: The only name that it may take; empty: any that is free.
+    #: The only name that it may take; if empty, any that is free.
     identity: Annotated[str, Meta(max_length=limits.NAME_CHARS_MAX)] = ""
 
 
@@ -131,23 +131,23 @@ KINDS: Final[dict[str, type[Value]]] = {
 }
 
 
-#: By kinds whose values name the family that they belong to, the field that does.
+#: For kinds whose values name the family that they belong to: the field that does.
 OWNED: Final = {"broker": "family", "trusted_key": "family", "revoked": "family", "service": "owner"}
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a key is about. If nobody knows that, it has no kind."""
+    """What a key is about. A key that is not known has no kind."""
 
     kind: str = ""
     name: str = ""
-    #: Of an admin.
+    #: Only for an admin.
     family: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The meaning of a value, or none; and what is wrong with it."""
+    """The meaning of a value, or None; and what is wrong with it."""
 
     value: Value | None = None
     warnings: tuple[str, ...] = ()
@@ -178,12 +178,12 @@ def read(about: Subject, value: Any) -> View:
 
 
 def named_family(family: str) -> str:
-    """A blank one is the default one."""
+    """A blank name means the default family."""
     return family if family.strip() else DEFAULT_FAMILY
 
 
 def owner_in(kind: str, value: Any) -> str:
-    """The family that something belongs to, as its value says; empty: nobody's."""
+    """The family that something belongs to, according to its value; empty if none."""
     family = value.get(OWNED[kind]) if isinstance(value, dict) else None
     if not isinstance(family, str) or (kind == "service" and not family):
         return ""
@@ -207,7 +207,7 @@ def _split(value: dict[str, Any], kind: type[Struct]) -> tuple[dict[str, Any], l
 
 
 def _listed(names: list[str]) -> str:
-    """Some of them: whoever wrote the value decided how many there are, and how long."""
+    """Only some of them: whoever wrote the value decided how many there are, and how long they are."""
     shown = ", ".join(repr(name[:_CHARS_SHOWN]) for name in sorted(names)[:_NAMES_SHOWN])
     more = len(names) - _NAMES_SHOWN
     if more > 0:

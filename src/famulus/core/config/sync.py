@@ -8,9 +8,9 @@
     |  <---  Edits(what A lacks)           |
     | Edits(what B wants)            --->  |
 
-Whatever is lost, the next heartbeat starts again; whatever comes twice or late does no harm, since edits are only ever
-added. Both may begin at once. Edits travel in causal order, so those that do not fit into one exchange are the last
-ones: nothing that arrives has to wait for them, and the next exchange brings more.
+If anything is lost, the next heartbeat starts over; what comes twice or late does no harm, since edits are only ever
+added. Both sides may begin at once. Edits travel in causal order, so those that do not fit into one exchange are the
+last ones: nothing that arrives has to wait for them, and the next exchange brings more.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from famulus.core.config.edit_set import EditSet
 from famulus.errors import ProtocolError
 from famulus.wire import limits, reasons
 
-#: Of one message. More than a network makes in decades; if the buckets that differ hold more, some of them wait.
+#: Per message. More than a network makes in decades; if the buckets that differ hold more, some of them wait.
 IDS_MAX: Final = 100_000
-#: Of one message: how many edits, and how many bytes of them unless a single one has more.
+#: Per message: how many edits, and how many bytes, unless a single edit has more.
 EDITS_MAX: Final = 1000
 EDITS_BYTES_MAX: Final = 1024 * 1024
-#: Of one answer; the rest waits for the next exchange.
+#: Per answer; the rest waits for the next exchange.
 EDITS_MESSAGES_MAX: Final = 16
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 
@@ -43,10 +43,10 @@ _Number = Annotated[int, Meta(ge=0, lt=BUCKETS)]
 
 
 class Summary(Struct, frozen=True, array_like=True, tag="summary"):
-    #: For people; the digest decides.
+    #: For people; comparisons use the digest.
     version: Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
     digest: _Digest
-    #: All or none.
+    #: One for each bucket, or none.
     buckets: Annotated[list[_Hash], Meta(max_length=BUCKETS)] = []
 
 
@@ -91,9 +91,9 @@ def heartbeat(edits: EditSet) -> Summary:
 
 
 def news(edits: EditSet, new: Sequence[SignedEdit]) -> list[Message]:
-    """What to publish when there are new edits. It may get lost: only heartbeats make it certain."""
+    """What to publish when there are new edits. It may get lost: only heartbeats make sure that everybody gets them."""
     messages: list[Message] = list(_packed(new))
-    # Many at once are no news but the end of a long absence: the others mostly have them.
+    # Many at once are not news but the end of a long absence: the others mostly have them already.
     return [*messages, heartbeat(edits)] if len(messages) == 1 else [heartbeat(edits)]
 
 
@@ -111,7 +111,7 @@ def answer(edits: EditSet, message: Summary | Ids | Want) -> list[Message]:
 
 
 def missing(edits: EditSet) -> list[Message]:
-    """What to ask for when edits came before those that they build upon."""
+    """What to ask for when edits arrived before those that they build upon."""
     ids = edits.missing()[:IDS_MAX]
     return [Want([bytes.fromhex(edit_id) for edit_id in ids])] if ids else []
 
@@ -150,7 +150,7 @@ def _on_ids(edits: EditSet, theirs: Ids) -> list[Message]:
 
 
 def _send(edits: EditSet, ids: set[str]) -> list[Message]:
-    """Those of them that we have, in causal order, as far as they go."""
+    """Those of them that we have, in causal order, up to the limit."""
     return list(_packed(signed for signed in edits if signed.id in ids)) if ids else []
 
 

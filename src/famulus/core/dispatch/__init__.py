@@ -1,1 +1,1 @@
-"""The dispatcher's state, one noun a file."""
+"""The dispatcher's state, one noun per file."""

@@ -1,7 +1,8 @@
 """Decides which worker gets which task, and when.
 
-The tickets that are out are with the session, or the other broker, that has them: there an answer and a loss look for
-them. Knows no routers and no headers: what it sends are prefixes and tails that others prepared.
+The tickets that are out are kept with the session, or the other broker, that has them: they are looked up there when an
+answer comes or the worker is lost. Knows nothing about routers or headers: what it sends are prefixes and tails that
+others prepared.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from famulus.core.dispatch.task import (
 from famulus.wire import inner
 from famulus.wire.headers import ANSWER_HEAD
 
-# Final, so that compiled code has it at hand instead of looking for it each time.
+# Final, so that compiled code need not look it up each time.
 _ANSWER_HEAD: Final = ANSWER_HEAD
 
 
@@ -62,11 +63,11 @@ class Assignment:
         self._delegates = delegates
         self._outcomes = outcomes
         self._facts = facts
-        #: Our own name among the brokers; empty while we stand alone.
+        #: Our own name among the brokers; empty while we are on our own.
         self.identity = b""
-        #: By which other brokers tell the ids that we made from those of clients: a JSON text, and a secret.
+        #: Lets other brokers tell the ids that we made from those of clients: a JSON text, and a secret.
         self.token = b'""'
-        #: Services with somebody in their backlog; mostly none, and then a freed slot costs nothing more.
+        #: Services with a task in their backlog; mostly none, and then freeing a slot costs nothing more.
         self.backlogged: dict[Service, None] = {}
 
     # -- tasks come ---------------------------------------------------------------------------------------------
@@ -97,7 +98,7 @@ class Assignment:
     # -- answers come -------------------------------------------------------------------------------------------
 
     def ticket_back(self, session: Session, ticket: bytes, body_bytes: int) -> Task | None:
-        """A worker brought a ticket back: its slot is free. The task, if it was still waiting for this."""
+        """A worker brought a ticket back, so its slot is free. Returns the task if it was still waiting for this."""
         now_ns = self._now.ns
         task = session.running.pop(ticket)
         if task.ticket == ticket and now_ns >= task.service.service_time.next_sample_ns:
@@ -111,7 +112,7 @@ class Assignment:
         return task
 
     def plain_answer(self, session: Session, ticket: bytes, header: bytes, body: bytes) -> bool:
-        """If this is, to the letter, a plain OK to a task that waits for it, end the task. By far the most are."""
+        """If this is, to the letter, a plain OK to a task that waits for it, end the task. Most answers by far are."""
         now_ns = self._now.ns
         task = session.running[ticket]
         if task.stage != RUNNING or header != _ANSWER_HEAD + task.message_id + task.service.answer_tail:
@@ -124,7 +125,7 @@ class Assignment:
         return True
 
     def answer(self, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
-        """The router read the answer. It may be late by now: then the task has its outcome already."""
+        """The router has read the answer. It may be late by now: then the task already has its outcome."""
         if task.stage != JUDGING:
             self._counters.late += 1
             self._facts.late(task, task.ticket, task.worker, task.delegate, self._now.ns, len(body))
@@ -141,7 +142,7 @@ class Assignment:
     # -- workers come and go ------------------------------------------------------------------------------------
 
     def enter(self, session: Session, greeted_ns: int) -> None:
-        """The worker is ready: its slots are free for the taking."""
+        """The worker is ready: its slots are available."""
         session.enter(greeted_ns)
         self._serve(session)
 
@@ -154,7 +155,7 @@ class Assignment:
                 self.again_or_unknown(task)
 
     def undelivered(self, session: Session, ticket: bytes, body: bytes) -> None:
-        """A send to this worker was refused, so it provably did not leave: the task takes the next slot."""
+        """A send to this worker was refused, so the task provably did not leave: it takes the next slot."""
         task = session.running.pop(ticket, None)
         if task is None or not task.waits_for(ticket):
             return
@@ -170,7 +171,7 @@ class Assignment:
         now_ns = self._now.ns
         for task in self._outcomes.timers.due(now_ns):
             if task.stage == QUEUED and waits_until_ns(task) > now_ns:
-                # Its service was only expected when it came, and is there now.
+                # Its service was only expected when the task came, and is there now.
                 self._outcomes.timers.set(task, waits_until_ns(task))
             elif task.stage == QUEUED:
                 self.leave_backlog(task)
@@ -180,7 +181,7 @@ class Assignment:
                 self._outcomes.unknown(task, inner.UNKNOWN_EXPIRED)
 
     def end_all(self) -> None:
-        """The broker stops: what no worker ever had is rejected, the rest is unknown."""
+        """The broker stops: tasks that no worker ever had are rejected, the others are unknown."""
         for task in self._outcomes.timers.due(NEVER_NS):
             if task.stage == QUEUED:
                 self.leave_backlog(task)
@@ -189,7 +190,7 @@ class Assignment:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _hand(self, task: Task, session: Session) -> None:
-        """Give the task to a slot that was taken for it."""
+        """Give the task to a worker of which a slot was taken for it."""
         ticket = self._next_ticket()
         task.ticket = ticket
         task.attempt += 1
@@ -209,7 +210,7 @@ class Assignment:
         task.stage = GIVEN[task.stage]
 
     def delegate(self, task: Task) -> bool:
-        """Hand the task to another broker, if one has a slot. Its body is kept: it may come back not run."""
+        """Hand the task to another broker, if one has a slot. Its body is kept: it may come back without having run."""
         delegate = self._delegates.take(task.service.name, task.flow.visited)
         if delegate is None:
             return False
@@ -257,7 +258,7 @@ class Assignment:
             self._out.workers.append(session.farewell)
 
     def _serve(self, session: Session) -> None:
-        """Give waiting tasks to the slots that this session has free."""
+        """Give waiting tasks to the free slots of this session."""
         while self.backlogged and session.free and (service := self._neediest(session)) is not None:
             task = next_task(service)
             self.leave_backlog(task)
@@ -269,7 +270,7 @@ class Assignment:
             self._hand(task, taken)
 
     def _neediest(self, session: Session) -> Service | None:
-        """Of this session's services, the one whose next task is most urgent, then oldest."""
+        """The one of this session's services whose next task is most urgent, then oldest."""
         waiting = [service for service in session.services if service in self.backlogged]
         return min(waiting, key=_urgency, default=None)
 
@@ -284,12 +285,12 @@ class Assignment:
             self._outcomes.unknown(task, inner.UNKNOWN_WORKER_LOST)
 
     def requeue(self, task: Task) -> None:
-        """Back to the head of the line, and on to a free slot if there is one."""
+        """Back to the head of the queue, or straight to a free slot if there is one."""
         if task.bucket is not None:
             self._outcomes.timers.cancel(task)
         task.ticket = task.worker = task.delegate = task.noted = b""
         task.assigned = 0
-        # Its service may have been forgotten, and offered anew, while another broker had it.
+        # Its service may have been forgotten and offered again while another broker had the task.
         task.service = self._services.by_name.setdefault(task.service.name, task.service)
         if task.deadline_ns - self._now.ns <= task.service.service_time.least_ns:
             self._outcomes.unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)

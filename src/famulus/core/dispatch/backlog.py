@@ -1,4 +1,4 @@
-"""Decides which waiting task is next, and whether one more may wait. Knows no clock: age is a timer's affair."""
+"""Decides which waiting task is next, and whether one more may wait. Reads no clock: a timer takes care of age."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from famulus.wire.inner import Terms
 
 
 class Queueable(Timed):
-    """A task, of which nothing else matters here."""
+    """A task, as far as it matters here."""
 
     __slots__ = ("body", "terms")
 
@@ -25,7 +25,8 @@ class Backlog:
     __slots__ = ("_by_priority", "body_bytes", "tasks")
 
     def __init__(self) -> None:
-        # OrderedDict, since an expired task leaves from the middle and a dict is slow to find its first key.
+        # OrderedDict, since an expired task leaves from the middle, and a dict would be slow to find its first key
+        # then.
         self._by_priority: dict[int, OrderedDict[Queueable, None]] = {}
         self.tasks = 0
         self.body_bytes = 0
@@ -35,7 +36,7 @@ class Backlog:
         return self.tasks < terms.backlog_tasks_max and self.body_bytes + len(task.body) <= terms.backlog_bytes_max
 
     def ahead_of(self, priority: int) -> int:
-        """How many would be served before one more of this priority."""
+        """How many tasks would be served before one more of this priority."""
         if len(self._by_priority) == 1 and priority in self._by_priority:
             return self.tasks
         return sum([len(line) for urgency, line in self._by_priority.items() if urgency >= priority])

@@ -17,12 +17,12 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
     #: Tasks without an outcome, over all services, and the bodies that are held for them.
     open_tasks_max: _Count = 200_000
     open_bytes_max: _Bytes = 1 << 30
-    #: Messages that wait for a router; beyond this, clients' sockets are not read.
+    #: Messages that wait for a router; beyond this, client sockets are not read.
     questions_max: _Count = 10_000
     questions_bytes_max: _Bytes = 256 * 1024 * 1024
-    #: Headers whose meaning is remembered; 0 asks a router about every message.
+    #: Headers whose meaning is remembered; with 0, a router is asked about every message.
     flows_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 10_000
-    #: Outcomes, with bodies, of tasks with a message_id of their own: kept for two minutes for those who ask again.
+    #: Outcomes, with bodies, of tasks whose message_id the client chose: kept for two minutes for those who ask again.
     results_max: _Count = 10_000
     results_bytes_max: _Bytes = 64 * 1024 * 1024
     workers_max: _Count = 100_000

@@ -1,8 +1,8 @@
-"""Decides who gets a name that another worker has: nobody, while that one is there and answers. Knows no sockets.
+"""Decides who gets a name that another worker has: nobody, while that one is there and answers. Uses no sockets.
 
-The broker may not have noticed yet that the one who has the name is gone, so it is asked. The first word that it says
-ends the claim; if its connection is found to be closed, or it says nothing for a while, the name goes to the first who
-claimed it. A worker that was cut off and comes back proves by its token that the name is its own, and need not wait.
+The broker may not have noticed yet that the holder of the name is gone, so it asks. Any message from the holder ends
+the claim; if its connection turns out to be closed, or it says nothing for a while, the name goes to the first one that
+claimed it. A worker that was cut off and comes back proves with its token that the name is its own, and need not wait.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from famulus.core.dispatch.questions import Question
     from famulus.core.dispatch.session import Session
 
-#: A worker says something once per heartbeat, asked or not; one with a longer heartbeat than this has to answer.
+#: A worker says something once per heartbeat anyway; one with a longer heartbeat than this has to answer.
 ANSWER_NS: Final = 2 * NS_PER_S
-#: How often we look whether it has said something. The name is not asked for more often than that, either.
+#: How often we check whether it has said something. Nor is a name asked about more often than that.
 LOOK_NS: Final = 20 * NS_PER_MS
-#: More than one who claims the same name at once is most unlikely, and more than this is somebody's fault.
+#: Even two workers that claim the same name at once are most unlikely, and more than this is somebody's mistake.
 CLAIMANTS_MAX: Final = 10
 
 Frames = list[bytes]
 
 
 class Claim:
-    """Those who want a name, by their connections: what each of them said, and what a router decided about it."""
+    """Those who want a name, by connection: what each of them said, and what a router decided about it."""
 
     __slots__ = ("answer_by_ns", "claimants", "holder", "made_ns")
 
@@ -44,7 +44,7 @@ class Claims:
         self.next_due_ns: int = NEVER_NS
 
     def make(self, holder: Session, question: Question, decision: Frames, now_ns: int) -> bool | None:
-        """Whether to ask the worker that has the name; None if too many claim it already."""
+        """Whether to ask the worker that has the name; None if too many others already claim it."""
         claim = former = self._by_identity.get(holder.identity)
         if claim is None or claim.holder is not holder:
             claim = self._by_identity[holder.identity] = Claim(holder, now_ns)
@@ -57,7 +57,7 @@ class Claims:
         return claim is not former
 
     def due(self, now_ns: int) -> list[tuple[Claim, bool]]:
-        """The claims that are decided, each with whether the present holder keeps the name."""
+        """The claims that are decided, and for each whether the present holder keeps the name."""
         if now_ns < self.next_due_ns:
             return []
         decided: list[tuple[Claim, bool]] = []
@@ -71,7 +71,7 @@ class Claims:
         return decided
 
     def forgive(self, pause_ns: int) -> None:
-        """We slept for this long ourselves, and could hear nobody."""
+        """We were asleep for this long ourselves, and could not hear anybody."""
         for claim in self._by_identity.values():
             claim.made_ns += pause_ns
             claim.answer_by_ns += pause_ns

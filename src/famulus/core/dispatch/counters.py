@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 @dataclass(slots=True)
 class Counters:
     accepted: int = 0
-    #: Of them: those that needed no router, since their header was known.
+    #: How many of these needed no router, since their header was known.
     by_flow: int = 0
-    #: Tasks asked for again by their own id: told how they ended, and not run again.
+    #: Tasks that were asked for again by the client's own id: answered with how they ended, and not run again.
     repeated: int = 0
     #: Tasks handed over to another broker, since no slot was free here.
     delegated: int = 0
@@ -18,9 +18,9 @@ class Counters:
     error: int = 0
     rejected: int = 0
     unknown: int = 0
-    #: Answers to tasks that had their outcome already, or that nobody knows.
+    #: Answers to tasks that already had their outcome, or that nobody knows.
     late: int = 0
-    #: At-least-once tasks given to a worker once more.
+    #: At-least-once tasks that were given to a worker again.
     attempts_again: int = 0
     #: Sends that a ROUTER refused: the worker, or the client, was gone.
     refused_by_worker: int = 0
@@ -28,7 +28,7 @@ class Counters:
     #: Messages that broke the protocol, and those that were dropped unread because their sender is ignored.
     faults: int = 0
     ignored: int = 0
-    #: Questions that a lost router left behind, and decisions about questions that were decided already.
+    #: Questions that a lost router left behind, and decisions about questions that had already been decided.
     asked_again: int = 0
     stale_decisions: int = 0
     workers_lost: int = 0

@@ -1,4 +1,4 @@
-"""Decides whether a task can still be done in time, by what is known of its service. Knows no clock."""
+"""Decides whether a task can still be done in time, from what is known about its service. Reads no clock."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from famulus.core.clock import NS_PER_MS
 from famulus.core.dispatch.task import Task
 from famulus.wire import inner
 
-#: This many may wait for each slot if they have time at all: nobody knows when it will be free, and it must not idle.
+#: This many may wait for each slot if they have any time: nobody knows when it will be free, and it must not idle.
 WAITING_PER_SLOT: Final = 2
 
 
 def must_start_by_ns(task: Task) -> int:
-    """When it is too late for a task that waits, by what is known now of its service."""
+    """When it will be too late for a waiting task, from what is known now about its service."""
     service_time = task.service.service_time
-    # One that may have run is UNKNOWN if it is not run again: for that a fair chance is reason enough.
+    # A task that may have run ends as UNKNOWN if it is not run again: so a fair chance is reason enough to run it.
     needed_ns = service_time.usual_ns if task.attempt else service_time.needed_ns(task.flow.timeout_ns)
     return task.deadline_ns - needed_ns
 
 
 def waits_until_ns(task: Task) -> int:
-    """How long a task may be in the backlog."""
+    """Until when a task may wait in the backlog."""
     oldest_ns = task.queued_ns + task.terms.backlog_age_ms * NS_PER_MS
     return min(must_start_by_ns(task), oldest_ns, task.service.expected_by_ns)
 
 
 def can_wait(task: Task, now_ns: int) -> bool:
-    """Whether its turn is likely to come while there is time for it: to wait in vain helps nobody."""
+    """Whether its turn is likely to come while there is still time: waiting in vain helps nobody."""
     service = task.service
     terms = task.terms
     latest_ns = must_start_by_ns(task)
@@ -39,13 +39,13 @@ def can_wait(task: Task, now_ns: int) -> bool:
 
 
 def may_try(task: Task, now_ns: int) -> bool:
-    """It has less time than any of the last tasks took: only now and then one is given out all the same."""
+    """It has less time than any of the last tasks took: only now and then is one given out anyway."""
     service = task.service
     return task.deadline_ns > now_ns and service.service_time.may_try(service.slots, now_ns)
 
 
 def why_not_started(task: Task, now_ns: int) -> bytes:
-    """The rejection of a task that has waited as long as it may."""
+    """The rejection for a task that has waited as long as it may."""
     if task.deadline_ns <= now_ns:
         return inner.REJECTED_EXPIRED
     if must_start_by_ns(task) <= now_ns:

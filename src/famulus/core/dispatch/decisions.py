@@ -1,4 +1,4 @@
-"""What follows from the decisions of routers. Each is about a question, and must fit it."""
+"""What follows from the decisions of routers. Each decision is about a question, and must fit it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from famulus.wire import inner, reasons
 from famulus.wire.headers import write_error, write_text
 
 TERMS_REMEMBERED: Final = 4096
-#: This many may wait for the same task; a client that asks more often has a fault.
+#: This many may wait for the same task; a client that asks more often is faulty.
 WAITERS_MAX: Final = 100
 
 _POISON: Final = write_error(reasons.BAD_HEADER, "no router could read this header")
@@ -29,7 +29,7 @@ _NOT_CONNECTED: Final = write_error(reasons.NOT_CONNECTED, "connect again")
 
 
 def follow(parts: Parts, question: Question, decision: Frames) -> None:
-    """A ProtocolError if the decision does not fit its question: its router is as good as lost."""
+    """Raises a ProtocolError if the decision does not fit its question: its router is as good as lost."""
     _FOLLOW[decision[1]](parts, question, decision)
 
 
@@ -50,7 +50,7 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
     way = tuple(inner.read_names(visited)) if visited else ()
     seen_ns = question.seen_ns
     if service is None or parts.closing.on:
-        # No service of ours is to count it.
+        # It must not count for any service of ours.
         flow = Flow(Service(name), terms, worker_head, client_head, way)
         task = Task(question.asker, question.envelope, question.body, seen_ns, flow, message_id, seen_ns)
         parts.counters.accepted += 1
@@ -69,12 +69,12 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
 
 
 def _token_of(parts: Parts, client: bytes) -> bytes:
-    """Of a client that gave none: its connection's. Nobody else can give it, since it has our secret in it."""
+    """For a client that gave none: its connection's. Nobody else can give it, since it contains our secret."""
     return write_text(f"{parts.secret}-{unique_part(client).hex()}")
 
 
 def _told_before(parts: Parts, question: Question, key: bytes, head: bytes, from_broker: bool) -> bool:
-    """Whether this is a task that we know already: then its client hears how it ended, or will."""
+    """Whether we already know this task: then its client is told how it ended, or will be."""
     known = parts.repeats.get(key, parts.now.ns)
     if known is None:
         return False
@@ -83,7 +83,7 @@ def _told_before(parts: Parts, question: Question, key: bytes, head: bytes, from
         tail = known.tail if known.whole else inner.UNKNOWN_FORGOTTEN
         parts.out.clients.append([question.asker, question.envelope, head + tail, known.body])
     elif from_broker and parts.delegates.hold(known):
-        # Two brokers got it from one client, and hand it over: each would wait for the other, and nobody run it.
+        # Two brokers got it from one client and hand it to each other: both would wait, and neither would run it.
         parts.out.clients.append([question.asker, question.envelope, head + inner.REJECTED_HANDED_OVER, b""])
     elif len(known.waiters) < WAITERS_MAX:
         known.waiters.append((question.asker, question.envelope))
@@ -115,7 +115,7 @@ def _on_connect(parts: Parts, question: Question, decision: Frames) -> None:
     _demand(question.origin != inner.FROM_CLIENT)
     former = parts.sessions.by_peer.get(question.asker)
     if former is not None and former.ready and question.seen_ns < former.greeted_ns:
-        # It said CONNECT twice before its PING, and this one took longer at its router: it is ready by now.
+        # It sent CONNECT twice before its PING, and this one took longer at its router: the worker is ready by now.
         _reply(parts, question, header, body)
         return
     session_terms = inner.read_session_terms(terms)
@@ -131,7 +131,7 @@ def _on_connect(parts: Parts, question: Question, decision: Frames) -> None:
 
 
 def _claim(parts: Parts, holder: Session, question: Question, decision: Frames) -> None:
-    """Another worker has the name: whether that one is there is found out first."""
+    """Another worker has the name: first find out whether that one is still there."""
     is_to_be_asked = parts.sessions.claims.make(holder, question, decision, parts.now.ns)
     if is_to_be_asked is None:
         _reply(parts, question, IN_USE, b"")
@@ -140,7 +140,7 @@ def _claim(parts: Parts, holder: Session, question: Question, decision: Frames) 
 
 
 def settle_claims(parts: Parts) -> None:
-    """Who gets a name that another worker has, where that is known by now."""
+    """Decide the claims that can be decided by now."""
     for claim, holder_stays in parts.sessions.claims.due(parts.now.ns):
         if not holder_stays and not claim.holder.ended:
             parts.sessions.dispossess(claim.holder)
@@ -148,7 +148,7 @@ def settle_claims(parts: Parts) -> None:
             if holder_stays:
                 _reply(parts, question, IN_USE, b"")
             else:
-                # The first one gets the name, and the next one is another that claims it.
+                # The first one gets the name, and the next one is then a claimant again.
                 _on_connect(parts, question, decision)
 
 
@@ -218,7 +218,7 @@ def _reply(parts: Parts, question: Question, header: bytes, body: bytes) -> None
 
 
 def _key(token: bytes, service: bytes, message_id: bytes) -> bytes:
-    """What a task is remembered by: an id means something only together with whose it is. All have no zero in them."""
+    """What a task is remembered by: an id means something only together with its owner. No part contains a zero."""
     return b"\0".join((token, service, message_id))
 
 

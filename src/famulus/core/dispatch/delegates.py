@@ -1,8 +1,8 @@
-"""Decides which other broker gets a task for which no slot is free here. Knows no links and no clock.
+"""Decides which other broker gets a task for which no slot is free here. Knows nothing about links or clocks.
 
-A delegate is a peer that has free slots, as it told in its last heartbeat. It gets the task as a client would send it,
-with the names of the brokers that it came through: so it never goes in circles, nor further than a few of them. Each
-task handed over takes one of those slots away until it is answered, or the next heartbeat counts them anew.
+A delegate is a peer that had free slots according to its last heartbeat. It gets the task as a client would send it,
+with the names of the brokers that the task came through: so it never goes in circles, and passes only a few brokers.
+Each task handed over takes one of those slots away until it is answered, or the next heartbeat counts them again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from famulus.core.dispatch.repeats import Known
     from famulus.core.dispatch.task import Task
 
-#: The most brokers that a task passes, the first one included.
+#: The most brokers that a task passes through, including the first one.
 HOPS_MAX: Final = 4
 #: The most peers whose exchanges are counted.
 EXCHANGES_MAX: Final = 1000
@@ -29,9 +29,9 @@ class Delegate:
         self.frontend = frontend
         #: 0 for our own family, 1 for the first one it falls back on, and so on.
         self.rank = 0
-        #: The link to it is there.
+        #: Whether the link to it is up.
         self.up = False
-        #: Slots by service; 0 where all of them are busy.
+        #: Free slots by service; 0 where all of them are busy.
         self.free: dict[bytes, int] = {}
         #: Tickets that are out, with their tasks.
         self.running: dict[bytes, Task] = {}
@@ -54,7 +54,7 @@ class Delegates:
         self.exchanges: dict[bytes, Exchange] = {}
 
     def update(self, offers: list[PeerOffer]) -> list[Delegate]:
-        """What peers offer now, once a second; those that are lost, with what is out to them."""
+        """What peers offer now, once a second. Returns those that are lost, with the tasks that are out to them."""
         frontends = {identity.encode(): frontend for identity, frontend, _, _ in offers}
         gone = [each for each in self.by_identity.values() if frontends.get(each.identity) != each.frontend]
         for delegate in gone:
@@ -68,11 +68,11 @@ class Delegates:
         return gone
 
     def offers(self, service: bytes) -> bool:
-        """Whether somebody has slots for it, free or not, whom we could reach."""
+        """Whether a peer that we can reach has slots for it, free or not."""
         return any(delegate.up and service in delegate.free for delegate in self.by_identity.values())
 
     def hold(self, known: Known) -> bool:
-        """Whether the task of this id is out to one of them."""
+        """Whether the task with this id is out to one of them."""
         return any(
             task.known is known and task.ticket == ticket
             for delegate in self.by_identity.values()
@@ -80,7 +80,7 @@ class Delegates:
         )
 
     def find(self, service: bytes, visited: tuple[bytes, ...]) -> Delegate | None:
-        """The nearest peer with a slot; among equals, the one that has most."""
+        """The nearest peer with a slot; among equals, the one with the most."""
         if len(visited) + 1 >= HOPS_MAX:
             return None
         best: Delegate | None = None
@@ -94,22 +94,22 @@ class Delegates:
         return best
 
     def take(self, service: bytes, visited: tuple[bytes, ...]) -> Delegate | None:
-        """One slot of the peer that `find` finds."""
+        """Take one slot of the peer that `find` finds."""
         delegate = self.find(service, visited)
         if delegate is not None:
             delegate.free[service] -= 1
         return delegate
 
     def give_back(self, delegate: Delegate, service: bytes) -> None:
-        """A task over there has ended, so its slot is free again; whether it still is, the next heartbeat tells."""
+        """A task over there has ended, so its slot is free again; the next heartbeat tells whether it still is."""
         delegate.free[service] = delegate.free.get(service, 0) + 1
 
     def refused(self, delegate: Delegate, service: bytes) -> None:
-        """It had no slot after all: it is not asked again before its next heartbeat."""
+        """It had no slot after all, so it is not asked again before its next heartbeat."""
         delegate.free.pop(service, None)
 
     def exchange(self, identity: bytes) -> Exchange:
-        """With the peer of this name. Any client can say that it is a broker, so their number is bounded."""
+        """The exchange with the peer of this name. Any client can claim to be a broker, so their number is bounded."""
         found = self.exchanges.get(identity)
         if found is None:
             if len(self.exchanges) >= EXCHANGES_MAX:

@@ -1,6 +1,6 @@
-"""What becomes of the tasks that other brokers have: they are answered, come back not run, or are lost.
+"""What becomes of the tasks that other brokers have: they are answered, come back without having run, or are lost.
 
-Which broker gets a task is for `Delegates` to decide; `Assignment` hands it over.
+`Delegates` decides which broker gets a task; `Assignment` hands it over.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from famulus.wire import inner
 
 
 def update(parts: Parts, offers: list[inner.PeerOffer]) -> None:
-    """The steward tells what our peers have free."""
+    """The steward reports what our peers have free."""
     for gone in parts.delegates.update(offers):
         _lose(parts, gone)
     parts.services.look_at_others()
@@ -21,7 +21,7 @@ def update(parts: Parts, offers: list[inner.PeerOffer]) -> None:
 
 
 def link(parts: Parts, identity: bytes, up: bool) -> None:
-    """The connection to another broker is there, or lost."""
+    """The connection to another broker is up, or lost."""
     delegate = parts.delegates.by_identity.get(identity)
     if delegate is None:
         return
@@ -34,7 +34,7 @@ def link(parts: Parts, identity: bytes, up: bool) -> None:
 
 
 def answer(parts: Parts, identity: bytes, ticket: bytes, header: bytes, body: bytes) -> Task | None:
-    """Another broker answers. The task, if a router has to read what it says."""
+    """Another broker has answered. Returns the task if a router has to read the answer."""
     delegate = parts.delegates.by_identity.get(identity)
     task = delegate.running.pop(ticket, None) if delegate is not None else None
     if delegate is None or task is None:
@@ -54,13 +54,13 @@ def answer(parts: Parts, identity: bytes, ticket: bytes, header: bytes, body: by
 
 
 def rejected(parts: Parts, task: Task, identity: bytes) -> None:
-    """A router read that it was not run there."""
+    """According to a router, the answer says that it was not run there."""
     if task.stage == JUDGING:
         _take_back(parts, task, parts.delegates.by_identity.get(identity))
 
 
 def unknown(parts: Parts, task: Task, tail: bytes) -> None:
-    """A router read that nobody knows over there."""
+    """According to a router, the answer says that nobody over there knows what became of it."""
     if task.stage != JUDGING:
         return
     if task.flow.at_least_once:
@@ -70,7 +70,7 @@ def unknown(parts: Parts, task: Task, tail: bytes) -> None:
 
 
 def undelivered(parts: Parts, identity: bytes, ticket: bytes) -> None:
-    """The link did not take it: it did not leave."""
+    """The link did not accept it, so it did not leave."""
     delegate = parts.delegates.by_identity.get(identity)
     task = delegate.running.pop(ticket, None) if delegate is not None else None
     if task is not None and task.waits_for(ticket):
@@ -78,7 +78,7 @@ def undelivered(parts: Parts, identity: bytes, ticket: bytes) -> None:
 
 
 def _take_back(parts: Parts, task: Task, delegate: Delegate | None) -> None:
-    """Provably not run there: it is a task without a slot again."""
+    """It provably did not run there: it is a task without a slot again."""
     if delegate is not None:
         parts.delegates.refused(delegate, task.service.name)
     task.attempt -= 1
@@ -95,7 +95,7 @@ def _lose(parts: Parts, delegate: Delegate) -> None:
 
 
 def _relieve(parts: Parts) -> None:
-    """Others have slots: what waits here may go there."""
+    """Others have slots: tasks that wait here may go there."""
     assignment = parts.assignment
     for service in list(assignment.backlogged):
         while service.backlog.tasks:

@@ -1,10 +1,10 @@
 """The dispatcher: batches of frames come in, batches of frames go out.
 
-It owns the state of one broker and decodes no header. What a header means is a question to a router; what follows
-from the router's decision is up to `decisions`. Both put to work the parts that `Parts` lists.
+It owns the state of one broker and decodes no header. What a header means is a question to a router; what follows from
+the router's decision is up to `decisions`. Both use the parts that `Parts` lists.
 
-The shell around it reads sockets, tells it the time with `at(now_ns)` and what came with `on_...(batch)`, lets it
-`flush` to its ports what has gathered, and comes back at `next_due_ns` at the latest.
+The shell around it reads sockets, tells it the time with `at(now_ns)` and what arrived with `on_...(batch)`, has it
+`flush` to its ports what has accumulated, and comes back at `next_due_ns` at the latest.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Dispatcher(Parts):
         self.questions.heard(router_id, now_ns)
         for decision in decisions:
             if len(decision) < 2 or len(decision) != inner.DECISION_PARTS.get(decision[1]):
-                self.on_router_gone(router_id)  # it does not speak our language: others are asked instead
+                self.on_router_gone(router_id)  # it does not speak our language: ask others instead
                 return
             if decision[1] == inner.HELLO:
                 self.questions.router_alive(router_id, now_ns)
@@ -138,7 +138,7 @@ class Dispatcher(Parts):
     # -- other brokers help -------------------------------------------------------------------------------------
 
     def on_peers(self, identity: str, offers: list[inner.PeerOffer]) -> None:
-        """The steward tells who we are, and what our peers have free."""
+        """The steward tells us who we are, and what our peers have free."""
         self.assignment.identity = identity.encode()
         delegation.update(self, offers)
 
@@ -146,7 +146,7 @@ class Dispatcher(Parts):
         delegation.link(self, identity, up)
 
     def on_delegate(self, identity: bytes, batch: list[Frames]) -> None:
-        """Answers of another broker."""
+        """Answers from another broker."""
         for message in batch:
             if len(message) != 3:
                 self.counters.late += 1
@@ -159,42 +159,42 @@ class Dispatcher(Parts):
     # -- messages leave -----------------------------------------------------------------------------------------
 
     def take(self) -> Outgoing | None:
-        """All that is to leave now; it is the caller's from then on. None if there is nothing."""
+        """Everything that should leave now; from then on it belongs to the caller. None if there is nothing."""
         out = self.out
         questions = self.questions.take_batches()
         return out.take(questions) if questions or out else None
 
     def flush(self, ports: Ports) -> None:
-        """Let everything leave, and what refusals lead to: each ends a session, a router or a link, so this ends."""
+        """Send everything, and what refusals lead to: each ends a session, a router or a link, so this terminates."""
         while (out := self.take()) is not None:
             for identity, task in out.delegates:
                 if not ports.to_delegate(identity, task):
                     delegation.undelivered(self, identity, task[0])
             if out.steward and not ports.to_steward(out.steward):
-                self.managing.on_steward_gone()  # what it was asked is answered when the time is up
+                self.managing.on_steward_gone()  # the requests it has are answered when their time is up
             for router, questions in out.questions:
                 if not ports.to_router(router, questions):
                     self.on_refused_router(router, questions)
             if out.workers and (refused := ports.to_workers(out.workers)):
                 self.sessions.unreachable(refused)
             if out.clients and (refused := ports.to_clients(out.clients)):
-                # They are gone, or read too little. Their tasks have outcomes; nobody is there to hear them.
+                # They are gone, or read too slowly. Their tasks have outcomes, but nobody is there to hear them.
                 self.counters.refused_by_client += len(refused)
 
     def on_refused_router(self, router_id: bytes, questions: list[Frames]) -> None:
-        """It is gone, and never saw these."""
+        """It is gone, and never saw these questions."""
         self.questions.never_asked(questions)
         self.on_router_gone(router_id)
 
     def on_router_gone(self, router_id: bytes) -> None:
-        """A send to it was refused, it talks nonsense, or its supervisor says so: another one is asked."""
+        """A send to it was refused, it talks nonsense, or its supervisor says so: another router is asked."""
         self.questions.router_gone(router_id)
         give_up_poison(self)
 
     # -- time passes --------------------------------------------------------------------------------------------
 
     def on_pause(self, pause_ns: int) -> None:
-        """We were stopped or starved for this long, and could hear nobody: that counts as nobody's silence."""
+        """We were stopped or starved for this long, and could not hear anybody: it is not anybody's silence."""
         self.sessions.forgive(pause_ns)
         self.questions.forgive(pause_ns)
 
@@ -212,8 +212,8 @@ class Dispatcher(Parts):
 
     @property
     def next_due_ns(self) -> int:
-        """When `on_tick` wants to be called next, if nothing happens before."""
-        # In pairs: compiled code compares two numbers by itself, and asks Python about more.
+        """When `on_tick` should be called next, if nothing happens before."""
+        # In pairs: compiled code compares two numbers by itself, but calls Python for more.
         due_ns = min(self.outcomes.timers.next_due_ns, self.sessions.next_due_ns)
         due_ns = min(due_ns, self.questions.next_due_ns)
         due_ns = min(due_ns, self.managing.next_due_ns)
@@ -224,7 +224,7 @@ class Dispatcher(Parts):
     # -- others want to know ------------------------------------------------------------------------------------
 
     def work(self) -> inner.Work:
-        """By service: free slots, busy ones, and tasks that wait."""
+        """By service: free slots, busy slots, and waiting tasks."""
         slots: dict[bytes, list[int]] = {name: [0, 0] for name in self.services.by_name}
         for session in self.sessions.by_peer.values():
             if session.ready:
@@ -238,7 +238,7 @@ class Dispatcher(Parts):
         }
 
     def slots(self) -> tuple[int, int]:
-        """Free and busy ones, each once: a worker of several services is in the work of each of them."""
+        """Free and busy ones, each counted once: `work` counts a worker of several services for each of them."""
         all_of_them = self.sessions.by_peer.values()
         free = sum([session.free for session in all_of_them if session.ready])
         return free, sum([session.slots - session.free for session in all_of_them])
@@ -255,13 +255,13 @@ class Dispatcher(Parts):
         self.sessions.error_workers.clear(name)
 
     def checkpoint(self, work: inner.Work) -> None:
-        """Once a second the journal is told what is open, and how much there is to do."""
+        """Once a second, tell the journal what is open, and how much there is to do."""
         self.facts.checkpoint(self.outcomes.timers, work, self.now.ns)
 
     # -- the end ------------------------------------------------------------------------------------------------
 
     def drain(self, within_ns: int) -> None:
-        """No new tasks from now on; those that are open end by themselves, or are ended when the time is up."""
+        """No new tasks from now on; open tasks end by themselves, or are ended when the time is up."""
         self.closing.begin(within_ns, self.now.ns)
         self.flows.close()
         self.sessions.closed = True
@@ -272,14 +272,14 @@ class Dispatcher(Parts):
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes) -> None:
-        """A header that is known: what a router once decided holds for this task too."""
+        """The header is known: what a router once decided holds for this task too."""
         self.counters.by_flow += 1
         assignment = self.assignment
         task = Task(client, envelope, body, self.now.ns, flow, self.message_ids.next(), self.now.moment)
         assignment.accept(task)
 
     def _unreadable_answer(self, session: Session, ticket: bytes) -> None:
-        """An answer of no shape at all still ends its task and frees its slot."""
+        """Even an answer of the wrong shape ends its task and frees its slot."""
         task = self.assignment.ticket_back(session, ticket, 0)
         if task is not None:
             self.assignment.bad_answer(task)
@@ -287,7 +287,7 @@ class Dispatcher(Parts):
             self.sessions.end(session, b"disconnected")
 
     def _refusal(self, message: Frames) -> Frames:
-        """What to say to a message that is not even of the right shape."""
+        """What to answer to a message that does not even have the right shape."""
         envelope = message[1] if len(message) > 1 and len(message[1]) <= limits.ENVELOPE_BYTES_MAX else b""
         header = _BAD_FRAMES
         if len(message) == 4 and envelope == message[1]:

@@ -1,4 +1,4 @@
-"""Decides when a broker that drains has done its part. Knows no clock."""
+"""Decides when a broker that drains has done its part. Reads no clock."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 
-#: A drained broker stays until nobody has asked it for this long. Who is refused goes elsewhere; but a task that is on
-#: its way when the broker ends may have run, for all that its client knows.
+#: A drained broker stays until nobody has asked it for this long. Whoever is refused goes elsewhere; but a task that is
+#: on its way when the broker ends may have run, as far as its client knows.
 QUIET_NS: Final = 250 * NS_PER_MS
-#: Some know no other broker, and ask again and again.
+#: Some clients know no other broker, and ask again and again.
 STAYS_NS: Final = 2 * NS_PER_S
 
 
@@ -18,9 +18,9 @@ class Drain:
 
     def __init__(self) -> None:
         self.on = False
-        #: When those tasks are ended that are open still.
+        #: When tasks that are still open are ended.
         self.by_ns = NEVER_NS
-        #: When somebody asked last.
+        #: When somebody last asked.
         self.asked_ns = 0
         #: Since when there has been nothing to do.
         self._idle_ns = NEVER_NS
@@ -31,7 +31,7 @@ class Drain:
         self.by_ns = min(self.by_ns, now_ns + within_ns)
 
     def is_done(self, open_tasks: int, questions: int, now_ns: int) -> bool:
-        """Everybody has been told, and has gone; when the time is up, questions that nobody decides do not keep us."""
+        """Everybody has been told, and has left; once the time is up, undecided questions do not keep us."""
         if not self.on or open_tasks:
             self._idle_ns = NEVER_NS
             return False

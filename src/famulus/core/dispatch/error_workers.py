@@ -1,8 +1,8 @@
-"""Decides whom to ignore: workers that keep breaking the protocol. Knows no clock.
+"""Decides whom to ignore: workers that keep breaking the protocol. Reads no clock.
 
-A few faults are forgiven. From then on each one makes the sender ignored for a time that doubles, up to a bound; who
-behaves for long enough starts anew. The list is bounded: when it is full, the oldest entry makes room. Beside it are
-those whom the config names: they are ignored until it does not name them any more.
+A few faults are forgiven. After that, each fault gets the sender ignored for a time that doubles, up to a bound;
+whoever behaves for long enough starts afresh. The list is bounded: when it is full, the oldest entry makes room. In
+addition there are those that the config names: they are ignored until it no longer names them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Offender:
 
 
 class ErrorWorkers:
-    """By identity, or by the name of their connection for those who never said who they are."""
+    """By identity, or, for those that never said who they are, by the name of their connection."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[bytes, _Offender] = OrderedDict()
@@ -53,17 +53,17 @@ class ErrorWorkers:
         return True
 
     def ignored_for_ns(self, name: bytes, now_ns: int) -> int:
-        """How much longer this one is ignored; 0 if it is not."""
+        """How much longer this sender is ignored; 0 if it is not."""
         entry = self._entries.get(name)
         return max(0, entry.until_ns - now_ns) if entry is not None else 0
 
     def clear(self, name: bytes) -> None:
-        """By the name that `listed` gives; all, if it is empty."""
+        """Forget the one with the name that `listed` gives, or all of them if it is empty."""
         for each in [each for each in self._entries if name in (b"", readable(each).encode())]:
             del self._entries[each]
 
     def listed(self, now_ns: int) -> list[tuple[str, int, int]]:
-        """Who is on the list, with the faults and the seconds that are left; those with most faults first."""
+        """Who is on the list, with the number of faults and the seconds left; most faults first."""
         found = [
             (readable(name), entry.faults, -(-max(0, entry.until_ns - now_ns) // NS_PER_S))
             for name, entry in self._entries.items()

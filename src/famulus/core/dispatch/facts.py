@@ -1,8 +1,8 @@
-"""What the dispatcher has to tell its journal: rows of facts. Knows no layout.
+"""What the dispatcher has to tell its journal: rows of facts. Knows nothing about their layout.
 
-A task is one row at the end of each attempt. What is open is a row at a checkpoint, once in each state that it is seen
-in: so what a crash swallows was written down before, and a task costs a bounded number of rows. With no journal
-nothing is told.
+A task is one row at the end of each attempt. What is open is a row at a checkpoint, once for each state that it is seen
+in: so tasks that are lost in a crash were written down before, and a task costs a bounded number of rows. Without a
+journal nothing is recorded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from famulus.core.dispatch.session import Session
 
 
-#: How the rows of attempts end that are not the end of their task; beside the tails of `famulus.wire.inner`.
+#: How the rows of attempts end that do not end their task; in addition to the tails of `famulus.wire.inner`.
 TAIL_RETRY: Final = inner.tail("RETRY", reasons.reason(reasons.WORKER_LOST, "another attempt follows"))
 TAIL_LATE: Final = b',"outcome":"LATE"}'
 
@@ -26,11 +26,11 @@ STATE_QUEUED: Final = b"queued"
 STATE_RUNNING: Final = b"running"
 STATE_DELEGATED: Final = b"delegated"
 
-#: Of one checkpoint; the rest is counted.
+#: Per checkpoint; the rest is only counted.
 OPEN_ROWS_MAX: Final = 20_000
 #: Services with rows of their own at one checkpoint.
 LOAD_ROWS_MAX: Final = 2_000
-#: Checkpoints without a refusal until an overload is over.
+#: How many checkpoints without a refusal end an overload.
 CALM_CHECKPOINTS: Final = 5
 
 
@@ -44,13 +44,13 @@ class Facts:
         self.delegated: dict[tuple[bytes, bytes], int] = {}
         #: Tasks refused for overload since the last checkpoint, by service.
         self.refused: dict[bytes, int] = {}
-        #: Services in overload, with the checkpoints since their last refusal.
+        #: Services in overload, with the number of checkpoints since their last refusal.
         self._overloaded: dict[bytes, int] = {}
 
     # -- as it happens ------------------------------------------------------------------------------------------
 
     def ended(self, task: Task, ticket: bytes, tail: bytes, moment: object, response_bytes: int) -> None:
-        """An attempt has ended, and mostly its task with it."""
+        """An attempt has ended, and usually its task with it."""
         flow = task.flow
         self._task(
             ticket,
@@ -72,10 +72,10 @@ class Facts:
         )
 
     def late(self, task: Task, ticket: bytes, worker: bytes, delegate: bytes, now_ns: int, response_bytes: int) -> None:
-        """An answer to an attempt that had ended before."""
+        """An answer to an attempt that had already ended."""
         if not self.on:
             return
-        # Since then the task may have been given to others.
+        # In the meantime the task may have been given to others.
         past = Task(task.client, task.envelope, b"", task.arrived_ns, task.flow, task.message_id, task.arrived)
         past.service, past.attempt, past.request_bytes = task.service, task.attempt, task.request_bytes
         past.worker, past.delegate = worker, delegate
@@ -88,7 +88,7 @@ class Facts:
             self._journal.note(WorkerRow(now_ns, session.identity, event, services, session.slots, tasks, reason))
 
     def stranger(self, name: bytes, event: bytes, now_ns: int, reason: bytes = b"") -> None:
-        """Of a worker that has no session."""
+        """About a worker that has no session."""
         if self.on:
             self._journal.note(WorkerRow(now_ns, name, event, reason=reason))
 

@@ -1,10 +1,10 @@
-"""Remembers what routers decided, so that the same header need not be asked about twice. Knows no header's meaning.
+"""Remembers what routers decided, so that they need not be asked about the same header twice. Understands no header.
 
-A flow is a router's decision about a header, under the exact bytes of that header: the service, the terms, and both
-outgoing headers up to the hole where the message_id goes. Only headers without a message_id of their own become flows,
-since only those come again. So do the PINGs of workers, which must not wait behind others' headers: each is kept with
-the PONG that a router gave. A new configuration (a new epoch) empties the table. The table is bounded: when it is full,
-the oldest flow makes room, and its next task asks a router again.
+A flow is a router's decision about a header, stored under the exact bytes of that header: the service, the terms, and
+both outgoing headers up to the gap where the message_id goes. Only headers without a message_id of their own become
+flows, since only those come again. So do the PINGs of workers, which must not wait behind others' headers: each is kept
+with the PONG that a router gave. A new configuration (a new epoch) empties the table. The table is bounded: when it is
+full, the oldest flow makes room, and its next task asks a router again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from famulus.core.dispatch.service import Service
     from famulus.wire.inner import Terms
 
-#: A longer header is not worth remembering: it is hardly one that comes again.
+#: A longer header is not worth remembering: it is unlikely to come again.
 HEADER_BYTES_MAX: Final = 1024
-#: Workers say PING in few ways.
+#: There are few ways to say PING.
 PINGS_MAX: Final = 64
 
 
@@ -51,38 +51,38 @@ class Flow:
     ) -> None:
         self.service = service
         self.terms = terms
-        #: Headers up to the hole for the message_id, which is a JSON text here.
+        #: Headers up to the gap for the message_id, which is a JSON text here.
         self.worker_head = worker_head
         self.client_head = client_head
         self.at_least_once = terms.at_least_once
-        #: Of a task with an id of its own: whose it is, as a JSON text, for a broker that it is handed over to. Secret.
+        #: Whose task it is, if it has an id of its own: a JSON text, for a broker that it is handed over to. Secret.
         self.client_token = client_token
         #: The brokers that a task with this header has come through.
         self.visited = visited
-        #: The last one of them, and the task's priority: each task's row in the journal has them.
+        #: The last of them, and the task's priority: each task's row in the journal has them.
         self.came_from = visited[-1] if visited else b""
         self.priority = terms.priority
         self.timeout_ns = terms.timeout_ms * NS_PER_MS
-        #: How the header for a worker ends if it gets the task as soon as it comes; most do.
+        #: How the header for a worker ends if the worker gets the task as soon as it arrives; most do.
         self.first_tail = tail(1, terms.timeout_ms)
 
 
 def tail(attempt: int, left_ms: int) -> bytes:
-    """The end of a header for a worker, behind the message_id."""
+    """The end of a header for a worker, after the message_id."""
     return b',"attempt":%d,"timeout_ms":%d}' % (attempt, left_ms)
 
 
 class Flows:
     def __init__(self, flows_max: int) -> None:
         self._flows_max = flows_max
-        #: Everybody may look a header up here, without a call, since every task comes by; only we change it.
+        #: Anybody may look up a header here without a call, since every task does; only we change it.
         self.by_header: dict[bytes, Flow] = {}
         #: Likewise the headers of PINGs, with those of their PONGs.
         self.pongs: dict[bytes, bytes] = {}
         self.epoch = 1
 
     def install(self, header: bytes, epoch: int, flow: Flow) -> None:
-        """Remember a decision, unless it was made under another configuration than ours."""
+        """Remember a decision, unless it was made under a different configuration from ours."""
         if epoch != self.epoch or len(header) > HEADER_BYTES_MAX or not self._flows_max:
             return
         if len(self.by_header) >= self._flows_max and header not in self.by_header:
@@ -98,7 +98,7 @@ class Flows:
 
     def move_to(self, epoch: int) -> None:
         """There is a new configuration: whatever was decided under the old one is void."""
-        # Only forward: a router that has not heard of it yet must not bring the old one back.
+        # Only forward: a router that has not heard of the new one must not bring the old one back.
         if epoch > self.epoch:
             self.epoch = epoch
             self.clear()
@@ -108,6 +108,6 @@ class Flows:
         self.pongs.clear()
 
     def close(self) -> None:
-        """Nothing is remembered from now on: every task is to be asked about."""
+        """Remember nothing from now on: a router is asked about every task."""
         self._flows_max = 0
         self.clear()

@@ -1,7 +1,7 @@
-"""How long the tasks of one service took, as counts in buckets that grow by the same factor. Knows no clock.
+"""How long the tasks of one service took, as counts in buckets that grow by a constant factor. Reads no clock.
 
-Sixteen buckets to a factor of e: a bucket is 6 % wide, so whatever is read from them is right to within 3 %. Integers
-that only grow can be added up over brokers and subtracted over time.
+Sixteen buckets per factor of e: a bucket is 6 % wide, so whatever is read from them is accurate to 3 %. Integers that
+only grow can be added up over brokers and subtracted over time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Latency:
     __slots__ = ("counts", "sum_ns")
 
     def __init__(self) -> None:
-        #: Empty until the first task: most services that somebody names are never used.
+        #: Empty until the first task: most services that are ever named are never used.
         self.counts: list[int] = []
         self.sum_ns = 0
 
@@ -26,7 +26,7 @@ class Latency:
         if not self.counts:
             self.counts = [0] * BUCKETS
         self.sum_ns += duration_ns
-        # `math.log` of a float, spelled out: compiled code then calls the C function itself.
+        # `math.log` of an explicit float: compiled code then calls the C function directly.
         bucket = int(math.log(float(duration_ns)) * PER_E_FOLD) if duration_ns > 1 else 0
         if bucket >= BUCKETS:
             bucket = BUCKETS - 1

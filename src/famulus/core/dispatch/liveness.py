@@ -1,7 +1,7 @@
-"""Decides which workers are lost. Knows no clock and sets no timer per message.
+"""Decides which workers are lost. Reads no clock and sets no timer per message.
 
-LRU order is not expiry order, so this is a heap of its own. A message only notes when its sender was seen; the heap
-is looked at when its first entry is due, and a session that was seen meanwhile goes back in with its new time.
+LRU order is not expiry order, so this is a heap of its own. A message only notes when its sender was seen; the heap is
+looked at when its first entry is due, and a session that was seen in the meantime goes back in with its new time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Liveness:
             self._ended = 0
 
     def lost(self, now_ns: int) -> list[Session]:
-        """Sessions that have been silent for too long; they are not watched any more."""
+        """Sessions that have been silent for too long; they are no longer watched."""
         lost = []
         while self._heap and self._heap[0][0] <= now_ns:
             session = heappop(self._heap)[2]
@@ -48,7 +48,7 @@ class Liveness:
         return lost
 
     def forgive(self, pause_ns: int) -> None:
-        """We slept for this long ourselves, and could hear nobody: it does not count as silence."""
+        """We were asleep for this long ourselves, and could not hear anybody: it does not count as silence."""
         for _, _, session in self._heap:
             session.seen_ns += pause_ns
 

@@ -1,4 +1,4 @@
-"""Decides which free slot of a service is used next: the one that has been free longest. Knows no tasks."""
+"""Decides which free slot of a service is used next: the one that has been free longest. Knows nothing about tasks."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ class Candidate:
 class LRU:
     """The workers with a free slot, least recently used first.
 
-    A worker stands here once however many slots it has free, and goes to the end with each use, so that all workers
-    get their share. A worker of several services may have given its last slot to another of them: it is passed over
-    when it is met (and noted in its `unlisted`), since finding it in every LRU at every use would cost each task.
+    A worker is listed once, however many slots it has free, and goes to the end with each use, so that all workers get
+    their share. A worker of several services may have given its last slot to another of them: it is skipped when its
+    turn comes (and this LRU noted in its `unlisted`), since removing it from every LRU at every use would cost each
+    task.
     """
 
     __slots__ = ("_first", "_line")
 
     def __init__(self) -> None:
         self._line: OrderedDict[Candidate, None] = OrderedDict()
-        #: The first one in line, if that is known: who is alone there need not be looked for each time.
+        #: The first in line, if known: a worker that is alone there need not be looked up each time.
         self._first: Candidate | None = None
 
     def offer(self, candidate: Candidate) -> None:

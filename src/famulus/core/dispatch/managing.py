@@ -1,9 +1,9 @@
-"""Passes what admins want to the steward, and its answers back. Reads neither.
+"""Passes requests of admins to the steward, and its answers back. Reads neither.
 
-The steward may be away, or slow (a password takes its time on purpose): what it does not answer in time is answered
-here. Bounded: admins are few. Nobody knows here who is one. So one client has a few requests open at most, the steward
-has a few of all, and the next one that it gets is of a client with as few open ones as anybody. When too many wait, the
-client with the most of them has its oldest refused: who fills the list keeps nobody out.
+The steward may be away, or slow (checking a password is slow on purpose): what it does not answer in time is answered
+here. Bounded: admins are few. Nothing here knows who is one. So one client has only a few requests open, the steward
+has only a few in total, and the next one that it gets is from a client with as few open ones as any. When too many
+wait, the client with the most of them has its oldest refused: whoever fills the list keeps nobody out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OPEN_MAX: Final = 100
 OPEN_OF_ONE_MAX: Final = 8
-#: With the steward at once; the others wait here, where they can still be refused.
+#: With the steward at the same time; the others wait here, where they can still be refused.
 PASSED_ON_MAX: Final = 16
 ANSWER_NS: Final = 20 * NS_PER_S
 
@@ -35,14 +35,14 @@ class Managing:
         self._out = out
         #: The routing id of the steward's connection; empty while there is none.
         self.steward = b""
-        #: Of the last steward there was, what tells it from those before and after; empty if there was none.
+        #: What distinguishes the last steward from those before and after it; empty if there was none.
         self._life = b""
-        #: The oldest first, and when each has waited long enough.
+        #: Oldest first, and when each has waited long enough.
         self._open: dict[bytes, Question] = {}
         self._due_ns: dict[bytes, int] = {}
-        #: Those of them that the steward has not got yet.
+        #: Those that the steward has not been given yet.
         self._waiting: dict[bytes, Question] = {}
-        #: By client, how many of them.
+        #: How many are open, by client.
         self._counts: dict[bytes, int] = {}
 
     def ask(self, question: Question, now_ns: int) -> None:
@@ -60,7 +60,7 @@ class Managing:
             self._pass_on()
 
     def on_steward(self, steward: bytes, number: bytes, header: bytes, body: bytes) -> None:
-        """An answer; or, without a number, that it is there, and which one it is."""
+        """An answer; or, without a number, the message that the steward is there, and which one it is."""
         self.steward = steward
         if not number:
             self._meet(body)
@@ -76,7 +76,7 @@ class Managing:
             self._out.steward.append([self.steward, number, request.header, request.body])
 
     def _meet(self, life: bytes) -> None:
-        """What a former steward was asked, this one knows nothing of."""
+        """This steward knows nothing of what a former one was asked."""
         if life != self._life:
             self._life = life
             self._give_up([number for number in self._open if number not in self._waiting])

@@ -1,16 +1,16 @@
-"""Makes the ids of tasks that came without one: UUIDs, as JSON texts. Its random part comes in."""
+"""Makes ids for tasks that came without one: UUIDs, as JSON texts. The random part is passed in."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _BLOCK: Final = 4096
-#: How the ids of a block end, with the closing quote: every task pays for an id, and formatting is expensive.
+#: How the ids of a block end, with the closing quote: every task needs an id, and formatting is expensive.
 _ENDS: Final = [b'%03x"' % number for number in range(_BLOCK)]
 
 
 class MessageIds:
-    """A random part for this dispatcher's life, and a count of 48 bits."""
+    """A random part for this life of the dispatcher, and a 48-bit counter."""
 
     def __init__(self, chance: int) -> None:
         digits = f"{chance & 0xFFFFFFFFFFFFFFFF:016x}"

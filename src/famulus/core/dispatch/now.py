@@ -1,16 +1,16 @@
-"""The one way in which time comes into the dispatcher."""
+"""The only way in which time enters the dispatcher."""
 
 from __future__ import annotations
 
 
 class Now:
-    """When the batch at hand came. All that follows from it happens then."""
+    """When the current batch arrived. Everything that follows from it happens at that time."""
 
     __slots__ = ("moment", "ns")
 
     def __init__(self) -> None:
         self.ns = 0
-        #: The same as an object, which the journal wants: to make one for each task would cost more than its row.
+        #: The same as an object, as the journal wants it: making one for each task would cost more than its row.
         self.moment: object = 0
 
     def set(self, now_ns: int) -> None:

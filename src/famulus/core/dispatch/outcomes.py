@@ -1,4 +1,4 @@
-"""Gives every accepted task its one outcome, and tells whoever is to know. Until then the task is open: it is counted,
+"""Gives every accepted task its one outcome, and tells whoever should know. Until then the task is open: it is counted,
 its body is held if it may be needed again, and a timer waits for its deadline."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Outcomes:
         self._end(task, tail, b"")
 
     def unstarted(self, task: Task, rejection: bytes, unknown: bytes) -> None:
-        """Only a task that no worker ever had is provably not run."""
+        """Only a task that no worker ever had has provably not run."""
         if task.attempt == 0:
             self.reject(task, rejection)
         else:
@@ -80,13 +80,13 @@ class Outcomes:
         self._out.clients.append([task.client, task.envelope, task.client_header(tail), body])
         facts = self._facts
         if facts.on:
-            # What was never given out has no ticket, but its row wants a number of its own.
+            # A task that was never given out has no ticket, but its row needs a number of its own.
             facts.ended(task, task.ticket or self._next_ticket(), tail, self._now.moment, len(body))
         if task.known is not None:
             self._remember(task, task.known, tail, body)
 
     def _remember(self, task: Task, known: Known, tail: bytes, body: bytes) -> None:
-        """The client gave it its id, and may ask again: those who did already hear it now, those to come later."""
+        """The client chose its id, and may ask again: those who already did are told now, those to come later."""
         for client, envelope in known.waiters:
             self._out.clients.append([client, envelope, task.client_header(tail), body])
         if task.attempt == 0 or (task.flow.at_least_once and tail.startswith(inner.TAIL_UNKNOWN)):

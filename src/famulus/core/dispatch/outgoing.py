@@ -1,4 +1,4 @@
-"""What is to leave the dispatcher, and the one way in which it does."""
+"""What is to leave the dispatcher, and the only way in which it does."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ Frames = list[bytes]
 
 
 class Outgoing:
-    """What all parts of the dispatcher have to say, until somebody takes it."""
+    """What all parts of the dispatcher have to say, until it is taken."""
 
     __slots__ = ("clients", "delegates", "questions", "steward", "workers")
 
     def __init__(self) -> None:
         self.clients: list[Frames] = []
         self.workers: list[Frames] = []
-        #: For other brokers, each with the name of the one that is to get it.
+        #: For other brokers, each with the name of the one that should get it.
         self.delegates: list[tuple[bytes, Frames]] = []
         self.steward: list[Frames] = []
-        #: For each router that has something to answer, all of it.
+        #: For each router that has something to answer, all of its questions.
         self.questions: list[tuple[bytes, list[Frames]]] = []
 
     def __bool__(self) -> bool:
         return bool(self.workers or self.clients or self.delegates or self.steward)
 
     def take(self, questions: list[tuple[bytes, list[Frames]]]) -> Outgoing:
-        """All of it, and these questions; nothing is left here."""
+        """All of it, with these questions; nothing is left here."""
         taken = Outgoing()
         taken.clients, self.clients = self.clients, taken.clients
         taken.workers, self.workers = self.workers, taken.workers
@@ -36,7 +36,7 @@ class Outgoing:
 
 
 class Ports(Protocol):
-    """Where it leaves: sockets, or whatever stands for them. Each gives back what was not taken."""
+    """Where it leaves: sockets, or whatever stands in for them. Each says what was not taken, or whether it was."""
 
     def to_clients(self, messages: list[Frames]) -> list[Frames]: ...
     def to_workers(self, messages: list[Frames]) -> list[Frames]: ...

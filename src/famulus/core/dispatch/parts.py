@@ -13,8 +13,8 @@ Managing      what admins want, on its way to the steward and back
 Drain         when a broker that is to end has done its part
 Facts         what the journal is to know of all this
 
-What concerns several of them is in functions: `decisions`, what follows from those of routers, and `delegation`, what
-becomes of the tasks that other brokers have.
+What concerns several of them is in functions: `decisions`, what follows from the decisions of routers, and
+`delegation`, what becomes of the tasks that other brokers have.
 """
 
 from __future__ import annotations
@@ -54,14 +54,13 @@ class Parts:
     ) -> None:
         """`settled_at_ns`: see `Services`.
 
-        `secret`: random, and told to nobody but other brokers.
-        `journal`: where rows go, if somebody wants them.
+        `secret`: random, and told only to other brokers. `journal`: where rows go, if anybody wants them.
         """
         self.bounds = bounds
-        # Looked at in every turn of the loop; to read it from a struct costs compiled code ten times as much.
+        # Used in every turn of the loop; reading it from a struct costs compiled code ten times as much.
         self.body_bytes_max = bounds.body_bytes_max
         self.secret = secret
-        #: By how routers write them: clients mostly use few time-outs and priorities, which saves the unpacking.
+        #: As routers write them: clients mostly use few time-outs and priorities, so this saves unpacking.
         self.terms: dict[bytes, Terms] = {}
         self.now = now = Now()
         self.out = out = Outgoing()

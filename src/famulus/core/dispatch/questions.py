@@ -1,8 +1,8 @@
-"""Decides which router is asked what, and asks another one when a router is lost. Knows no sockets.
+"""Decides which router is asked what, and asks another one when a router is lost. Uses no sockets.
 
-A question is a header that somebody must read. Routers are stateless, so any of them may be asked; the least burdened
-one is. A router is asked only so much at a time; what else there is waits here, where those who ask can take turns.
-What a lost router left unanswered goes to another. A question that three routers died of is poison, and is given up.
+A question is a header that somebody must read. Routers are stateless, so any of them may be asked; the one with the
+least to do is. A router is asked only so much at a time; the rest waits here, where the askers can take turns. What a
+lost router left unanswered goes to another. A question that killed three routers is poison, and is given up.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 ROUTER_HEARTBEAT_NS: Final = 500 * NS_PER_MS
 ROUTER_SILENCE_NS: Final = 3 * ROUTER_HEARTBEAT_NS
 OFFERS_MAX: Final = 3
-#: What a router is asked before it has answered: two full batches, so that it has one to read while we read its answers
-#: to the other. Whoever comes next waits for no more than these.
+#: How much a router is asked before it has answered: two full batches, so that it has one to read while we read its
+#: answers to the other. Whoever comes next waits for no more than these.
 ASKED_MAX: Final = 256
 
 
@@ -60,19 +60,19 @@ class AskedRouter:
         self.id = router_id
         self.seen_ns = now_ns
         self.asked: dict[bytes, Question] = {}
-        #: What it is to be asked with the next batch.
+        #: What it will be asked with the next batch.
         self.outbox: list[list[bytes]] = []
 
 
 class Turns:
-    """Decides whose question is next where more is asked than routers can read: everybody in turn.
+    """Decides whose question is next when more is asked than routers can read: everybody in turn.
 
-    Each asker's questions stay in their order. However many one of them has, all others have one first; and however
-    many clients and strangers there are, every other question is one about a task or a worker that we know.
+    Each asker's questions stay in order. However many one of them has, all others get one in first; and however many
+    clients and strangers there are, every other question is about a task or a worker that we know.
     """
 
     def __init__(self) -> None:
-        #: By who asks; who had a turn goes to the end.
+        #: By asker; after a turn, an asker goes to the end.
         self._outsiders: OrderedDict[bytes, deque[Question]] = OrderedDict()
         self._workers: OrderedDict[bytes, deque[Question]] = OrderedDict()
         self._outsider_was_last = False
@@ -106,14 +106,14 @@ def _is_outsider(question: Question) -> bool:
 class Questions:
     def __init__(self, first_number: int, bounds: Bounds, counters: Counters) -> None:
         self._counters = counters
-        # Asked for in every turn of the loop; to read them from a struct costs compiled code ten times as much.
+        # Needed in every turn of the loop; reading them from a struct costs compiled code ten times as much.
         self._max = bounds.questions_max
         self._bytes_max = bounds.questions_bytes_max
         # Numbers start at random, so that what a former dispatcher asked or handed out means nothing to this one.
         self._number = first_number
         self._routers: dict[bytes, AskedRouter] = {}
         self._open: dict[bytes, Question] = {}
-        #: Those that no router has been asked yet. One that was decided meanwhile is passed over.
+        #: Those that no router has been asked yet. One that was decided in the meantime is skipped.
         self._waiting = Turns()
         self._poison: list[Question] = []
         #: Of headers and bodies.
@@ -124,12 +124,12 @@ class Questions:
 
     @property
     def has_room_for_clients(self) -> bool:
-        """If not, routers are behind: what clients send may wait in their sockets, which is the cheapest place."""
+        """If not, routers are behind: what clients send can wait in their sockets, which is the cheapest place."""
         return len(self._open) < self._max and self.held_bytes < self._bytes_max
 
     @property
     def has_room_for_workers(self) -> bool:
-        """Workers are read for longer: their answers make room."""
+        """Workers are read for longer than clients: their answers make room."""
         return len(self._open) < 2 * self._max and self.held_bytes < 2 * self._bytes_max
 
     @property
@@ -137,7 +137,7 @@ class Questions:
         return list(self._routers)
 
     def next_number(self) -> bytes:
-        """Eight bytes that stand for nothing else in this dispatcher's life: a question's number or a task's ticket."""
+        """Eight bytes that are unique in this dispatcher's life: a question's number or a task's ticket."""
         self._number = (self._number + 1) & 0xFFFFFFFFFFFFFFFF
         return self._number.to_bytes(8, "big")
 
@@ -153,11 +153,11 @@ class Questions:
             router.seen_ns = now_ns
 
     def answered(self, number: bytes) -> Question | None:
-        """The question behind a decision; None if it was decided already, by this router or another."""
+        """The question behind a decision; None if it was already decided, by this router or another."""
         question = self._open.pop(number, None)
         if question is None:
             return None
-        if question.router is not None:  # or its router was taken for lost, and was only slow
+        if question.router is not None:  # otherwise its router was taken for lost, but was only slow
             del question.router.asked[number]
         self.held_bytes -= len(question.header) + len(question.body)
         return question
@@ -175,7 +175,7 @@ class Questions:
             self._offer(question)
 
     def take_batches(self) -> list[tuple[bytes, list[list[bytes]]]]:
-        """What is to be sent now: for each router that has something to answer, all of it."""
+        """What to send now: for each router that has something to answer, all of its questions."""
         batches: list[tuple[bytes, list[list[bytes]]]] = []
         if not self._open:
             return batches
@@ -188,7 +188,7 @@ class Questions:
         return batches
 
     def never_asked(self, questions: list[list[bytes]]) -> None:
-        """These were never sent, so whatever became of their router, they are not to blame."""
+        """These were never sent, so they are not to blame for whatever became of their router."""
         for number, _, _ in questions:
             question = self._open.get(number)
             if question is not None:
@@ -235,12 +235,12 @@ class Questions:
     def _ask_waiting(self) -> None:
         while self._waiting and (router := self._least_burdened()) is not None:
             question = self._waiting.take()
-            # It may have been decided meanwhile, and asked about once more.
+            # It may have been decided in the meantime, or be with a router again.
             if question.router is None and question.number in self._open:
                 _give(question, router)
 
     def _least_burdened(self) -> AskedRouter | None:
-        """None if there is none, or if all have enough to read."""
+        """None if there is no router, or if all have enough to read."""
         routers = self._routers
         if not routers:
             return None

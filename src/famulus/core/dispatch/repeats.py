@@ -1,8 +1,8 @@
-"""Remembers how tasks with an id of their own ended, so that the same id asked again runs nothing again.
+"""Remembers how tasks whose id the client chose ended, so that asking again with the same id runs nothing twice.
 
 A client that lost its connection asks again with the same message_id. If its task is still open, both hear how it ends;
-if it has ended, the answer is told once more. What provably did not run, or what may run again (an UNKNOWN of an
-at-least-once service), is a new task. Bounded in count, bytes and age. Knows no clock.
+if it has ended, the answer is repeated. What provably did not run, or what may run again (an UNKNOWN of an
+at-least-once service), is a new task. Bounded in count, bytes and age. Reads no clock.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from collections import OrderedDict
 from famulus.core.clock import NS_PER_S
 
 KEEP_NS = 120 * NS_PER_S
-#: A larger answer is not kept; whoever asks for it again learns that it is gone.
+#: A larger answer is not kept; whoever asks for it again is told that it is gone.
 BODY_BYTES_MAX = 1 << 20
 #: What an entry costs besides its body.
 OVERHEAD_BYTES = 300
 
 
 class Known:
-    """A task with an id of its own: open while `ended_ns` is 0."""
+    """A task whose id the client chose: open while `ended_ns` is 0."""
 
     __slots__ = ("body", "ended_ns", "key", "tail", "waiters", "whole")
 
     def __init__(self, key: bytes) -> None:
         self.key = key
         self.ended_ns = 0
-        #: How its header for the client ended, and its body.
+        #: How its header to the client ended, and its body.
         self.tail = b""
         self.body = b""
         #: False if the body was too large to be kept.
         self.whole = True
-        #: Who else asked for it, by client and envelope, and is to hear how it ends.
+        #: Who else asked for it, by client and envelope, and should hear how it ends.
         self.waiters: list[tuple[bytes, bytes]] = []
 
 
@@ -52,7 +52,7 @@ class Repeats:
         return self._ended.get(key)
 
     def begin(self, key: bytes) -> Known | None:
-        """A new task of this id; None if there is no room to remember it."""
+        """A new task with this id; None if there is no room to remember it."""
         former = self._ended.pop(key, None)
         if former is not None:
             self._bytes -= _size(former)
@@ -62,7 +62,7 @@ class Repeats:
         return known
 
     def end(self, known: Known, tail: bytes, body: bytes, now_ns: int) -> None:
-        """It has its outcome: keep that for a while."""
+        """It has its outcome: keep it for a while."""
         del self._open[known.key]
         known.ended_ns = now_ns
         known.tail = tail
@@ -75,7 +75,7 @@ class Repeats:
             self._forget_first()
 
     def drop(self, known: Known) -> None:
-        """It did not run, or may run again: the same id is a new task."""
+        """It did not run, or may run again: the same id will be a new task."""
         del self._open[known.key]
 
     def _forget_old(self, now_ns: int) -> None:

@@ -34,14 +34,14 @@ class Service:
         self.answer_tail = answer_tail(name.decode())
         self.lru = LRU()
         self.backlog = Backlog()
-        #: It stands in the settings, and is never forgotten.
+        #: It is listed in the settings, and is never forgotten.
         self.declared = False
         #: How many workers offer it now.
         self.sessions = 0
-        #: The slots, free or not, of those that may get its tasks; some of them may be slots of other services too.
+        #: The slots, free or not, of the workers that may get its tasks; some may be slots of other services, too.
         self.slots = 0
         self.service_time = ServiceTime()
-        #: Nobody has offered it to this dispatcher yet, but its workers may be on their way back until then.
+        #: If nobody has offered it to this dispatcher yet: until when its workers may still be on their way back.
         self.expected_by_ns = NEVER_NS
         #: How its tasks ended, and how long those took that a worker answered.
         self.ok = 0

@@ -1,7 +1,7 @@
-"""How long workers have a task of one service, by its last answers. Knows no clock and no task.
+"""How long workers take for a task of one service, from its last answers. Knows nothing about clocks or tasks.
 
-It is what tells a task that can still be done in time from one that cannot. One answer in a millisecond is enough to
-know it, so the busier a service is, the less each of its tasks pays for it.
+This is what tells a task that can still be done in time from one that cannot. One answer per millisecond is enough, so
+the busier a service is, the less each of its tasks pays for it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from famulus.core.clock import NS_PER_MS, NS_PER_S
 #: How many of the last answers count, and how many it takes to know anything.
 SAMPLES_MAX: Final = 32
 SAMPLES_MIN: Final = 8
-#: Once there are enough, they are sorted once in this many answers: that is the expensive part.
+#: Once there are enough, they are sorted only once in this many answers: that is the expensive part.
 RANKED_EVERY: Final = 4
-#: Between two samples, unless the service is slower than that.
+#: The least time between two samples.
 SAMPLE_EVERY_NS: Final = NS_PER_MS
-#: Beside twice the time that a long task takes: a busy machine is late by this much now and then.
+#: On top of twice the time that a long task takes: a busy machine is late by this much now and then.
 SLACK_NS: Final = 10 * NS_PER_MS
 #: Tasks that seem hopeless are tried at most this often, and take at most this fraction (1/32) of the slots' time.
 TRY_EVERY_NS: Final = NS_PER_S
@@ -30,10 +30,10 @@ class ServiceTime:
     def __init__(self) -> None:
         self._samples: list[int] = []
         self._added = 0
-        #: When an answer is worth a sample again.
+        #: When an answer is worth sampling again.
         self.next_sample_ns = 0
-        #: Of the last answers: the shortest, the one in the middle, the one that nine of ten do not exceed, the mean.
-        #: All are 0 as long as too little is known.
+        #: Of the last answers: the shortest, the median, the 90th percentile, the mean. All are 0 as long as too little
+        #: is known.
         self.least_ns = 0
         self.usual_ns = 0
         self.long_ns = 0
@@ -62,17 +62,17 @@ class ServiceTime:
         self.least_ns = self.usual_ns = self.long_ns = self.mean_ns = 0
 
     def wait_ns(self, ahead: int, slots: int) -> int:
-        """How long it takes to get through this many tasks; 0 if nobody knows.
+        """How long it takes to get through this many tasks; 0 if unknown.
 
-        By the slots, not by the rate of recent answers: so a worker that comes or goes counts at once.
+        From the slots, not from the rate of recent answers: so a worker that comes or goes counts at once.
         """
         return ahead * self.mean_ns // slots if slots else 0
 
     def needed_ns(self, timeout_ns: int) -> int:
-        """How much of its time-out a task must have left when a slot is free for it; the rest it may wait.
+        """How much of its time-out a task must have left when it gets a slot; the rest it may spend waiting.
 
-        Twice what a long task takes, if it has that much. If not, half of what it has to spare is for waiting; a fifth
-        of its time counts as such in any case, or no task could wait for a service as slow as that.
+        Twice what a long task takes, if it has that much. If not, half of its spare time is for waiting; at least a
+        fifth of its time-out counts as spare, or no task could wait for a service as slow as that.
         """
         if not self.mean_ns:
             return 0
@@ -80,10 +80,10 @@ class ServiceTime:
         return max(self.usual_ns, min(2 * self.long_ns + SLACK_NS, half_ns))
 
     def may_try(self, slots: int, now_ns: int) -> bool:
-        """Whether a task may be tried that has less time than any of the last ones took.
+        """Whether to try a task that has less time than any of the last ones took.
 
-        If none ever were, those that are shorter than the rest would be refused for ever, and so would all be when the
-        service has become faster.
+        If none were ever tried, tasks that are shorter than the rest would be refused for ever, and so would all tasks
+        once the service has become faster.
         """
         if now_ns < self._tries_at_ns:
             return False

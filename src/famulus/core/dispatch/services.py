@@ -1,6 +1,6 @@
 """Decides which services a broker knows: those that are declared, offered by a worker or another broker, or expected.
 
-Until `settled_at_ns` tasks of unknown services may wait: a predecessor's workers are on their way back.
+Until `settled_at_ns`, tasks of unknown services may wait: a predecessor's workers are on their way back.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Services:
         self.by_name: dict[bytes, Service] = {}
 
     def declare(self, names: list[bytes]) -> None:
-        """They stand in the settings, and are never forgotten."""
+        """They are listed in the settings, and are never forgotten."""
         for name in names:
             self.by_name[name] = service = Service(name)
             service.declared = True
 
     def offer(self, names: list[bytes]) -> list[Service] | None:
-        """The services of these names, made where they are new; None if that would be too many."""
+        """The services with these names, created where they are new; None if that would be too many."""
         new = [name for name in names if name not in self.by_name]
         if len(self.by_name) + len(new) > self._services_max:
             self._forget(len(new))
@@ -41,7 +41,7 @@ class Services:
         return services
 
     def find(self, name: bytes, now_ns: int) -> Service | None:
-        """That of a worker here, or of another broker's, or one whose workers may be on the way."""
+        """One offered by a worker here or by another broker, or one whose workers may be on their way."""
         service = self.by_name.get(name)
         if service is not None and service.expected_by_ns > now_ns:
             return service
@@ -51,7 +51,7 @@ class Services:
         return self._expect(name) if now_ns < self.settled_at_ns else None
 
     def _expect(self, name: bytes) -> Service | None:
-        """One that nobody has offered yet; None if there are too many."""
+        """A service that nobody has offered yet; None if there are too many."""
         if len(self.by_name) >= self._services_max:
             return None
         service = self.by_name[name] = Service(name)
@@ -59,7 +59,7 @@ class Services:
         return service
 
     def _forget(self, count: int) -> None:
-        """Make room for this many: forget services that nobody offers and nobody waits for, the oldest first."""
+        """Make room for this many: forget services that nobody offers and nobody waits for, oldest first."""
         idle = [
             service
             for service in self.by_name.values()
@@ -68,11 +68,11 @@ class Services:
         for service in idle[:count]:
             del self.by_name[service.name]
         if idle:
-            # A flow leads to its service, and must not outlive it.
+            # A flow refers to its service, and must not outlive it.
             self._flows.clear()
 
     def look_at_others(self) -> None:
-        """Tasks that wait for our own workers need not, if another broker has some."""
+        """Tasks need not wait for our own workers to come back if another broker has some."""
         for service in self.by_name.values() if self.settled_at_ns else ():
             if service.expected_by_ns < NEVER_NS and self._delegates.offers(service.name):
                 service.expected_by_ns = NEVER_NS

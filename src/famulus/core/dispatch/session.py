@@ -41,7 +41,7 @@ class Session(Candidate):
     ) -> None:
         self.peer = peer
         self.identity = identity
-        #: By which the same worker is known over another connection; empty if it gave none.
+        #: What identifies the same worker over another connection; empty if it gave none.
         self.token = token
         self.services = services
         self.slots = self.free = terms.slots
@@ -54,7 +54,7 @@ class Session(Candidate):
         #: When the PING came that made it ready.
         self.greeted_ns = 0
         self.ended = False
-        #: Tickets that are out, with their tasks. A task that ended meanwhile stays until its late answer comes,
+        #: Tickets that are out, with their tasks. A task that has already ended stays until its late answer comes,
         #: since the worker is still busy with it.
         self.running: dict[bytes, Task] = {}
         #: The answer to its DISCONNECT, kept until its last task is done.
@@ -74,7 +74,7 @@ class Session(Candidate):
             self._list()
 
     def leave(self) -> None:
-        """No more tasks for it."""
+        """It gets no more tasks."""
         for service in self.services:
             service.lru.withdraw(self)
             if self.ready:
@@ -91,7 +91,7 @@ class Session(Candidate):
 
 
 def take_slot(service: Service) -> Session | None:
-    """Of the worker that is next in line, or None if no slot is free."""
+    """A slot of the worker that is next in line, or None if no slot is free."""
     taken = service.lru.take()
     assert taken is None or isinstance(taken, Session)
     return taken

@@ -33,7 +33,7 @@ _FULL: Final = write_error(reasons.OVERLOAD, "this broker has all the workers or
 _NAMED: Final = write_error(reasons.NOT_ALLOWED, "this worker is on the list of error workers of the config")
 _CLOSED: Final = write_error(reasons.DISABLED, "this broker is shutting down")
 
-# Why a worker was lost, for the journal: codes as everywhere.
+# Why a worker was lost, for the journal: codes, as everywhere.
 _SILENT: Final = reasons.EXPIRED.encode()
 _UNREACHABLE: Final = reasons.NOT_CONNECTED.encode()
 _FAULTS: Final = reasons.NOT_ALLOWED.encode()
@@ -59,34 +59,34 @@ class Sessions:
         self._bounds = bounds
         self._facts = facts
         self._liveness = Liveness()
-        #: By the name of the connection, which the listener makes.
+        #: By the name of the connection, which the listener assigns.
         self.by_peer: dict[bytes, Session] = {}
         self.by_identity: dict[bytes, Session] = {}
         self.error_workers = ErrorWorkers()
         self.claims = Claims()
-        #: The broker drains: nobody may connect.
+        #: The broker is draining: nobody may connect.
         self.closed = False
 
     def holder(self, peer: bytes, identity: bytes, token: bytes) -> Session | None:
-        """Who has this name, unless it is the worker that now comes with this token over this connection."""
+        """Who has this name, unless it is the very worker that now comes with this token or over this connection."""
         holder = None if self.closed else self.by_identity.get(identity)
         if holder is None or holder.peer == peer or (token and token == holder.token):
             return None
         return holder
 
     def ask(self, holder: Session) -> None:
-        """Are you there? A connection that is closed refuses the question; whoever is there says something."""
+        """Ask whether it is there. A closed connection refuses the question; a worker that is there says something."""
         self._out.workers.append([holder.peer, b"", _PING, b""])
 
     def dispossess(self, holder: Session) -> None:
-        """It did not answer, and another worker gets its name."""
+        """It did not answer, so another worker gets its name."""
         self._out.workers.append([holder.peer, b"", _TAKEN, b""])
         self._lose([holder], _REPLACED)
 
     def connect(
         self, peer: bytes, identity: bytes, names: list[bytes], terms: SessionTerms, token: bytes
     ) -> bytes | None:
-        """Begin a session, or give the header that says why not. It is not in the LRU yet."""
+        """Begin a session, or return the header that says why not. It is not in the LRU yet."""
         now_ns = self._now.ns
         if self.closed:
             return _CLOSED
@@ -110,7 +110,7 @@ class Sessions:
         return None
 
     def say_goodbye(self, session: Session, farewell: Frames) -> None:
-        """No more tasks for it; it is answered when its last one is done."""
+        """It gets no more tasks, and is answered when its last one is done."""
         session.leave()
         session.farewell = farewell
         if not session.running:
@@ -118,7 +118,7 @@ class Sessions:
             self.end(session, b"disconnected")
 
     def end(self, session: Session, event: bytes = b"lost", reason: bytes = b"") -> None:
-        """It is gone: `lost`, for this reason, or `disconnected` by its own wish."""
+        """It is gone: `lost`, for this reason, or `disconnected` at its own request."""
         self._facts.worker(session, event, self._now.ns, len(session.running), reason)
         del self.by_peer[session.peer]
         if self.by_identity.get(session.identity) is session:
@@ -136,7 +136,7 @@ class Sessions:
             session = self.by_peer.get(message[0])
             if session is not None:
                 by_session.setdefault(session, []).append(message)
-        # All leave before the first task looks for another slot, or it might find one of theirs.
+        # All of them leave before the first task looks for another slot, or it might find one of theirs.
         for session in by_session:
             session.leave()
         for session, messages in by_session.items():
@@ -145,18 +145,18 @@ class Sessions:
             self._lose([session], _UNREACHABLE)
 
     def gone(self, peers: list[bytes]) -> None:
-        """Their connections are over; what came before has been heard."""
+        """Their connections are closed; what came before that has been processed."""
         self._lose([session for session in map(self.by_peer.get, peers) if session is not None], _UNREACHABLE)
 
     def pong(self, session: Session, envelope: bytes, pong: bytes, seen_ns: int) -> None:
-        """Answer a PING that came then. The first one makes its worker ready."""
+        """Answer a PING that arrived at `seen_ns`. The first one makes its worker ready."""
         self._out.workers.append([session.peer, envelope, pong, b""])
         if not session.ready and session.farewell is None:
             self._assignment.enter(session, seen_ns)
             self._facts.worker(session, b"ready", self._now.ns)
 
     def fault(self, peer: bytes, answer: Frames) -> None:
-        """A worker, or a stranger at its door, broke the protocol: it is told, and in the end ignored."""
+        """A worker, or a stranger at the backend, broke the protocol: it is told, and eventually ignored."""
         self._counters.faults += 1
         self._out.workers.append(answer)
         now_ns = self._now.ns
@@ -169,7 +169,7 @@ class Sessions:
             self._lose([session], _FAULTS)
 
     def ignore(self, identities: list[bytes]) -> None:
-        """The workers that the config names now: those that are connected are told, and go at once."""
+        """The workers that the config names now: those that are connected are told, and dropped at once."""
         self.error_workers.named = frozenset(identities)
         for identity in identities:
             session = self.by_identity.get(identity)
@@ -193,7 +193,7 @@ class Sessions:
         return min(due_ns, self.claims.next_due_ns)
 
     def _lose(self, sessions: list[Session], reason: bytes) -> None:
-        # All leave before the first task looks for another slot, or it might find one of theirs.
+        # All of them leave before the first task looks for another slot, or it might find one of theirs.
         for session in sessions:
             session.leave()
         for session in sessions:
@@ -201,7 +201,7 @@ class Sessions:
             self.end(session, b"lost", reason)
 
     def _make_way(self, peer: bytes, identity: bytes) -> None:
-        """One connection has one session, and so has one worker that comes over another connection."""
+        """A connection has only one session, and so has a worker, even one that comes over another connection."""
         for former in (self.by_peer.get(peer), self.by_identity.get(identity)):
             if former is not None and not former.ended:
                 self.end(former, b"lost", _REPLACED)

@@ -1,10 +1,10 @@
-"""What connections are called, and what people read of that. Pure.
+"""The names of connections, and what people are shown of them. Pure.
 
     name    a zero byte, the connection's number (6 bytes), 8 random bytes, and where it comes from
 
-The zero byte tells it from the identity of a worker, which is text. The number makes it one that was not there before,
-and the random bytes one that nobody can guess: who has no other name is known by this one. No peer is told its name, or
-can choose one.
+The zero byte distinguishes it from the identity of a worker, which is text. The number makes the name new, and the
+random bytes make it impossible to guess: whoever has no other name is known by this one. No peer is told its name, or
+can choose it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def name_of_connection(number: int, chance: bytes, place: str) -> bytes:
 
 
 def unique_part(name: bytes) -> bytes:
-    """What no other connection ever had, without where it comes from: as long as any other."""
+    """What no other connection ever had, without where it comes from: always of the same length."""
     return name[:_HEAD_BYTES] if name[:1] == b"\0" else name
 
 

@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 NEW: Final = 0  # just accepted, for an instant
 QUEUED: Final = 1  # in the backlog
 RUNNING: Final = 2  # a worker or another broker has it
-JUDGING: Final = 3  # it was answered; a router reads the answer
+JUDGING: Final = 3  # it was answered; a router is reading the answer
 DONE: Final = 4  # it has its outcome; its worker may still be busy with it
 
-#: The life of a task: what may happen to it in each stage, and where that leads. Nothing else can: there is no key.
+#: The life of a task: what may happen to it in each stage, and where that leads. A transition without a key is
+#: impossible.
 NEXT: Final[dict[str, dict[int, int]]] = {
-    # To a free slot, here or at another broker. One that had it before is lost, or provably did not run it.
+    # To a free slot, here or at another broker. Whoever had it before is lost, or provably did not run it.
     "given": {NEW: RUNNING, QUEUED: RUNNING, RUNNING: RUNNING, JUDGING: RUNNING},
     # No slot is free.
     "queued": {NEW: QUEUED, RUNNING: QUEUED, JUDGING: QUEUED},
-    # What the answer says has to be read.
+    # The answer has to be read.
     "answered": {RUNNING: JUDGING},
     # It has its one outcome.
     "ended": {NEW: DONE, QUEUED: DONE, RUNNING: DONE, JUDGING: DONE},
 }
-# What happens to every task is looked up by number: a dictionary would cost a hundredth of a task's way.
+# What happens to every task is looked up by index: a dictionary would cost one percent of a task's time.
 GIVEN: Final[list[int]] = list(NEXT["given"].values())
 ENDED: Final[list[int]] = list(NEXT["ended"].values())
 PUT_IN_QUEUE: Final[dict[int, int]] = NEXT["queued"]
@@ -79,18 +80,18 @@ class Task(Queueable):
         self.deadline_ns = arrived_ns + flow.timeout_ns
         self.flow = flow
         self.service = flow.service
-        #: A JSON text, as it stands in headers.
+        #: A JSON text, as it appears in headers.
         self.message_id = message_id
-        #: Where its outcome is to be remembered, if its id is the client's own.
+        #: Where its outcome will be remembered, if its id is the client's own.
         self.known: Known | None = None
         self.attempt = 0
         self.stage = NEW
         self.ticket = b""
-        #: Since when it has been in the backlog; the time that a worker had it for does not count.
+        #: Since when it has been in the backlog; the time that it spent with a worker does not count.
         self.queued_ns = 0
-        # For the journal: when it came; who had it last, a worker or another broker, and since when; in which state it
-        # was written down as open; how large it came, since its body may be forgotten. Instants are objects, which the
-        # tasks of a batch share.
+        # For the journal: when it arrived; who had it last, a worker or another broker, and since when; in which state
+        # it was recorded as open; its original size, since its body may be dropped. Instants are objects that the tasks
+        # of a batch share.
         self.arrived = arrived
         self.worker = b""
         self.delegate = b""
@@ -111,7 +112,7 @@ class Task(Queueable):
         return flow.worker_head + self.message_id + tail(self.attempt, left_ms)
 
     def delegate_header(self, now_ns: int, broker: bytes, token: bytes) -> bytes:
-        """The header that another broker sees: as from a client, and with whom the task has come through.
+        """The header that another broker sees: as if from a client, with the brokers that the task has come through.
 
         `token` is this broker's own, for ids that it made.
         """
@@ -127,7 +128,7 @@ class Task(Queueable):
 
 
 def next_task(service: Service) -> Task:
-    """Of those that wait in its backlog; there must be one."""
+    """The next one in its backlog; there must be one."""
     task = service.backlog.head()
     assert isinstance(task, Task)
     return task

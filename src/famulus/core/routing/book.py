@@ -18,13 +18,13 @@ class BrokerAddress:
     family: str
     frontend: str
     backend: str
-    #: Of which it takes tasks and workers; None: of all.
+    #: The services whose tasks and workers it takes; None means all.
     services: tuple[str, ...] | None = None
-    #: Of one that can stand in for others: 0 has nothing to do, 1 has no slot free, more has tasks that wait.
+    #: For one that can stand in for others: 0 means nothing to do, 1 no free slot, more that tasks are waiting.
     load: float = 0.0
 
     def serves_any(self, services: Sequence[str]) -> bool:
-        """Whether it is of use to whoever wants or offers these; where nobody says what, it is."""
+        """Whether it is of use to somebody who wants or offers these; it is if no services are named."""
         return self.services is None or not services or any(each in self.services for each in services)
 
     def count_served(self, services: Sequence[str]) -> int:
@@ -37,17 +37,17 @@ class Book:
     heartbeat_ms: int
     services: dict[str, ServicePolicy] = field(default_factory=dict)
     default_policy: ServicePolicy = field(default_factory=ServicePolicy)
-    #: For people; the digest decides.
+    #: For people; comparisons use the digest.
     version: int = 1
-    #: Moves on with every configuration that the routers learn of; whatever was decided before is void then.
+    #: Increases with every configuration that the routers learn of; whatever was decided before is then void.
     epoch: int = 1
     #: What this broker may do: only an active one takes tasks and workers.
     state: State = "active"
     #: All other brokers of the family, alive or not: a worker that loses this one tries them.
     family: tuple[BrokerAddress, ...] = ()
-    #: Likewise of the families that this one falls back on, in their order.
+    #: Likewise the brokers of the families that this one falls back on, in order.
     fallback: tuple[BrokerAddress, ...] = ()
-    #: What admins prefer for workers, by their identities, and for those of a service.
+    #: The brokers that admins prefer for workers, by identity, and for workers of a service.
     preferred_of_workers: dict[str, str] = field(default_factory=dict)
     preferred_of_services: dict[str, str] = field(default_factory=dict)
     #: Brokers that are alive and active, of this family and then of its fallback families, best first.
@@ -56,7 +56,7 @@ class Book:
     # -- what workers may see: this, and nothing else -----------------------------------------------------------
 
     def family_config(self, services: Sequence[str] = ()) -> dict[str, object]:
-        """What a worker of these services needs to know of its family. Admins are not among it."""
+        """What a worker of these services needs to know about its family. This does not include admins."""
         members = sorted((self.broker, *self.family), key=lambda broker: broker.identity)
         return {
             "name": self.broker.family,
@@ -67,7 +67,7 @@ class Book:
         }
 
     def digest(self) -> str:
-        """A hash over all that configs of workers are made of, besides the worker's own name and services."""
+        """A hash over everything that goes into the configs of workers, except the worker's own name and services."""
         wishes = [self.preferred_of_workers, self.preferred_of_services]
         facts = [self.family_config(), self.broker.identity, self.heartbeat_ms, wishes]
         return hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()
@@ -87,20 +87,20 @@ class Book:
     def _wished_broker(self, identity: str, services: Sequence[str]) -> str:
         """The broker that an admin prefers for this worker, by its name or else by the first of its services.
 
-        Empty if there is none, or none of this family that would take it.
+        Empty if there is none, or none in this family that would take it.
         """
         wishes = [self.preferred_of_workers.get(identity), *map(self.preferred_of_services.get, services)]
         there = {broker.identity for broker in (self.broker, *self.family) if broker.serves_any(services)}
         return next((wish for wish in wishes if wish in there), None) or ""
 
     def brokers(self, services: Sequence[str] = (), load: float = 0.0) -> bytes:
-        """The answer to NEEDBROKER: brokers that can serve the asker of these services, best first.
+        """The answer to NEEDBROKER: brokers that can help somebody with these services, best first.
 
         `load` is that of this broker.
         """
         here = [replace(self.broker, load=load)] if self.state == "active" else []
         useful = [other for other in (*here, *self.others) if other.serves_any(services)]
-        # Who serves most of it comes first; among equals, all stay as they are.
+        # Those that serve most of the services come first; among equals, the order stays.
         useful.sort(key=lambda other: -other.count_served(services))
         brokers = [
             {
@@ -115,7 +115,7 @@ class Book:
         return msgspec.json.encode({"brokers": brokers})
 
     def where_else(self, services: Sequence[str]) -> list[str]:
-        """Brokers that are there and serve one of these, which this one does not."""
+        """Brokers that are there and serve one of these services, which this one does not."""
         return [other.identity for other in self.others if other.serves_any(services)]
 
 

@@ -1,7 +1,7 @@
 """Decides what a message means: questions of a dispatcher in, decisions out. Keeps no state between them.
 
-Any router gives an equivalent answer to any question, so a dispatcher may ask another one when a router is lost.
-Random numbers come in as `make_id`, for tasks whose client gave them no message_id.
+Any router gives an equivalent answer to any question, so a dispatcher may ask another one when a router is lost. Random
+numbers come in through `make_id`, for tasks whose client gave them no message_id.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from famulus.wire.headers import Fields
 Frames = list[bytes]
 
 REMEMBERED_MAX = 4096
-#: In a reason; NEEDBROKER has them all.
+#: How many a reason names; NEEDBROKER lists them all.
 BROKERS_NAMED_MAX = 5
 
-# The fields of a task and of its answer that the broker has a say in; all others go on untouched.
+# The fields of a task and of its answer that are the broker's business; all others pass through untouched.
 _TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via", "client_token")
 _ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome", "reason", "protocol"})
 
@@ -38,7 +38,7 @@ def _client_head(service: str) -> bytes:
 class Router:
     def __init__(self, book: Book, make_id: Callable[[], str]) -> None:
         self._book = book
-        #: What the dispatcher has to do: see `famulus.core.load`.
+        #: How much the dispatcher has to do: see `famulus.core.load`.
         self.load = 0.0
         self._make_id = make_id
         self._digest = book.digest()
@@ -67,7 +67,7 @@ class Router:
         match message:
             case headers.TaskRequest() if origin == inner.FROM_CLIENT and is_active:
                 return self._accept(number, fields, message)
-            # A broker that is not active takes neither tasks nor workers, and says so: others may.
+            # A broker that is not active takes neither tasks nor workers, and says so: others may take them.
             case headers.TaskRequest() if origin == inner.FROM_CLIENT:
                 return self._reject(number, message, self._inactive)
             case headers.TaskResponse() if origin == inner.FROM_WORKER_ANSWER:
@@ -77,7 +77,8 @@ class Router:
             case headers.TaskResponse() if origin == inner.FROM_WORKER:
                 return [number, inner.LATE, b""]
             case headers.TaskResponse() if origin == inner.FROM_STRANGER:
-                # A worker that outlived its session: a restarted dispatcher, or a silence that was too long.
+                # A worker that outlived its session: the dispatcher was restarted, or the worker was silent for too
+                # long.
                 return [number, inner.LATE, self._not_connected]
             case headers.ManageRequest() if origin == inner.FROM_CLIENT:
                 return [number, inner.MANAGE]
@@ -106,7 +107,7 @@ class Router:
         service = task.service
         if not self._book.broker.serves_any((service,)):
             return self._reject(number, task, self._not_served([service]))
-        # What the client says goes on to the worker, known or not; the dispatcher adds id, attempt and time left.
+        # What the client says is passed on to the worker, known or not; the dispatcher adds id, attempt and time left.
         for name in _TASK_FIELDS:
             fields.pop(name, None)
         return [
@@ -117,7 +118,7 @@ class Router:
             headers.write_fields(fields)[:-1] + b',"message_id":',
             _client_head(service),
             headers.write_text(task.message_id or self._make_id()),
-            # With an id of its own a header does not come again.
+            # A header with an id of its own does not come again.
             b"" if task.message_id else self._epoch,
             inner.write_names(task.via) if task.via else b"",
             headers.write_text(task.client_token) if task.client_token else b"",
@@ -153,7 +154,7 @@ class Router:
         return [number, inner.REPLY, headers.write("ERROR", "RESPONSE", reason=self._not_served(services)), b""]
 
     def _connect(self, number: bytes, wish: headers.ConnectRequest) -> Frames:
-        # One that offers more than we serve is taken: tasks of the rest do not get past us.
+        # A worker that offers more than we serve is accepted: tasks of the other services do not get past us.
         if not self._book.broker.serves_any(wish.services):
             return self._turn_worker_away(number, wish.services)
         terms = inner.SessionTerms(wish.slots, self._granted_ms(wish.heartbeat_ms))
@@ -168,7 +169,7 @@ class Router:
         ]
 
     def _not_served(self, services: list[str]) -> str:
-        """Why a broker that is for some services only does not take this, and who would."""
+        """Why a broker for some services only does not take this, and which brokers would."""
         what = repr(services[0][:80]) if len(services) == 1 else "any of these services"
         elsewhere = self._book.where_else(services)[:BROKERS_NAMED_MAX]
         there = f"; {', '.join(elsewhere)} would" if elsewhere else ""
@@ -185,10 +186,10 @@ class Router:
         return min(max(wish_ms or 0, self._book.heartbeat_ms), limits.HEARTBEAT_MS_MAX)
 
     def _config(self, wish: headers.ConnectRequest | headers.CheckConfigRequest) -> tuple[bytes, bytes]:
-        """Header and body of a CONFIG; the body is empty for a worker that has this config already.
+        """Header and body of a CONFIG; the body is empty for a worker that already has this config.
 
-        The digest says what configs are made of here; which one a worker has, for which name and services, it has to
-        show by the digest of the body.
+        The digest stands for what configs are made of here; which one a worker has, for which name and services, it has
+        to show by the digest of the body.
         """
         body = self._book.worker_config(wish.identity, wish.services)
         known = wish.version == self._book.version and wish.digest == self._digest

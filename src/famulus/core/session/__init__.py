@@ -1,1 +1,1 @@
-"""The two ends' life cycles: client and worker."""
+"""The life cycles of the two ends: client and worker."""

@@ -1,13 +1,13 @@
-"""Decides which broker a client is connected to, and when it moves on. Knows no sockets and no clock.
+"""Decides which broker a client is connected to, and when it moves on. Uses no socket and no clock.
 
 A client is with one broker at a time, and has two reasons to leave it: it is not there, or it takes no more tasks.
 
 down    for longer than a moment; a restart, or a connection that is only slow, deserves that much
 rests   said `disabled`, or cannot be connected to at all: not tried for a second or so
 
-The next one is the first of those it knows that was not tried since a broker was last there: those that were given,
-then those that a broker told of, best first. When all were tried, the next round begins, in which each gets more time;
-so a network that is slow is no worse than one that is down. Without anybody else to go to, it stays.
+The next one is the first known broker that was not tried since the client last had one: those that were given, then
+those that a broker told it about, best first. When all were tried, the next round begins, in which each gets more time;
+so a network that is slow is no worse than one that is down. If there is nowhere else to go, it stays.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import msgspec
 from famulus.core.backoff import Backoff
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 
-#: How long a broker may be away, or take to be there: between these two, so that not all who lost it move as one.
+#: How long a broker may be away, or take to appear: between these two, so that not all who lost it move at once.
 PATIENCE_NS = (250 * NS_PER_MS, 350 * NS_PER_MS)
-#: What each gets on top of that when a round ended without a broker: doubling, bounded, with jitter.
+#: What each gets on top of that after a round without a broker: doubling, bounded, with jitter.
 SLACK_NS = (300 * NS_PER_MS, 2 * NS_PER_S)
-#: Short: brokers that are restarted in turn are there again within seconds, and then the next one says `disabled`.
+#: Short: brokers that are restarted in turn are back within seconds, and then the next one says `disabled`.
 REST_NS = (1000 * NS_PER_MS, 1500 * NS_PER_MS)
 ASK_EVERY_NS = (9 * NS_PER_S, 11 * NS_PER_S)
-#: One that refuses tasks is asked this often at most: it may have learned meanwhile who takes them.
+#: One that refuses tasks is asked at most this often: it may have learned in the meantime who takes them.
 ASK_AGAIN_NS = 250 * NS_PER_MS
 
-#: Brokers that are remembered besides those that were given.
+#: Brokers that are remembered in addition to those that were given.
 TOLD_MAX = 16
 #: A larger answer is not looked at.
 TOLD_BYTES_MAX = 64 * 1024
@@ -38,20 +38,20 @@ TOLD_BYTES_MAX = 64 * 1024
 NAMED_MAX = 8
 
 _ADDRESS = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
-#: What a broker listens on is no address to connect to.
+#: A broker may listen on these, but they are no addresses to connect to.
 _NOWHERE = frozenset({"0.0.0.0", "[::]"})
 
 
 class Brokers:
     def __init__(self, now_ns: int, given: Sequence[str], chance: Callable[[], float]) -> None:
-        """The first one given is the first to be tried, from now on."""
+        """The first one given is the first to be tried, starting now."""
         self.given = tuple(given)
         self._told: tuple[str, ...] = ()
         self._chance = chance
         self._backoff = Backoff(*SLACK_NS, chance)
-        #: Where we are, or try to be.
+        #: Where we are, or are trying to be.
         self.address = self.given[0]
-        #: This round: since a broker was last there, or all others were tried.
+        #: This round: since we last had a broker, or since all others were tried.
         self._tried: dict[str, None] = {self.address: None}
         self._rounds = 0
         self._slack_ns = 0
@@ -69,13 +69,13 @@ class Brokers:
 
     @property
     def tried(self) -> str:
-        """Where a broker was looked for since there was one, for people."""
+        """Where we have looked for a broker since we last had one, for people."""
         tried = self.known if self._rounds else list(self._tried)
         more = f" and {len(tried) - NAMED_MAX} more" if len(tried) > NAMED_MAX else ""
         return ", ".join(tried[:NAMED_MAX]) + more
 
     def on_told(self, addresses: Iterable[str]) -> None:
-        """What a broker answered to NEEDBROKER. Older ones are remembered behind these: a lost family may come back."""
+        """What a broker answered to NEEDBROKER. Older ones are kept after these: a lost family may come back."""
         self._told = tuple(dict.fromkeys((*addresses, *self._told)))[:TOLD_MAX]
 
     # -- what happens to the broker that we are with ------------------------------------------------------------
@@ -89,13 +89,13 @@ class Brokers:
         self._leave_at_ns = NEVER_NS
 
     def on_down(self, now_ns: int, *, silent: bool = False) -> None:
-        """`silent`: it did not answer for so long that it was given up. It had its time."""
+        """`silent`: it did not answer for so long that it was given up. It has had its time."""
         self._ask_at_ns = NEVER_NS
         self._leave_at_ns = now_ns + (0 if silent else self._about(PATIENCE_NS))
         self._excused = silent
 
     def on_pause(self, now_ns: int) -> None:
-        """We could hear nobody for a while: it gets its time from now on, once, since we may never be quicker."""
+        """We could not hear anybody for a while: its time starts again, once only, since we may never get faster."""
         if self._leave_at_ns < NEVER_NS and not self._excused:
             self._excused = True
             self._leave_at_ns = max(self._leave_at_ns, now_ns + self._about(PATIENCE_NS))
@@ -142,7 +142,7 @@ class Brokers:
         self._excused = False
 
     def on_unusable(self, now_ns: int, address: str) -> None:
-        """Not even a socket can be made for it, or it takes no tasks: it is left alone for a while."""
+        """Not even a socket can be made for it, or it takes no tasks: leave it alone for a while."""
         resting = {each: until_ns for each, until_ns in self._rests_until_ns.items() if until_ns > now_ns}
         self._rests_until_ns = {**resting, address: now_ns + self._about(REST_NS)}
 
@@ -163,7 +163,7 @@ _decode = msgspec.json.Decoder(_Told).decode
 
 
 def read_told(body: bytes, teller: str) -> list[str]:
-    """The frontends in an answer to NEEDBROKER from the broker at that address; none if it is no such answer."""
+    """The frontends in an answer to NEEDBROKER from the broker at that address; none if it is not such an answer."""
     if len(body) > TOLD_BYTES_MAX:
         return []
     try:
@@ -171,7 +171,7 @@ def read_told(body: bytes, teller: str) -> list[str]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     can_be = [each.frontend for each in brokers if _can_be(each.frontend)]
-    # Its own machine is another one than ours, unless we reach it on ours.
+    # A local address of the broker is on its machine, not ours, unless we reach it on ours.
     here = _is_local(teller)
     return [each for each in can_be if here or not _is_local(each)][:TOLD_MAX]
 

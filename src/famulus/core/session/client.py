@@ -1,14 +1,14 @@
-"""A client's side of its connection: which tasks are open, and how each one ends. Knows no sockets and no clock.
+"""A client's side of its connection: which tasks are open, and how each one ends. Uses no socket and no clock.
 
 A task is *unsent* until the connection has taken it; until then it provably did not run, and a client that gives up on
-it says REJECTED. Once sent it ends with the broker's answer; if the broker is lost, or says nothing until well after
+it says REJECTED. Once sent, it ends with the broker's answer; if the broker is lost, or says nothing until well after
 the deadline, it is UNKNOWN.
 
-A client that knows several brokers has more to say. A task that its broker refused to take provably did not run, so it
-can be sent to another one. And a task that is to run at least once is sent again when its broker is lost, under the
-same message_id; from then on nobody can prove any more that it did not run.
+A client that knows several brokers can do more. A task that its broker refused to take provably did not run, so it can
+be sent to another one. And a task that should run at least once is sent again when its broker is lost, under the same
+message_id; from then on nobody can prove that it did not run.
 
-Over which connection a task was sent is its *leg*: they are counted from 1, and one may end while another goes on.
+The connection over which a task was sent is its *leg*: legs are counted from 1, and one may end while another goes on.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from famulus.wire import headers, limits, reasons
 
 __all__ = ["GRACE_NS", "ClientSession", "Done", "Repeatable"]
 
-#: How long after its deadline a task may still be answered by the broker before its silence means that it is lost.
+#: How long after its deadline the broker may still answer a task before its silence means that it is lost.
 GRACE_NS: Final = 1 * NS_PER_S
 
-#: How a header begins and ends that says OK and nothing else. Most do, and need not be read any further.
+#: The beginning and the end of a header that says OK and nothing else. Most do, and need not be read any further.
 _OK_HEAD: Final = b'{"request":"TASK","type":"RESPONSE",'
 _OK_TAIL: Final = b',"outcome":"OK"}'
 
 
 class ClientSession:
     def __init__(self, first_number: int = 0, new_id: Callable[[], str] | None = None, token: str = "") -> None:
-        """`new_id` makes the ids of tasks that are to run at least once and have none.
+        """`new_id` makes ids for tasks that should run at least once and have none.
 
-        By the `token`, which is a secret, brokers tell its ids from those of others.
+        By the `token`, which is a secret, brokers tell this client's ids from those of others.
         """
         self._number = first_number
         self._new_id = new_id
@@ -47,21 +47,21 @@ class ClientSession:
         self._timers: Timers[Done] = Timers()
         self._headers = TaskHeaders(token)
         self._bodies = KeptBodies()
-        #: Answers to nothing that is open: late ones, or those of a broker's former life.
+        #: Answers to nothing that is open: late ones, or from a broker's former life.
         self.late = 0
-        #: What is sent goes over this one.
+        #: What is sent now goes over this one.
         self.leg = 1
-        # There may be tasks whose message is kept after it was sent. Only then has each of them to be looked at.
+        # Whether there may be tasks whose message is kept after it was sent. Only then must each of them be checked.
         self._keeps = False
         # See `on_brokers`.
         self._elsewhere = False
         self._tried = ""
         self._question = b""
-        #: The body of an answer to `question`; to be taken away by whoever asked.
+        #: The body of an answer to `question`; whoever asked takes it away.
         self.told = b""
-        #: Tasks that the broker would not have: `send_again` or `pass_on` must follow.
+        #: Tasks that the broker would not take: `send_again` or `pass_on` must follow.
         self.refused: list[Done] = []
-        #: They may have run, and the broker that we are with will not have them: they wait for the next one.
+        #: Tasks that may have run, and that our present broker will not take: they wait for the next one.
         self._resting: list[Done] = []
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class ClientSession:
         return len(self._unsent)
 
     def keep(self, size: int) -> bool:
-        """To be asked before a task is submitted that is to run at least once: is there room to keep its body?"""
+        """Ask this before submitting a task that should run at least once: is there room to keep its body?"""
         return self._bodies.has_room(size)
 
     def submit(
@@ -107,7 +107,7 @@ class ClientSession:
         self._timers.set(pending, deadline_ns)
 
     def next_to_send(self, now_ns: int, limit: int) -> list[Frames]:
-        """The oldest unsent messages; `on_sent` says how many of them the connection took."""
+        """The oldest unsent messages; `on_sent` must be told how many of them the connection took."""
         first = self._unsent[:limit]
         if first and first[0].is_stale(now_ns):
             for pending in first:
@@ -155,9 +155,9 @@ class ClientSession:
         return done
 
     def on_lost(self, now_ns: int = 0, leg: int = 0) -> list[Done]:
-        """A connection is gone, or all of them: what was sent may have run. What was not sent stays for the next one.
+        """A connection is gone, or all of them: what was sent may have run. What was not sent waits for the next one.
 
-        What is to run at least once stays as well.
+        So does what should run at least once.
         """
         reason = reasons.reason(reasons.BROKER_LOST, "the connection was lost before the answer came")
         lost = [pending for pending in self._pending.values() if pending.leg and leg in (0, pending.leg)]
@@ -173,7 +173,7 @@ class ClientSession:
         return ended
 
     def open_tokens(self) -> list[object]:
-        """Of all tasks that have not ended."""
+        """The tokens of all tasks that have not ended."""
         return [pending.token for pending in (*self._pending.values(), *self.refused)]
 
     def on_tick(self, now_ns: int) -> list[Done]:
@@ -187,7 +187,7 @@ class ClientSession:
                 reason = reasons.reason(reasons.BROKER_LOST, "no answer within the time-out")
                 done.append(self._give_up(pending, "UNKNOWN", reason))
             else:
-                # Only the few that get this far are worth a second timer.
+                # Only the few that get this far need a second timer.
                 self._timers.set(pending, pending.deadline_ns + GRACE_NS)
         if expired:
             self._unsent = [pending for pending in self._unsent if pending.envelope in self._pending]
@@ -216,7 +216,7 @@ class ClientSession:
     # -- from broker to broker ----------------------------------------------------------------------------------
 
     def on_brokers(self, elsewhere: bool, tried: str) -> None:
-        """Whether there is another broker to go to, and where one was looked for."""
+        """Whether there is another broker to go to, and where we have looked for one."""
         self._elsewhere = elsewhere
         self._keeps = self._keeps or elsewhere
         self._tried = tried
@@ -229,7 +229,7 @@ class ClientSession:
         return [self._question, headers.write("NEEDBROKER", "REQUEST", services=services, role="client"), b""]
 
     def next_leg(self) -> tuple[int, list[Done]]:
-        """What is sent from now on goes over another connection. The leg that is over, and what is open on it."""
+        """From now on, send over another connection. Returns the leg that is over, and what is open on it."""
         leg = self.leg
         self.leg += 1
         self._question = b""
@@ -237,11 +237,11 @@ class ClientSession:
         return leg, [pending for pending in self._pending.values() if pending.leg == leg]
 
     def is_open(self, done: Done, leg: int) -> bool:
-        """Whether this leg may still bring its answer."""
+        """Whether its answer may still come over this leg."""
         return done.leg == leg and self._pending.get(done.envelope) is done
 
     def send_again(self, now_ns: int) -> list[Done]:
-        """Another broker is to have those that were refused; the ones for which it is too late have ended."""
+        """Send the refused ones to another broker. Returns those for which it is too late: they have ended."""
         refused, self.refused = self.refused, []
         again: list[Done] = []
         ended: list[Done] = []
@@ -254,7 +254,7 @@ class ClientSession:
         return ended
 
     def pass_on(self, now_ns: int) -> list[Done]:
-        """Nobody else can have those that were refused. They have ended, except those that may have run."""
+        """Nobody else will take the refused ones. Returns those that have ended: all except those that may have run."""
         refused, self.refused = self.refused, []
         ended: list[Done] = []
         for pending in refused:
@@ -266,7 +266,7 @@ class ClientSession:
         return ended
 
     def _is_refusal(self, pending: Done) -> bool:
-        """Whether another broker may have this task, by the answer of its own."""
+        """Whether another broker may take this task, according to the answer of its own."""
         if pending.outcome == "REJECTED":
             return reasons.code_of(pending.reason) in (reasons.DISABLED, reasons.BROKER_LOST)
         if pending.outcome == "UNKNOWN" and isinstance(pending, Repeatable):
@@ -280,7 +280,7 @@ class ClientSession:
         self._unsent[:0] = again
 
     def _renew(self, pending: Done) -> None:
-        """As if it had never been sent. Under a new envelope: no answer of a former broker is meant for it now."""
+        """As if it had never been sent, but under a new envelope: no answer of a former broker is meant for it now."""
         self._bodies.on_renewed(pending)
         self._pending.pop(pending.envelope, None)
         self._number += 1

@@ -1,4 +1,4 @@
-"""One task of a client, from its submission to its outcome. Knows no sockets and no clock."""
+"""One task of a client, from its submission to its outcome. Uses no socket and no clock."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from famulus.wire import headers, reasons
 
 Frames = list[bytes]
 
-#: A task that waited for its connection for more than this part of its time-out tells the broker what is left of it.
-#: Others keep their header as it is, since a header that the broker knows is cheap for it.
+#: A task that waited longer than this part of its time-out for a connection tells the broker how much is left. Others
+#: keep their header as it is, since a header that the broker knows is cheap for it.
 STALE_PART: Final = 8
 
 
 class Done(Timed):
-    """A task of this client: while it is open only its session knows it, and whoever is given it learns how it ended.
+    """A task of this client: only its session knows it while it is open, and whoever gets it then learns how it ended.
 
-    One object for both, since each costs every task.
+    One object serves as both, since each object costs every task.
     """
 
     __slots__ = (
@@ -41,10 +41,10 @@ class Done(Timed):
         self, token: object, message_id: str, envelope: bytes, message: Frames, submitted_ns: int, deadline_ns: int
     ) -> None:
         self.bucket = None
-        #: Whatever the caller gave when it submitted the task, and which of several it is there.
+        #: What the caller passed when it submitted the task, and the task's place among several.
         self.token = token
         self.place = 0
-        #: Of a plain OK only the id that the caller gave is known, if it gave one.
+        #: For a plain OK, this is only the id that the caller gave, if any.
         self.message_id = message_id
         self.envelope = envelope
         #: Empty once it was sent, unless it may have to be sent again.
@@ -73,12 +73,12 @@ class Done(Timed):
         self.envelope = envelope
         self.message = [envelope, header, body]
         self.leg = 0
-        # The one that the broker made means nothing to the next one.
+        # An id that one broker made means nothing to the next one.
         self.message_id = headers.read_fields(header).get("message_id", "")
         self.outcome, self.reason, self.body = "UNKNOWN", "", b""
 
     def read_answer(self, header: bytes, body: bytes) -> None:
-        """What the broker says of it, whatever that is."""
+        """Take in what the broker says about it, whatever that is."""
         told = headers.read_task_response(header)
         if told is not None:
             self.outcome, self.message_id, self.reason, self.body = told.outcome, told.message_id, told.reason, body
@@ -89,14 +89,14 @@ class Done(Timed):
             self.reason = str(error)
             return
         if isinstance(answer, headers.ErrorResponse):
-            # The broker could not even read the request, so it gave it to nobody.
+            # The broker could not even read the request, so it did not give it to anybody.
             self.outcome, self.reason = "REJECTED", answer.reason
         else:
             self.reason = reasons.reason(reasons.BAD_HEADER, "the broker answered with something else")
 
 
 class Repeatable(Done):
-    """A task that is to run at least once. Its message is kept until it has ended."""
+    """A task that should run at least once. Its message is kept until it has ended."""
 
     __slots__ = ("may_have_run",)
 
@@ -104,7 +104,7 @@ class Repeatable(Done):
         self, token: object, message_id: str, envelope: bytes, message: Frames, submitted_ns: int, deadline_ns: int
     ) -> None:
         super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns)
-        #: It was sent to a broker that was lost: no later REJECTED can be believed.
+        #: It was sent to a broker that was lost: no later REJECTED can be trusted.
         self.may_have_run = False
 
 
@@ -113,7 +113,7 @@ def may_have_run(done: Done) -> bool:
 
 
 def doubt(done: Done) -> None:
-    """That one broker did not run it says nothing about the one before."""
+    """That one broker did not run it says nothing about the broker before."""
     if done.outcome == "REJECTED" and may_have_run(done):
         done.outcome = "UNKNOWN"
         done.reason = reasons.reason(reasons.BROKER_LOST, f"the broker that had it was lost, and then: {done.reason}")

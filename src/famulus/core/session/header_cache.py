@@ -1,8 +1,8 @@
-"""Reads the headers of tasks for a worker. Knows no sockets.
+"""Reads the headers of tasks for a worker. Uses no socket.
 
-Most tasks of a worker differ only in their message_id. So what a header says besides is remembered under all of its
-bytes but those of the message_id, and is read only once. What is remembered was read before, and a header that is
-remembered says exactly what reading it would say.
+Most tasks of a worker differ only in their message_id. So what else a header says is remembered under all of its bytes
+except the message_id, and is read only once. What is remembered was read before, so a remembered header says exactly
+what reading it would give.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ ID_TEXT_MAX: Final = limits.MESSAGE_ID_CHARS_MAX + 2
 _ID: Final = b'"message_id":'
 _read_task_request: Final = headers.read_task_request
 _write_text: Final = headers.write_text
-#: Of these every text is its own JSON.
+#: A text of only these characters is the same in JSON.
 _PLAIN: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_."
 
 
 class ParsedHeader:
-    """What a header says besides its message_id, and how the header of a plain OK ends."""
+    """What a header says apart from its message_id, and how the header of a plain OK ends."""
 
     __slots__ = ("answer_tail", "service", "timeout_ms")
 
@@ -48,7 +48,7 @@ class Given:
         self.id_text = id_text
         self.header = header
         self.body = body
-        #: The number of the session that got it, where a worker has several: tickets are unique at one broker only.
+        #: The number of the session that got it, if a worker has several: tickets are unique at one broker only.
         self.place = place
 
     @property
@@ -60,7 +60,7 @@ class HeaderCache:
     def __init__(self) -> None:
         self._known: dict[bytes, ParsedHeader] = {}
         self._missed = b""
-        #: This many headers are read without a look at what is known.
+        #: This many headers are read without looking in the cache.
         self._skips = 0
         self._answer_tails: dict[str, bytes] = {}
 
@@ -74,7 +74,7 @@ class HeaderCache:
         if end <= start:
             return self._read(ticket, header, body, place)
         id_text = header[start:end]
-        # Nothing that could be a part of a header stands where the id was cut out.
+        # The zero byte that replaces the id cannot be part of a header.
         rest = header[:start] + b"\0" + header[end:]
         known = self._known.get(rest)
         if known is not None and _is_plain(id_text):
@@ -92,7 +92,8 @@ class HeaderCache:
         return Given(ticket, parsed, _write_text(request.message_id), header, body, place)
 
     def _answer_tail(self, service: str) -> bytes:
-        # One per service, which are few: the broker only gives what we offered, and others cannot grow it for long.
+        # One per service, which are few: the broker only sends what we offered, and anything else cannot grow this for
+        # long.
         tail = self._answer_tails.get(service)
         if tail is None:
             if len(self._answer_tails) >= limits.SERVICES_PER_WORKER_MAX:
@@ -102,8 +103,8 @@ class HeaderCache:
 
     def _learn(self, rest: bytes, id_text: bytes, given: Given) -> None:
         if rest != self._missed:
-            # What comes once may never come again: the time that is left is different for each task that had to wait.
-            # While such tasks come, looking for what is known costs more than it saves.
+            # What came once may never come again: the time left is different for each task that had to wait. While such
+            # tasks come, looking in the cache costs more than it saves.
             self._missed = rest
             self._skips = SKIPPED
         elif _is_the_id(id_text, given.id_text, rest):
@@ -113,7 +114,7 @@ class HeaderCache:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether this is a message_id in quotes that nobody needs to read to know that it is one."""
+    """Whether this is obviously a message_id in quotes, without parsing it."""
     return text.startswith(b'"') and len(text) <= ID_TEXT_MAX and not text[1:-1].translate(None, _PLAIN)
 
 

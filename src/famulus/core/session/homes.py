@@ -1,17 +1,17 @@
 """Decides where a worker goes: which broker next, when to look for the preferred one, when to go back to it.
 
-Knows no sockets and no clock; time and random numbers come in.
+Uses no socket and no clock; time and random numbers are passed in.
 
 A *round* tries each known broker once: the preferred one, those that were given, those of its family, those that a
-broker told of, those of the families that its own falls back on. Between two rounds there is a pause, which grows. A
-worker that lost its broker begins a round:
+broker told it about, those of its fallback families. Between two rounds there is a pause, which grows. A worker that
+lost its broker begins a round:
 
 link cut        the same broker first; it may be back in a moment, and whoever leaves it comes back slowly
 silence         the same broker last; it had its time
 refused         likewise
 
-Away from its preferred broker, a worker looks for it after a while that is long and random: a broker that comes back
-gets its workers one by one, and those who have a broker lose nothing by waiting.
+Away from its preferred broker, a worker looks for it again after a long, random time: a broker that comes back gets its
+workers one by one, and those who have a broker lose nothing by waiting.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from famulus.core.session.worker_config import WorkerConfig
 from famulus.errors import ProtocolError
 from famulus.wire import headers, reasons
 
-#: With more than one broker to try: how long a connection may take before the next one has its turn.
+#: If there is more than one broker to try: how long a connection may take before it is the next one's turn.
 LINK_NS: Final = NS_PER_S
 #: How long the preferred broker may take to show that it is there.
 PROBE_NS: Final = 2 * NS_PER_S
 RETURN_AFTER_NS: Final = (30 * NS_PER_S, 90 * NS_PER_S)
-#: A way back that failed doubles the time to the next one, up to this many times.
+#: Each failed return doubles the time until the next one, up to this many times.
 DOUBLINGS_MAX: Final = 4
-#: Whose brokers are remembered: our own family, and those that took us in.
+#: How many families' brokers are remembered: those of our own, and of those that took us in.
 FAMILIES_MAX: Final = 8
 
 
@@ -48,7 +48,7 @@ class Homes:
     ) -> None:
         """`given` are addresses, the preferred one first. Unless somebody chose them, a config may prefer another.
 
-        Who `stays` goes to no others, whatever a broker tells.
+        A worker that `stays` goes nowhere else, whatever a broker says.
         """
         self._given = tuple(dict.fromkeys(given))
         self._chosen = chosen
@@ -57,36 +57,36 @@ class Homes:
         self._return_after_ns = return_after_ns
         self._backoff = Backoff(NS_PER_S // 10, 8 * NS_PER_S, chance)
         self.preferred = self._given[0]
-        #: Where we are, or try to be.
+        #: Where we are, or are trying to be.
         self.address = self.preferred
         #: How many rounds ended without a broker.
         self.rounds = 0
         #: Brokers by the name of their family, the family of the newest config first.
         self._families: dict[str, tuple[str, ...]] = {}
         self._own_family = ""
-        #: Of the families that our own falls back on.
+        #: Brokers of the families that our own falls back on.
         self._fallback: tuple[str, ...] = ()
         self._told: tuple[str, ...] = ()
         self._useless: set[str] = set()
-        # This round: who was tried, and who comes before or after all others.
+        # In this round: which were tried, and which one comes before or after all others.
         self._tried: set[str] = set()
         self._first = self._last = ""
         self._settled = False
         self._return_at_ns = NEVER_NS
-        #: On our way to the preferred broker, which answered.
+        #: We are on our way to the preferred broker, which answered.
         self.returning = False
         self._failed_returns = 0
-        #: The preferred broker is being looked for, until this instant.
+        #: Until when we are looking for the preferred broker.
         self.probe_by_ns = NEVER_NS
 
     # -- what we know -------------------------------------------------------------------------------------------
 
     @property
     def known(self) -> list[str]:
-        """All that a round tries, in its order."""
+        """All brokers that a round tries, in order."""
         families = [address for brokers in self._families.values() for address in brokers]
         learned = [*families, *self._told, *self._fallback]
-        # A default that nobody chose is better than nothing, and worse than what a broker says.
+        # A default that nobody chose is better than nothing, but worse than what a broker says.
         known = [*self._given, *learned] if self._chosen else [*learned, *self._given]
         last = [self._last] if self._last else []
         order = [self._first, self.preferred, *known]
@@ -95,7 +95,7 @@ class Homes:
 
     @property
     def alone(self) -> bool:
-        """There is nowhere else to go."""
+        """Whether there is nowhere else to go."""
         return len(self.known) == 1
 
     def on_config(self, now_ns: int, config: WorkerConfig) -> None:
@@ -103,12 +103,12 @@ class Homes:
             return
         if not self._families:
             self._own_family = config.family
-        # Each worker has an order of its own: else all who lose one broker would go to the same next one.
+        # Each worker has an order of its own: otherwise all who lose one broker would go to the same next one.
         brokers = self._shuffled(config.brokers)
         if config.family == self._own_family:
             self._fallback = tuple(each for family in config.fallback for each in self._shuffled(family))
         others = [(name, known) for name, known in self._families.items() if name != config.family]
-        # A family that took us in is not to make us forget our own.
+        # A family that took us in must not make us forget our own.
         kept = sorted(others, key=lambda each: each[0] != self._own_family)
         self._families = {config.family: brokers, **dict(kept[: FAMILIES_MAX - 1])}
         if config.family == self._own_family:
@@ -127,11 +127,11 @@ class Homes:
         return tuple(sorted(brokers, key=lambda _: self._chance()))
 
     def on_told(self, brokers: Sequence[str]) -> None:
-        """What a broker answered to NEEDBROKER, best first. One that knows of nobody does not say that all are gone."""
+        """What a broker answered to NEEDBROKER, best first. If it knows nobody, not all need be gone."""
         self._told = () if self.stays else tuple(brokers) or self._told
 
     def forget(self, address: str) -> None:
-        """Nothing can be done with this address."""
+        """This address is unusable."""
         self._useless.add(address)
         if address == self.preferred:
             self.preferred = self.known[0]
@@ -140,11 +140,11 @@ class Homes:
 
     @property
     def link_within_ns(self) -> int:
-        """How long the connection may take; for ever, where there is nobody else to try."""
+        """How long the connection may take; for ever if there is nobody else to try."""
         return NEVER_NS if self.alone else LINK_NS
 
     def on_ready(self, now_ns: int) -> None:
-        """This broker has us."""
+        """This broker has accepted us."""
         self._settled = True
         self._new_round()
         self._backoff.reset()
@@ -156,7 +156,7 @@ class Homes:
         self._look_back(now_ns)
 
     def on_lost(self, *, cut: bool) -> int:
-        """This broker does not have us any more, or will not. How long to wait before `next` is to be tried."""
+        """This broker has dropped us, or will not take us. Returns how long to wait before trying `next`."""
         self.probe_by_ns = NEVER_NS
         if self._settled:
             self._settled = False
@@ -170,7 +170,7 @@ class Homes:
         return self._backoff.next_ns()
 
     def on_left(self) -> None:
-        """We said goodbye, and were let go: on to the others, of whom the preferred one is the first."""
+        """We said goodbye, and were let go: on to the others, the preferred one first."""
         self.probe_by_ns = NEVER_NS
         self._settled = False
         self._new_round(last=self.address)
@@ -191,7 +191,7 @@ class Homes:
 
     @property
     def probe_at_ns(self) -> int:
-        """When the preferred broker is to be looked for."""
+        """When to look for the preferred broker."""
         looks = self._settled and not self.returning and self.probe_by_ns == NEVER_NS
         return self._return_at_ns if looks else NEVER_NS
 
@@ -200,7 +200,7 @@ class Homes:
         return min(self.probe_at_ns, self.probe_by_ns)
 
     def on_probe(self, now_ns: int) -> None:
-        """Somebody looks now."""
+        """The shell is looking now."""
         self.probe_by_ns = now_ns + PROBE_NS
 
     def on_probe_failed(self, now_ns: int) -> None:
@@ -223,7 +223,7 @@ class Homes:
         return (least + int(self._chance() * (most - least))) << min(self._failed_returns, DOUBLINGS_MAX)
 
 
-#: Sent by somebody whom a broker does not know, it changes nothing there, and is answered.
+#: If the sender is unknown to a broker, this changes nothing there, and is answered.
 PROBE: Final = [b"", headers.write("PING", "REQUEST"), b""]
 
 

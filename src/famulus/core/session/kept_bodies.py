@@ -1,7 +1,7 @@
-"""The messages that a client keeps after it has sent them, since another broker may have to be given them: bounded.
+"""The messages that a client keeps after sending them, since another broker may have to be given them: bounded.
 
-Those of tasks that are to run at least once are kept from their submission to their outcome, and no task is taken for
-which there is no room. Those of other tasks are kept only if there is another broker, and room.
+Those of tasks that should run at least once are kept from submission to outcome, and a task for which there is no room
+is not taken. Those of other tasks are kept only if there is another broker, and room.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Final
 
 from famulus.core.session.done import Done, Frames, Repeatable
 
-#: Bodies of tasks that are to run at least once.
+#: Bodies of tasks that should run at least once.
 KEPT_BYTES_MAX: Final = 256 * 1024 * 1024
-#: Bodies of other tasks. What does not fit is let go of.
+#: Bodies of other tasks. What does not fit is dropped.
 SPARE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 LET_GO: Final[Frames] = []
@@ -20,25 +20,25 @@ LET_GO: Final[Frames] = []
 
 class KeptBodies:
     def __init__(self) -> None:
-        #: How many bytes of other tasks there is still room for.
+        #: How many more bytes of other tasks there is room for.
         self.spare_bytes = SPARE_BYTES_MAX
-        # Each is written by one thread only: those who submit may not be the one who hears the outcomes.
+        # Each is written by one thread only: the thread that submits may not be the one that gets the outcomes.
         self._kept_bytes = self._let_go_bytes = 0
 
     @property
     def kept_bytes(self) -> int:
-        """Of tasks that are to run at least once."""
+        """Of tasks that should run at least once."""
         return self._kept_bytes - self._let_go_bytes
 
     def has_room(self, size: int) -> bool:
-        """To be asked before a task is submitted that is to run at least once; takes up the room."""
+        """Ask this before submitting a task that should run at least once; it reserves the room."""
         if self.kept_bytes + size > KEPT_BYTES_MAX:
             return False
         self._kept_bytes += size
         return True
 
     def on_sent(self, task: Done, elsewhere: bool) -> None:
-        """It was sent: keep its message if there may be a use for it, and room."""
+        """It was sent: keep its message if that may be of use and there is room."""
         if isinstance(task, Repeatable):
             return
         size = len(task.message[2])
@@ -48,7 +48,7 @@ class KeptBodies:
             task.message = LET_GO
 
     def on_renewed(self, task: Done) -> None:
-        """It is about to be unsent again."""
+        """It is about to become unsent again."""
         if task.leg and not isinstance(task, Repeatable):
             self.spare_bytes += len(task.message[2])
 

@@ -1,5 +1,5 @@
-"""The headers of a client's tasks. Most tasks differ only in their bodies: the same header in the same bytes is cheap
-for the client, and for the broker too.
+"""The headers of a client's tasks. Most tasks differ only in their bodies: a header with the same bytes is cheap for
+the client, and for the broker too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final
 from famulus.wire import headers, limits
 
 REMEMBERED_MAX: Final = 1024
-#: A client of more services than this asks for brokers of all services: one of them has to serve most of its own.
+#: A client of more services than this asks for brokers without naming services: one that serves most of them will do.
 SERVICES_NAMED_MAX: Final = 8
 
 
@@ -18,12 +18,12 @@ class TaskHeaders:
         self._token = token or None
         self._known: dict[tuple[str, int, int], bytes] = {}
         self._last: tuple[str, int, int, bytes] = ("", 0, 0, b"")
-        #: What was asked for so far: brokers that serve none of it are of no use.
+        #: What was asked for so far: brokers that serve none of it are useless.
         self._services: dict[str, None] = {}
 
     @property
     def services(self) -> list[str]:
-        """Those of all tasks so far; none if they are too many to be named."""
+        """The services of all tasks so far; none if there are too many to name."""
         return list(self._services) if len(self._services) <= SERVICES_NAMED_MAX else []
 
     def of(self, service: str, timeout_ms: int, priority: int, message_id: str) -> bytes:
@@ -33,7 +33,7 @@ class TaskHeaders:
         if service not in self._services and len(self._services) <= SERVICES_NAMED_MAX and _is_name(service):
             self._services[service] = None
         if message_id:
-            # Without an id there is nothing to ask for again: only these need the token.
+            # Without an id there is nothing to ask for again, so only these need the token.
             return _write(service, timeout_ms, priority, message_id, self._token)
         key = (service, timeout_ms, priority)
         header = self._known.get(key)
@@ -59,5 +59,5 @@ def _write(service: str, timeout_ms: int, priority: int, message_id: str | None,
 
 
 def _is_name(service: str) -> bool:
-    """One that no broker will find fault with, wherever it is named."""
+    """Whether this is a name that no broker will object to, wherever it is used."""
     return 0 < len(service) <= limits.NAME_CHARS_MAX and service.isprintable()

@@ -1,4 +1,4 @@
-"""A worker's side of its connection: connect, be configured, ping, be ready, drain. Knows no sockets and no clock.
+"""A worker's side of its connection: connect, be configured, ping, be ready, drain. Uses no socket and no clock.
 
 OFFLINE     --link up-->     CONNECTING   sends CONNECT
 CONNECTING  --CONFIG-->      GREETING     sends PING
@@ -8,7 +8,7 @@ DRAINING    --DISCONNECT-->  GONE
 any         --"connect again"--> CONNECTING
 any         --silence of 3 heartbeats, link lost--> OFFLINE, and a new link after a back-off
 
-A worker that knows of several brokers, and can go from one to the other (see `Homes`):
+A worker that knows several brokers, and can go from one to another (see `Homes`):
 
 CONNECTING  --refused-->     ASKING       sends NEEDBROKER
 ASKING      --answer, or none in time--> OFFLINE, and on to the next broker
@@ -33,7 +33,7 @@ from famulus.wire import headers, limits, reasons
 
 Frames = list[bytes]
 
-#: Before a heartbeat is granted, this is how long an answer may take.
+#: How long an answer may take before a heartbeat is granted.
 FIRST_HEARTBEAT_NS: Final = NS_PER_S
 #: How often a worker asks its broker who could stand in for it.
 ASK_AGAIN_NS: Final = 10 * NS_PER_S
@@ -50,7 +50,7 @@ class SessionState(Enum):
     GONE = "gone"
 
 
-# Final, so that compiled code has them at hand instead of looking for them each time.
+# Final, so that compiled code need not look them up each time.
 _ANSWER_HEAD: Final = headers.ANSWER_HEAD
 #: States in which it may be given tasks.
 _READY: Final = SessionState.READY
@@ -72,7 +72,7 @@ class WorkerSession:
     ) -> None:
         """Without `homes` there is one broker, and the shell knows where.
 
-        By its `token`, which is nobody else's, a broker knows it again before it has noticed that its link was lost.
+        By its `token`, which nobody else has, a broker recognises it before it has noticed that its link was lost.
         """
         self._place = place
         self._token = token or None
@@ -82,11 +82,11 @@ class WorkerSession:
         self.state = SessionState.OFFLINE
         #: How often it became ready.
         self.begun = 0
-        #: Why this broker will not have us, where it said so.
+        #: Why this broker will not take us, if it said so.
         self.refusal = ""
         self.outbox: list[Frames] = []
-        #: The link is to be closed and made anew at this instant, to `homes.next()`; the shell does it, and calls
-        #: `on_linking` then and `on_link` when it is up.
+        #: When to close the link and make a new one, to `homes.next()`; the shell does so, and calls `on_linking` then
+        #: and `on_link` when it is up.
         self.relink_at_ns = NEVER_NS
         self.config = b""
         self.version: int | None = None
@@ -105,7 +105,7 @@ class WorkerSession:
     # -- the link -----------------------------------------------------------------------------------------------
 
     def on_linking(self, now_ns: int) -> None:
-        """A new link is being made, and must be up in time where there are others to try."""
+        """A new link is being made, and must be up in time if there are others to try."""
         self.relink_at_ns = NEVER_NS
         self.refusal = ""
         self._link_by_ns = min(now_ns + self.homes.link_within_ns, NEVER_NS)
@@ -125,7 +125,7 @@ class WorkerSession:
         self._leave(now_ns, cut=not silent)
 
     def _leave(self, now_ns: int, *, cut: bool = False) -> None:
-        """This broker is not ours any more; on to the next, which may be the same."""
+        """This broker is no longer ours; on to the next, which may be the same."""
         state = self.state
         if state is SessionState.GONE or (state is SessionState.OFFLINE and self.relink_at_ns < NEVER_NS):
             return
@@ -183,7 +183,7 @@ class WorkerSession:
             if self.state is SessionState.ASKING:
                 self._leave(now_ns)
         elif isinstance(told, headers.PingRequest):
-            # Somebody claims our name, and the broker asks whether we are there: any word will do.
+            # Somebody claims our name, and the broker asks whether we are there: any message will do.
             if self.state is SessionState.GREETING or self._works():
                 self._ping(now_ns)
         elif isinstance(told, headers.ErrorResponse):
@@ -202,7 +202,7 @@ class WorkerSession:
             self.state = SessionState.GREETING
             self._ping(now_ns)
         elif self.state is SessionState.READY:
-            # Where the family is another, so are those who stand in for it.
+            # A different family also has different brokers to stand in for it.
             self._ask_for_brokers()
 
     def _on_pong(self, told: headers.PongResponse, now_ns: int) -> None:
@@ -211,7 +211,7 @@ class WorkerSession:
             self.begun += 1
             self.refusal = ""
             self.homes.on_ready(now_ns)
-            # Now, while there is somebody to ask: later it may be too late.
+            # Now, while there is a broker to ask: later it may be too late.
             self._ask_for_brokers()
             self._ask_at_ns = now_ns + ASK_AGAIN_NS
         if self.state is SessionState.READY and told.digest != self.digest:
@@ -224,13 +224,13 @@ class WorkerSession:
             return
         self.refusal = error.reason
         if self.state is SessionState.CONNECTING or (self.state is SessionState.GREETING and code == reasons.DISABLED):
-            # Not now: ask again later, over a new link; and somebody else meanwhile.
+            # Not now: ask again later, over a new link; and another broker in the meantime.
             self._ask_or_leave(now_ns)
         elif self.state is SessionState.ASKING or code == reasons.CONFLICT:
-            # We were silent for too long, and another one has our name: the session is over.
+            # We were silent for too long, and another worker has our name: the session is over.
             self._leave(now_ns)
         elif self.state is SessionState.READY and code in (reasons.DISABLED, reasons.NO_SERVICE) and not self.move():
-            # It has no more tasks for us, and we know of nobody else; it may.
+            # It has no more tasks for us, and we know no other broker; it may.
             self._ask_for_brokers()
 
     def _on_not_connected(self, now_ns: int) -> None:
@@ -254,7 +254,7 @@ class WorkerSession:
             self._send("NEEDBROKER", services=self.services, identity=self.identity, role="worker")
 
     def answer(self, given: Given, outcome: str, reason: str, body: bytes) -> bool:
-        """Answer a task; False if its ticket is void, because the broker was lost meanwhile."""
+        """Answer a task; False if its ticket is void because the broker was lost in the meantime."""
         ticket = given.ticket
         if ticket not in self._tickets:
             return False
@@ -274,12 +274,12 @@ class WorkerSession:
         elif self.state is SessionState.MOVING:
             self.state = SessionState.DRAINING
         elif self.state not in (SessionState.DRAINING, SessionState.GONE):
-            # Even before its PONG: the broker may count it among its workers already.
+            # Even before its PONG: the broker may already count it among its workers.
             self.state = SessionState.DRAINING
             self._send("DISCONNECT")
 
     def move(self) -> bool:
-        """Take no more tasks here, answer what we hold, and then on to the next broker. False if we stay."""
+        """Take no more tasks here, answer what we hold, and then go on to the next broker. False if we stay."""
         if self.state is not SessionState.READY or self.homes.alone:
             return False
         self.state = SessionState.MOVING
@@ -301,7 +301,7 @@ class WorkerSession:
                 self._connect(now_ns)
             else:
                 self._ping(now_ns)
-                # Who can stand in changes: a broker that starts or joins later is to be known before ours is lost.
+                # Who can stand in changes: we should know a broker that starts or joins later before ours is lost.
                 if self.state is SessionState.READY and self._ask_at_ns <= now_ns:
                     self._ask_for_brokers()
                     self._ask_at_ns = now_ns + ASK_AGAIN_NS
@@ -312,7 +312,7 @@ class WorkerSession:
             return NEVER_NS
         if self.state is SessionState.OFFLINE:
             return min(self.relink_at_ns, self._link_by_ns)
-        # In pairs: compiled code compares two numbers by itself, and asks Python about more.
+        # In pairs: compiled code compares two numbers by itself, but calls Python for more.
         return min(min(self._ping_at_ns, self._told_by_ns), self._heard_ns + self._silence_ns)
 
     @property
@@ -323,10 +323,10 @@ class WorkerSession:
 
     def _connect(self, now_ns: int) -> None:
         self._tickets.clear()
-        # A link that was given up may speak again ("connect again"): then it is not to be cut in the middle of work.
+        # A link that was given up may speak again ("connect again"): then it must not be cut in the middle of work.
         self.relink_at_ns = NEVER_NS
         self.state = SessionState.CONNECTING
-        # What another broker granted, or this one in a former session, does not count yet.
+        # What was granted by another broker, or by this one in a former session, does not apply yet.
         self.heartbeat_ns = FIRST_HEARTBEAT_NS
         self._send("CONNECT", **self._who(), slots=self.slots, heartbeat_ms=self._wish_ms, worker_token=self._token)
         self._ping_at_ns = now_ns + self.heartbeat_ns

@@ -1,7 +1,7 @@
-"""What a worker is told of brokers: the body of a CONFIG, and of the answer to NEEDBROKER. Bytes to checked values.
+"""What a worker is told about brokers: the body of a CONFIG, and of the answer to NEEDBROKER. Bytes to checked values.
 
-Both come from elsewhere, and a saved config from a file that may be anything: what cannot be read is None or nothing,
-and an address that nobody could connect to is left out.
+Both come from elsewhere, and a saved config comes from a file that may contain anything: what cannot be read gives None
+or nothing, and an address that nobody could connect to is left out.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from operator import attrgetter
 
 import msgspec
 
-#: Far more than one family has; a longer list is cut.
+#: Far more than one family has; a longer list is cut off.
 BROKERS_MAX = 64
 #: A larger body is not looked at.
 BODY_BYTES_MAX = 1024 * 1024
 
 _ADDRESS = re.compile(r"tcp://(\[[^\]]+\]|[^:/\s]+):(\d{1,5})|ipc://\S+")
-#: What a broker listens on is no address to connect to: it would be whatever listens on our own machine.
+#: A broker may listen on these, but to connect to one would reach whatever listens on our own machine.
 _NOWHERE = frozenset({"0.0.0.0", "[::]", "*"})
 
 
@@ -29,11 +29,11 @@ class WorkerConfig:
     family: str
     #: Addresses of the backends of the family's brokers.
     brokers: tuple[str, ...]
-    #: The address of the preferred one; empty if the config does not say it, or names none of these.
+    #: The address of the preferred one; empty if the config names none, or one that is not listed.
     preferred: str
-    #: Those of the families that it falls back on, by family, in their order.
+    #: Those of the families that it falls back on, grouped by family, in order.
     fallback: tuple[tuple[str, ...], ...] = ()
-    #: An admin prefers that one; otherwise it is just the one that answered.
+    #: Whether an admin prefers that one; otherwise it is just the one that answered.
     by_admin: bool = False
 
 
@@ -68,7 +68,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_config(body: bytes) -> WorkerConfig | None:
-    """The config of a worker; None if this is none."""
+    """The config of a worker; None if this is not one."""
     if len(body) > BODY_BYTES_MAX:
         return None
     try:
@@ -88,7 +88,7 @@ def read_config(body: bytes) -> WorkerConfig | None:
 
 
 def read_brokers(body: bytes) -> tuple[str, ...]:
-    """Addresses of backends, best first, as NEEDBROKER is answered; none if this is no such answer."""
+    """Addresses of backends, best first, from an answer to NEEDBROKER; none if this is not such an answer."""
     if len(body) > BODY_BYTES_MAX:
         return ()
     try:

@@ -1,6 +1,6 @@
-"""What a broker answers to an admin, as it is written by one side and read by the other.
+"""What a broker answers to an admin, as one side writes it and the other reads it.
 
-Hashes of passwords do not leave a broker; should one ever send some, they end where its answer is read.
+Password hashes do not leave a broker; if one should ever send any, they are removed where its answer is read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Op = Literal["PUT", "DEL"]
 
 
 class Head(Struct, frozen=True):
-    """An edit that no other one replaces."""
+    """An edit that no other edit replaces."""
 
     id: str
     op: Op
@@ -29,12 +29,12 @@ class Head(Struct, frozen=True):
     author: str = ""
     broker: str = ""
     hlc: int = 0
-    #: It is the one that counts.
+    #: Whether it is the one that counts.
     chosen: bool = False
 
 
 class Key(Struct, frozen=True):
-    """What holds for a key, and the heads behind it."""
+    """What applies to a key, and the heads behind it."""
 
     op: Op
     value: Any
@@ -50,7 +50,7 @@ class Key(Struct, frozen=True):
 
     @property
     def is_there(self) -> bool:
-        """It is set, or in conflict about that."""
+        """It is set, or there is a conflict about that."""
         return self.is_set or self.is_in_conflict
 
     @property
@@ -70,9 +70,9 @@ class BrokerFacts(Struct, frozen=True):
     alive: bool = False
     version: int | None = None
     digest: str | None = None
-    #: Its config is that of the broker that answers.
+    #: Whether its config is the same as that of the broker that answers.
     same: bool = False
-    #: The broker that answers talks to it; otherwise it knows nothing of it but what the config says.
+    #: Whether the broker that answers talks to it; if not, it knows only what the config says about it.
     peer: bool = True
 
 
@@ -87,12 +87,12 @@ class Shown(Struct, frozen=True):
     brokers: dict[str, BrokerFacts] = {}
 
     def key(self, name: str) -> Key:
-        """One without a value and without heads, if nobody ever set it."""
+        """A key without a value and without heads, if nobody ever set it."""
         return self.keys.get(name, NO_KEY)
 
     @property
     def family(self) -> str:
-        """That of the broker that answers; empty if it does not know."""
+        """The family of the broker that answers; empty if it does not know."""
         own = self.brokers.get(self.broker)
         return own.family if own is not None else ""
 
@@ -106,7 +106,7 @@ class PastEdit(Struct, frozen=True):
     broker: str = ""
     hlc: int = 0
     time_ms: int = 0
-    #: It does not count: its broker was forgotten before.
+    #: It does not count: its broker was forgotten before, or its author had no right to make it.
     void: bool = False
 
     @property
@@ -148,7 +148,7 @@ class Accepted(Struct, frozen=True):
 class SeenBy(Struct, frozen=True):
     seen: int
     brokers: int
-    #: Those that have not said that they have it.
+    #: Those that have not reported having it.
     missing: tuple[str, ...] = ()
 
 
@@ -158,7 +158,7 @@ class ErrorWorker(Struct, frozen=True):
     identity: str
     faults: int = 0
     ignored_s: float = 0.0
-    #: The key of the config whose `error_workers` name it; empty where it is the broker's own finding.
+    #: The key of the config whose `error_workers` name it; empty if the broker ignores it of its own accord.
     by: str = ""
 
 
@@ -167,9 +167,9 @@ class ErrorWorkers(Struct, frozen=True):
 
 
 class Cleared(Struct, frozen=True):
-    #: How many; only that it was done, from a broker that does not count them.
+    #: How many; just True, from a broker that does not count them.
     cleared: int | bool
-    #: The edits that took them off the lists of the config.
+    #: The edits that removed them from the lists of the config.
     edits: tuple[str, ...] = ()
 
 
@@ -179,7 +179,7 @@ class MovedKeys(Struct, frozen=True):
     moved: tuple[Moved, ...] = ()
 
 
-# msgspec prepares a struct when it is first used, and may crash if two threads do so at once: those of two admins may.
+# msgspec prepares a struct on first use, and may crash if two threads do so at once: those of two admins may.
 for _kind in (Shown, KeyHistory, SeenBy, Accepted, ErrorWorkers, Cleared, MovedKeys):
     msgspec.json.Decoder(_kind)
 
@@ -190,7 +190,7 @@ def read(kind: type[_Answer], body: bytes) -> _Answer:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        # The broker's words in the error would be its JSON, and that may hold anything.
+        # The error quotes the broker's JSON, which may contain anything.
         raise Refused(f"the broker's answer cannot be understood: {str(error)[:200]}") from None
 
 
@@ -214,7 +214,7 @@ def read_history(body: bytes) -> KeyHistory:
 
 
 def read_moved(body: bytes) -> tuple[Moved, ...]:
-    """What moved; nothing if a broker refused for another reason and says no more."""
+    """What moved; nothing if a broker refused for another reason and says nothing more."""
     return tuple(map(_without_values, read(MovedKeys, body).moved)) if body else ()
 
 
@@ -224,7 +224,7 @@ def is_secret(key: str) -> bool:
 
 
 def without_secrets(key: str, value: Any) -> Any:
-    """The value as it may be shown: the hashes of passwords stay with the brokers, whatever it looks like."""
+    """The value as it may be shown: password hashes stay with the brokers, whatever the value looks like."""
     if not is_secret(key) or value is None:
         return value
     return dict.fromkeys(value, HIDDEN) if isinstance(value, dict) else HIDDEN

@@ -1,6 +1,6 @@
-"""Makes the routers' book from the config and from what is known of the peers. Pure: equal facts give an equal book.
+"""Makes the routers' book from the config and what is known about the peers. Pure: equal facts give an equal book.
 
-The config is `Steward.located`: clients and workers are told where brokers listen.
+The config is `Steward.located`: clients and workers are told where brokers actually listen.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.steward.peer import Peer
 from famulus.wire import inner
 
-#: A name or an address that can be connected to. An edit can say anything, and nobody may stumble over it.
+#: A name or an address that can be connected to. An edit can say anything, and must not trip anybody up.
 _HOST: Final = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:%_-]*")
 
 
 def book_of(config: Effective, identity: str, alive: list[Peer], epoch: int) -> Book | None:
-    """None while the config does not know this broker."""
+    """None as long as the config does not know this broker."""
     broker = config.brokers.get(identity)
     if broker is None:
         return None
@@ -54,10 +54,10 @@ def _members(config: Effective, family: str, but: str) -> tuple[BrokerAddress, .
 
 
 def offers_of(config: Effective, identity: str, alive: list[Peer]) -> list[inner.PeerOffer]:
-    """What the dispatcher is told of those who could help it: peers of its family, then of those it falls back on.
+    """What the dispatcher is told about those who could help it: peers of its family, then of its fallback families.
 
-    A peer that takes no tasks has nothing free, but is there: it may still owe us answers, and one that is
-    no longer told of is taken for lost.
+    A peer that takes no tasks has nothing free, but is listed: it may still owe us answers, and one that is no longer
+    listed is taken for lost.
     """
     broker = config.brokers.get(identity)
     if broker is None:
@@ -76,14 +76,14 @@ def offers_of(config: Effective, identity: str, alive: list[Peer]) -> list[inner
 
 
 def _free_slots(peer: Peer) -> dict[str, int]:
-    """Also of services all of whose slots are busy: tasks for them can wait here until one is free there."""
+    """Includes services whose slots are all busy: tasks for them can wait here until one is free there."""
     return {
         name: work.free for name, work in peer.work.items() if (work.free or work.busy) and peer.broker.serves(name)
     }
 
 
 def _others(config: Effective, identity: str, alive: list[Peer]) -> tuple[BrokerAddress, ...]:
-    """Of this family first, then of those that it falls back on; within a family, who has least to do."""
+    """Those of this family first, then of those that it falls back on; within a family, the least busy first."""
     others: list[BrokerAddress] = []
     for name in (config.brokers[identity].family, *config.fallbacks_of(identity)):
         members = [
@@ -96,7 +96,7 @@ def _others(config: Effective, identity: str, alive: list[Peer]) -> tuple[Broker
 
 
 def _can_help(config: Effective, peer: Peer) -> bool:
-    """By what the config says, and by what it says itself, since it may know more than we do."""
+    """According to the config and to the peer itself, since it may know more than we do."""
     states = (peer.state, config.broker_states.get(peer.identity))
     return states == ("active", "active") and is_host(peer.located.host)
 

@@ -1,8 +1,8 @@
 """Decides what an admin's request does: who asks, whether it may, and what the answer is.
 
-A request that changes something gives edits, which the shell writes to the disk before it hands them to the steward and
-lets the answer go. What has to do with passwords comes in as functions, since it takes its time on purpose. An admin's
-edits are signed with the key that follows from its password, here, while its request is answered: so every broker can
+A request that changes something yields edits, which the shell writes to the disk before it hands them to the steward
+and sends the answer. Whatever involves passwords is passed in as functions, since it is slow on purpose. An admin's
+edits are signed here, while its request is being answered, with the key derived from its password: so every broker can
 see that they are the admin's own.
 """
 
@@ -29,9 +29,9 @@ from famulus.core.steward.steward import BEHIND, Steward
 from famulus.errors import HeadsMoved, ProtocolError, SettingsError
 from famulus.wire import headers, limits, reasons
 
-#: Signing and checking this many takes less than a second, in which a steward does nothing else.
+#: Signing and checking this many takes less than a second, during which a steward does nothing else.
 DRAFTS_MAX: Final = 1000
-#: What somebody hears whose name or password we do not know; which of the two is not said.
+#: What somebody is told whose name or password we do not know; we do not say which of the two.
 WRONG_PASSWORD: Final = "wrong name or password"
 
 _decode = msgspec.json.Decoder().decode
@@ -47,14 +47,14 @@ class Unlocked:
 
 
 class Passwords(Protocol):
-    """What keeps passwords safe: `famulus.broker.passwords` is one."""
+    """Keeps passwords safe: `famulus.broker.passwords` implements it."""
 
     def unlock(self, admin: schema.Admin, password: str) -> Unlocked | None:
-        """None if it is another password."""
+        """None if the password is wrong."""
         ...
 
     def new_admin(self, password: str) -> dict[str, str]:
-        """What is kept of an admin with this password; a SettingsError if it cannot be one."""
+        """What is stored for an admin with this password; raises SettingsError if it cannot be a password."""
         ...
 
 
@@ -62,13 +62,13 @@ class Passwords(Protocol):
 class Answer:
     header: bytes
     body: bytes
-    #: To be written to the disk and added before the answer goes.
+    #: To be written to the disk and added before the answer is sent.
     edits: tuple[SignedEdit, ...] = ()
     #: For the log: who wanted what, and what became of it. Never a secret.
     note: str = ""
-    #: Workers that are not to be ignored any more: one, or all if it is empty.
+    #: Workers that should no longer be ignored: one, or all if it is empty.
     forgive: str | None = None
-    #: Nobody knows who asked.
+    #: We do not know who asked.
     stranger: bool = False
 
 
@@ -86,7 +86,7 @@ class _NewPassword(Struct, frozen=True):
 
 class Commands:
     def __init__(self, steward: Steward, passwords: Passwords, private_at: str, lockouts: Lockouts) -> None:
-        """`private_at`: where admins are heard in any case."""
+        """`private_at`: where admins are always heard."""
         self._steward = steward
         self._passwords = passwords
         self._lockouts = lockouts
@@ -94,7 +94,7 @@ class Commands:
         self._now_ns = self._now_ms = 0
 
     def run(self, header: bytes, body: bytes, now_ns: int, now_ms: int, *, private: bool, source: str = "") -> Answer:
-        """`private`: nobody between the admin and us could read it on its way. `source`: where it came from."""
+        """`private`: nobody between the admin and us could have read it. `source`: where it came from."""
         self._now_ns, self._now_ms = now_ns, now_ms
         try:
             request = headers.read(header)
@@ -105,7 +105,7 @@ class Commands:
         who = f"admin {request.username!r}, {request.command!r}"
         try:
             if self._steward.behind:
-                # Nobody can be known here yet: not even a right password is one.
+                # Nobody can be recognised here yet, not even with the right password.
                 raise ProtocolError(reasons.DISABLED, BEHIND)
             arguments = _arguments(body)
             password = arguments.pop("password", None)
@@ -131,7 +131,7 @@ class Commands:
 
     def _authenticate(self, name: str, password: object, source: str) -> Author:
         if not isinstance(password, str):
-            # No guess: a request without a password must not lock out the admin who has one.
+            # Not a guess: a request without a password must not lock out the admin who has one.
             raise ProtocolError(reasons.NOT_ALLOWED, WRONG_PASSWORD)
         wait_ns = self._lockouts.wait_ns(source, name, self._now_ns)
         if wait_ns:
@@ -139,7 +139,7 @@ class Commands:
         admins = self._steward.config.admins
         records = {family: members[name] for family, members in admins.items() if name in members}
         unlocked: dict[str, Unlocked] = {}
-        # Somebody unknown costs as much time as somebody known.
+        # An unknown name takes as much time as a known one.
         for family, record in (records or {"": _NOBODY}).items():
             found = self._passwords.unlock(record, password)
             if found is not None and family:
@@ -175,7 +175,7 @@ class Commands:
         raise ProtocolError(reasons.UNKNOWN_REQUEST, f"there is no command {command!r}")
 
     def _error_workers(self) -> list[Mapping[str, object]]:
-        """Those whom the config wants ignored at this broker, and those whom the dispatcher ignores."""
+        """Those that the config wants ignored at this broker, and those that the dispatcher ignores."""
         lists = self._steward.config.error_workers(self._steward.me.name)
         named = [{"identity": name, "by": key} for key, names in lists.items() for name in names]
         fields = ("identity", "faults", "ignored_s")
@@ -196,7 +196,7 @@ class Commands:
         return self._edit(_Drafts([Draft(key, "PUT", value, wish.parents)]), asker)
 
     def _clear_errors(self, identity: str, asker: Author) -> Answer:
-        """Forgive one worker, or all: what the dispatcher holds against it, and that the config names it."""
+        """Forgive one worker, or all: clear what the dispatcher holds against it, and its mention in the config."""
         if self._steward.state == "disabled":
             raise ProtocolError(reasons.DISABLED, "this broker is disabled; ask another one, or enable it first")
         edits = self._steward.edits
@@ -237,7 +237,7 @@ class Commands:
         ]
         warnings += shown.waiting_for_restart(steward, _brokers_in(wish.drafts), self._now_ns)
         result = Accepted(
-            # Those that were asked for; a revocation goes with the deletion that it belongs to.
+            # Those that were asked for; a revocation goes along with its deletion.
             edits=tuple(signed.id for signed in edits[: len(wish.drafts)]),
             version=steward.edits.version + len(added),
             seen=0 if wish.dry_run else 1,
@@ -248,10 +248,10 @@ class Commands:
         return _done(result, edits=added)
 
     def _revoking(self, drafts: list[Draft]) -> list[Draft]:
-        """Who deletes a broker revokes its key: what it signed until now counts, and nothing else ever will."""
+        """Deleting a broker revokes its key: what it signed until now counts, and nothing else ever will."""
         steward, edits = self._steward, self._steward.edits
         deleted = {draft.key for draft in drafts if draft.op == "DEL" and draft.key.startswith("broker/")}
-        # Not a key that signs this very edit, nor one that a broker has who stays: a twin may be there by mistake.
+        # Not a key that signs this very edit, nor that of a broker that stays: there may be a twin by mistake.
         others = [each for name, each in steward.config.brokers.items() if f"broker/{name}" not in deleted]
         staying = {steward.me.public_key, *(broker.public_key for broker in others)}
         found = {}
@@ -265,14 +265,14 @@ class Commands:
         return list(found.values())
 
     def _check_state(self, drafts: list[Draft]) -> None:
-        """A disabled broker shows all that it knows, and changes nothing, except that it lets itself be enabled."""
+        """A disabled broker shows all that it knows, and changes nothing, except that it can be enabled again."""
         steward = self._steward
         own = f"broker_state/{steward.me.name}"
         if steward.state == "disabled" and [draft.key for draft in drafts] != [own]:
             raise ProtocolError(reasons.DISABLED, f"this broker is disabled; only {own} can be changed here")
 
 
-#: With a password that nobody has: so that a name that nobody has takes as long to check as any other.
+#: A password that nobody has: it makes an unknown name take as long to check as any other.
 _NOBODY: Final = schema.Admin("$argon2id$v=19$m=19456,t=2,p=1$" + 32 * "0", 64 * "0")
 
 
@@ -287,7 +287,7 @@ def _arguments(body: bytes) -> dict[str, Any]:
 
 
 def _brokers_in(drafts: Sequence[Draft]) -> dict[str, schema.Broker]:
-    """The brokers that these drafts say something about, as it would be."""
+    """The brokers that these drafts change, as they would be."""
     puts = [(schema.subject(draft.key), draft.value) for draft in drafts if draft.op == "PUT"]
     found = {about.name: schema.read(about, value).value for about, value in puts if about.kind == "broker"}
     return {name: broker for name, broker in found.items() if isinstance(broker, schema.Broker)}
@@ -306,7 +306,7 @@ def _refuse(error: Exception, who: str = "", body: object = None, *, stranger: b
 
 
 def _moved(moved: Sequence[Moved]) -> MovedKeys:
-    """What it was and what it is stays untold where that is the hash of a password."""
+    """The old and new values are left out if they are password hashes."""
     return MovedKeys(
         tuple(msgspec.structs.replace(each, difference=()) if is_secret(each.key) else each for each in moved)
     )

@@ -1,6 +1,6 @@
 """What the steward has to tell its journal: edits and conflicts as they come and go, peers as they are heard and lost.
 
-Sees it by comparing: what the steward knows now with what it knew when it was last looked at.
+It compares what the steward knows now with what it knew at the last look.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from famulus.core.steward.peer import Peer
     from famulus.core.steward.steward import Steward
 
-#: How often the load of each peer is written down.
+#: How often the load of each peer is recorded.
 LOAD_NS: Final = 10 * NS_PER_S
-#: Of edits at once; a network that is pulled as a whole may bring more.
+#: For edits, at once; pulling a whole network may bring more.
 ROWS_MAX: Final = 100_000
 INT_MAX: Final = (1 << 31) - 1
 
@@ -33,7 +33,7 @@ class StewardFacts:
         self._load_ns = 0
 
     def look(self, now_ns: int) -> list[Row]:
-        """What is new; to be asked for after each pass."""
+        """What is new; call this after each pass."""
         core = self._core
         rows: list[Row] = []
         if core.taken:

@@ -1,7 +1,7 @@
-"""Decides who may join the network, and makes it known by an edit of ours.
+"""Decides who may join the network, and makes new brokers known by an edit of ours.
 
-A broker may join that proves that it has the secret, or whose public key an admin has put among the trusted ones: with
-its signature under the wish it shows that the key is its own.
+A broker may join if it proves that it has the secret, or if an admin has added its public key to the trusted ones: its
+signature under the request shows that the key is its own.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ MEMBER = "member"
 
 
 def prove(secret: str, role: str, *nonces: bytes) -> bytes:
-    """Show that we know the secret without telling it.
+    """Show that we know the secret without revealing it.
 
     The role says who speaks: otherwise each side's proof could be sent back to it as the other's. Nonces of both sides
-    make it good for this once.
+    make the proof valid only once.
     """
-    # Each with its length: no two lists of parts give the same bytes.
+    # Each with its length, so that no two lists of parts give the same bytes.
     parts = (role.encode(), *nonces)
     message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-    # A secret that was typed may hold what is no text.
+    # A secret that was typed may contain bytes that are not text.
     return hmac.digest(secret.encode("utf-8", "surrogatepass"), message, "sha256")
 
 
@@ -47,7 +47,7 @@ class Gate:
         self._root = root
 
     def on_letter(self, frames: Frames, route: bytes, now_ms: int) -> bool:
-        """True if it was a wish to join, and is answered."""
+        """True if it was a request to join, which is then answered."""
         try:
             join = _wish(frames)
         except ProtocolError:
@@ -80,8 +80,8 @@ class Gate:
         known = steward.config.brokers.get(sender)
         if known is not None and known.public_key != public_key:
             raise ProtocolError(reasons.CONFLICT, f"there is a broker {sender!r} with another key already"[:200])
-        # A wish may come again, because its sender heard no answer or because somebody listened: so one of a
-        # broker that is known changes nothing, and one of a broker that was removed does not bring it back.
+        # A request may come again, because its sender heard no answer or because somebody recorded it: so one from a
+        # known broker changes nothing, and one from a removed broker does not bring it back.
         if known is None:
             if any(public_key_in(signed.edit) == public_key for signed in steward.edits.history(key)):
                 raise ProtocolError(reasons.CONFLICT, f"broker {sender!r} was removed; it needs a new key"[:200])
@@ -106,7 +106,7 @@ class Gate:
             raise ProtocolError(reasons.NOT_ALLOWED, f"this key is for family {trusted.family!r}"[:300])
 
     def _drafts(self, key: str, sender: str, value: dict[str, Any]) -> list[Draft]:
-        """What makes it known."""
+        """The drafts that make it known."""
         edits = self._steward.edits
         state = f"broker_state/{sender}"
         drafts = [

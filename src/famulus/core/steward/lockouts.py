@@ -1,8 +1,8 @@
-"""Decides how long somebody who gave wrong passwords has to wait. Knows no passwords and no clock.
+"""Decides how long somebody who gave wrong passwords has to wait. Sees no passwords and reads no clock.
 
-By where the passwords came from and whose they were: guesses from elsewhere keep nobody out here. And a place from
-which the right one has come is never made to wait, so that not even somebody who guesses at the same place keeps the
-admin out; there, guessing is as slow as checking a password is.
+It depends on where the passwords came from and whose they were: guesses from elsewhere lock nobody out here. And a
+place from which the right one has come is never made to wait, so that not even somebody who guesses from the same place
+can lock the admin out; there, guessing is as slow as checking a password.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from famulus.core.clock import NS_PER_S
 
 DELAY_FIRST_NS: Final = 1 * NS_PER_S
 DELAY_MAX_NS: Final = 300 * NS_PER_S
-#: To push somebody out of a list, this many others have to fail: with their checks, longer than the longest delay.
+#: To push an entry out of a list, this many others have to fail: with the checks, that takes longer than the longest
+#: delay.
 ACCOUNTS_MAX: Final = 10_000
 
 Place = tuple[str, str]
@@ -24,22 +25,22 @@ Place = tuple[str, str]
 class Lockouts:
     """Each failure doubles the wait until the next try, up to a bound; a success ends it.
 
-    The lists are bounded: when one is full, the entry that was used longest ago makes room.
+    The lists are bounded: when one is full, its oldest entry makes room.
     """
 
     def __init__(self, good: Iterable[Place] = ()) -> None:
-        """`good`: places from which right passwords came before, as `good` told."""
-        #: How many in a row, and when the next one may be tried.
+        """`good`: places from which right passwords came before, as the property `good` returned them."""
+        #: How many failures in a row, and when the next try is allowed.
         self._failures: OrderedDict[Place, tuple[int, int]] = OrderedDict()
         self._good: OrderedDict[Place, None] = OrderedDict.fromkeys(list(good)[-ACCOUNTS_MAX:])
 
     @property
     def good(self) -> list[Place]:
-        """To be kept over a restart: otherwise whoever guesses from then on would keep the admin out."""
+        """To be kept across a restart: otherwise anybody who guesses after that could lock the admin out."""
         return list(self._good)
 
     def failed(self, source: str, account: str, now_ns: int) -> int:
-        """Note a wrong password; how long the next one has to wait now."""
+        """Note a wrong password. Returns how long the next try has to wait."""
         place = (source, account)
         if place in self._good:
             return 0
@@ -54,12 +55,12 @@ class Lockouts:
     def succeeded(self, source: str, account: str) -> None:
         place = (source, account)
         self._failures.pop(place, None)
-        # Not moved to the end: what is kept need not be written again whenever an admin asks for something.
+        # Not moved to the end: then the saved list need not be rewritten whenever an admin asks for something.
         self._good[place] = None
         if len(self._good) > ACCOUNTS_MAX:
             self._good.popitem(last=False)
 
     def wait_ns(self, source: str, account: str, now_ns: int) -> int:
-        """How much longer no password is looked at; 0 if one may be tried."""
+        """How much longer no password is checked; 0 if one may be tried."""
         _, until_ns = self._failures.get((source, account), (0, 0))
         return max(0, until_ns - now_ns)

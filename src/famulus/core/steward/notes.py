@@ -1,6 +1,6 @@
-"""Decides what of admins' requests is written to the log: all that admins did, and of strangers' requests a few.
+"""Decides which requests of admins are logged: everything that admins did, and a few of the requests of strangers.
 
-Whoever reaches the port can ask without a password, as often as it likes: the log must not grow with that.
+Anybody who can reach the port can ask without a password, as often as they like: that must not make the log grow.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 from famulus.core.clock import NEVER_NS, NS_PER_S
 
 INTERVAL_NS: Final = 10 * NS_PER_S
-#: In an interval; the others are counted.
+#: Per interval; the others are counted.
 STRANGERS_MAX: Final = 3
 
 
@@ -35,7 +35,7 @@ class Notes:
         return lines
 
     def due(self, now_ns: int) -> list[str]:
-        """How many were not written in an interval that is over."""
+        """How many were not logged in the interval that has ended."""
         if not self._untold or now_ns < self._ends_ns:
             return []
         untold, self._untold = self._untold, 0

@@ -14,9 +14,9 @@ from famulus.wire.peers import Beat, Place, Slots, Work
 
 BEAT_NS: Final = NS_PER_S
 SILENCE_NS: Final = HEARTBEATS_UNTIL_LOST * BEAT_NS
-#: Once our connection to it is cut: a peer that is still there is heard within a heartbeat, or connects again.
+#: After our connection to it is cut: a peer that is still there is heard within a heartbeat, or connects again.
 DOUBT_NS: Final = 2 * BEAT_NS
-#: What of a broker's config counts from its next start: until then it listens where it did.
+#: What takes effect only when a broker is restarted: until then it listens where it did.
 FIELDS: Final = Place.__struct_fields__
 
 
@@ -31,26 +31,26 @@ class Peer:
         self.state = "joining"
         self.work: dict[str, Work] = {}
         self.slots = Slots(0, 0)
-        #: Where it listens, as it said last; None as long as it has not.
+        #: Where it listens, as it last said; None as long as it has not.
         self.place: Place | None = None
 
     @property
     def located(self) -> Broker:
-        """As the config has it, but where it listens."""
+        """As the config has it, but with where it actually listens."""
         return placed(self.broker, self.place)
 
     def reach(self, now_ns: int) -> Broker:
         """Where to try to connect to it.
 
-        While it is heard, that is where it says. One that is lost may have been started again and listen where the
-        config says, or be cut off and listen where it was: so both have their turn.
+        While it is heard, that is where it says. One that is lost may have been restarted and listen where the config
+        says, or be cut off and listen where it did before: so we try both in turn.
         """
         turn = (now_ns - self.lost_ns) // SILENCE_NS
         return self.located if self.alive(now_ns) or turn % 2 else self.broker
 
     @property
     def lost_ns(self) -> int:
-        """When it counts as lost, unless it is heard before."""
+        """When it will count as lost, unless it is heard before."""
         if self.heard_ns == 0:
             return 0
         silence_ns = self.heard_ns + SILENCE_NS
@@ -77,14 +77,14 @@ class Peer:
 
 
 def placed(broker: Broker, place: Place | None) -> Broker:
-    """The broker as the config has it, at this place; without one, where the config says."""
+    """The broker as the config has it, but at this place; where the config says, if `place` is None."""
     if place is None:
         return broker
     return replace(broker, **{field: getattr(place, field) or getattr(broker, field) for field in FIELDS})
 
 
 def changes_at_start(wanted: Broker, now: Broker) -> str:
-    """Which fields will count when the broker is started again, in words; empty if none waits for that."""
+    """Which fields will take effect when the broker is restarted, in words; empty if there are none."""
     fields = [field for field in FIELDS if getattr(wanted, field) != getattr(now, field)]
     if not fields:
         return ""
@@ -93,5 +93,5 @@ def changes_at_start(wanted: Broker, now: Broker) -> str:
 
 
 def _counted_by_service(work: dict[str, Work]) -> Slots:
-    """The best guess about a broker of an older version, which does not say how many slots there are in all."""
+    """The best guess for a broker of an older version, which does not say how many slots it has in total."""
     return Slots(sum(each.free for each in work.values()), sum(each.busy for each in work.values()))

@@ -1,4 +1,4 @@
-"""Decides which letters of peers are genuine, and writes our own. Keys and signatures come in as functions."""
+"""Decides which letters of peers are genuine, and writes our own. Keys and signatures are passed in as functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from famulus.wire import peers, reasons
 
 Frames = list[bytes]
 
-#: Letters come over several connections, and so may overtake each other: by this many, of one sender.
+#: Letters of one sender come over several connections, and so may overtake each other: by at most this many.
 WINDOW: Final = 1024
 
 
@@ -30,19 +30,19 @@ class Identity:
 
 @dataclass(slots=True)
 class Letters:
-    """Those that are to leave."""
+    """Letters to be sent."""
 
     #: Over our own connection to that peer.
     to_peers: list[tuple[str, Frames]] = field(default_factory=list)
-    #: To whoever wrote to us by that connection.
+    #: To whoever wrote to us over that connection.
     replies: list[tuple[bytes, Frames]] = field(default_factory=list)
     to_publish: list[Frames] = field(default_factory=list)
 
 
 def next_boot(last: int, now_ms: int) -> int:
-    """The number of a start, larger than that of any start before: by it our letters are known to be new.
+    """The number of a start, larger than that of any start before: it shows that our letters are new.
 
-    It is what the clock on the wall says, unless that was set back: peers would take all our letters for old ones.
+    It is the wall-clock time, unless that was set back: otherwise peers would take all our letters for old ones.
     """
     return max(last + 1, now_ms)
 
@@ -62,9 +62,9 @@ class Post:
         return [data, me.sign(peers.SIGNED_AS + data)]
 
     def read(self, frames: Frames, key_of: Callable[[str], str]) -> peers.Letter:
-        """A letter that is new, for this network, and signed by who it says; or a ProtocolError.
+        """A letter that is new, for this network, and signed by its sender; or a ProtocolError.
 
-        `key_of` gives the public key of a sender, or nothing if it is not known. A Join brings its own.
+        `key_of` gives the public key of a sender, or an empty one if it is not known. A Join brings its own.
         """
         if len(frames) != 2:
             raise ProtocolError(reasons.BAD_FRAMES, "a letter is [letter][signature]")
@@ -78,7 +78,8 @@ class Post:
         public_key = key_of(letter.sender) or (_brought_key(letter.content) if joining else "")
         if not public_key or not self._verify(public_key, peers.SIGNED_AS + data, signature):
             raise ProtocolError(reasons.NOT_ALLOWED, f"the signature is not that of {letter.sender!r}"[:200])
-        # A wish to join may come again, and proves nothing about its sender: whoever has no key yet can have any name.
+        # A request to join may come again, and proves nothing about its sender: anybody without a key yet can use any
+        # name.
         if not isinstance(letter.content, peers.Join) and not self._is_new(letter):
             raise ProtocolError(reasons.EXPIRED, "this letter was received before")
         return letter
@@ -92,16 +93,16 @@ class Post:
 
 
 class _LettersSeen:
-    """Which letters of one sender were here: the last one of its present life, and those shortly before."""
+    """Which letters of one sender we have had: the latest one of its present life, and those shortly before."""
 
     def __init__(self) -> None:
         self._boot = -1
         self._last = 0
-        #: Bit n is the letter n before the last one.
+        #: Bit n stands for the letter n before the last one.
         self._before = 0
 
     def add(self, boot: int, number: int) -> bool:
-        """False if it was here, or is too old to tell."""
+        """False if we have had it, or if it is too old to tell."""
         if boot > self._boot:
             self._boot, self._last, self._before = boot, number, 1
             return True

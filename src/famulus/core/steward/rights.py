@@ -1,7 +1,7 @@
-"""Decides which keys an admin may change: those of its own family, and what belongs to none.
+"""Decides which keys an admin may change: those of its own family, and those that belong to none.
 
 A service belongs to the family that its `owner` names. One without an owner may be changed by every admin, and claimed
-by those of a family that serves it.
+by the admins of a family that serves it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def refusal(config: Effective, families: Iterable[str], draft: Draft) -> str:
 
 
 def touched_families(config: Effective, draft: Draft) -> set[str]:
-    """The families that this edit is about: as things are, and as they would be."""
+    """The families that this edit concerns: as things are, and as they would be."""
     about = schema.subject(draft.key)
     if about.kind == "family":
         return {about.name}
@@ -45,7 +45,7 @@ def touched_families(config: Effective, draft: Draft) -> set[str]:
 
 
 def _no_owner(config: Effective, draft: Draft) -> str:
-    """Why the family that a service is claimed for cannot own it: others serve it, and that one does not."""
+    """Why a family cannot own the service that is claimed for it: others serve it, and that one does not."""
     about = schema.subject(draft.key)
     if about.kind != "service":
         return ""
@@ -57,5 +57,5 @@ def _no_owner(config: Effective, draft: Draft) -> str:
 
 
 def _is_new(config: Effective, family: str) -> bool:
-    """Nobody's yet: whoever makes a family may give it its first admin and brokers."""
+    """It has no admins yet: whoever makes a family may give it its first admin and brokers."""
     return not config.admins.get(family)

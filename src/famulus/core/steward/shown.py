@@ -1,4 +1,4 @@
-"""What admins are shown of a steward: its config with every head, the history of a key, and who has which edits."""
+"""What a steward shows to admins: its config with every head, the history of a key, and who has which edits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def history(steward: Steward, key: str) -> KeyHistory:
 
 
 def seen(steward: Steward, edits: list[str], now_ns: int) -> SeenBy:
-    """By whom: brokers whose digest is ours have all that we have."""
+    """Who has these edits: brokers with the same digest as ours have all that we have."""
     if any(edit not in steward.edits for edit in edits):
         raise ProtocolError(reasons.NO_SERVICE, "no such edit is known here")
     others = sorted(steward.config.brokers.keys() - {steward.me.name})
@@ -48,7 +48,7 @@ def seen(steward: Steward, edits: list[str], now_ns: int) -> SeenBy:
 
 
 def waiting_for_restart(steward: Steward, wanted: Mapping[str, Broker], now_ns: int) -> list[Notice]:
-    """What of this will count only when the brokers are started again."""
+    """Which of these settings will take effect only when the brokers are restarted."""
     told = {
         identity: changes_at_start(broker, _present(steward, identity, broker, now_ns))
         for identity, broker in wanted.items()
@@ -57,7 +57,7 @@ def waiting_for_restart(steward: Steward, wanted: Mapping[str, Broker], now_ns: 
 
 
 def _present(steward: Steward, identity: str, wanted: Broker, now_ns: int) -> Broker:
-    """Where this broker listens, as far as we know. One that is not there has nothing to be started again for."""
+    """Where this broker listens, as far as we know. One that is not there need not be restarted."""
     peer = steward.peers.get(identity)
     if peer is not None and not peer.alive(now_ns):
         return wanted
@@ -88,7 +88,7 @@ def _value(signed: SignedEdit) -> object:
 
 def _broker(steward: Steward, identity: str, broker: Broker, now_ns: int) -> BrokerFacts:
     own = identity == steward.me.name
-    # Of brokers that are not our peers nothing is known.
+    # Nothing is known about brokers that are not our peers.
     met = steward.peers.get(identity)
     peer = met or Peer(identity, broker)
     version, digest = (steward.edits.version, steward.edits.digest) if own else (peer.version, peer.digest)

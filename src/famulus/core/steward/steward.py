@@ -1,12 +1,12 @@
 """The steward: holds the edits of the network's config, keeps them in step with its peers, and knows who they are.
 
 The shell around it reads sockets, calls `on_...`, then writes `take_unlogged()` to the disk and fsyncs, and only then
-sends `take_letters()`: nobody may hear of an edit that a crash could still take back. It comes back at `next_due_ns` at
-the latest. Time comes in twice: `now_ns` on a clock that never jumps, for all waiting, and `now_ms` on the wall, for
+sends `take_letters()`: nobody may hear of an edit that a crash could still undo. It comes back at `next_due_ns` at the
+latest. Two times are passed in: `now_ns` from a monotonic clock, for all waiting, and `now_ms` from the wall clock, for
 the instants in edits.
 
 A broker whose log was lost is `behind`: it knows its key, its network, and where others were when its config last
-changed. It is `joining`, whatever else the config may say by then, and accepts no edits, until it holds what one of its
+changed. It is `joining`, whatever the config may say by then, and accepts no edits, until it holds what one of its
 peers holds.
 """
 
@@ -31,7 +31,7 @@ from famulus.errors import ProtocolError
 from famulus.wire import peers, reasons
 from famulus.wire.inner import Errors, Work
 
-#: Why a broker that is behind accepts nothing.
+#: Why a broker that is behind accepts no edits.
 BEHIND: Final = "this broker lost its config, and is catching up with its peers; ask another one"
 
 
@@ -45,9 +45,9 @@ class Steward:
         place: peers.Place | None = None,
         known: Mapping[str, Broker] | None = None,
     ) -> None:
-        """`place`: where we listen; as the config says, if nobody tells.
+        """`place`: where we listen; if None, where the config says.
 
-        `known`: where brokers were, for one whose edits were damaged: the config may not say any more whom to ask.
+        `known`: where brokers were, for a broker whose edits were damaged: the config may no longer say whom to ask.
         """
         self.me = me
         self.place = place
@@ -58,17 +58,17 @@ class Steward:
         self.letters = Letters()
         #: Letters that were not genuine, or made no sense.
         self.refused = 0
-        #: Edits that became part of the config since somebody looked, for the journal.
+        #: Edits that became part of the config since the last look, for the journal.
         self.taken: list[SignedEdit] = []
-        #: Grows whenever the config is another one.
+        #: Grows whenever the config changes.
         self.changes = 0
         self._make_nonce = make_nonce
         self._unlogged: list[SignedEdit] = []
         self._work: dict[str, peers.Work] = {}
-        #: The workers that the dispatcher ignores: who, the faults, and the seconds that are left.
+        #: The workers that the dispatcher ignores: who, the faults, and the seconds left.
         self.errors: Sequence[Errors] = ()
         self._slots: peers.Slots | None = None
-        #: Who is heard.
+        #: The peers that are heard.
         self.heard: frozenset[str] = frozenset()
         self._beat_ns = self._loss_ns = 0
         self._now_ms = me.boot
@@ -76,9 +76,9 @@ class Steward:
             self.clock.observe(signed.edit.hlc, me.boot)
         self.config: Effective = effective(edits)
         self._known = {identity: broker for identity, broker in (known or {}).items() if identity != me.name}
-        #: Its log was lost, and it has not caught up yet.
+        #: Our log was lost, and we have not caught up yet.
         self.behind = known is not None and me.name not in self.config.brokers
-        #: The config with every broker where it listens, and ourselves in the state that we are in.
+        #: The config with every broker where it actually listens, and ourselves in our actual state.
         self.located: Effective = self.config
         #: Where to connect to each peer.
         self.aims: dict[str, Broker] = {}
@@ -104,7 +104,7 @@ class Steward:
     # -- letters come -------------------------------------------------------------------------------------------
 
     def on_letter(self, frames: Frames, route: bytes, now_ns: int, now_ms: int) -> None:
-        """A letter, over the connection `route`, or over our own one or the publications (then it is empty)."""
+        """A letter that came over the connection `route`; empty for our own connection or the publications."""
         self._now_ms = now_ms
         try:
             letter = self.post.read(frames, self._key_of)
@@ -145,7 +145,7 @@ class Steward:
         return broker.public_key if broker is not None else ""
 
     def _compare(self, beat: peers.Beat, peer: Peer) -> None:
-        """Who was behind has caught up when it holds what a peer holds that is not behind itself."""
+        """A broker that was behind has caught up when it holds what a peer holds that is not behind itself."""
         config = self.config
         if self._known or self.behind:
             whole = beat.state == config.broker_states.get(peer.identity)
@@ -158,7 +158,7 @@ class Steward:
     # -- edits --------------------------------------------------------------------------------------------------
 
     def add(self, edits: Sequence[SignedEdit], *, logged: bool = False) -> tuple[str, ...]:
-        """Take edits, from wherever; the reasons why some were refused."""
+        """Take edits, wherever they come from. Returns why some were refused."""
         added = self.edits.add(edits)
         if added.new:
             for signed in added.new:
@@ -170,7 +170,7 @@ class Steward:
         return added.refused
 
     def edit(self, drafts: Sequence[Draft], author: Author, now_ms: int) -> list[SignedEdit]:
-        """Edits of these drafts, accepted and signed by us, but not yet part of the config: see `add`."""
+        """Edits from these drafts, accepted and signed by us, but not yet part of the config: see `add`."""
         me = self.me
         if self.behind:
             raise ProtocolError(reasons.DISABLED, BEHIND)
@@ -192,7 +192,7 @@ class Steward:
             self.letters.to_publish.append(self.post.write(peers.Config(sync.write(message))))
 
     def _meet_peers(self) -> None:
-        """Peers are those whom the config names; one that moved is the same peer at another place."""
+        """Peers are those that the config names; one that moved is the same peer at another place."""
         met = {}
         for identity, broker in (self._known | self.config.brokers).items():
             if identity != self.me.name and self._talks_to(identity):
@@ -203,12 +203,12 @@ class Steward:
         self._locate()
 
     def _talks_to(self, identity: str) -> bool:
-        """While the config does not know us, or may lack something, everybody may help us to get there."""
+        """While the config does not know us, or may lack something, any broker may help us to get there."""
         config = self.config
         return bool(self._known) or self.me.name not in config.brokers or config.are_peers(self.me.name, identity)
 
     def _locate(self) -> None:
-        """Every broker where it listens, as far as it has told."""
+        """Put every broker where it listens, as far as it has told us."""
         config, me = self.config, self.me.name
         brokers = {
             identity: self.peers[identity].located if identity in self.peers else broker
@@ -224,7 +224,7 @@ class Steward:
     # -- time and work ------------------------------------------------------------------------------------------
 
     def on_work(self, work: Work, slots: tuple[int, int] | None = None, errors: Sequence[Errors] = ()) -> None:
-        """`slots`: of all workers, free and busy. A worker of several services is in the work of each of them."""
+        """`slots`: of all workers, free and busy. `work` counts a worker of several services for each of them."""
         self.errors = errors
         self._slots = peers.Slots(*slots) if slots is not None else None
         self._work = {name: peers.Work(*counts) for name, counts in list(work.items())[: peers.SERVICES_MAX]}
@@ -235,7 +235,7 @@ class Steward:
             self.peers[identity].cut_ns = now_ns
 
     def on_tick(self, now_ns: int) -> None:
-        """Once a heartbeat every peer hears from us, whether it answers or not."""
+        """Once per heartbeat every peer hears from us, whether it answers or not."""
         alive = self.alive(now_ns)
         self.heard = frozenset(peer.identity for peer in alive)
         self._loss_ns = min((peer.lost_ns for peer in alive), default=NEVER_NS)
