@@ -26,8 +26,8 @@ class AsyncClient:
         answer = await client.request("echo", b"hello", timeout=2.0)
 
     Given several brokers, or told of others by its own, it goes to the next one when it loses the one it is with.
-    It belongs to the event loop that runs when it is first used; in a child that is forked, to another one. Errors are
-    those of `Client`.
+    It belongs to the event loop that runs when it is first used; in a child that is forked, to another one. It raises
+    the same errors as `Client`.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class AsyncClient:
         message_id: str | None = None,
         at_least_once: bool = False,
     ) -> asyncio.Future[bytes]:
-        """Send one task; the future gets its body or its error. Cancelling it only means not to hear the outcome.
+        """Send one task; the future gets its body or its error. Cancelling it only means not hearing the outcome.
 
         With at_least_once it is sent again if its broker is lost, and may then run more than once.
 
@@ -111,7 +111,7 @@ class AsyncClient:
     ) -> AsyncIterator[bytes | OutcomeError]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
 
-        In the order of the bodies, or as they come with ordered=False. errors="return" gives errors in the place of
+        In the order of the bodies, or as they come with ordered=False. errors="return" gives errors in place of
         answers instead of raising the first.
 
         async for answer in client.map("resize", images, window=100): ...

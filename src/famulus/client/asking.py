@@ -1,6 +1,6 @@
 """What an `AsyncClient` does between two awaits: submit, step the connection, plan the next step. No thread, no await.
 
-Apart from `AsyncClient`, whose coroutines cannot be compiled: every task passes here twice.
+Separate from `AsyncClient`, whose coroutines cannot be compiled: every task passes through here twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from famulus.core.session.done import Done
 from famulus.errors import Closed, FamulusError
 from famulus.wire.limits import BODY_BYTES_MAX
 
-# Final, so that compiled code has it at hand instead of looking for it each time.
+# Final, so that compiled code has it at hand instead of looking it up each time.
 clock_ns: Final = monotonic_ns
 
 KINDS_REMEMBERED = 1024
@@ -40,7 +40,7 @@ class Asking:
         self._checked_kinds: dict[tuple[str, Any, int], int] = {}
 
     def start(self) -> Any:
-        """The loop that runs when it is first used is the one that it belongs to."""
+        """It belongs to the loop that is running when it is first used."""
         if self._closed:
             raise Closed("this client is closed")
         if self._loop is None:
@@ -58,7 +58,7 @@ class Asking:
         except RuntimeError:
             loop = self._parents_loop
         if loop is self._parents_loop:
-            # It has one set of descriptors for both processes: what we watch, the parent would get.
+            # It has one set of descriptors for both processes: the parent would get the events of what we watch.
             raise FamulusError("this process was forked, and cannot use its parent's event loop; run a new one")
         self.connection = self.connection.successor()
         self._timer_ns = NEVER_NS
@@ -71,7 +71,7 @@ class Asking:
         connection.abandon()
         if self._loop is not None:
             self._parents_loop, self._loop = self._loop, None
-        # Nothing is taken back from the loop, which would do so for the parent too.
+        # Nothing is removed from the loop, which would remove it for the parent too.
         self._timer = None
         self._timer_ns = 0  # nothing is planned any more
         self._send_planned = False
@@ -96,7 +96,7 @@ class Asking:
         if len(session) > 1:
             self.plan_send()
         else:
-            self._send()  # nobody else is on the way whom it could wait for
+            self._send()  # no other task is open that it could leave together with
         return future
 
     def submit_for(
@@ -110,12 +110,12 @@ class Asking:
         priority: int,
         at_least_once: bool,
     ) -> None:
-        """One of many tasks; `plan_send` is to follow."""
+        """One of many tasks; the caller calls `plan_send` afterwards."""
         content = self._admitted(body, at_least_once)
         self.connection.session.submit(now_ns, window, service, content, timeout_ms, priority, "", place, at_least_once)
 
     def checked(self, service: str, timeout: Any, priority: int, message_id: str | None) -> int:
-        """The time-out of such a task in milliseconds; raises what is wrong with it."""
+        """The time-out of such a task in milliseconds; raises if anything is wrong with it."""
         rules.checked_service(service, priority, message_id)
         timeout_ms = self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
         if len(self._checked_kinds) >= KINDS_REMEMBERED:
@@ -204,12 +204,12 @@ def _settle(ended: list[Done]) -> None:
 
 
 def _orphan(tokens: list[object]) -> None:
-    """In a child that was forked: these tasks are the parent's, and nobody here is to wait for them."""
+    """In a child that was forked: these tasks are the parent's, and nobody here should wait for them."""
     for token in tokens:
-        # The parent's loop may not like to be told by another thread than its own.
+        # The parent's loop may refuse calls from any thread but its own.
         with suppress(Exception):
             if isinstance(token, Window):
                 token.orphan(rules.orphan_error())
             elif isinstance(token, Future) and not token.done():
                 token.set_exception(rules.orphan_error())
-                token.exception()  # seen: or else it would be logged when nobody asks for it
+                token.exception()  # retrieved, or it would be logged if nobody asks for it

@@ -22,12 +22,12 @@ from famulus.core.silence import SELDOM_NS, SOON_NS
 from famulus.net.addresses import frontends
 from famulus.net.line import Change, Line
 
-# Final, so that compiled code has it at hand instead of looking for it each time.
+# Final, so that compiled code has it at hand instead of looking it up each time.
 clock_ns: Final = monotonic_ns
 
-#: What leaves in one go: while we write, nobody reads what has come.
+#: How many messages leave in one go: while we write, nobody reads what has come.
 BATCH_MAX: Final = 128
-#: Later than planned by more than this: our thread or loop had no time, and the broker is not to blame.
+#: If we are later than planned by more than this, our thread or loop had no time, and the broker is not to blame.
 PAUSE_NS: Final = 100 * NS_PER_MS
 #: Brokers that we left and that still owe us answers.
 FORMER_MAX: Final = 4
@@ -51,12 +51,12 @@ class Connection:
     def __init__(
         self, broker: str | Iterable[str] | None, told: Iterable[str] = (), *, token: str | None = None
     ) -> None:
-        """`told` are brokers that others told of, if they are known already."""
+        """`told`: brokers that others told us of, if any are known already."""
         self.brokers = Brokers(clock_ns(), frontends(broker), random.random)
         self.brokers.on_told(told)
         self._token = token
         self.session = ClientSession(0, _new_id, checked_token(token) if token is not None else token_hex(16))
-        #: Called with the descriptor of each line that is made after the first one, and that is about to be closed.
+        #: Called with the descriptor of a line: `watch` if it was made after the first, `forget` before it is closed.
         self.watch: Callable[[int], None] = _nobody_minds
         self.forget: Callable[[int], None] = _nobody_minds
         self._former: list[Former] = []
@@ -79,7 +79,7 @@ class Connection:
         return min(self.session.next_due_ns, self._tend_at_ns)
 
     def step(self) -> list[Done]:
-        """Take in what came, send whatever can leave; the tasks that ended by this."""
+        """Take in what came, send whatever can leave; returns the tasks that ended by this."""
         session = self.session
         now_ns = clock_ns()
         done: list[Done] = []
@@ -126,32 +126,32 @@ class Connection:
             line.abandon()
 
     def successor(self) -> Connection:
-        """One of our own, after `abandon`, to the brokers that were known."""
+        """A connection of our own, after `abandon`, to the brokers that were known."""
         return Connection(self.brokers.given, self.brokers.known, token=self._token)
 
     # -- from broker to broker ----------------------------------------------------------------------------------
 
     def _plan(self) -> None:
-        """What the brokers say changes seldom, and no task is to pay for asking them."""
+        """What `brokers` says changes seldom, and no task should pay for asking it."""
         brokers = self.brokers
         self._tend_at_ns = min([brokers.next_due_ns, *[line.due_ns for line in self.lines]])
         self.session.on_brokers(len(brokers.known) > 1, brokers.tried)
 
     def _hurry(self, now_ns: int) -> None:
-        """There are tasks again: a broker that does nothing is to be found soon."""
+        """There are tasks again: a broker that does nothing must be noticed soon."""
         self._idle = False
         self.line.ask_every_ns = SOON_NS
         self.line.hurry(now_ns)
         self._tend_at_ns = min(self._tend_at_ns, self.line.due_ns)
 
     def _tend(self, now_ns: int) -> list[Done]:
-        """What is to be done besides the tasks: look after the lines, ask for brokers, move on."""
+        """What there is to do besides the tasks: look after the lines, ask for brokers, move on."""
         session = self.session
         self._idle = not len(session)
         self.line.ask_every_ns = SELDOM_NS if self._idle else SOON_NS
         if now_ns - self._tend_at_ns > PAUSE_NS:
             self.brokers.on_pause(now_ns)
-        done = self._follow_line(now_ns)  # or we would leave a broker that has just come
+        done = self._follow_line(now_ns)  # first, or we would leave a broker that has just come up
         if session.told or session.refused:
             done += self._take_news(now_ns)
         for former in list(self._former):
@@ -177,7 +177,7 @@ class Connection:
         return done
 
     def _take_news(self, now_ns: int) -> list[Done]:
-        """The broker told us of others, or will have no more tasks."""
+        """The broker told us of others, or takes no more tasks."""
         session, brokers = self.session, self.brokers
         done: list[Done] = []
         if session.told:
@@ -195,7 +195,7 @@ class Connection:
             try:
                 line = Line(address, asks=True)
             except Exception:
-                # No address, or no descriptor left for another line.
+                # Not an address, or no descriptor left for another line.
                 self.brokers.on_unusable(now_ns, address)
                 continue
             self._leave()

@@ -42,7 +42,7 @@ def kept_overload() -> Rejected:
 
 
 def timeout_ms(timeout_s: float) -> int:
-    """Checked here, so that a mistake is raised where it was made and not as somebody's outcome."""
+    """Checked here, so that a mistake is raised where it was made and not as the outcome of some task."""
     if not 0 < timeout_s <= limits.TIMEOUT_MS_MAX / 1000:
         raise ValueError(f"a timeout is more than 0 s and at most a day, not {timeout_s!r}")
     return max(1, round(timeout_s * 1000))
@@ -75,5 +75,5 @@ def checked_service(service: str, priority: int, message_id: str | None) -> None
         service.encode()
         (message_id or "").encode()
     except UnicodeEncodeError:
-        # Half of a surrogate pair: no text that could be sent.
+        # Half of a surrogate pair: not a text that could be sent.
         raise ValueError("a service and a message_id are valid Unicode") from None

@@ -25,12 +25,12 @@ from famulus.wire.limits import PRIORITY_DEFAULT
 Body = bytes | bytearray | memoryview | str
 #: Called by the I/O thread when a task has ended: it must be quick and must not raise.
 _Callback = Callable[[Done], None]
-#: Who wants to know, then what `ClientSession.submit` takes from the service on.
+#: Who wants to know, then what `ClientSession.submit` takes from `service` on.
 _Wish = tuple[_Callback, str, bytes, int, int, str, int, bool]
 
 
 class MapOptions(TypedDict, total=False):
-    """What `map` takes whatever it does with errors."""
+    """What `map` takes, whatever it does with errors."""
 
     window: int
     ordered: bool
@@ -57,7 +57,7 @@ class Client:
         # Guards the moment of closing: nobody may leave a wish, or ring, once the thread has looked for the last time.
         self._gate = threading.Lock()
         self._closed = self._copied = False
-        #: Whoever waits for an outcome.
+        #: All who wait for an outcome.
         self._waiters: set[Waiter | Window] = set()
         self._begin(Connection(broker, token=token))
         forks.tell(self)
@@ -153,7 +153,7 @@ class Client:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
 
         In the order of the bodies, or as they come with ordered=False. The bodies are taken as they are needed, so
-        they may be without end. errors="return" gives errors in the place of answers instead of raising the first.
+        they may be infinite. errors="return" gives errors in place of answers instead of raising the first.
 
         for answer in client.map("resize", images, window=100): ...
         """
@@ -162,7 +162,7 @@ class Client:
 
         def answers() -> Iterator[bytes | OutcomeError]:
             timeout_ms = self._checked(service, timeout, priority, None)
-            # Held while there is nothing to give out; the I/O thread lets go of it once per batch, not once per task.
+            # Held while there is nothing to give out; the I/O thread releases it once per batch, not once per task.
             nothing = threading.Lock()
             nothing.acquire()
             arrived = Window(ordered, partial(_let_go, nothing))
@@ -220,7 +220,7 @@ class Client:
             raise
 
     def _checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> int:
-        """The time-out of such a task in milliseconds; raises what is wrong with it."""
+        """The time-out of such a task in milliseconds; raises if anything is wrong with it."""
         rules.checked_service(service, priority, message_id)
         return self._timeout_ms if timeout is None else rules.timeout_ms(timeout)
 
@@ -230,14 +230,14 @@ class Client:
                 self._begin_anew()
             if len(self._connection.session) + len(self._wishes) + len(wishes) > rules.IN_FLIGHT_MAX:
                 raise rules.overload()
-            # Counted here and not by the I/O thread, so that it is raised where it was asked for.
+            # Counted here and not by the I/O thread, so that the error is raised in the caller.
             if at_least_once and not self._connection.session.keep(sum(len(wish[2]) for wish in wishes)):
                 raise rules.kept_overload()
             self._wishes.extend(wishes)
             self._bell.ring()
 
     def _begin_anew(self) -> None:
-        """In a child that was forked: only one that uses its copy gets a connection and a thread."""
+        """In a child that was forked: only a child that uses its copy gets a connection and a thread."""
         if self._closed or not self._copied:
             raise Closed("this client is closed")
         self._begin(self._connection.successor())
@@ -245,7 +245,7 @@ class Client:
 
     def after_fork(self) -> None:
         """This is a copy: the connection, the thread and all that is open are the parent's."""
-        # A thread that is not here may hold the former one.
+        # A thread that does not exist here may hold the old one.
         self._gate = threading.Lock()
         self._connection.abandon()
         self._waiting.close()
@@ -263,7 +263,7 @@ class Client:
         try:
             self._serve_until_closed()
         finally:
-            # Else this is a child that a callback has forked, and nothing here is its own.
+            # Otherwise this is a child that a callback has forked, and nothing here is its own.
             if self._wishes is wishes:
                 with self._gate:
                     self._closing = True
@@ -314,6 +314,6 @@ class Client:
 
 
 def _let_go(lock: threading.Lock) -> None:
-    # Only the I/O thread lets go of it, so it is still locked when this says so.
+    # Only the I/O thread releases it, so if this says that it is locked, it still is.
     if lock.locked():
         lock.release()

@@ -1,7 +1,7 @@
-"""Those who wait for an outcome in a program with threads: a caller, or a future. Know no sockets.
+"""What waits for an outcome in a program with threads: a caller, or a future. Knows no sockets.
 
-Each is called with its task when that has ended, by the I/O thread. In a child that was forked meanwhile nobody will do
-so; there each is told that it is an orphan, and may be in any state that the I/O thread of the parent had left it in.
+The I/O thread calls each with its task when that has ended. In a child that was forked meanwhile nobody will do so;
+there each is told that it is an orphan, and may be in whatever state the parent's I/O thread had left it in.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WaitingThread:
         raise error_of(done)
 
     def orphan(self, error: OutcomeError) -> None:
-        # One that waits here is the thread that forked, in the middle of a signal handler.
+        # If a thread waits here, it is the one that forked, in a signal handler.
         if self._done is None:
             self._error = error
         if self._ended.locked():
@@ -53,7 +53,7 @@ class Promise(Future[bytes]):
 
     def __init__(self, waiters: set[Any]) -> None:
         super().__init__()
-        self.set_running_or_notify_cancel()  # what was sent cannot be called back
+        self.set_running_or_notify_cancel()  # what was sent cannot be recalled
         self._all_waiters = waiters
 
     def __call__(self, done: Done) -> None:
@@ -65,7 +65,7 @@ class Promise(Future[bytes]):
         self._all_waiters.discard(self)
 
     def orphan(self, error: OutcomeError) -> None:
-        # Its lock may be held for ever; and what is to be done when it ends, the parent does.
+        # Its lock may be held for ever; and the parent runs its callbacks.
         self._condition = threading.Condition()
         self._done_callbacks: list[object] = []
         self._waiters = []

@@ -26,7 +26,7 @@ class Window:
         self._wake()
 
     def orphan(self, error: OutcomeError) -> None:
-        """Who waits here, or would go on, gets this error."""
+        """Whoever waits here, or goes on, gets this error."""
         self._error = error
         self._wake()
 

@@ -1,1 +1,1 @@
-"""The only zmq in the house: the pump, sockets, loops, timers and authentication."""
+"""The only package with zmq in it: the pump, sockets, loops, timers and authentication."""

@@ -1,11 +1,11 @@
 /* `Connections`: messages from and to many peers at once, each over a connected socket with frames of ZMTP.
  *
- * The bytes are the business of _wire.c; here is who is read and written, in turn, and how much may pile up.
- * connections_python.py is the same in Python, says what is promised, and is the better one to read first.
+ * _wire.c handles the bytes; here we decide who is read and written, in turn, and how much may pile up.
+ * connections_python.py is the same in Python, says what is promised, and should be read first.
  * tests/unit/net/test_connections.py runs on both.
  *
- * Making objects may run Python code (a garbage collection may), and that code may call any method of ours. So a
- * connection that is over is only put aside at once (`doom`), and is let go of when nobody is in the midst of it (`bury`).
+ * Creating objects may run Python code (a garbage collection may), and that code may call any method of ours. So a
+ * connection that is over is at first only set aside (`doom`), and is freed when nobody is using it (`bury`).
  */
 #include "_pump.h"
 
@@ -20,19 +20,19 @@
 
 #include "_wire.h"
 
-enum { EVENTS_MAX = 256 }; /* what else has news is told by the next look */
+enum { EVENTS_MAX = 256 }; /* whatever else has news is reported by the next look */
 enum { FEW = 16 };
-enum { TOLD_MAX = 100000 }; /* of those who are gone, if nobody asks */
+enum { TOLD_MAX = 100000 }; /* peers that `gone` may list, if nobody empties it */
 
 typedef struct Connection {
     Wire wire;
-    struct Connection *next_all, *before_all;   /* of all of them */
-    struct Connection *next_turn, *before_turn; /* of those who are to be read, or who wait for room */
-    struct Queue *queue;                        /* the one of the two that it is in; or NULL */
-    unsigned char *rest;                        /* what was read and not yet taken is in here from `rest_from` on; or NULL */
+    struct Connection *next_all, *before_all;   /* among all connections */
+    struct Connection *next_turn, *before_turn; /* among those to be read, or those waiting for room */
+    struct Queue *queue;                        /* which of the two it is in; or NULL */
+    unsigned char *rest;                        /* what was read and not yet taken, from `rest_from` on; or NULL */
     size_t rest_from, rest_size;
-    size_t unfinished; /* what we hold of a message that is not whole, as it is counted */
-    size_t unsent;     /* what it has not taken, as it is counted */
+    size_t unfinished; /* what we hold of an incomplete message, as counted in the total */
+    size_t unsent;     /* what it has not taken, as counted in the total */
     char unlooked;     /* there may be whole frames in the rest */
     char dead;
     unsigned long long written_then, received_then; /* at the last tick that looked at it, */
@@ -56,7 +56,7 @@ typedef struct {
     Connection *all, *dead;
     Queue ready, waiting; /* those who are to be read; those who have no room for a large frame */
     size_t unfinished, unsent;
-    size_t held_back; /* of what is unfinished, the part of those who wait for room */
+    size_t held_back; /* the part of `unfinished` that belongs to those waiting for room */
     PyObject *news, *gone;
     unsigned char *inbox, *scratch;
     int busy, reading, room_made, unpolled, closed;
@@ -107,7 +107,7 @@ static void account(Connections *self, Connection *connection, size_t unfinished
     connection->unfinished = unfinished;
 }
 
-/* It is over: nobody finds it any more. What it holds is let go of by `bury`. */
+/* It is over: nobody finds it any more. `bury` frees what it holds. */
 static void doom(Connections *self, Connection *connection) {
     if (connection->dead) {
         return;
@@ -215,7 +215,7 @@ static PyObject *connections_cut(PyObject *object, PyObject *peer) {
     return PyBool_FromLong(connection != NULL);
 }
 
-/* Others, whose news is told as a number in `news`: marked by the lowest bit, which no address has. */
+/* Other descriptors, listed in `news` when they have some: marked by the lowest bit, which no address has set. */
 static PyObject *change_watch(PyObject *object, PyObject *descriptor, int change) {
     Connections *self = (Connections *)object;
     long fd = PyLong_AsLong(descriptor);
@@ -277,7 +277,7 @@ static int look(Connections *self, int reads) {
     return failed;
 }
 
-/* The next read goes into the inbox that all share, behind what is left. */
+/* The next read goes into the inbox that all share, after what is left. */
 static void share_inbox(Wire *wire, unsigned char *inbox) {
     size_t left = wire->to - wire->from;
     if (left > 0) {
@@ -310,18 +310,18 @@ static int save_rest(Connection *connection) {
     return 0;
 }
 
-/* One read of a connection that is first in line, and what is whole of it. 0, or -1 with an exception set. */
+/* Reads once from the connection that is first in line, and takes what is complete. 0, or -1 with an exception set. */
 static int read_turn(Connections *self, Connection *connection, PyObject *messages, Py_ssize_t limit) {
     Wire *wire = &connection->wire;
-    /* Those who wait take up little; if they counted, so many of them could come that nobody would ever have room. */
+    /* Those who wait take up little; if they counted, there could be so many that nobody would ever have room. */
     size_t others = self->unfinished - self->held_back - connection->unfinished;
     int waited = wire->waits;
     leave(connection);
-    /* What is left of the last read is looked at where it is. */
+    /* What is left of the last read is parsed where it is. */
     wire->inbox = connection->rest;
     wire->from = connection->rest_from;
     wire->to = connection->rest_size;
-    /* Whoever is the only one has room for anything. */
+    /* If it is the only one, it has room for anything. */
     wire->large_max = others == 0 ? SIZE_MAX : others < self->unfinished_max ? self->unfinished_max - others : 0;
     int more = connection->unlooked ? wire_take(wire, messages, limit) : 0;
     int read = 0;
@@ -336,7 +336,7 @@ static int read_turn(Connections *self, Connection *connection, PyObject *messag
         wire_end(wire, "out of memory");
     }
     if (connection->dead) {
-        return more < 0 ? -1 : 0; /* by Python code that ran meanwhile */
+        return more < 0 ? -1 : 0; /* ended by Python code that ran meanwhile */
     }
     connection->unlooked = more > 0 || wire->waits;
     size_t large = wire->large != NULL ? (size_t)PyBytes_GET_SIZE(wire->large) : 0;
@@ -382,7 +382,7 @@ static PyObject *connections_recv(PyObject *object, PyObject *limit_object) {
         failed = read_turn(self, self->ready.first, messages, limit);
     }
     if (self->room_made) {
-        /* One at a time: to look at all of them would cost much whenever anybody makes a bit of room. */
+        /* One at a time: looking at all of them would be costly whenever anybody frees a bit of room. */
         self->room_made = 0;
         Connection *next = self->waiting.first;
         if (next != NULL) {
@@ -404,7 +404,7 @@ static PyObject *connections_recv(PyObject *object, PyObject *limit_object) {
 
 /* ---- writing ---- */
 
-/* Of each message: the next one for the same peer, or -1; and why it was refused, or 0. */
+/* For each message: the next one for the same peer, or -1; and why it was refused, or 0. */
 typedef struct {
     Py_ssize_t next;
     int refusal;
@@ -431,7 +431,7 @@ static void write_out(Wire *wire, Pieces *pieces) {
     pieces->bytes = pieces->used = 0;
 }
 
-/* All that is for one connection, in one write if it can be. */
+/* Sends all that is for one connection, in one write if possible. */
 static void send_chain(Connections *self, Connection *connection, PyObject *messages, Place *places) {
     Wire *wire = &connection->wire;
     Pieces pieces = {.scratch = self->scratch};
@@ -466,7 +466,7 @@ static void send_chain(Connections *self, Connection *connection, PyObject *mess
     }
 }
 
-/* Together they hold too much: whoever holds the most does not read, and is cut off, so that the others are not harmed. */
+/* Together they have too much to take: the one with the most does not read, and is cut off to spare the others. */
 static void make_way(Connections *self) {
     while (self->unsent > self->unsent_all_max) {
         Connection *most = self->all;
@@ -570,7 +570,7 @@ static PyObject *connections_publish(PyObject *object, PyObject *frames) {
 
 /* ---- time passes ---- */
 
-enum { ENOUGH = 64 * 1024 }; /* bytes since the last tick, of one who keeps others waiting; as in connections_python.py */
+enum { ENOUGH = 64 * 1024 }; /* since the last tick, from one that keeps others waiting; as in connections_python.py */
 
 static PyObject *connections_tick(PyObject *object, PyObject *now) {
     Connections *self = (Connections *)object;
@@ -601,7 +601,7 @@ static PyObject *connections_tick(PyObject *object, PyObject *now) {
     Py_RETURN_NONE;
 }
 
-/* Bytes that have not arrived at the machines of their peers; tries to write them. */
+/* Bytes that have not reached the machines of their peers; tries to write them. */
 static PyObject *connections_leaving(PyObject *object, PyObject *unused) {
     (void)unused;
     Connections *self = (Connections *)object;

@@ -4,11 +4,11 @@
 #include <malloc.h>
 #endif
 
-enum { LARGE_MIN = 128 * 1024 };      /* from where on glibc gives memory back at once */
+enum { LARGE_MIN = 128 * 1024 };      /* from this size on, glibc gives memory back at once */
 enum { KEPT_MAX = 64 * 1024 * 1024 }; /* half of it is the largest object that glibc lets us keep */
 
 /* glibc gives the memory of a large object back to the kernel as soon as it is freed, and asks for the same pages again
- * for the next one: with bodies of 1 MiB that was a third of a broker's time. Who moves large frames keeps some memory. */
+ * for the next one: with bodies of 1 MiB that was a third of a broker's time. So we keep some for large frames. */
 static void keep_memory(void) {
 #ifdef M_TRIM_THRESHOLD
     static int kept = 0;
@@ -78,7 +78,7 @@ int messages_check(PyObject *messages, Py_ssize_t most) {
 /* As in wire/parcels.py, which has the layout. The last bounds what a small frame can make us allocate. */
 enum { PARCEL_VERSION = 1, PARCEL_PARTS = 3, PARCEL_HEAD = 1 + 2 + 4, PARCEL_MESSAGES_MAX = 1024 };
 
-/* The message of a parcel at *at, which moves on. NULL if it is not whole, or with an exception set. */
+/* The message of a parcel at *at, which is advanced. NULL if it is incomplete, or with an exception set. */
 static PyObject *next_in_parcel(PyObject *peer, const unsigned char **at, const unsigned char *end) {
     const unsigned char *p = *at;
     if (end - p < PARCEL_HEAD) {

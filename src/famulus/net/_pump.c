@@ -18,7 +18,7 @@ static int pump_exec(PyObject *module) {
 }
 
 static PyMethodDef methods[] = {
-    /* METH_FASTCALL functions have another type than the slot; the cast by way of a plain function keeps gcc content. */
+    /* METH_FASTCALL functions have a different type from the slot; a cast via a plain function keeps gcc quiet. */
     {"wait", (PyCFunction)(void (*)(void))waiting_wait, METH_FASTCALL, "Those of `sources` that have news by `until_ns`."},
     {NULL, NULL, 0, NULL},
 };

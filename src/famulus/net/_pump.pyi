@@ -1,4 +1,4 @@
-"""The native module; `famulus.net.native` exports it. Its classes are as those of the Python twins."""
+"""The native module; `famulus.net.native` exports it. Its classes are like those of the Python twins."""
 
 from typing import Any
 

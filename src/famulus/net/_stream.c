@@ -1,7 +1,7 @@
-/* `Stream`: messages over a connected socket, as frames of ZMTP; what libzmq does in a thread of its own, without it.
+/* `Stream`: messages over a connected socket, as frames of ZMTP; what libzmq does in a thread of its own, without one.
  *
- * The bytes are the business of _wire.c. stream_python.py is the same in Python, says what is promised, and is the better
- * one to read first. tests/unit/net/test_stream.py runs on both.
+ * _wire.c handles the bytes. stream_python.py is the same in Python, says what is promised, and should be read
+ * first. tests/unit/net/test_stream.py runs on both.
  */
 #include "_pump.h"
 
@@ -15,7 +15,7 @@ typedef struct {
     PyObject_HEAD
     Wire wire;
     unsigned char *scratch; /* where what is to be written is put together */
-    int reading; /* making objects may run Python code, which must not read as well */
+    int reading; /* creating objects may run Python code, which must not read as well */
 } Stream;
 
 static PyObject *stream_recv(PyObject *object, PyObject *unused) {
@@ -43,7 +43,7 @@ static PyObject *stream_send(PyObject *object, PyObject *messages) {
     }
     wire_flush(&self->wire);
     Py_ssize_t taken = 0, count = PySequence_Fast_GET_SIZE(messages);
-    /* What is left of some messages has to leave before the next. */
+    /* What is left of earlier messages has to leave before the next. */
     while (taken < count && self->wire.unsent == NULL) {
         Pieces pieces = {.scratch = self->scratch};
         Py_ssize_t next = taken;

@@ -1,9 +1,9 @@
 /* wait(epoll, until_ns, longest_ms, sources, alone) -> those of `sources`, by descriptor, that have news by `until_ns`.
  *
- * `alone`: no other thread of this process runs Python, and so nobody wants the interpreter's lock while we sleep.
+ * `alone`: no other thread of this process runs Python, so nobody wants the interpreter's lock while we sleep.
  *
- * As select.epoll.poll() and a look into a dict for each event, without the floats, tuples and integers in between:
- * who serves one task at a time waits once for each message.
+ * Like select.epoll.poll() and a dict lookup for each event, without the floats, tuples and integers in between:
+ * a process that serves one task at a time waits once for each message.
  */
 #include "_pump.h"
 
@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-enum { EVENTS_MAX = 64 }; /* what else has news is told by the next wait */
+enum { EVENTS_MAX = 64 }; /* whatever else has news is reported by the next wait */
 enum { NS_PER_MS = 1000 * 1000 };
 
 static int timeout_ms(long long until_ns, int longest_ms) {
@@ -21,7 +21,7 @@ static int timeout_ms(long long until_ns, int longest_ms) {
     if (left_ns <= 0) {
         return 0;
     }
-    /* Rounded up: who wakes too early has to wait once more. */
+    /* Rounded up: waking too early would mean waiting once more. */
     long long left_ms = (left_ns - 1) / NS_PER_MS + 1;
     return left_ms < longest_ms ? (int)left_ms : longest_ms;
 }

@@ -8,9 +8,9 @@
 enum { MORE = 1, LONG = 2, COMMAND = 4 };
 enum { COMMAND_MAX = 4 * 1024 }; /* as in wire/zmtp.py */
 enum { COMMANDS_MAX = 64 };
-enum { COPY_MAX = 4 * 1024 };        /* what is larger is written from where it is */
+enum { COPY_MAX = 4 * 1024 };        /* anything larger is written from where it is */
 enum { CHUNK = 32 * 1024 };          /* small pieces that have to wait share chunks of this size */
-enum { PONGS_MAX = 16 * 1024 };      /* bytes that wait: who does not read them gets no more */
+enum { PONGS_MAX = 16 * 1024 };      /* bytes that wait: a peer that does not read them gets no more */
 enum { CONTEXT_MAX = 16, TTL = 2 };  /* of a PING, as in wire/zmtp.py */
 
 void wire_end(Wire *wire, const char *why) {
@@ -53,7 +53,7 @@ static int take_command(Wire *wire, const unsigned char *data, size_t size) {
     return messages_append(wire->commands, messages_frame(data, size));
 }
 
-/* The message that the frames make, which it takes over. NULL with an exception set. */
+/* The message made of the frames, which it takes over. NULL with an exception set. */
 static PyObject *whole_message(Wire *wire) {
     Py_ssize_t before = wire->peer != NULL;
     PyObject *message = PyList_New(before + wire->frames);
@@ -83,7 +83,7 @@ static int take_frame(Wire *wire, PyObject *frame, int flags, PyObject *messages
     return flags & MORE ? 0 : messages_append(messages, whole_message(wire));
 }
 
-/* As `messages_append_parcel`: a parcel is the only frame of its message. */
+/* Like `messages_append_parcel`: a parcel is the only frame of its message. */
 static int take_parcel(Wire *wire, const unsigned char *data, size_t size, int flags, PyObject *messages) {
     int is_alone = !(flags & (COMMAND | MORE)) && wire->frames == 0;
     int found = is_alone ? messages_append_parcel(messages, wire->peer, data, size) : 0;
@@ -149,13 +149,13 @@ static int read_head(Wire *wire, Head *head) {
     return 1;
 }
 
-/* Counts a frame whose head has been read: also an endless row of empty ones has an end. */
+/* Counts a frame whose head has been read, so that even an endless row of empty ones is bounded. */
 static void count(Wire *wire, const Head *head) {
     size_t left = wire->message_max - wire->message_bytes, bytes = head->head + head->size;
     wire->message_bytes += bytes < left ? bytes : left;
 }
 
-/* Makes room for a frame that does not fit into the inbox, and takes along what is there of it. */
+/* Makes room for a frame that does not fit into the inbox, and copies what is there of it. */
 static int begin_large(Wire *wire, const Head *head) {
     PyObject *large = messages_frame(NULL, head->size);
     if (large == NULL) {
@@ -187,7 +187,7 @@ int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit) {
         }
         const unsigned char *at = wire->inbox + wire->from;
         size_t there = wire->to - wire->from, whole = there >= 2 ? 2 + (size_t)at[1] : SIZE_MAX;
-        /* Most frames are short, belong to a message of several, and are there: they need no further look. */
+        /* Most frames are short, belong to a message of several, and are complete: they need no further check. */
         if (there >= whole && (at[0] == MORE || (at[0] == 0 && wire->frames > 0)) &&
             wire->message_max - wire->message_bytes > whole) {
             wire->from += whole;
@@ -270,7 +270,7 @@ static void put_head(unsigned char *head, int flags, size_t size) {
     }
 }
 
-/* The piece that the scratch goes on with: the last one if it is there, too. */
+/* The piece that the next bytes of the scratch belong to: the last one, if that is in the scratch, too. */
 static struct iovec *scratch_piece(Pieces *pieces) {
     unsigned char *at = pieces->scratch + pieces->used;
     if (pieces->count == 0 || pieces->owner[pieces->count - 1] != NULL) {
@@ -316,7 +316,7 @@ int pieces_have_place(const Pieces *pieces) {
            pieces->used + FRAMES_MAX * (COPY_MAX + WIRE_HEAD) <= WIRE_SCRATCH;
 }
 
-/* Writes once: how much was taken. Nothing if there is no room, or no connection any more: reading will tell. */
+/* Writes once; returns how much was taken. 0 if there is no room, or no connection any more: reading will tell. */
 static size_t write_once(Wire *wire, const struct iovec *pieces, int count) {
     struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count};
     ssize_t wrote;
@@ -348,7 +348,7 @@ static Chunk *new_chunk(Wire *wire, size_t capacity) {
 /* 0, or -1 when out of memory. */
 static int keep_piece(Wire *wire, const unsigned char *data, size_t size, PyObject *owner) {
     Chunk *last = wire->unsent != NULL ? wire->unsent_last : NULL;
-    /* Letting go of exactly bytes runs no Python code. */
+    /* Releasing an object that is exactly bytes runs no Python code. */
     if (owner != NULL && size > COPY_MAX && PyBytes_CheckExact(owner)) {
         last = new_chunk(wire, 0);
         if (last == NULL) {
@@ -360,7 +360,7 @@ static int keep_piece(Wire *wire, const unsigned char *data, size_t size, PyObje
     } else {
         size_t end = last == NULL || last->owner != NULL ? 0 : (size_t)(last->data - last->own) + last->size;
         if (last == NULL || last->owner != NULL || last->capacity - end < size) {
-            /* Who has little to wait for gets little. */
+            /* A peer with little unsent gets a small chunk. */
             size_t usual = wire->unsent_bytes < CHUNK ? COPY_MAX : CHUNK;
             last = new_chunk(wire, size > usual ? size : usual);
             end = 0;
@@ -375,7 +375,7 @@ static int keep_piece(Wire *wire, const unsigned char *data, size_t size, PyObje
     return 0;
 }
 
-/* Keeps what is left behind the first `wrote` bytes. 0, or -1 when out of memory. */
+/* Keeps what is left after the first `wrote` bytes. 0, or -1 when out of memory. */
 static int keep_rest(Wire *wire, const Pieces *pieces, size_t wrote) {
     for (int i = 0; i < pieces->count; i++) {
         const struct iovec *piece = &pieces->piece[i];

@@ -1,7 +1,7 @@
 /* A connected socket with frames of ZMTP on it: what a `Stream` and each of the `Connections` have in common.
  *
  * One call reads, one call writes; nothing blocks. What is small is copied, what is large is read into the Python object
- * itself and written from it. stream_python.py is the same in Python, and the better one to read first.
+ * itself and written from it. stream_python.py is the same in Python, and should be read first.
  */
 #ifndef FAMULUS_WIRE_H
 #define FAMULUS_WIRE_H
@@ -36,18 +36,18 @@ typedef struct {
     PyObject *commands;   /* where they are put; NULL: a PING is answered, others are ignored */
     unsigned char *inbox; /* what was read and not yet looked at is from `from` to `to` */
     size_t from, to;
-    PyObject *large;  /* a frame that does not fit into the inbox, as far as it is there; or NULL */
-    size_t large_has; /* so much of it is */
+    PyObject *large;  /* a frame that does not fit into the inbox, as far as it has come; or NULL */
+    size_t large_has; /* how much of it has */
     int large_flags;
-    PyObject *frame[FRAMES_MAX + 1]; /* of a message whose end is not there yet; one that is too long has one more */
-    int frames;                      /* so many */
+    PyObject *frame[FRAMES_MAX + 1]; /* of a message whose end has not come yet; one that is too long has one more */
+    int frames;                      /* how many */
     size_t message_bytes;            /* of that message so far */
     Chunk *unsent, *unsent_last;
     size_t unsent_bytes;
     char ended[64]; /* why it is over, for people; empty while it is not */
     unsigned long long received, written;
     char waits;   /* for room for a large frame */
-    char full;    /* the last read brought all that there was place for */
+    char full;    /* the last read filled all the room that there was */
     char ends;    /* the other side has closed: it is read to its end */
     char cut_off; /* a write has failed for good */
 } Wire;
@@ -67,20 +67,20 @@ static inline int wire_is_over(const Wire *wire) { return wire->ended[0] != '\0'
 /* The connection is over; the first reason is the one that counts. */
 void wire_end(Wire *wire, const char *why);
 
-/* Reads once, and notes if the connection is over. How much it was; 0 also if nothing is there. */
+/* Reads once, and notes if the connection is over. Returns how much it was; 0 also if nothing is there. */
 size_t wire_read(Wire *wire);
 
 /* Appends whole messages to `messages` until it has `limit`. 1 if more may be in the inbox, 0 if not, -1 with an exception
- * set. Making objects may run Python code, which must not come here for the same wire. */
+ * set. Making objects may run Python code, which must not call this for the same wire. */
 int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit);
 
-/* Adds a whole message, without its first `before` frames, to the pieces; there must be place for it. */
+/* Adds a whole message, without its first `before` frames, to the pieces; there must be room for it. */
 void pieces_add_message(Pieces *pieces, PyObject *frames, Py_ssize_t before);
 int pieces_have_place(const Pieces *pieces); /* for one more message */
 
-/* Writes once, if nothing else has to leave before; the rest is kept. 1: taken. 0: nothing has left, and nothing is kept.
- * -1: the rest could not be kept, and the wire is over. With `keep` what finds no room at all is kept as well, also if the
- * connection is cut off. */
+/* Writes once, if nothing else has to leave first; the rest is kept. 1: taken. 0: nothing has left, and nothing is kept.
+ * -1: the rest could not be kept, and the wire is over. With `keep`, what does not fit at all is kept as well, even if
+ * the connection is cut off. */
 int wire_write(Wire *wire, const Pieces *pieces, int keep);
 
 /* Writes what was left. */
@@ -89,7 +89,7 @@ void wire_flush(Wire *wire);
 /* Sends a PONG that nobody asked for. */
 void wire_say_here(Wire *wire);
 
-/* Lets go of everything but the descriptor. May run Python code. */
+/* Releases everything but the descriptor. May run Python code. */
 void wire_clear(Wire *wire);
 
 #endif

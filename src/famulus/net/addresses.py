@@ -18,7 +18,7 @@ def frontend(wish: str | None) -> str:
 
 
 def frontends(wish: str | Iterable[str] | None) -> list[str]:
-    """The same of a client that may be given several: each once, in order."""
+    """The same for a client that may be given several: each once, in order."""
     wishes = [wish] if isinstance(wish, str) else wish or ()
     texts = _split(wishes) or _split([os.environ.get("FAMULUS_FRONTEND", "")]) or [FRONTEND]
     return list(dict.fromkeys(map(_address, texts)))
@@ -41,7 +41,7 @@ def _address(text: str) -> str:
 
 
 def split(address: str) -> tuple[str, int]:
-    """Host and port; of a socket in the file system, its path and 0."""
+    """Host and port; for a socket in the file system, its path and 0."""
     match = re.fullmatch(r"tcp://(?:\[([^\]]+)\]|(\w[\w.-]*)):(\d{1,5})|ipc://(\S+)", address)
     if match is None or (match[3] and not 0 < int(match[3]) <= 65535):
         raise SettingsError(f"{address!r} is not a broker's address; one looks like {FRONTEND}")

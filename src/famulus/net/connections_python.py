@@ -1,45 +1,45 @@
 """Messages from and to many peers, in plain Python: the twin of `_connections.c`, for machines without a C compiler.
 
     Connections(message_bytes_max, unfinished_bytes_max, unsent_bytes_max, unsent_all_bytes_max, patience_ns)
-        Bounds: of one message; of all that is not whole yet; of what one peer has not taken, and of what all have not;
+        Bounds: of one message; of all incomplete ones; of what one peer has not taken yet, and of what all have not;
         of the time in which a peer takes nothing.
 
     add(fd, peer)
         Take over a connected descriptor on which the opening of ZMTP is over. `peer` is what we call it.
 
     watch(fd), forget(fd), news
-        Others that are waited for with it; their numbers are in `news` when they have some. The caller empties it.
+        Other descriptors to wait for as well; they are listed in `news` when they have some. The caller empties it.
 
     recv(limit) -> list of messages, each [peer, frame, ...]
-        About as many as the limit says. Parcels are opened, PINGs are answered. Whoever has something to read is read
-        once, in turn. A large frame that finds no room waits, in the socket; whoever takes up room meanwhile and brings
-        nothing is cut off by `tick`. With a limit of 0 nobody is read, and so no PING is answered: instead, whoever
-        sends something hears a PONG, once between two ticks, or it would take us for lost.
+        About as many as the limit says. Parcels are opened, PINGs are answered. Each peer with something to read is
+        read once, in turn. A large frame for which there is no room waits in the socket; a peer that takes up room
+        meanwhile and sends nothing is cut off by `tick`. With a limit of 0 nobody is read, so no PING is answered:
+        instead, a peer that sends something gets a PONG, once between two ticks, or it would think that we are lost.
 
     more
-        Whether there is something to read that `fd` will tell no news of.
+        Whether there is something to read that `fd` will not report.
 
     send(messages) -> list of (index, errno)
-        Tries every message [peer, frame, ...] and names those refused: EAGAIN where the peer has not taken enough of
-        what it was sent before, EHOSTUNREACH where there is no such peer. Nothing of a refused message leaves. What
-        goes to one peer in one call is one write. When there is too much that all together have not taken, the one
-        with the most is cut off.
+        Tries every message [peer, frame, ...] and names those refused: EAGAIN if the peer has not taken enough of
+        what it was sent before, EHOSTUNREACH if there is no such peer. Nothing of a refused message leaves. What
+        goes to one peer in one call is one write. If all together have too much left to take, the one with the
+        most is cut off.
 
     publish(frames)
         Sends one message to all who have room for it.
 
     tick(now_ns)
-        To be called once a second or so: ends the connections of those who took nothing for too long.
+        To be called once a second or so: ends the connections of peers that took nothing for too long.
 
     gone
-        Peers whose connection is over: what they brought was given before. The caller empties it.
+        Peers whose connection is over; what they sent was given out before. The caller empties it.
 
     cut(peer) -> whether there was one
-    leaving() -> bytes that have not arrived at the machines of their peers; tries to write them
+    leaving() -> bytes that have not reached the machines of their peers; tries to write them
     unsent, unfinished, len()
     close()
 
-Nothing blocks, and nothing that a peer does raises anything.
+Nothing blocks, and nothing that a peer does raises an exception.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ from famulus.net.opening import unconfirmed_bytes
 from famulus.net.stream_python import FRAMES_MAX, INBOX_BYTES, Stream, check_messages, framed
 from famulus.wire import zmtp
 
-#: Bytes since the last tick that are expected of one who keeps others waiting.
+#: Bytes that a peer that keeps others waiting must have sent since the last tick.
 ENOUGH_BYTES: Final = 64 * 1024
-#: Of those who are gone, if nobody asks.
+#: How many peers `gone` may list, if nobody empties it.
 TOLD_MAX: Final = 100_000
-#: Bytes that wait: who does not read its PONGs gets no more.
+#: Bytes that wait: a peer that does not read its PONGs gets no more.
 PONGS_BYTES_MAX: Final = 16 * 1024
 _EVENTS: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _ENDS: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -75,9 +75,9 @@ class _PeerStream(Stream):
         self.fd = connected.fileno()
         self.peer = peer
         self._before = [peer]
-        #: `began`: a large frame has, so that it is read on whether there is room or not.
+        #: `began`: a large frame has begun, and is read to its end whether there is room or not.
         self.ready = self.waits = self.unlooked = self.ends = self.began = False
-        #: What of it is counted.
+        #: Its share of the totals; and how much is unsent now.
         self.unfinished = self.unsent_counted = self.unsent_bytes = 0
         self.written_then = self.received_then = self.looked_ns = self.taken_ns = 0
         self.said_ns = -1
@@ -86,7 +86,7 @@ class _PeerStream(Stream):
         self._socket.close()
 
     def turn(self, messages: list[list[bytes]], limit: int, room: int) -> bool:
-        """One read, and what is whole of it; a larger frame than there is `room` for waits. Whether to come again."""
+        """Reads once and takes what is complete; a frame larger than `room` waits. Returns whether to come again."""
         self.waits = False
         more = self._take(messages, limit) if self.unlooked else False
         read = False
@@ -100,7 +100,7 @@ class _PeerStream(Stream):
         return more or not read or self._full or self.ends
 
     def _has_no_room(self, room: int) -> bool:
-        """Whether a large frame is about to begin for which there is none; one that has begun is read on."""
+        """Whether a large frame is about to begin for which there is no room; one that has begun is read to its end."""
         wanted = self._wanted()
         return not self.ended and wanted > INBOX_BYTES and not self.began and wanted - _HEAD_BYTES > room
 
@@ -119,7 +119,7 @@ class _PeerStream(Stream):
                 self.keep([answer])
 
     def keep(self, pieces: list[bytes]) -> None:
-        """Write, and what finds no room waits."""
+        """Write; what does not fit waits."""
         self._unsent += [piece for piece in pieces if piece]
         self.flush()
 
@@ -223,7 +223,7 @@ class Connections:
                     break
             self._turn(self._ready.popleft(), messages, limit)
         if self._room_made:
-            # One at a time: to look at all of them would cost much whenever anybody makes a bit of room.
+            # One at a time: looking at all of them would be costly whenever anybody frees a bit of room.
             self._room_made = False
             if self._waiting:
                 self._join(self._waiting.popleft())
@@ -256,10 +256,10 @@ class Connections:
 
     def _turn(self, connection: _PeerStream, messages: list[list[bytes]], limit: int) -> None:
         connection.ready = False
-        # Those who wait take up little; if they counted, so many of them could come that nobody would ever have room.
+        # Those who wait take up little; if they counted, there could be so many that nobody would ever have room.
         others = self.unfinished - sum(each.unfinished for each in self._waiting) - connection.unfinished
         waited = connection.waits
-        # Whoever is the only one has room for anything.
+        # If it is the only one, it has room for anything.
         room = max(0, self._unfinished_bytes_max - others) if others else sys.maxsize
         again = connection.turn(messages, limit, room)
         self._count(connection, connection.count_unfinished())
@@ -313,7 +313,7 @@ class Connections:
         return []
 
     def _make_way(self) -> None:
-        """Together they hold too much: whoever holds the most does not read, and the others are not to be harmed."""
+        """Together they have too much to take: the one with the most does not read, and must not harm the others."""
         while self.unsent > self._unsent_all_bytes_max:
             self._end(max(self._by_peer.values(), key=lambda each: each.unsent_bytes))
 

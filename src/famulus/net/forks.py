@@ -1,11 +1,11 @@
-"""Tells what this process has that must not be used by a child that is forked from it. Knows no protocol.
+"""Tells every object that must not be used in a forked child that it is a copy. Knows no protocol.
 
 A fork copies everything but the other threads. A connection would then have two processes that write to it and read
-from it, and a lock might be held by a thread that is not there. So whoever has a connection and threads is told, in
-every child, that it is a copy: it lets go of its descriptors and begins anew when it is used.
+from it, and a lock might be held by a thread that does not exist. So whatever has a connection and threads is told,
+in every child, that it is a copy: it closes its descriptors and starts afresh when it is used.
 
-What is closed in a child stays open in its parent, except in an epoll: that is one and the same for both, so nothing is
-taken out of it there.
+What is closed in a child stays open in its parent. But an epoll is one and the same for both, so nothing is removed
+from it there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _owners: WeakSet[Forkable] = WeakSet()
 
 
 def tell(owner: Forkable) -> None:
-    """Tell it of every fork, for as long as it lives."""
+    """Tell it about every fork, for as long as it lives."""
     _owners.add(owner)
 
 

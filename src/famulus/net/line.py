@@ -1,14 +1,14 @@
 """A client's or worker's connection to its broker, which knows whether it is up. No thread, and no libzmq.
 
 Speaks ZMTP itself (see `famulus.wire.zmtp`), so that a message is written by whoever sends it and read by whoever
-wants it: libzmq would hand it to a thread of its own each time, which costs a task that is alone a quarter of its time.
+wants it: libzmq would hand it to a thread of its own each time, which costs a lone task a quarter of its time.
 
 A line connects by itself, and again when it is lost, with back-off. Its owner
 
-- watches `fd`, and when it has news calls `recv`, which gives what one read brought;
+- watches `fd`, and when it has news calls `recv`, which returns what one read brought;
 - calls `follow` whenever the line is not `calm`, or `due_ns` has come, and is told of changes.
 
-What a connection brought before it was lost is given by `recv` before `follow` tells of the loss.
+What a connection brought before it was lost, `recv` returns before `follow` reports the loss.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from famulus.net.native import Stream
 from famulus.net.opening import Opening, set_options, unconfirmed_bytes
 from famulus.wire import zmtp
 
-# Final, so that compiled code has it at hand instead of looking for it each time.
+# Final, so that compiled code has it at hand instead of looking it up each time.
 clock_ns: Final = monotonic_ns
 
-#: Between two tries to connect: doubling, from the first to the second.
+#: The pause between two attempts to connect: doubling, from the first value to the second.
 RECONNECT_NS: Final = (100 * NS_PER_MS, 2 * NS_PER_S)
-#: A broker that was just there is started again within seconds: so long after it was lost the pauses stay so short.
+#: A broker that was just up is back within seconds: for the first span after its loss, pauses are at most the second.
 SOON_BACK_NS: Final = 5 * NS_PER_S
 SOON_BACK_EVERY_NS: Final = 400 * NS_PER_MS
-#: From the first packet until the other side is ready. Who has other brokers to go to does not wait for so long.
+#: From the first packet until the other side is ready. An owner that knows other brokers does not wait that long.
 OPEN_NS: Final = 10 * NS_PER_S
-#: The same where a name has other addresses to try; twice as long in the next round.
+#: The same if a name has other addresses to try; twice as long in each further round.
 NEXT_NS: Final = 250 * NS_PER_MS
-#: Bodies are bounded by brokers, whose limit we do not know; this bounds what a peer that is none can ask for.
+#: Brokers bound bodies, by a limit that we do not know; this bounds what a peer that is not a broker can ask for.
 FRAME_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 
@@ -54,14 +54,14 @@ class Change(Enum):
 
 class Line:
     def __init__(self, address: str, *, asks: bool) -> None:
-        """`asks`: whether the other side is there, by PINGs, which finds one that does nothing."""
+        """`asks`: whether to check by PINGs that the other side is there, which finds one that does nothing."""
         self.address = address
         self._host, self._port = split(address)
         self._asks = asks
-        #: How often. Its owner may change that at any time; `hurry` makes it count at once.
+        #: How often. The owner may change it at any time; `hurry` makes that take effect at once.
         self.ask_every_ns = SELDOM_NS
         self.up = self.was_up = False
-        #: It was lost because the other side did not answer, and may be there all the same.
+        #: It was lost because the other side did not answer, and may still be there.
         self.fell_silent = False
         #: Whether there is nothing for `follow` to do before `due_ns`.
         self.calm = False
@@ -70,7 +70,7 @@ class Line:
         self._changes: list[Change] = []
         self._backoff = Backoff(RECONNECT_NS[0], RECONNECT_NS[1], random.random)
         self._soon_back_until_ns = 0
-        #: Where to try next, if this one is not there.
+        #: Where to try next, if this place does not answer.
         self._places: list[Where] = []
         self._lookup: Lookup | None = None
         self._socket: socket.socket | None = None
@@ -108,7 +108,7 @@ class Line:
     # -- the connection -----------------------------------------------------------------------------------------
 
     def follow(self, now_ns: int) -> list[Change]:
-        """Go on with whatever is to be done; what happened to the connection since the last call, in order."""
+        """Go on with whatever is to be done; returns what happened to the connection since the last call, in order."""
         try:
             if self._stream is not None:
                 self._attend(self._stream, now_ns)
@@ -124,7 +124,7 @@ class Line:
         return changes
 
     def hurry(self, now_ns: int) -> None:
-        """Something is waited for: the next look is not to come later than `ask_every_ns` says."""
+        """Something is being waited for: the next check must not come later than `ask_every_ns` says."""
         if self.up and self._asks:
             self._silence.hurry(now_ns, self.ask_every_ns)
             self.due_ns = self._silence.due_ns
@@ -140,7 +140,7 @@ class Line:
         """In a child that was forked: close our copies. What they stand for is the parent's, and goes on there."""
         copy, self._socket = self._socket, None
         lookup, self._lookup = self._lookup, None
-        # Not taken out of the epoll before, which is the parent's too.
+        # Not removed from the epoll first, which is the parent's too.
         if copy is not None:
             copy.close()
         if lookup is not None:
@@ -198,7 +198,7 @@ class Line:
             with suppress(BlockingIOError):
                 self._opening.hear()
                 self._begin(connected)
-        # Last of all: if it was we who had no time, the answer is there.
+        # Last of all: if it was us who had no time, the answer is there.
         if not self.up and now_ns >= self.due_ns:
             self._lose(now_ns)
 
@@ -233,9 +233,9 @@ class Line:
             self._epoll.modify(self._descriptor(), _events(self.calm))
 
     def _listen(self, stream: Stream, now_ns: int) -> None:
-        """Whether the other side has said anything since the last time, and a PING so that it has something to say."""
+        """Check whether the other side has said anything since the last time; a PING gives it something to say."""
         unread = bool(self._news() & select.EPOLLIN)
-        # A PING waits behind a body on a slow way; while that arrives bit by bit, the other side is there.
+        # On a slow connection a PING waits behind a body; while that arrives bit by bit, the other side is there.
         on_its_way = unconfirmed_bytes(self._descriptor())
         arrived = stream.written - on_its_way
         takes = on_its_way > 0 and arrived > self._arrived
@@ -248,7 +248,7 @@ class Line:
             self._lose(now_ns)
         elif not unread:
             # What a broker said last may still be on its way after it closed; a PING makes its machine drop what has
-            # not left. While we are behind with reading, that may be much.
+            # not left. While we are behind with reading, that may be a lot.
             stream.write(zmtp.PING)
 
     def _want_room(self) -> None:
@@ -297,7 +297,7 @@ class Line:
             self._socket = None
 
     def _unwatch(self, fd: int) -> None:
-        """Closing is not enough: a child that was forked meanwhile has a copy, which would go on telling news."""
+        """Closing is not enough: a child that was forked meanwhile has a copy, which would keep reporting news."""
         with suppress(OSError):  # it was not watched yet
             self._epoll.unregister(fd)
 

@@ -1,7 +1,7 @@
 """A connection to a broker that knows whether it is up: a DEALER and the monitor of its socket. Knows no protocol.
 
 For processes of brokers, among themselves; clients and workers have a `Line`. libzmq connects again by itself, with
-back-off. What its user must know is when: what was on its way when a link went down may have arrived or not.
+back-off. What its user must know is when: what was on its way when a link went down may or may not have arrived.
 """
 
 from __future__ import annotations

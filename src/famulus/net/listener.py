@@ -1,7 +1,7 @@
 """Where others connect to us: a ROUTER or a PUB that speaks ZMTP itself. No thread, no libzmq, and no trust.
 
-Accepts, hears how the other side begins (see `famulus.wire.zmtp`), and hands those who speak our language over to
-`Connections`, which moves the messages. A peer is called by a name that we make: what it calls itself is not looked at.
+Accepts connections, reads how the other side begins (see `famulus.wire.zmtp`), and hands those that speak ZMTP over to
+`Connections`, which moves the messages. A peer is called by a name that we make: what it calls itself is ignored.
 
 Its owner watches `fd`, and when that has news calls `recv` until there is no `more`. About once a second it calls
 `on_tick`.
@@ -26,35 +26,35 @@ from famulus.wire import zmtp
 
 #: A thousand workers that come back at once need more than the usual hundred.
 BACKLOG: Final = 4096
-#: Who has not said who it is by then gives its descriptor back.
+#: A newcomer that has not said who it is by then loses its descriptor.
 OPEN_NS: Final = 2 * NS_PER_S
-#: Of those who have not: when one more comes, the oldest goes.
+#: Newcomers that have not said it yet: when one more comes, the oldest is sent away.
 OPENINGS_MAX: Final = 1000
 #: Whoever comes when there are this many has to wait, as when descriptors run out.
 CONNECTIONS_MAX: Final = 200_000
-#: In one turn: between two turns those who are in are served.
+#: In one turn: between two turns those who are connected are served.
 ACCEPTS_MAX: Final = 32
-#: We have no place for another one: some descriptor, or memory, has to be given back first.
+#: We have no room for another one: some descriptor, or memory, has to be freed first.
 _NO_PLACE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class ListenerBounds(NamedTuple):
     """As `Connections` takes them."""
 
-    #: All frames of a message; who sends more is cut off.
+    #: All frames of a message; a peer that sends more is cut off.
     message_bytes_max: int
-    #: What has come of messages that are not whole, of all peers together; large ones wait for room.
+    #: What has come of incomplete messages, of all peers together; large ones wait for room.
     unfinished_bytes_max: int
     #: What one peer has not read; more is refused.
     unsent_bytes_max: int
-    #: What all have not read; of more, the one with the most is cut off.
+    #: What all peers have not read; beyond that, the one with the most is cut off.
     unsent_all_bytes_max: int
-    #: Who reads nothing for so long, though there is something to read, is cut off.
+    #: A peer that reads nothing for this long, though there is something to read, is cut off.
     patience_ns: int
 
 
 class Newcomer(Opening):
-    """One who is connected and has not said yet who it is."""
+    """One that is connected and has not said who it is yet."""
 
     def __init__(self, connected: socket.socket, kind: bytes, name: bytes, until_ns: int) -> None:
         super().__init__(connected, kind)
@@ -68,28 +68,28 @@ class Listener:
         self._kind = kind
         self._connections = made = connections(*bounds)
         self.fd = made.fd
-        #: Those whose connection is over. What they brought was given before. The owner empties it.
+        #: Peers whose connection is over; what they sent was given out before. The owner empties it.
         self.gone = made.gone
-        #: Tries all messages; which of them were refused: EAGAIN where the peer has to read first, EHOSTUNREACH if it
-        #: is gone. And one message to all who have read what they were sent before, more or less.
+        #: `send` tries all messages and returns which were refused: EAGAIN if the peer has to read first, EHOSTUNREACH
+        #: if it is gone. `publish` sends one message to all who have read, more or less, what they were sent before.
         self.send, self.publish = made.send, made.publish
-        #: Ends the connection of a peer; whether it had one.
+        #: Ends the connection of a peer; returns whether it had one.
         self.cut = made.cut
-        #: Bytes that have not arrived at the machines of those who are to read them; tries to send them.
+        #: Bytes that have not reached the machines of those who are to read them; tries to send them.
         self.leaving = made.leaving
         #: Whether `recv` is to be called again without news.
         self.more = True
-        #: By their descriptors. Those who listen and are not asked now are the ones that `_resting` names.
+        #: By descriptor. `_resting` names those that we do not accept from at the moment.
         self._listening: dict[int, socket.socket] = {}
         self._resting: list[int] = []
-        #: Those who have not said yet who they are.
+        #: Those who have not said who they are yet.
         self._openings: dict[int, Newcomer] = {}
         self._accepted = 0
 
     # -- where we are -------------------------------------------------------------------------------------------
 
     def bind(self, host: str, port: int, key: str) -> int:
-        """Listen at a TCP port (0: any free one) and give the port; what is wrong is said of the setting `key`."""
+        """Listen at a TCP port (0: any free one) and return the port; errors name the setting `key`."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -121,7 +121,7 @@ class Listener:
     # -- messages -----------------------------------------------------------------------------------------------
 
     def recv(self, limit: int) -> list[list[bytes]]:
-        """[peer, frame, ...]: about this many at most."""
+        """Messages [peer, frame, ...]: at most about this many."""
         connections = self._connections
         messages = connections.recv(limit)
         self.more = connections.more
@@ -130,13 +130,13 @@ class Listener:
         return messages
 
     def __len__(self) -> int:
-        """Those who may send messages."""
+        """How many peers may send messages."""
         return len(self._connections)
 
     # -- who comes ----------------------------------------------------------------------------------------------
 
     def _attend(self) -> None:
-        """News of somebody who is no peer yet."""
+        """There is news of somebody who is not a peer yet."""
         news = self._connections.news
         fds = list(news)
         news.clear()
@@ -168,7 +168,7 @@ class Listener:
             self._welcome(connected, name, until_ns)
 
     def _rest(self, fd: int) -> None:
-        """There is no place: look again at the next tick, and not again and again until then."""
+        """There is no room: look again at the next tick, and not over and over until then."""
         self._connections.forget(fd)
         self._resting.append(fd)
 
@@ -198,7 +198,7 @@ class Listener:
         self._connections.forget(fd)
         try:
             self._connections.add(fd, opening.name)
-        except OSError:  # the system has no place for it
+        except OSError:  # the system has no room for it
             opening.socket.close()
         else:
             opening.socket.detach()
@@ -211,8 +211,8 @@ class Listener:
     # -- time passes --------------------------------------------------------------------------------------------
 
     def on_tick(self, now_ns: int) -> None:
-        """Who took too long, to say who it is or to read, is sent away."""
-        # In the order in which they came: all have the same time.
+        """Whoever took too long to say who it is, or to read, is sent away."""
+        # In the order in which they came: all are given the same time.
         while self._openings:
             fd = next(iter(self._openings))
             if self._openings[fd].until_ns > now_ns:
@@ -224,7 +224,7 @@ class Listener:
             self._connections.watch(fd)
 
     def close_doors(self) -> None:
-        """From now on nobody comes in; those who are in stay."""
+        """From now on nobody is let in; those who are connected stay."""
         for fd in list(self._openings):
             self._send_away(fd)
         for listening in self._listening.values():

@@ -1,7 +1,7 @@
 """Where a host is: its addresses, found without making anybody wait. Knows no protocol.
 
-What is written in numbers is known at once, and so is a path. A name is looked up by a thread: a name server may take
-many seconds, and whoever asks has other things to do. All who want the same name at the same time share one.
+A numeric address is known at once, and so is a path. A name is looked up by a thread: a name server may take
+many seconds, and whoever asks has other things to do. All who want the same name at the same time share one thread.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Where = tuple[int, tuple[str, int] | tuple[str, int, int, int] | str]
 
 _EVENT: Final = os.EFD_NONBLOCK | os.EFD_CLOEXEC
 
-#: Who waits for what is being looked up, by host and port. The gate also guards the descriptors of those who wait: the
-#: number of one that is closed may belong to somebody else.
+#: Who waits for what is being looked up, by host and port. The gate also guards the descriptors of those who wait: once
+#: one is closed, its number may belong to somebody else.
 _waiting: Final[dict[tuple[str, int], list[Lookup]]] = {}
 _gate = threading.Lock()
 
 
 class Lookup:
-    """`fd` has news when `found` is there: addresses in the order in which to try them; none if nobody knows."""
+    """`fd` has news when `found` is set: addresses in the order in which to try them; empty if nobody knows any."""
 
     def __init__(self, host: str, port: int) -> None:
         self._key = (host, port)
@@ -50,7 +50,7 @@ class Lookup:
                 self.fd = -1
 
     def abandon(self) -> None:
-        """As `close`, in a child that was forked: nobody else is there, and the gate may be closed for ever."""
+        """Like `close`, in a child that was forked: there is no other thread, and the gate may be locked for ever."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
@@ -61,7 +61,7 @@ def _look(host: str, port: int) -> None:
     try:
         found = _places(host, port, 0)
     except (OSError, UnicodeError):
-        pass  # asked again with the next try
+        pass  # looked up again at the next attempt
     finally:
         with _gate:
             for lookup in _waiting.pop((host, port), []):
@@ -71,7 +71,7 @@ def _look(host: str, port: int) -> None:
 
 
 def _forget() -> None:
-    """A child has none of its parent's threads, and maybe a gate that one of them has closed."""
+    """A child has none of its parent's threads, and maybe a gate that one of them had locked."""
     global _gate
     _gate = threading.Lock()
     _waiting.clear()
@@ -81,7 +81,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def known(host: str, port: int) -> list[Where]:
-    """Of a host that is written in numbers, or of a path, which has no port; nothing for a name."""
+    """For a numeric host, or for a path, which has no port; empty for a name."""
     if not port:
         return [(int(socket.AF_UNIX), host)]
     with suppress(OSError, UnicodeError):

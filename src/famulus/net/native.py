@@ -1,4 +1,4 @@
-"""Which of the twins serves, the module in C or Python: what both have needs no libzmq. Knows no protocol.
+"""Chooses which of the twins is used, the module in C or Python: neither needs libzmq. Knows no protocol.
 
     Stream(socket, message_bytes_max)
         Messages over a connection; see `famulus.net.stream_python`.
@@ -7,7 +7,7 @@
         The same over many of them; see `famulus.net.connections_python`.
 
     wait(epoll, until_ns, longest_ms, names, alone) -> those that have news by then
-        The wait of `famulus.net.waiting`; None where the Python twin serves.
+        The wait of `famulus.net.waiting`; None where the Python twin is used.
 
 FAMULUS_PUMP=native or FAMULUS_PUMP=python in the environment forces the choice.
 """
@@ -40,7 +40,7 @@ def _why_not_native() -> str:
     return ""
 
 
-#: Why the Python twin serves; empty where the native module does.
+#: Why the Python twin is used; empty where the native module is.
 WHY_NOT_NATIVE = _why_not_native()
 NATIVE = not WHY_NOT_NATIVE
 

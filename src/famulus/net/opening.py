@@ -16,10 +16,10 @@ from famulus.wire import zmtp
 
 
 class Opening:
-    """What the other side has said of who it is. Those who have not finished may not send messages."""
+    """What the other side has said about who it is. Until it has finished, it may not send messages."""
 
     def __init__(self, connected: socket.socket, kind: bytes) -> None:
-        """`kind`: which socket of ZeroMQ we are. Says so to the other side."""
+        """`kind`: which kind of ZeroMQ socket we are. Says so to the other side."""
         self.socket = connected
         self._hearing: Generator[int, bytes, None] = zmtp.opening_of_other(kind)
         self._wanted = next(self._hearing)
@@ -28,7 +28,7 @@ class Opening:
         connected.send(zmtp.opening(kind), socket.MSG_NOSIGNAL)
 
     def hear(self) -> None:
-        """Until it is ready. BlockingIOError if it is not yet; `Foreign` or another OSError if it never will be."""
+        """Read until it is ready; BlockingIOError if not yet, `Foreign` or another OSError if it never will be."""
         while True:
             chunk = self.socket.recv(self._wanted - len(self._heard))
             if not chunk:
@@ -44,7 +44,7 @@ class Opening:
 
 
 def set_options(connected: socket.socket) -> None:
-    """Nothing waits for company, and a peer whose machine is gone is found, where the system takes two hours."""
+    """Small writes leave at once, and a peer whose machine is gone is found sooner than by the system's two hours."""
     connected.setblocking(False)
     if connected.family == socket.AF_UNIX:
         return

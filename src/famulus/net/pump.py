@@ -1,6 +1,6 @@
 """Moves batches of multipart messages through libzmq's sockets. Knows no protocol.
 
-For what is inside a broker, and between brokers: a task of a client at its own broker does not come by here.
+For use inside a broker, and between brokers: a client's task at its own broker does not pass through here.
 
     recv_many(socket, limit) -> list of messages, each a list of frames
         Up to `limit` whole messages; [] when nothing is there. Of a message with more than FRAMES_MAX frames
@@ -17,7 +17,7 @@ None of them ever blocks or raises for EAGAIN. Anything but a list or tuple of l
 TypeError, and a message without frames ValueError, before anything leaves. Other errors of libzmq (a
 terminated context, a closed socket) raise zmq.ZMQError.
 
-Reading or writing may swallow the readiness of the socket's file descriptor. Who waits on that descriptor,
+Reading or writing may swallow the readiness of the socket's file descriptor. Whoever waits on that descriptor,
 and not with zmq's own poller, must call recv_many until it gives fewer than `limit` before waiting again,
 also after sending.
 """
@@ -34,7 +34,7 @@ from famulus.net.stream_python import FRAMES_MAX, check_messages
 
 _REFUSALS = frozenset({errno.EAGAIN, errno.EHOSTUNREACH})
 # Flags are plain integers, since arithmetic with pyzmq's enums costs more than the calls; options are not, since pyzmq
-# would look for their enums.
+# would look up their enums.
 _DONTWAIT = int(zmq.DONTWAIT)
 _MORE = int(zmq.DONTWAIT | zmq.SNDMORE)
 _POLLIN = int(zmq.POLLIN)
@@ -47,11 +47,11 @@ def recv_many(socket: zmq.Socket[bytes], limit: int) -> list[list[bytes]]:
     limit = index(limit)
     messages: list[list[bytes]] = []
     try:
-        # To ask costs a quarter of the exception that says that there is nothing.
+        # Asking costs a quarter of the exception that says that there is nothing.
         while len(messages) < limit and int(socket.getsockopt(_EVENTS)) & _POLLIN:
             messages.append(_recv_message(socket))
     except zmq.ZMQError:
-        # What has been read must reach the caller; a lasting error meets him at the next call.
+        # What has been read must reach the caller; a lasting error is raised at the next call.
         if not messages:
             raise
     return messages

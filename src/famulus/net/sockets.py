@@ -1,4 +1,4 @@
-"""Every socket of libzmq in the house, with the options that its defaults get wrong for us. Knows no protocol.
+"""Every libzmq socket that we use, with the options whose defaults are wrong for us. Knows no protocol.
 
 None of them is bound to a port: whoever may be a stranger connects to a `Listener`.
 
@@ -28,12 +28,12 @@ Context = zmq.Context[Socket]
 #: Letters between brokers are few, and the next heartbeat makes up for a lost one.
 PEER_PIPE_MAX = 1000
 
-#: Of one sender, that may wait for a herald which is slow.
+#: Snapshots of one sender that may wait for a slow herald.
 SNAPSHOTS_MAX = 4
-#: Batches of the journal on their way to the scribe, at either end: some seconds at full rate, some ten megabytes.
+#: Batches of the journal on their way to the scribe, at either end: a few seconds at full rate, about ten megabytes.
 JOURNAL_PIPE_MAX = 200
 
-#: Of all that connect to another broker.
+#: For all sockets that connect to another broker.
 _OUTSIDE: dict[int, int] = {
     zmq.RECONNECT_IVL: 50,
     zmq.RECONNECT_IVL_MAX: 2000,
@@ -46,12 +46,12 @@ _OUTSIDE: dict[int, int] = {
 
 def new_context() -> Context:
     context: Context = zmq.Context()
-    # The default of 1023 sockets is for us; connections are bounded by file descriptors alone.
+    # The default limit of 1023 counts our own sockets only; connections are bounded by file descriptors alone.
     return context
 
 
 def outside_dealer(context: Context) -> Socket:
-    """What connects to a broker by libzmq: another broker, or one that joins."""
+    """What connects to a broker through libzmq: another broker, or one that joins."""
     socket = context.socket(zmq.DEALER)
     # What comes in was asked for: our own open tasks bound it.
     _set(socket, {zmq.LINGER: 0, zmq.HANDSHAKE_IVL: 5000, zmq.SNDHWM: 1000, zmq.RCVHWM: 0, **_OUTSIDE})
@@ -84,12 +84,12 @@ def inside_sub(context: Context, address: str) -> Socket:
 
 
 def inside_pub_bound(context: Context, address: str) -> Socket:
-    """Where the one who knows tells many."""
+    """Where one process tells many."""
     return _bound(_inside(context, zmq.PUB), address)
 
 
 def inside_sub_connected(context: Context, address: str) -> Socket:
-    """Where many hear the one who knows."""
+    """Where many processes hear that one."""
     return _connected(_hearing_all(_inside(context, zmq.SUB)), address)
 
 
@@ -99,7 +99,7 @@ def inside_pub(context: Context, address: str) -> Socket:
 
 
 def to_herald(context: Context, ipc: str, is_there: bool) -> Socket | None:
-    """Where a process tells the herald, if there is one, what happened; so much may wait, and more is refused."""
+    """Where a process tells the herald, if there is one, what happened; some of it may wait, and more is refused."""
     return _inside_push(context, f"ipc://{ipc}/herald", SNAPSHOTS_MAX) if is_there else None
 
 
@@ -113,7 +113,7 @@ def _inside_push(context: Context, address: str, pipe_max: int) -> Socket:
 
 
 def inside_pull(context: Context, address: str, pipe_max: int) -> Socket:
-    """Where they hear it."""
+    """Where the herald and the scribe hear it."""
     return _bound(_inside(context, zmq.PULL, {zmq.RCVHWM: pipe_max}), address)
 
 

@@ -1,20 +1,20 @@
 """A stream in plain Python: the twin of `_stream.c`, for machines without a C compiler.
 
     Stream(socket, message_bytes_max)
-        Messages over a socket that is connected, does not block, and where the opening of ZMTP is over (see
-        `famulus.wire.zmtp`). It remains its owner's, who closes it. All frames of a message together may have this many
-        bytes.
+        Messages over a connected socket that does not block, and on which the opening of ZMTP is over (see
+        `famulus.wire.zmtp`). Its owner keeps it, and closes it. All frames of a message together may have at most this
+        many bytes.
 
     recv() -> list of messages, each a list of frames
         What one read brought; [] when nothing is there, or no message is whole yet. Parcels are opened. Of a message
         with more than FRAMES_MAX frames the first FRAMES_MAX + 1 are kept, as the pump does.
 
     send(messages) -> how many were taken
-        In order, several in one write, up to the first that does not fit now. Of what was taken, part may be left:
-        `unsent`.
+        In order, several in one write, up to the first that does not fit now. Part of what was taken may be
+        left: `unsent`.
 
     write(bytes), flush() -> whether all has left
-        Bytes as they are, behind what is unsent; and another try to write that.
+        Writes bytes as they are, after what is unsent; and tries again to write that.
 
     commands    what came besides messages; the caller empties it
     ended       why the connection is over, for people; empty while it is not. What came before is given first.
@@ -36,13 +36,13 @@ from typing import Final
 from famulus.wire import parcels
 from famulus.wire.zmtp import COMMAND, COMMAND_BYTES_MAX, LONG, MORE
 
-#: No message of the protocol has more frames. One frame more is kept of a longer message, to show that it is.
+#: No message of the protocol has more frames. One frame more is kept of a longer message, to show that it is longer.
 FRAMES_MAX: Final = 16
-#: What is read at once; a frame that is larger gets a place of its own.
+#: What is read at once; a larger frame gets room of its own.
 INBOX_BYTES: Final = 64 * 1024
-#: That nobody has looked at.
+#: Commands that nobody has looked at.
 COMMANDS_MAX: Final = 64
-#: What leaves in one write, or one message that is larger.
+#: What leaves in one write, unless a single message is larger.
 TOGETHER_BYTES: Final = 32 * 1024
 _WRITE_MAX: Final = 64
 _LENGTH: Final = struct.Struct("!Q")
@@ -55,14 +55,14 @@ class Stream:
         #: What every message begins with.
         self._before: list[bytes] = []
         self._inbox = bytearray()
-        #: Those of a message whose end is not there yet, and their bytes.
+        #: The frames of a message whose end has not come yet, and their bytes.
         self._frames: list[bytes] = []
         self._message_bytes = 0
         self.commands: list[bytes] = []
         self._unsent: list[bytes] = []
         self.ended = ""
         self.received = self.written = 0
-        #: Whether the last read brought all that there was place for; whether a write has failed for good.
+        #: Whether the last read filled all the room that there was; whether a write has failed for good.
         self._full = self.cut_off = False
 
     @property
@@ -78,7 +78,7 @@ class Stream:
         return messages
 
     def _read(self) -> int:
-        """Once; how much it was. Also notes if the connection is over."""
+        """Reads once; returns how much it was. Also notes if the connection is over."""
         if self.ended:
             return 0
         # Room for the rest of a large frame, and at least what is read at once.
@@ -99,7 +99,7 @@ class Stream:
         return len(chunk)
 
     def _wanted(self) -> int:
-        """What the frame at the head of the inbox has in all; 0 if that is not known yet."""
+        """The whole size of the frame at the head of the inbox; 0 if it is not known yet."""
         head = self._read_head()
         return sum(head[1:]) if head is not None else 0
 
@@ -125,7 +125,7 @@ class Stream:
         return None if self.ended else (flags, head, size)
 
     def _take(self, messages: list[list[bytes]], limit: int) -> bool:
-        """Whole messages, until there are this many; whether more may be there."""
+        """Takes whole messages until there are this many; returns whether there may be more."""
         while not self.ended:
             if len(messages) >= limit:
                 return bool(self._inbox)
@@ -140,7 +140,7 @@ class Stream:
             if flags & COMMAND:
                 self._take_command(frame)
             else:
-                # Heads count as well: also an endless row of empty frames has an end.
+                # Heads count as well, so that even an endless row of empty frames is bounded.
                 self._message_bytes = min(self._message_bytes + head + size, self._message_bytes_max)
                 messages += self._take_frame(frame, flags)
         return False
@@ -170,7 +170,7 @@ class Stream:
         self.flush()
         check_messages(messages, FRAMES_MAX)
         taken = 0
-        # What is left of some messages has to leave before the next.
+        # What is left of earlier messages has to leave before the next.
         while taken < len(messages) and not self.unsent:
             pieces: list[bytes] = []
             first, size = taken, 0
@@ -178,7 +178,7 @@ class Stream:
                 pieces += framed(messages[taken])
                 size += sum(map(len, messages[taken]))
                 taken += 1
-            # The system takes few pieces at once; what is large is not copied.
+            # The system takes only a few pieces at once; what is large is not copied.
             if not self._write_whole(pieces if taken - first == 1 else [b"".join(pieces)]):
                 return first
         return taken
@@ -199,7 +199,7 @@ class Stream:
         return True
 
     def _write_whole(self, pieces: list[bytes]) -> bool:
-        """False if not one byte of it has left; otherwise the rest will."""
+        """False if not one byte of it has left; otherwise the rest will follow."""
         wrote = self._write(pieces)
         if wrote:
             self._unsent += _behind(pieces, wrote)
@@ -229,7 +229,7 @@ def framed(frames: Sequence[bytes]) -> list[bytes]:
 
 
 def _behind(pieces: list[bytes], wrote: int) -> list[bytes]:
-    """What is left of these when so much of them has been written."""
+    """What is left of these pieces once so many bytes of them have been written."""
     for number, piece in enumerate(pieces, 1):
         if wrote < len(piece):
             return [piece[wrote:], *pieces[number:]]

@@ -1,7 +1,7 @@
 """Waits for sockets, file descriptors and the clock at once; another thread can end the wait. Knows no protocol.
 
 A zmq socket has a file descriptor that only says "look again", once: sending or receiving may swallow the news. So
-whoever waits here must, before each wait and after each send, have received until there was nothing more. In return
+whoever waits here must receive until there is nothing more, before each wait and after each send. In return
 a wait is one system call; zmq's own poller makes several per socket.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.net.native import wait as wait_natively
 
-#: A wait never lasts longer than this, so that a clock that jumped or a lost wake-up is mended by itself.
+#: A wait never lasts longer than this, so that we recover from a clock that jumped or a lost wake-up.
 LONGEST_MS: Final = 10_000
 
 
@@ -28,9 +28,9 @@ class Pollable(Protocol):
 
 class Waiting:
     def __init__(self, *, once: bool = False, alone: bool = False) -> None:
-        """With `once` news is told once, and not again and again until it is looked at.
+        """With `once`, news is reported once, and not again and again until somebody looks at it.
 
-        `alone`: this process has no other thread that runs Python; if it had, that one would wait as well.
+        `alone`: this process has no other thread that runs Python; if it had one, that would wait as well.
         """
         self._alone = alone
         self._wait = wait_natively
@@ -40,7 +40,7 @@ class Waiting:
         self._names: dict[int, Any] = {}
 
     def watch(self, source: Pollable | int, name: object = None) -> None:
-        """`name` is what a wait calls it; the source itself, if there is none."""
+        """`name` is what `wait` returns for it; the source itself, if there is none."""
         fd = _descriptor_of(source)
         self._names[fd] = source if name is None else name
         self._epoll.register(fd, self._events)
@@ -82,10 +82,10 @@ class Bell:
             os.eventfd_write(self.fd, 1)
 
     def answer(self) -> None:
-        """To be called by the sleeper when `fd` has news, and before it looks at what it is asked.
+        """To be called by the waiting thread when `fd` has news, and before it looks at what it is asked to do.
 
-        In this order: who rings between the two lines rings in vain, but what he asked for is there to be seen. The
-        other way round his ring would be swallowed and the next one never made.
+        In this order: a ring between the two lines has no effect, but what was asked for is there to be seen. The other
+        way round, that ring would be swallowed and the next one never made.
         """
         with suppress(BlockingIOError):
             os.eventfd_read(self.fd)
@@ -93,7 +93,7 @@ class Bell:
 
     def close(self) -> None:
         """Closing twice is fine."""
-        # In this order: in the middle of it somebody may fork, and close the copy there.
+        # In this order: somebody may fork in the middle of it, and close the copy there.
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)

@@ -1,7 +1,7 @@
 """Headers: flat JSON objects in bytes, to typed and valid values, and back.
 
 `read_fields` is strict where JSON readers commonly are not: duplicate keys, NaN, huge integers and deep nesting
-are bad headers. Whoever sends a header does not pay for its reading, so its values are counted before it is read.
+are bad headers. Reading a header costs its sender nothing, so its values are counted before it is read.
 `read_message` turns fields into the one struct that (request, type) stands for. Whatever the bytes are, the result is a
 value or a `ProtocolError` that blames the sender; nothing else leaves this module.
 """
@@ -20,7 +20,7 @@ from famulus.wire import limits, reasons
 Fields = dict[str, Any]
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
-# No pattern here: a service that no worker could offer is simply not there, and a pattern costs every task.
+# No pattern here: a name that no worker could offer is simply not found, and a pattern would slow down every task.
 _Asked = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 _MessageId = Annotated[str, msgspec.Meta(max_length=limits.MESSAGE_ID_CHARS_MAX)]
 _Token = Annotated[str, msgspec.Meta(max_length=limits.TOKEN_CHARS_MAX)]
@@ -42,9 +42,9 @@ class TaskRequest(Message, frozen=True):
     timeout_ms: _Timeout | None = None
     priority: _Priority = limits.PRIORITY_DEFAULT
     attempt: int = 1
-    #: The brokers that it has come through, where one handed it to another.
+    #: The brokers that it has come through, if it was handed over.
     via: _Via = []
-    #: Random, and its client's alone: what is remembered of tasks with an id of their own is remembered under it.
+    #: Random, and its client's own: what is remembered about tasks with an id of their own is kept under it.
     client_token: _Token = ""
 
 
@@ -79,7 +79,7 @@ class ConnectRequest(CheckConfigRequest, frozen=True):
     """The same from a worker that is not known yet, with what it offers."""
 
     slots: _Slots = 1
-    #: Random, and the same as long as the worker lives: so it is known again over another connection.
+    #: Random, and the same for as long as the worker lives, so that it is recognised over another connection.
     worker_token: _Token = ""
 
 
@@ -142,11 +142,11 @@ MESSAGES: dict[tuple[str, str], type[Message]] = {
     ("MANAGE", "RESPONSE"): ManageResponse,
     ("ERROR", "RESPONSE"): ErrorResponse,
 }
-# msgspec prepares a struct when it is first used, and may crash if two threads do so at once: a worker's would.
+# msgspec prepares a struct when it is first used, and may crash if two threads do that at once, as a worker's would.
 for _kind in MESSAGES.values():
     msgspec.json.Decoder(_kind)
 
-#: Each value stands behind a comma, or is the first one behind one of these brackets.
+#: Each value comes after a comma, or is the first one after one of these brackets.
 _BEFORE_VALUES = b",[{"
 
 _read_any = msgspec.json.Decoder().decode
@@ -157,7 +157,7 @@ def read_fields(header: bytes) -> Fields:
     """The fields of a header, or a ProtocolError."""
     if len(header) > limits.HEADER_BYTES_MAX:
         raise ProtocolError(reasons.TOO_LARGE, f"a header has at most {limits.HEADER_BYTES_MAX} bytes")
-    # A shorter one cannot have that many, and most are shorter.
+    # A shorter header cannot have that many, and most are shorter.
     if len(header) > limits.VALUES_MAX and _has_too_many_values(header):
         raise _bad_header(f"more than {limits.VALUES_MAX} values")
     try:
@@ -220,7 +220,7 @@ _decode_task_response = msgspec.json.Decoder(_TaskResponse).decode
 
 
 def read_task_request(header: bytes) -> TaskRequest | None:
-    """What a broker gives its worker; None if it is anything else. Typed, but not strict: a broker wrote it."""
+    """A broker's task for its worker; None if it is anything else. Typed, but not strict: a broker wrote it."""
     try:
         return _decode_task_request(header)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -228,14 +228,14 @@ def read_task_request(header: bytes) -> TaskRequest | None:
 
 
 def read_task_response(header: bytes) -> TaskResponse | None:
-    """What a broker answers its client; None if it is anything else. Typed, but not strict: a broker wrote it."""
+    """A broker's answer to its client; None if it is anything else. Typed, but not strict: a broker wrote it."""
     try:
         return _decode_task_response(header)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
 
 
-#: The header of a worker's plain OK, which a broker knows by its bytes: this, the message_id, and `answer_tail`.
+#: The header of a worker's plain OK, which a broker recognises by its bytes: this, the message_id, and `answer_tail`.
 ANSWER_HEAD = b'{"request":"TASK","type":"RESPONSE","message_id":'
 
 
@@ -244,14 +244,14 @@ def answer_tail(service: str) -> bytes:
 
 
 def write_task_response(message_id: str, service: str, outcome: str, reason: str) -> bytes:
-    """What a worker answers. Put together by hand, since every task pays for it."""
+    """A worker's answer. Put together by hand, since every task pays for it."""
     if outcome == "OK":
         return b'%b%b,"service":%b}' % (ANSWER_HEAD, _encode(message_id), _encode(service))
     return write("TASK", "RESPONSE", message_id=message_id, service=service, outcome=outcome, reason=reason)
 
 
 def write(request: str, kind: str, /, **fields: Any) -> bytes:
-    """A header in bytes; fields that are None stay out of it."""
+    """A header in bytes; fields that are None are left out."""
     full: Fields = {"request": request, "type": kind}
     full.update((name, value) for name, value in fields.items() if value is not None)
     return _encode(full)
@@ -271,10 +271,10 @@ def _bad_header(sentence: str) -> ProtocolError:
 
 
 def _has_too_many_values(header: bytes) -> bool:
-    """Counted by what stands before values, without reading them; never fewer than there are."""
+    """Counts what comes before values, without reading these; never fewer than there are."""
     if _count_before_values(header) <= limits.VALUES_MAX:
         return False
-    # What stands in texts means nothing. A value brings two texts at most, its key and itself: no more are looked at.
+    # What is inside texts does not count. A value has two texts at most, its key and itself: no more are looked at.
     parts = header.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"', 4 * limits.VALUES_MAX)
     return _count_before_values(b"".join(parts[::2])) > limits.VALUES_MAX
 
@@ -284,7 +284,7 @@ def _count_before_values(part: bytes) -> int:
 
 
 def _quotes_inside(value: list[object] | dict[str, object], depth: int) -> int:
-    """Checks a list or an object, and counts the quotes that its keys and texts have without escapes."""
+    """Checks a list or an object, and counts the quotes that its keys and texts would have without escapes."""
     if depth > limits.NESTING_MAX:
         raise _bad_header(f"nested more than {limits.NESTING_MAX} deep")
     quotes = 0
@@ -304,7 +304,7 @@ def _quotes_inside(value: list[object] | dict[str, object], depth: int) -> int:
 
 
 def _check_duplicates(header: bytes) -> None:
-    """The slow and certain look, for headers with escapes in them."""
+    """The slow but certain check, for headers with escapes in them."""
 
     def once(pairs: list[tuple[str, object]]) -> None:
         if len(dict(pairs)) != len(pairs):

@@ -71,7 +71,7 @@ OUTCOME_UNKNOWN: Final = b"U"
 WORK: Final = b"work"
 #: The header of what the steward tells the dispatcher about its peers.
 PEERS: Final = b"peers"
-#: The header of what the steward tells the dispatcher: a worker's name, or nothing for all, to be ignored no longer.
+#: The header of what the steward tells the dispatcher: the name of a worker to stop ignoring, or nothing for all.
 FORGIVE: Final = b"forgive"
 #: The header of what the steward tells the dispatcher: the names of all workers that the config wants ignored.
 IGNORE: Final = b"ignore"
@@ -88,7 +88,7 @@ _TERMS: Final = struct.Struct("!IBBHIQI")
 _SESSION_TERMS: Final = struct.Struct("!II")
 _encode = msgspec.msgpack.Encoder().encode
 _decode_batch = msgspec.msgpack.Decoder(list[list[bytes]]).decode
-#: Of each service free slots, busy slots, waiting tasks.
+#: By service: free slots, busy slots, waiting tasks.
 Work = dict[str, tuple[int, int, int]]
 #: A worker's name, its faults, and for how many more seconds it is ignored.
 Errors = tuple[str, int, int]
@@ -99,7 +99,7 @@ _LOAD: Final = struct.Struct("!d")
 
 
 class Terms(NamedTuple):
-    """What a dispatcher must know about a task: everything that its service and its header settled."""
+    """What a dispatcher must know about a task: everything that its service and its header determine."""
 
     timeout_ms: int
     priority: int
@@ -140,7 +140,7 @@ def _unpack(layout: struct.Struct, frame: bytes) -> tuple[int, ...]:
 
 
 def write_names(names: list[str]) -> bytes:
-    """Names in one frame, each behind its length in two bytes."""
+    """Names in one frame, each after its length in two bytes."""
     encoded = [name.encode() for name in names]
     return b"".join(len(name).to_bytes(2, "big") + name for name in encoded)
 
@@ -178,7 +178,7 @@ def read_batch(frame: bytes) -> list[list[bytes]]:
 
 
 def write_work(work: Work, slots: tuple[int, int], errors: list[Errors]) -> bytes:
-    """What the dispatcher tells the steward once a second. The slots are the free and the busy ones, each once."""
+    """What the dispatcher tells the steward once a second. `slots` are the free and the busy ones, counted once."""
     return _encode((work, slots, errors))
 
 
@@ -191,12 +191,12 @@ def write_load(load: float) -> list[bytes]:
 
 
 def read_load(frames: list[bytes]) -> float:
-    """0 if they are none."""
+    """0 if the frames are not a load."""
     return _LOAD.unpack(frames[0])[0] if len(frames) == 1 and len(frames[0]) == _LOAD.size else 0.0
 
 
 def write_peers(identity: str, offers: list[PeerOffer]) -> bytes:
-    """What the steward tells the dispatcher: who it is itself, and what its peers offer."""
+    """What the steward tells the dispatcher: its own identity, and what its peers offer."""
     return _encode((identity, offers))
 
 
@@ -204,12 +204,12 @@ read_peers: Final = msgspec.msgpack.Decoder(tuple[str, list[PeerOffer]]).decode
 
 
 def tail(outcome: str, reason: str) -> bytes:
-    """The end of a client's header, behind the prefix that an ACCEPT brought."""
+    """The end of a client's header, after the prefix that an ACCEPT brought."""
     return b',"outcome":' + write_text(outcome) + b',"reason":' + write_text(reason) + b"}"
 
 
 TAIL_OK: Final = b',"outcome":"OK"}'
-#: How every tail begins that says UNKNOWN.
+#: How every tail that says UNKNOWN begins.
 TAIL_UNKNOWN: Final = b',"outcome":"UNKNOWN",'
 
 
@@ -227,18 +227,18 @@ REJECTED_NO_WORKER: Final = _rejected(reasons.NO_WORKER, "no worker of this serv
 REJECTED_OVERLOAD: Final = _rejected(reasons.OVERLOAD, "the backlog of this service is full")
 REJECTED_LONG_WAIT: Final = _rejected(reasons.OVERLOAD, "the wait for a slot would be longer than its time-out allows")
 REJECTED_BROKER_FULL: Final = _rejected(reasons.OVERLOAD, "this broker holds all it can")
-#: To another broker that hands over to us what we have handed over ourselves.
+#: To another broker that hands over to us a task that we have handed over ourselves.
 REJECTED_HANDED_OVER: Final = _rejected(reasons.OVERLOAD, "no slot was free here for it either")
 REJECTED_TOO_LONG: Final = _rejected(reasons.OVERLOAD, "no slot was free in time")
 REJECTED_EXPIRED: Final = _rejected(reasons.EXPIRED, "the time-out passed before it could start")
-#: It could have started, and would hardly have ended in time.
+#: It could have started, but would hardly have finished in time.
 REJECTED_TOO_LATE: Final = _rejected(reasons.EXPIRED, "less time was left than this service takes for a task")
 REJECTED_DRAINING: Final = _rejected(reasons.DISABLED, "this broker is shutting down")
 UNKNOWN_EXPIRED: Final = _unknown(reasons.EXPIRED, "no answer within the time-out")
 UNKNOWN_WORKER_LOST: Final = _unknown(reasons.WORKER_LOST, "its worker was lost in the middle")
 UNKNOWN_BAD_ANSWER: Final = _unknown(reasons.BAD_HEADER, "the worker's answer could not be read")
-#: The task ran, and its client asks for the answer once more.
+#: The task ran, and its client asks for the answer again.
 UNKNOWN_FORGOTTEN: Final = _unknown(reasons.TOO_LARGE, "it ran; its answer was too large to be kept")
-#: It is open, and so many wait for it already that one more cannot: that says nothing about whether it runs.
+#: It is open, and so many wait for it already that no more may; that says nothing about whether it runs.
 UNKNOWN_TOO_MANY_WAIT: Final = _unknown(reasons.OVERLOAD, "too many ask for this task at once; it may run")
 UNKNOWN_BROKER_STOPPED: Final = _unknown(reasons.BROKER_LOST, "this broker stopped before the answer")

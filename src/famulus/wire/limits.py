@@ -6,19 +6,19 @@ PROTOCOL_VERSION: Final = 1
 
 ENVELOPE_BYTES_MAX: Final = 255
 HEADER_BYTES_MAX: Final = 16 * 1024
-#: The default; a broker may be told another `body_bytes_max`.
+#: The default; a broker may be given another `body_bytes_max`.
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 #: Nesting of a header: the object itself is 1, a list of services in it 2.
 NESTING_MAX: Final = 4
-#: Texts, numbers, lists and so on in a header, at any depth: room for a worker with as many services as it may have.
-#: To read a value costs far more than its bytes do.
+#: Texts, numbers, lists and so on in a header, at any depth: enough for a worker with as many services as it may have.
+#: Reading a value costs far more than its bytes do.
 VALUES_MAX: Final = 1024
-#: What every JSON reader holds exactly.
+#: The largest that every JSON reader represents exactly.
 INTEGER_MAX: Final = 2**53 - 1
 
 NAME_CHARS_MAX: Final = 255
 MESSAGE_ID_CHARS_MAX: Final = 128
-#: Of what a client or a worker proves by that it is the same as before.
+#: Of the token by which a client or a worker proves that it is the same as before.
 TOKEN_CHARS_MAX: Final = 128
 REASON_CHARS_MAX: Final = 1024
 SERVICES_PER_WORKER_MAX: Final = 1000
@@ -26,7 +26,7 @@ SLOTS_MAX: Final = 100_000
 PRIORITY_MAX: Final = 9
 PRIORITY_DEFAULT: Final = 5
 ATTEMPTS_MAX: Final = 1000
-#: A day: longer work wants a durable queue, not an open request.
+#: A day: longer work needs a durable queue, not an open request.
 TIMEOUT_MS_MAX: Final = 24 * 60 * 60 * 1000
 HEARTBEAT_MS_MAX: Final = 60 * 60 * 1000
 

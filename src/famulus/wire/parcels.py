@@ -1,4 +1,4 @@
-"""Parcels: several messages in one frame. We read them, since other clients and workers may send them, and send none.
+"""Parcels: several messages in one frame. We read them, since other clients and workers may send them, but send none.
 
     version: 1 | for each message: length of envelope (1 byte), of header (2), of body (4), then the three
 
@@ -13,7 +13,7 @@ from typing import Final
 VERSION: Final = 1
 #: Bounds what a small frame can make its reader allocate.
 MESSAGES_MAX: Final = 1024
-#: What those send who send parcels: to be read, however small the bodies are that a broker allows.
+#: How large the parcels of others may be: they are read, however small the bodies are that a broker allows.
 BYTES_MAX: Final = 32 * 1024
 
 _HEAD: Final = struct.Struct("!BHI")

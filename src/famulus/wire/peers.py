@@ -2,9 +2,9 @@
 
     message    [letter][signature]
 
-A letter is a MessagePack array: network, sender, boot, number, and what it brings. The sender signs it with its key, so
+A letter is a MessagePack array: network, sender, boot, number, and its content. The sender signs it with its key, so
 a letter can come over any connection. `boot` grows with every start of the sender and `number` with every letter, so an
-old letter that somebody repeats is known.
+old letter that somebody replays is recognised.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec.msgpack import Decoder, Encoder
 from famulus.errors import ProtocolError
 from famulus.wire import limits, reasons
 
-#: What is signed begins with this, so that no signature under something else passes for one of a letter.
+#: What is signed begins with this, so that no signature of anything else passes for that of a letter.
 SIGNED_AS: Final = b"famulus letter 1\n"
 
 LETTER_BYTES_MAX: Final = 5 * 1024 * 1024
@@ -39,14 +39,14 @@ class Work(Struct, frozen=True, array_like=True):
 
 
 class Slots(Struct, frozen=True, array_like=True):
-    """Of all workers of a broker. A worker of several services is counted once, and in the work of each of them."""
+    """Of all workers of a broker. A worker of several services counts once here, but in the work of each of them."""
 
     free: _Count
     busy: _Count
 
 
 class Place(Struct, frozen=True, array_like=True):
-    """Where a broker listens. What the config says of it counts from the broker's next start."""
+    """Where a broker listens. What the config says about it applies from the broker's next start."""
 
     #: How others reach it; empty if that is as the config says.
     host: _Text
@@ -57,7 +57,7 @@ class Place(Struct, frozen=True, array_like=True):
 
 
 class Beat(Struct, frozen=True, array_like=True, tag="beat"):
-    """Once a second to every peer: I am alive and this is where, this is my config and my work."""
+    """Sent to every peer once a second: I am alive, and this is my config, my work and my place."""
 
     version: _Count
     digest: _Text

@@ -1,30 +1,30 @@
-"""The rows that the processes of a broker tell its journal, with the type of each field.
+"""The rows that the processes of a broker send to its journal, with the type of each field.
 
-From these the journal derives how its records are laid out. A number that is missing is -1, an instant 0, a text empty.
-Instants are nanoseconds on the monotonic clock. Tasks are many, so a row about one is a call with all its fields, which
-makes no object; any other row is a tuple with names.
+From these the journal derives how its records are laid out. A missing number is -1, an instant 0, a text empty.
+Instants are nanoseconds on the monotonic clock. There are many tasks, so a row about one is a call with all its
+fields, which creates no object; any other row is a named tuple.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Final, NamedTuple, Protocol, get_type_hints
 
-# A type for readers and type checkers, and the letter of `famulus.journal.packing_python` for how it is packed.
+# A type for readers and type checkers, and the letter by which `famulus.journal.packing_python` packs it.
 Text = Annotated[bytes, "s"]
 Int = Annotated[int, "i"]
 Flag = Annotated[bool, "i"]
 Long = Annotated[int, "q"]
 Instant = Annotated[int, "q"]
-#: The same as an object, which all rows of a batch share: to make one for each would cost more than its row.
+#: The same as an object, which all rows of a batch share: making one for each would cost more than the row.
 SharedInstant = Annotated[object, "q"]
 #: Eight bytes, or none.
 Ticket = Annotated[bytes, "n"]
-#: A JSON text, as it stands in headers.
+#: A JSON text, as it is in headers.
 MessageId = Annotated[bytes, "m"]
 
 
 class WriteTask(Protocol):
-    """An attempt has ended, and mostly its task with it."""
+    """An attempt has ended, and usually its task with it."""
 
     def __call__(
         self,
@@ -113,7 +113,7 @@ class ConfigRow(NamedTuple):
     key: Text
     author: Text
     accepted_by: Text
-    edited: Long  # on the wall's clock, in microseconds: it comes from elsewhere
+    edited: Long  # wall-clock time in microseconds: it comes from elsewhere
     version: Long
     digest: Text
 

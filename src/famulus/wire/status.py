@@ -1,7 +1,7 @@
 """What the processes of a broker tell the herald about themselves, once a second: snapshots, as MessagePack.
 
 A snapshot is pushed and never asked for; one that is lost is made up for by the next. Each holds everything that its
-sender has to say, so the latest one of each kind is the whole truth. Anybody inside the broker may push a `Latency`.
+sender has to say, so the latest one of each kind is the whole truth. Any process of the broker may push a `Latency`.
 All lists are bounded by their senders, and the totals beside them say how much was left out.
 """
 
@@ -13,15 +13,15 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-#: Of each dispatcher's snapshot; the rest is counted.
+#: In a dispatcher's snapshot; the rest is only counted.
 SERVICES_MAX: Final = 1000
 WORKERS_MAX: Final = 1000
 #: Services of one worker that are named.
 NAMES_MAX: Final = 20
-#: Of a steward's snapshot, and of the exchanges in a dispatcher's.
+#: In a steward's snapshot, and among the exchanges in a dispatcher's.
 PEERS_MAX: Final = 1000
 EDITS_MAX: Final = 100
-#: What the herald reads at most; a larger one is dropped.
+#: The most that the herald reads; a larger snapshot is dropped.
 SNAPSHOT_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
@@ -89,15 +89,15 @@ class Dispatcher(Struct, frozen=True, tag="dispatcher"):
 
 
 class Took(Struct, frozen=True, array_like=True):
-    """How long the tasks of one service took, counted since its sender started."""
+    """How long the tasks of one service took, counted since the sender started."""
 
     sum_ns: int
-    #: Sixteen to a factor of e: bucket b begins at e^(b/16) nanoseconds.
+    #: Sixteen buckets to a factor of e: bucket b begins at e^(b/16) nanoseconds.
     counts: list[int]
 
 
 class Latency(Struct, frozen=True, tag="latency"):
-    #: Who counts, and since when: counts of another life are not compared.
+    #: Who counts, and since when: counts of different lives are not compared.
     source: str
     at_ns: int
     services: dict[str, Took]
@@ -160,12 +160,12 @@ class Steward(Struct, frozen=True, tag="steward"):
     digest: str
     peers: tuple[Peer, ...]
     peers_total: int
-    #: By family, those that stand in for it.
+    #: By family, the families that stand in for it.
     families: dict[str, tuple[str, ...]]
 
 
 class Config(Struct, frozen=True, tag="config"):
-    """Seldom, since it may be large: when it changed, and every few seconds for a herald that is new."""
+    """Sent seldom, since it may be large: when it changed, and every few seconds in case the herald is new."""
 
     version: int
     digest: str
@@ -184,7 +184,7 @@ _decode = msgspec.msgpack.Decoder(Snapshot).decode
 
 
 def read(data: bytes) -> Snapshot | None:
-    """None for what nobody understands: it came from another version, and the next one may be better."""
+    """None for what cannot be read: it came from another version, and the next one may be better."""
     try:
         return _decode(data) if len(data) <= SNAPSHOT_BYTES_MAX else None
     except (msgspec.DecodeError, UnicodeDecodeError):

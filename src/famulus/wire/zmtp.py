@@ -18,7 +18,7 @@ MORE: Final = 1
 LONG: Final = 2
 COMMAND: Final = 4
 
-#: What a command may have at most: those that we know have less.
+#: The most that a command may have; those that we know have less.
 COMMAND_BYTES_MAX: Final = 4 * 1024
 
 _GREETING_BYTES: Final = 64
@@ -26,18 +26,18 @@ _SIGNATURE: Final = b"\xff" + bytes(8) + b"\x7f"
 _NULL: Final = b"NULL".ljust(20, b"\0")
 _GREETING: Final = (_SIGNATURE + bytes([3, 1]) + _NULL).ljust(_GREETING_BYTES, b"\0")
 
-#: For how long the other side may be content with our silence: it is not to mind it.
+#: The TTL of a PING, after which the other side may give us up if we are silent: none.
 _NO_TTL: Final = bytes(2)
-#: Of a PING, that is given back with the PONG.
+#: Of the context of a PING, which is returned with the PONG.
 _CONTEXT_BYTES_MAX: Final = 16
 
 
 class Foreign(Exception):
-    """The other side speaks something else; says what, for people."""
+    """The other side speaks something else; the message says what, for people."""
 
 
 def command(name: bytes, content: bytes) -> bytes:
-    """As the frame that is sent."""
+    """A command as the frame that is sent."""
     body = bytes([len(name)]) + name + content
     head = bytes([COMMAND, len(body)]) if len(body) < 256 else bytes([COMMAND | LONG]) + struct.pack("!Q", len(body))
     return head + body
@@ -56,7 +56,7 @@ def _property(name: bytes, value: bytes) -> bytes:
 
 
 def _read_properties(content: bytes) -> dict[bytes, bytes]:
-    """By their names in small letters. What is not whole is left out."""
+    """By their names in lower case. What is incomplete is left out."""
     properties: dict[bytes, bytes] = {}
     while content:
         name, rest = content[1 : 1 + content[0]], content[1 + content[0] :]
@@ -68,21 +68,21 @@ def _read_properties(content: bytes) -> dict[bytes, bytes]:
 
 def opening(kind: bytes) -> bytes:
     """What a socket of this kind says first, all at once: with NULL nothing in it depends on the other side."""
-    # Only those that may sit at a ROUTER give themselves a name, and we give none.
+    # Only sockets that may talk to a ROUTER give themselves a name, and ours is empty.
     identity = _property(b"Identity", b"") if kind in (b"DEALER", b"ROUTER") else b""
     return _GREETING + command(b"READY", _property(b"Socket-Type", kind) + identity)
 
 
-#: Who may talk to whom, of the kinds that we are.
+#: For each kind that we may be, the kinds that it may talk to.
 PARTNERS: Final = {b"DEALER": (b"ROUTER",), b"ROUTER": (b"DEALER", b"REQ"), b"PUB": (b"SUB", b"XSUB")}
 PING: Final = command(b"PING", _NO_TTL)
 
 
 def opening_of_other(kind: bytes) -> Generator[int, bytes, None]:
-    """Yields how many bytes of the other side it wants next, and is sent them; returns when that one is ready.
+    """Yields how many bytes of the other side it wants next, and is sent them; returns when that side is ready.
 
     `kind`: what we are ourselves. Never asks for more than belongs to the opening: what follows is not its business.
-    The name that the other side gives itself is not looked at.
+    The name that the other side gives itself is ignored.
     """
     signature = yield len(_SIGNATURE)
     if signature[0] != _SIGNATURE[0] or signature[-1] != _SIGNATURE[-1]:
@@ -102,14 +102,14 @@ def opening_of_other(kind: bytes) -> Generator[int, bytes, None]:
     name, content = read_command((yield length) if length else b"")
     if name != b"READY":
         raise Foreign(f"it says {name[:20]!r} instead of that it is ready")
-    # Anything else would not answer; and who connects to a port of this machine where nobody is may meet himself.
+    # Anything else would not answer; and a connection to a port of this machine where nobody listens may reach itself.
     other = _read_properties(content).get(b"socket-type", b"")
     if other not in PARTNERS[kind]:
         raise Foreign(f"it is a {other[:20]!r}, and no {' or '.join(each.decode() for each in PARTNERS[kind])}")
 
 
 def answer_to(body: bytes) -> bytes:
-    """What to send when a command came; empty if nothing."""
+    """What to send in answer to a command; empty if nothing."""
     name, content = read_command(body)
     context = content[len(_NO_TTL) :][:_CONTEXT_BYTES_MAX]
     return command(b"PONG", context) if name == b"PING" else b""

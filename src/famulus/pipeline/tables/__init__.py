@@ -40,7 +40,7 @@ ALL: Final[tuple[Table, ...]] = (
     Table.of(anomalies.anomalies, Grain.WHOLE, wants={"service_minutes": anomalies.WANTED}),
     Table.of(findings.findings, Grain.WHOLE),
 )
-#: By their names.
+#: By name.
 TABLES: Final = {table.name: table for table in ALL}
 
 __all__ = ["ALL", "TABLES", "Grain", "Table"]

@@ -1,8 +1,8 @@
-"""Minutes of a service that are not as usual: beside the same hour of the day in the last two weeks.
+"""Minutes in which a service was not as usual, compared with the same hour of the day in the last two weeks.
 
-Median and median distance (MAD) instead of mean and deviation: a few bad minutes must not make themselves normal. The
-distance has a floor for each measure, since what is small jumps about without meaning anything. For errors that is not
-enough, since of few tasks the share jumps further than any floor: see `_error_bursts`.
+Median and median distance (MAD) instead of mean and deviation: a few bad minutes must not become the norm. The
+distance has a floor for each measure, since small values fluctuate without meaning anything. For errors that is not
+enough, since with few tasks the share fluctuates by more than any floor: see `_error_bursts`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from famulus.pipeline.tables.memo import cached
 DAYS: Final = 14
 #: How many times the usual distance is too far.
 SCORE_MIN: Final = 6.0
-#: What a normal distribution's deviation is of its MAD.
+#: The deviation of a normal distribution, as a multiple of its MAD.
 MAD_TO_DEVIATION: Final = 1.4826
 _COLUMNS: Final = [column.name for column in schemas.TABLES["anomalies"]]
 #: Minutes that an hour of the day must have had, and tasks that a minute must have for percentiles.
 MINUTES_MIN: Final = 20
 TASKS_MIN: Final = 20
-#: Of `service_minutes`.
+#: Columns of `service_minutes`.
 WANTED: Final = ("date", "service", "minute", "tasks", "errors", "unknown", "total_p99_ns")
-#: The lengths that a stretch may have, in minutes; the shortest in which a service has this many tasks on average.
+#: The lengths that a stretch may have, in minutes; the shortest with this many tasks on average is taken.
 LENGTHS: Final = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
 STRETCH_TASKS_MIN: Final = 20
-#: Of this many journals in which all is chance, one has a burst.
+#: Of this many journals in which all errors are due to chance, one has a burst.
 ONE_IN: Final = 100
-#: A share that is less than so far from another one is no news, however sure it is.
+#: A share that differs from another one by less than this is no news, however certain it is.
 SHARE_FLOOR: Final = 0.01
 
 
@@ -102,11 +102,11 @@ def _with_baseline(rows: DataFrame) -> DataFrame:
 
 def _with_score(rows: DataFrame) -> DataFrame:
     measure, middle = F.col("measure"), F.col("middle")
-    # Of n tasks that come by chance, the square root of n is noise; and a handful is never news.
+    # If n tasks come at random, the square root of n is noise; and a handful is never news.
     floor = F.when(measure == "rate", F.greatest(F.lit(2.0), F.sqrt(middle))).otherwise(F.lit(0.1))
     distance = F.greatest(F.col("mad") * MAD_TO_DEVIATION, floor)
     score = (F.col("scaled") - middle) / distance
-    # A service that answers faster than it used to is nobody's trouble.
+    # A service that answers faster than it used to is no problem.
     counted = F.when((measure == "rate") | (score > 0), score).otherwise(F.lit(0.0))
     is_time = measure == "p99_ns"
     baseline = F.when(is_time, F.exp(middle) - 1).otherwise(middle)
@@ -124,12 +124,12 @@ def _with_score(rows: DataFrame) -> DataFrame:
 
 
 def _error_bursts(minutes: DataFrame) -> DataFrame:
-    """Minutes of stretches in which a service failed more often than chance would have it.
+    """Minutes of stretches in which a service failed more often than chance would explain.
 
-    Two errors of twenty tasks are ten percent, and nothing but chance. So a service is looked at in stretches in which
-    it usually has tasks enough, and each is asked how likely so many errors are if it were as any other stretch: by
-    Chernoff's bound of the binomial law, which is never too small. As there are many stretches, each has to be that
-    much less likely.
+    Two errors in twenty tasks are ten percent, and nothing but chance. So a service is looked at in stretches in which
+    it usually has enough tasks, and for each we ask how likely so many errors would be if it were like any other
+    stretch: by Chernoff's bound for the binomial distribution, which is never too small. As there are many stretches,
+    each has to be that much less likely.
     """
     pooled = cached(minutes.transform(_with_stretch))
     stretches = cached(
@@ -156,8 +156,8 @@ def _error_bursts(minutes: DataFrame) -> DataFrame:
 
 
 def _with_stretch(minutes: DataFrame) -> DataFrame:
-    """`since`: the begin of the stretch that a minute belongs to. All of a service are of one length, from the full
-    hour on."""
+    """`since`: the start of the stretch that a minute belongs to. All stretches of a service have the same length,
+    from the full hour on."""
     mean = minutes.groupBy("service").agg((F.sum("tasks") / F.count("*")).alias("mean"))
     enough = f"filter(array({', '.join(map(str, LENGTHS))}), each -> each * mean >= {STRETCH_TASKS_MIN})"
     length = F.expr(f"coalesce(array_min({enough}), {LENGTHS[-1]})")
@@ -169,7 +169,7 @@ def _with_stretch(minutes: DataFrame) -> DataFrame:
 def _with_usual(stretches: DataFrame) -> DataFrame:
     """The share of errors in all other stretches of the service; or, if that is more, at this hour of other days.
 
-    One error in two tasks is added to what was seen: of a service that never failed, the first error is no burst.
+    One error in two tasks is added to what was seen: for a service that never failed, the first error is not a burst.
     """
     of_service = Window.partitionBy("service")
     of_hour = Window.partitionBy("service", F.hour("since"))
@@ -192,7 +192,7 @@ def _share(errors: Column, tasks: Column) -> Column:
 
 
 def _with_distance(stretches: DataFrame) -> DataFrame:
-    """What chance alone makes of so few tasks, or what is usual here if errors come in clusters."""
+    """The distance that chance alone causes with so few tasks, or the usual one here if errors come in clusters."""
     of_service = Window.partitionBy("service")
     usual = F.col("usual")
     by_chance = F.sqrt(usual * (1 - usual) / F.col("n"))
@@ -205,7 +205,7 @@ def _with_distance(stretches: DataFrame) -> DataFrame:
 
 
 def _odds() -> Column:
-    """Of chance against it, at least, as a logarithm: n times the divergence of the share from the usual one."""
+    """The odds against chance, at least, as a logarithm: n times the divergence of the share from the usual one."""
     n, k, share, usual = (F.col(name) for name in ("n", "k", "value", "usual"))
     rest = F.when(k < n, (n - k) * F.ln((1 - share) / (1 - usual))).otherwise(F.lit(0.0))
     return k * F.ln(share / usual) + rest

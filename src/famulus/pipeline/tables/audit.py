@@ -1,4 +1,4 @@
-"""Whatever a careful reader of the journal would ask about: the verdict is that every row is explained.
+"""Whatever a careful reader of the journal would ask about: the audit passes if every row is explained.
 
 | kind                   | what                                                   | explained if                       |
 |------------------------|--------------------------------------------------------|------------------------------------|

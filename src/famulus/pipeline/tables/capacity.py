@@ -25,9 +25,9 @@ def capacity(service_hours: DataFrame, service_loads: DataFrame) -> DataFrame:
 
 
 def _offered(service_hours: DataFrame) -> DataFrame:
-    """`offered_us`: slot time that was asked for. What was refused for want of a slot would have taken as long as any.
+    """`offered_us`: slot time that was asked for. What was refused for lack of a slot would have taken as long as any.
 
-    In whole microseconds, which add up to the same in whatever order.
+    In whole microseconds, which add up to the same in any order.
     """
     each_us = F.coalesce(F.try_divide(F.col("busy_us"), F.col("runs")).cast("long"), F.lit(0).cast("long"))
     busy_us = F.floor(F.sum("busy_ns") / 1000).alias("busy_us")

@@ -1,4 +1,4 @@
-"""The columns of the journal and of the tables as Arrow and as Spark have them: Spark's types follow from Arrow's."""
+"""The columns of the journal and of the tables as Arrow and Spark represent them: Spark's types follow from Arrow's."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_type
 from famulus.journal import arrow
 from famulus.journal.schema import Column, Kind
 
-#: Parallel arrays or a map would do as well. Of this one alone Spark, DuckDB and pandas all make rows without a detour,
-#: two of them can be compared, and no array can be longer than its twin. Inside of arrays all may be null, as in any
-#: file that Spark reads back.
+#: Parallel arrays or a map would do as well. But this is the only type that Spark, DuckDB and pandas all turn into rows
+#: directly; two of them can be compared, and no array can be longer than its twin. Inside arrays anything may be null,
+#: as in any file that Spark reads back.
 _HISTOGRAM: Final = pa.struct([("bucket", pa.int32()), ("count", pa.int64())])
 _ARRIVAL: Final = pa.struct([("broker", pa.string()), ("at", arrow.TYPES[Kind.INSTANT]), ("delay_ms", pa.int64())])
 
@@ -31,7 +31,7 @@ SPARK: Final = {kind: from_arrow_type(each) for kind, each in ARROW.items()}
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    # Of most columns Spark does not know that they are never null, and one file should not differ from the next.
+    # For most columns Spark does not know that they are never null, and one file should not differ from the next.
     return pa.schema([pa.field(each.name, ARROW[each.kind]) for each in columns])
 
 

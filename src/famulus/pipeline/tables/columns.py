@@ -1,7 +1,7 @@
 """Columns made of columns: outcomes, instants, and what a histogram says. Knows no table.
 
-What goes through an array is written in SQL, here and in the tables. PySpark gives what a `lambda` takes a new name
-each time; Spark knows by its text what code it has compiled, and would compile it again in each run.
+Whatever loops over an array is written in SQL, here and in the tables. PySpark gives the parameters of a `lambda` new
+names each time; Spark recognises by its text the code that it has compiled, and would compile it again in each run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from famulus.journal.schema import Kind
 from famulus.pipeline.tables.column_types import SPARK
 from famulus.pipeline.tables.schemas import QUANTILES
 
-#: Buckets for each e-fold of a value: the middle of a bucket is at most 3.2 % from all that is in it.
+#: Buckets for each e-fold of a value: the middle of a bucket is at most 3.2 % from any value in it.
 BUCKETS_PER_E_FOLD: Final = 16
 MILLION: Final = 1_000_000
 #: Outcomes that end a task.
@@ -37,7 +37,7 @@ def is_settled() -> Column:
 
 
 def is_run() -> Column:
-    """A worker had this attempt. A late answer is the echo of one that has its own row."""
+    """A worker had this attempt. A late answer belongs to an attempt that has its own row."""
     return F.col("worker").isNotNull() & F.col("assigned").isNotNull() & (F.col("outcome") != "LATE")
 
 
@@ -77,7 +77,7 @@ def hour_number(at: Column | str) -> Column:
 
 
 def hours_around(at: str, *, after: int = 1) -> Column:
-    """A row for each hour, by its number, that this instant is of or next to; `after`: how far it is looked ahead."""
+    """A row for each hour, by its number, that this instant is in or next to; `after`: how many hours ahead."""
     return F.explode(F.array(*[hour_number(at) + step for step in range(-1, after + 1)]))
 
 
@@ -86,7 +86,7 @@ def seconds_between(earlier: Column | str, later: Column | str) -> Column:
 
 
 def minutes_between(first: Column | str, last: Column | str) -> Column:
-    """The begins of all minutes from that of one instant to that of another, as an array."""
+    """The starts of all minutes from that of one instant to that of another, as an array."""
     return F.sequence(minute_of(first), minute_of(last), F.expr("INTERVAL 1 MINUTE"))
 
 
@@ -95,10 +95,10 @@ def later(at: str, minutes: int) -> Column:
 
 
 def newest(rows: DataFrame, column: str) -> Column:
-    """The latest instant in this column, or null without rows: the tables know no now.
+    """The latest instant in this column, or null without rows: the tables do not know the current time.
 
-    It is looked up at once and is a constant from then on. A join with it would make the rows once more, each time that
-    somebody asks for it.
+    It is looked up at once and is a constant from then on. A join with it would make the rows again each time that it
+    is used.
     """
     ((last_us,),) = rows.agg(F.unix_micros(F.max(column))).collect()
     return F.timestamp_micros(F.lit(last_us).cast("long"))
@@ -108,7 +108,7 @@ def newest(rows: DataFrame, column: str) -> Column:
 
 
 def stable_id(*parts: Column | str) -> Column:
-    """Twelve letters that stay the same for the same parts."""
+    """Twelve hex digits that are always the same for the same parts."""
     return F.substring(F.sha2(F.concat_ws("\n", *parts), 256), 1, 12)
 
 
@@ -116,9 +116,9 @@ def stable_id(*parts: Column | str) -> Column:
 
 
 def bucket_of(value: Column) -> Column:
-    """The number of the bucket that a value belongs to: 0 for 0, and for what a clock that went back made less."""
+    """The number of the bucket that a value belongs to: 0 for 0, and for what a clock that went back made negative."""
     bucket = F.floor(F.ln(F.greatest(value, F.lit(0)) + 1) * BUCKETS_PER_E_FOLD).cast("int")
-    # `greatest` passes over nulls.
+    # `greatest` skips nulls.
     return F.when(value.isNotNull(), bucket)
 
 
@@ -132,9 +132,9 @@ def count_of(histogram: str) -> Column:
 
 
 def quantiles(histogram: str) -> Column:
-    """What the shares of QUANTILES do not exceed, as a struct of p50 and so on; nulls if nothing was counted.
+    """Values that the shares of QUANTILES do not exceed, as a struct of p50 and so on; nulls if nothing was counted.
 
-    The total is a part of the state: as a term of each step it would be summed again for every bucket.
+    The total is part of the state: as a term of each step it would be summed again for every bucket.
     """
     seen = "state.seen + entry.count"
     nothing = dict.fromkeys(QUANTILES, "CAST(NULL AS INT)")

@@ -46,7 +46,7 @@ def _arrivals() -> Column:
 
 
 def _delay_ms(at: str) -> str:
-    """Clocks of two brokers may differ by more than an edit takes: never less than nothing."""
+    """Never negative, although the clocks of two brokers may differ by more than an edit takes."""
     return f"greatest(0L, unix_millis({at}) - unix_millis(accepted))"
 
 
@@ -54,7 +54,7 @@ def _with_missing(edits: DataFrame, broker_minutes: DataFrame) -> DataFrame:
     spans = broker_minutes.groupBy("broker").agg(F.min("minute").alias("first"), F.max("minute").alias("last"))
     # One row with all brokers: there are few of them, and many edits.
     everybody = spans.agg(F.array_sort(F.collect_list(F.struct("broker", "first", "last"))).alias("everybody"))
-    # Whoever began in this very minute may have come with the edit in hand: it was made to let him in.
+    # A broker that started in this very minute may have had the edit already: it was made to let the broker in.
     before, after = "each.first + INTERVAL 1 MINUTE <= accepted", f"each.last >= accepted + INTERVAL {GRACE_S} SECONDS"
     there = f"{before} AND {after}"
     missing = F.array_except(F.expr(f"filter(everybody, each -> {there}).broker"), F.col("arrivals.broker"))
@@ -62,7 +62,7 @@ def _with_missing(edits: DataFrame, broker_minutes: DataFrame) -> DataFrame:
 
 
 def _with_conflicts(edits: DataFrame, config: DataFrame) -> DataFrame:
-    """A conflict is known by its highest head; whatever resolves its key afterwards ends it."""
+    """A conflict is identified by its highest head; whatever resolves its key afterwards ends it."""
     event = F.col("event")
     seen = config.where(event == "conflict").groupBy("edit", "key").agg(F.min("at").alias("conflict_seen"))
     end = F.struct(F.col("at").alias("conflict_resolved"), F.col("edit").alias("resolved_by"))

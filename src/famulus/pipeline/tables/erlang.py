@@ -1,8 +1,8 @@
 """Erlang's formulas as columns: how many have to wait for a slot, and how many slots are enough.
 
-Of B, the share that finds all of n slots taken where nobody waits, only the inverse is ever computed: it grows by
-1/B(n) = 1 + n/a * 1/B(n-1), all terms positive, so nothing is lost to rounding, and where it grows beyond all doubles
-B is nothing, as it should be. C, the share that has to wait where everybody does, follows from B.
+B is the share that finds all of n slots taken if nobody waits. Only its inverse is ever computed: it grows by
+1/B(n) = 1 + n/a * 1/B(n-1), all terms positive, so nothing is lost to rounding, and where it exceeds all doubles B is
+0, as it should be. C, the share that has to wait if everybody does, follows from B.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 
 def wait_share(erlangs: str, slots: str) -> Column:
-    """C(slots): null without slots, 1 where the load is more than they can do, 0 without load."""
+    """C(slots): null if slots is null, 1 where the load is more than they can carry, 0 without load."""
     a, n = f"CAST({erlangs} AS DOUBLE)", f"CAST({slots} AS INT)"
     inverse = f"aggregate(sequence(1, {n}), 1D, (was, at) -> {_next_inverse('was', 'at', a)})"
     return F.expr(
@@ -29,7 +29,7 @@ def slots_needed(erlangs: str, service_s: str, *, wait_s: float, share: float) -
     The share that waits longer than t is C(n) * exp(-(n - a) * t / service_s).
     """
     a = f"CAST({erlangs} AS DOUBLE)"
-    # So far beyond the load, C is far below one in a thousand, whatever the load is.
+    # This far above the load, C is far below one in a thousand, whatever the load is.
     most = f"CAST(ceil({a} + sqrt({a}) * 6 + 20) AS INT)"
     inverse = _next_inverse("state.inverse", "n", a)
     longer = f"{_c(inverse, 'n', a)} * exp(-(n - {a}) * try_divide({wait_s}D, {service_s}))"
@@ -48,6 +48,6 @@ def _next_inverse(was: str, n: str, a: str) -> str:
 
 
 def _c(inverse: str, n: str, a: str) -> str:
-    """B / (1 - (1 - B) * a / n), of the inverse of B."""
+    """B / (1 - (1 - B) * a / n), from the inverse of B."""
     b = f"(1D / {inverse})"
     return f"try_divide({b}, 1D - (1D - {b}) * {a} / {n})"

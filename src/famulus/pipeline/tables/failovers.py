@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.columns import later, minute_of, minutes_between, seconds_between, stable_id
 from famulus.pipeline.tables.memo import cached
 
-#: Peers that lose the same broker within this time tell of one loss.
+#: Peers that lose the same broker within this time report one loss.
 EPISODE_S: Final = 60
-#: A broker that is lost has hit the services that it had tasks of in the minutes before.
+#: The loss of a broker hits the services of which it had tasks in the minutes before.
 MINUTES_BEFORE: Final = 5
 MINUTES_AFTER: Final = 30
 #: A minute is normal if at most one in this many of its tasks was rejected, became UNKNOWN or was tried again.
 NORMAL_ONE_IN: Final = 20
-#: Of `service_minutes`.
+#: Columns of `service_minutes`.
 WANTED: Final = ("broker", "service", "minute", "tasks", "unknown", "rejected", "retries")
 
 
@@ -79,7 +79,7 @@ def _with_services(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame
 def _with_attempts(episodes: DataFrame, lost_attempts: DataFrame) -> DataFrame:
     lost_kind = F.when(F.col("kind") == "worker_lost", "worker").otherwise("broker")
     keys = ["lost_kind", "lost", "broker", "minute"]
-    # Of a dispatcher that died its peers tell, in the episode of their own.
+    # The death of a dispatcher is reported by its peers, in an episode of their own.
     sums = (
         episodes.where(F.col("kind") != "dispatcher_died")
         .withColumns({"lost_kind": lost_kind, "minute": F.explode(minutes_between("seen", "seen_last"))})
@@ -93,7 +93,7 @@ def _with_attempts(episodes: DataFrame, lost_attempts: DataFrame) -> DataFrame:
 
 
 def _with_swallowed(episodes: DataFrame, audit: DataFrame) -> DataFrame:
-    """Of a dispatcher: what the audit found in the window of its crash."""
+    """For a dispatcher: what the audit found in the window of its crash."""
     windows = (
         audit.where(F.col("kind") == "crash_window")
         .groupBy(F.lit("dispatcher_died").alias("kind"), F.col("broker").alias("lost"), F.col("at").alias("seen"))
@@ -103,9 +103,9 @@ def _with_swallowed(episodes: DataFrame, audit: DataFrame) -> DataFrame:
 
 
 def _with_recovery(episodes: DataFrame, service_minutes: DataFrame) -> DataFrame:
-    """A service in trouble is normal again in the first minute that fares well; the loss is over when all are.
+    """A service in trouble is normal again in the first minute that goes well; the loss is over when all are.
 
-    Who fares well at once, or is not asked at all, was never in trouble: it is normal in the minute of the loss.
+    A service that does well at once, or has no tasks, was never in trouble: it is normal in the minute of the loss.
     """
     bad = F.col("unknown") + F.col("rejected") + F.col("retries")
     asked = (

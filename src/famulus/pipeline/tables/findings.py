@@ -1,8 +1,8 @@
 """What an admin should do: each with its evidence and, where there is one, the edit of the config that would do it.
 
-What they say is in `findings.toml`. The rules look at the last day of data, the audit's at the last week. Values
-of edits name only the fields to change: the journal does not know what else stands under a key. A worker that does harm
-could only be added to a list (`error_workers`) that the journal does not know; so there the advice is all there is.
+Their texts are in `findings.toml`. The rules look at the last day of data, the audit's at the last week. Values
+of edits name only the fields to change: the journal does not know what else is under a key. A worker that does harm
+could only be added to a list (`error_workers`) that the journal does not know, so there is only advice for it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _TEXTS: Final = tomllib.loads((files(__package__) / "findings.toml").read_text("
 _SEVERITIES: Final = ("critical", "warning", "info")
 DAY_H: Final = 24
 WEEK_H: Final = 24 * 7
-#: Workers below this score are worth a word, below the second one they are urgent.
+#: Workers below the first score are worth mentioning, below the second one they are urgent.
 SCORE_LOW: Final = 60
 SCORE_BAD: Final = 30
 #: One in this many tasks is too many.
 ONE_IN: Final = 100
 DEATHS_MIN: Final = 3
 RECOVERY_S: Final = 300
-#: An edit that takes this many minutes to come to a broker is late.
+#: An edit that takes this many minutes to reach a broker is late.
 LATE_MINUTES: Final = 2
 # Bounds of the config.
 _BACKLOG_TASKS_MAX: Final = 10_000_000
@@ -72,7 +72,7 @@ def findings(
 
 def _ranked(rows: DataFrame) -> DataFrame:
     urgency = F.array_position(F.lit(list(_SEVERITIES)), F.col("severity"))
-    # Over all rows at once: there are as many as an admin can read.
+    # Over all rows at once: there are only as many as an admin can read.
     order = Window.partitionBy(F.lit(0)).orderBy(urgency, "kind", "subject")
     return rows.withColumn("id", stable_id("kind", "subject")).withColumn("rank", F.row_number().over(order))
 
@@ -87,7 +87,7 @@ def _finding(
     last_seen: str = "last_seen",
     **columns: Column,
 ) -> DataFrame:
-    """Its texts are made of the rows and of these columns."""
+    """Its texts are made from the rows and from these columns."""
     texts = _TEXTS[kind]
     found = {
         "severity": F.lit(texts.get("severity")) if severity is None else severity,
@@ -123,7 +123,7 @@ def _backlogs(service_loads: DataFrame, end: Column) -> DataFrame:
 
 
 def _each(rows: DataFrame, keys: Sequence[str], at: str, **more: Column) -> DataFrame:
-    """One row for each of them: how many `times` it was seen and when last, and more."""
+    """One row for each group: how many `times` it was seen, when it was last seen, and more."""
     found = {"times": F.count("*"), "last_seen": F.max(at)} | more
     return rows.groupBy(*keys).agg(*[column.alias(name) for name, column in found.items()])
 
@@ -141,7 +141,7 @@ def _bad_workers(worker_health: DataFrame) -> DataFrame:
 
 
 def _worst_hours(capacity: DataFrame) -> DataFrame:
-    """Of each service and family the hour of the day that lacks most."""
+    """For each service and family, the hour of the day that lacks the most slots."""
     worst = F.max(F.struct("slots_missing", F.col("erlangs_peak"), F.col("hour_of_day"))).alias("worst")
     keys = ["service", "family"]
     short = capacity.where((F.col("slots_missing") > 0) & (F.col("wait_share") > 0.2))
@@ -162,7 +162,7 @@ def _too_few_slots(capacity: DataFrame, end: Column) -> DataFrame:
 
 
 def _backlog_full(day: DataFrame, backlogs: DataFrame, capacity: DataFrame) -> DataFrame:
-    """A longer backlog takes up a burst; where slots are short for good, it would only make everybody wait."""
+    """A longer backlog absorbs a burst; where slots are always short, it would only make everybody wait."""
     short = capacity.transform(_worst_hours).select("service", F.lit(True).alias("short")).distinct()
     rows = (
         day.where(_is_common("overloaded"))
@@ -184,7 +184,7 @@ def _backlog_full(day: DataFrame, backlogs: DataFrame, capacity: DataFrame) -> D
 
 
 def _time_out_short(day: DataFrame) -> DataFrame:
-    """If the answers do come, only late, the time-out is to blame and not the worker."""
+    """If the answers do come, but late, the time-out is to blame and not the worker."""
     seconds = F.ceil(F.col("total_p999_ns") * 2 / 1e9)
     longer = F.least(F.lit(_TIMEOUT_MS_MAX).cast("long"), seconds * 1000)
     rows = day.where(_is_common("expired") & (F.col("late") * 2 >= F.col("expired")) & (F.col("total_p999_ns") > 0))
@@ -207,7 +207,7 @@ def _broker_unstable(minutes: DataFrame) -> DataFrame:
 
 
 def _slow_recovery(failovers: DataFrame, end: Column) -> DataFrame:
-    # That it was not normal in time can be said only of a time that the data cover.
+    # That it was not normal in time can only be said if the data cover that time.
     waited_s = F.coalesce("recovery_s", seconds_between("seen", end))
     slow = failovers.where((F.size("services") > 0) & (waited_s > RECOVERY_S))
     return _finding("slow_recovery", _each(slow, ["kind", "lost"], "seen"), limit_s=F.lit(RECOVERY_S))
@@ -256,7 +256,7 @@ def _gaps(audit: DataFrame) -> DataFrame:
 
 
 def _crashes(audit: DataFrame) -> DataFrame:
-    """Of which nobody can say what became of all their tasks."""
+    """Crashes of which nobody can say what became of all their tasks."""
     untold = F.coalesce("untold", F.lit(0))
     crashes = audit.where((F.col("kind") == "crash_window") & (F.col("rows") + untold > 0))
     rows = _each(crashes, ["broker"], "at", open=F.sum("rows"), untold=F.sum(untold))

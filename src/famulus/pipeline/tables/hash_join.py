@@ -2,9 +2,9 @@
 
 To bring rows with one key together, Spark sorts all of them and moves them about, which is most of the work of a table
 with a row per task. Nearly all tasks have one row. So the keys that matter are found first, by their hashes alone.
-Where they are few, each reader of the rows is told all of them, and the others stay where they are.
+Where they are few, they are broadcast to all readers, and the other rows stay where they are.
 
-Two keys may have one hash. So what is picked out is not only what was asked for, and whoever picks has to look again.
+Two keys may have the same hash. So more may be picked out than was asked for, and the caller has to check again.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.memo import cached, memo
 from famulus.pipeline.tables.scale import BATCH_ROWS, Scale, scale_of
 
-#: Up to this many hashes are told to everybody, 8 bytes each; with more of them, Spark is left to choose.
+#: Up to this many hashes are broadcast, 8 bytes each; with more of them, Spark is left to choose.
 TOLD_MAX: Final = 1_000_000
 _HASH: Final = "key_hash_"
 
 
 class _Hashes(NamedTuple):
     rows: DataFrame
-    #: Whether only few rows have one of them, as far as anybody has counted.
+    #: Whether it is known that only few rows have one of them.
     are_of_few: bool
 
 
 def split_unique(rows: DataFrame, key: str) -> tuple[DataFrame | None, DataFrame]:
-    """Rows that are alone with their key, and all others. Few rows are not worth the question: then all are others."""
-    # What is remembered must not be what it is remembered for: neither would ever be forgotten.
+    """Rows whose key no other row has, and all others. Few rows are not worth splitting: then all are others."""
+    # What is remembered must not contain the rows that it is remembered for, or neither would ever be freed.
     return (None, rows) if scale_of(rows.sparkSession) is Scale.SMALL else _split(rows, key)
 
 
@@ -40,12 +40,12 @@ def split_unique(rows: DataFrame, key: str) -> tuple[DataFrame | None, DataFrame
 def _split(rows: DataFrame, key: str) -> tuple[DataFrame, DataFrame]:
     shared = _hashes(rows, key, at_least=2)
     alone, others = (rows.join(shared.rows, F.xxhash64(key) == F.col(_HASH), how) for how in ("left_anti", "left_semi"))
-    # They are few and wanted several times, and to find them all rows are read.
+    # They are few and used several times, and finding them reads all rows.
     return alone, cached(in_one_partition(others) if shared.are_of_few else others)
 
 
 def matching(rows: DataFrame, key: str, wanted: DataFrame) -> DataFrame:
-    """The rows whose key one of `wanted` has, and perhaps a few more. Few rows are left as they are."""
+    """The rows whose key is in `wanted`, and perhaps a few more. Few rows are left as they are."""
     if scale_of(rows.sparkSession) is Scale.SMALL:
         return rows
     known = _hashes(wanted, key, at_least=1)
@@ -54,15 +54,15 @@ def matching(rows: DataFrame, key: str, wanted: DataFrame) -> DataFrame:
 
 
 def in_one_partition(rows: DataFrame) -> DataFrame:
-    """Few that are left of some rows, in one piece: nobody has to move it again. Of many, more may be left."""
+    """The few that are left of some rows, in one partition: they need not be moved again. Of many, more may be left."""
     return rows.repartition(1) if scale_of(rows.sparkSession) is Scale.MEDIUM else rows
 
 
 def _hashes(rows: DataFrame, key: str, *, at_least: int) -> _Hashes:
-    """Of the keys that this many rows have."""
+    """The hashes of the keys that at least this many rows have."""
     hashes = rows.select(F.xxhash64(key).alias(_HASH))
     if scale_of(rows.sparkSession) is Scale.MEDIUM:
-        # Counted by Arrow: Spark would need three stages, and these are not so many.
+        # Counted by Arrow: Spark would need three stages, and there are not that many.
         counts = hashes.toArrow().group_by(_HASH).aggregate([([], "count_all")])
         found = counts.filter(pc.field("count_all") >= at_least)
         return _Hashes(_told(found.select([_HASH]), hashes), (pc.sum(found["count_all"]).as_py() or 0) <= BATCH_ROWS)
@@ -71,7 +71,7 @@ def _hashes(rows: DataFrame, key: str, *, at_least: int) -> _Hashes:
 
 
 def broadcast_if_few(keys: DataFrame) -> DataFrame:
-    """Up to a bound all readers are told all of them. They are found now; of few rows the join itself finds them."""
+    """Broadcasts the keys, up to a bound. They are found now; with few rows the join itself finds them."""
     if scale_of(keys.sparkSession) is Scale.SMALL:
         return keys
     first = keys.limit(TOLD_MAX + 1).toArrow()

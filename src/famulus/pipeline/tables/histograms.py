@@ -38,14 +38,14 @@ def _labelled(histogram: str, at: int) -> Column:
 
 
 def _summed(rows: DataFrame, keys: Sequence[str], entries: Column, names: Sequence[str]) -> DataFrame:
-    """First by bucket, where Spark adds up before it moves anything; only then are arrays made."""
+    """First by bucket, since Spark then adds up before it moves anything; only after that are arrays made."""
     by_bucket = (
         rows.select(*keys, F.explode(entries).alias("entry"))
         .where(F.col("entry.bucket").isNotNull())
         .groupBy(*keys, F.col("entry.of").alias("of"), F.col("entry.bucket").alias("bucket"))
         .agg(F.sum("entry.count").alias("count"))
     )
-    # `collect_list` passes over nulls, so each array gets its own entries only.
+    # `collect_list` skips nulls, so each array gets its own entries only.
     arrays = [
         F.array_sort(F.collect_list(F.when(F.col("of") == at, F.struct("bucket", "count")))).alias(name)
         for at, name in enumerate(names)

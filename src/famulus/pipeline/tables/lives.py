@@ -1,6 +1,6 @@
 """What is known of each life of a broker: sums over the rows of its tasks, its events, and its last signs of life.
 
-No table: rules of the audit and other tables share it.
+Not a table: rules of the audit and other tables share it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from famulus.pipeline.tables.memo import cached, memo
 
 @memo
 def lives(tasks: DataFrame) -> DataFrame:
-    """`at`: the last end; `longest_ns`: of tasks that ended; of numbered rows the `low` and `high` number, `count` and
-    `first` end. All in one reading of the tasks."""
+    """`at`: the last end; `longest_ns`: the longest time of tasks that ended; of numbered rows the `low` and `high`
+    number, their `count` and `first` end. All in one pass over the tasks."""
     row = F.col("row")
     sums = tasks.groupBy("broker", "boot", "service", hour_number("ended").alias("hour_number")).agg(
         F.max("ended").alias("at"),
@@ -31,13 +31,13 @@ def lives(tasks: DataFrame) -> DataFrame:
 
 @memo
 def events(brokers: DataFrame) -> DataFrame:
-    """All rows but those of the load, which are written every second: what is left is little, and asked for often."""
+    """All rows but those of the load, which are written every second: what is left is little, and used often."""
     return cached(brokers.where(F.col("event") != "load"))
 
 
 @memo
 def signs(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
-    """`at`: the last row of whatever kind that a life wrote in an hour; `ended`: whether it told its end there."""
+    """`at`: the last row of any kind that a life wrote in an hour; `ended`: whether it reported its end there."""
     ended = (F.col("event") == "stop") | is_dispatcher_death()
     rows = lives(tasks).select("broker", "boot", "at", F.lit(False).alias("ended"))
     rows = rows.unionByName(brokers.select("broker", "boot", "at", ended.alias("ended")))
@@ -48,8 +48,8 @@ def signs(tasks: DataFrame, brokers: DataFrame) -> DataFrame:
 
 
 def last_signs(tasks: DataFrame, brokers: DataFrame, keys: list[str], hour: str, *, after: int = 1) -> DataFrame:
-    """`alive_at`: the last row of whatever kind in an hour and those next to it, by `keys`; `hour` is that of the row
-    that asks."""
+    """`alive_at`: the last row of any kind in an hour and those next to it, by `keys`; `hour` names the column of that
+    hour."""
     return (
         signs(tasks, brokers)
         .select(*keys, "at", hours_around("at", after=after).alias(hour))

@@ -1,4 +1,4 @@
-"""How loaded each service was at each broker, hour by hour; and each broker, minute by minute, with what befell it."""
+"""How loaded each service was at each broker, hour by hour; and each broker, minute by minute, with its events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def service_loads(brokers: DataFrame) -> DataFrame:
 
 
 def _slots() -> tuple[Column, Column, Column]:
-    """Free ones, busy ones and tasks that wait for one."""
+    """Free slots, busy slots and tasks that wait for one."""
     free, busy, backlog = (F.coalesce(name, F.lit(0)) for name in ("slots_free", "slots_busy", "backlog"))
     return free, busy, backlog
 
@@ -42,7 +42,7 @@ def _slots() -> tuple[Column, Column, Column]:
 def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
     told = events(brokers)
     parts = [_loads(brokers), _events(told), _overloads(told, brokers), _peers(peers)]
-    # One under the other and then summed, and not side by side: a minute may be in any of them.
+    # A union that is then summed, and not a join: a minute may be in any of them.
     sums = (
         union_all(parts)
         .groupBy(*_KEYS)
@@ -103,7 +103,7 @@ def _overloads(events: DataFrame, brokers: DataFrame) -> DataFrame:
     """One row per minute with the number of services that are between overload_on and overload_off.
 
     Without an end it lasts until the broker's last sign of life. None of this is looked for beyond the next hour: the
-    hour after that would not see the begin.
+    hour after that would not see the start.
     """
     order = Window.partitionBy("broker", "service").orderBy("at", "event")
     lives = (

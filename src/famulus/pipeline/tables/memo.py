@@ -1,7 +1,7 @@
-"""What two tables are made of is made once: a memo of what was made of which rows, and rows that Spark caches.
+"""What two tables are made from is made once: a memo of what was made from which rows, and rows that Spark caches.
 
-A run gives all tables that read the same hours of the journal the very same rows. So whoever makes something costly of
-them can be asked twice and works once, by the identity of what it is given.
+A run gives all tables that read the same hours of the journal the very same rows. So a function that makes something
+costly from them can be called twice and runs once, by the identity of its arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Made = TypeVar("Made")
 
 
 def memo(make: Callable[Concatenate[DataFrame, More], Made]) -> Callable[Concatenate[DataFrame, More], Made]:
-    """Remembers what was made of some rows for as long as these are in use."""
+    """Remembers what was made from some rows for as long as these are in use."""
     known: WeakKeyDictionary[DataFrame, dict[tuple[int, ...], tuple[object, Made]]] = WeakKeyDictionary()
     # Two tables may be made at the same time: then the second one waits for what the first one makes.
     one_at_a_time = Lock()
@@ -35,7 +35,7 @@ def memo(make: Callable[Concatenate[DataFrame, More], Made]) -> Callable[Concate
             before = known.setdefault(rows, {})
             identity = tuple(map(id, more))
             if identity not in before:
-                # With the others, so that nobody gets the identity of one that is gone.
+                # Kept with the other arguments, so that nothing new gets the identity of one that is gone.
                 before[identity] = (more, make(rows, *more, **named))
             return before[identity][1]
 
@@ -43,10 +43,10 @@ def memo(make: Callable[Concatenate[DataFrame, More], Made]) -> Callable[Concate
 
 
 def cached(rows: DataFrame) -> DataFrame:
-    """Rows that several others are made of: they are made once, and stay with Spark until `release_cached`.
+    """Rows that several others are made from: they are made once, and Spark keeps them until `release_cached`.
 
-    Few are made at once, and their plan is forgotten: whatever is made of them would have all of it in its own plan,
-    as often as it asks for them, and of few rows the planning takes longest.
+    Few rows are made right away, and their plan is forgotten: otherwise whatever is made from them would have all of it
+    in its own plan, once for each use, and with few rows the planning takes longest.
     """
     if scale_of(rows.sparkSession) is Scale.SMALL:
         return rows.localCheckpoint()

@@ -1,4 +1,4 @@
-"""How Spark is set for the rows at hand: of few, planning and compiling take longer than the work itself."""
+"""How Spark is configured for the rows at hand: with few, planning and compiling take longer than the work itself."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 #: Up to this many rows of tasks, code for them is not worth compiling.
 SMALL_ROWS: Final = 50_000
-#: Of up to this many, Arrow brings the files to Spark; see `famulus.pipeline.io.small_batch`.
+#: Up to this many, Arrow brings the files to Spark; see `famulus.pipeline.io.small_batch`.
 BATCH_ROWS: Final = 100_000
-#: What is counted of up to this many is written without Spark.
+#: An hourly table that is made from up to this many is written without Spark.
 COUNTED_ROWS: Final = 200_000
 #: Up to this many, it is not worth planning anew after each stage.
 MEDIUM_ROWS: Final = 2_000_000
-#: Files that are not larger than this, all together, have few of them.
+#: Files that are not larger than this, all together, have few rows.
 SMALL_BYTES: Final = 16 * 1024 * 1024
-#: This many tables are made at a time, at most; with many rows each one keeps all cores busy, and wants the memory.
+#: At most this many tables are made at a time; with many rows each one keeps all cores busy, and needs the memory.
 THREADS_MAX: Final = 4
 
 
@@ -46,7 +46,7 @@ def scale_of(spark: SparkSession) -> Scale:
 
 
 def session_for(spark: SparkSession, scale: Scale) -> SparkSession:
-    """A session that is set for this many rows, and otherwise as the given one is now. It lasts as long as that one."""
+    """A session configured for this scale, and otherwise like the given one now. It lasts as long as that one."""
     if scale is Scale.LARGE:
         return spark
     known = _sessions.setdefault(spark, {})
@@ -63,7 +63,7 @@ def session_for(spark: SparkSession, scale: Scale) -> SparkSession:
 
 
 def threads_for(spark: SparkSession) -> int:
-    """This many tables are made at a time."""
+    """How many tables are made at a time."""
     return min(THREADS_MAX, spark.sparkContext.defaultParallelism)
 
 
@@ -71,9 +71,9 @@ def _settings(scale: Scale, cores: int) -> dict[str, str]:
     settings = {
         _SCALE: scale.value,
         "spark.sql.adaptive.enabled": "false",
-        # Nearly all that is joined is in one piece: see `pipeline.io.small_batch`. To send it about takes longer.
+        # Nearly all that is joined is in one partition: see `pipeline.io.small_batch`. Broadcasting it takes longer.
         "spark.sql.autoBroadcastJoinThreshold": "-1",
-        # Spark does not know how large they are. Of what may be large it would move each side of a join, whatever for.
+        # Spark does not know how large the rows are. If they might be large, it moves both sides of a join for nothing.
         "spark.sql.defaultSizeInBytes": "1",
         # Rows that come with the plan itself are looked at by every rule of the optimizer.
         "spark.sql.execution.arrow.localRelationThreshold": "0",

@@ -78,7 +78,7 @@ def _counts() -> list[Column]:
 
 
 def _joined(counts: DataFrame, histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
-    # In two steps, for else Spark would go through a histogram once for each of its quantiles.
+    # In two steps, or Spark would go through a histogram once for each of its quantiles.
     found = {f"{measure}_quantiles": quantiles(f"{measure}_hist") for measure in MEASURES}
     each = {f"{of}_{name}_ns": F.col(f"{of}_quantiles.{name}") for of in MEASURES for name in QUANTILES}
     return beside(counts, histograms, keys).withColumns(found).withColumns(each)

@@ -18,7 +18,7 @@ from famulus.pipeline.tables.column_types import contract
 class Grain(Enum):
     #: Its rows carry `date` and `hour`, and those of an hour follow from that hour of its inputs (and its neighbours).
     HOURLY = "hourly"
-    #: Made anew as a whole, from tables that are small beside the journal's tasks.
+    #: Made anew as a whole, from tables that are small compared with the journal's tasks.
     WHOLE = "whole"
 
 
@@ -30,12 +30,12 @@ class Table:
     #: before it in `ALL`. An hourly table is made of hourly ones.
     inputs: tuple[str, ...]
     rows: Callable[..., DataFrame]
-    #: Hourly: `rows` wants the hour before and the hour after as well. Its answer then has rows of those hours too,
-    #: which are not to be kept: each hour's rows are true only if both its neighbours were seen. For the same reason a
+    #: Hourly: `rows` wants the hour before and the hour after as well. Its result then has rows of those hours too,
+    #: which must not be kept: an hour's rows are right only if both its neighbours were seen. For the same reason a
     #: change in an hour is a change in its neighbours.
     neighbours: bool = False
-    #: Hourly, with neighbours: of the hour after it, an hour's rows depend only on rows of its own tasks, and on what
-    #: became of those that it left open (see `run.unaffected`). Where a broker died, they tell how many tasks of
+    #: Hourly, with neighbours: an hour's rows depend on the hour after it only by rows of its own tasks, and by what
+    #: became of those that it left open (see `run.unaffected`). Where a broker died, they say how many tasks of
     #: the hour before died with it: that hour has neighbours, too.
     by_task: bool = False
     #: Whole: of an input with many columns, those that `rows` looks at.
@@ -43,7 +43,7 @@ class Table:
 
     @classmethod
     def of(cls, rows: Callable[..., DataFrame], grain: Grain, **more: Any) -> Table:
-        """Made by a function that has the name of the table, and whose parameters have those of its inputs."""
+        """Made by a function that is named like the table, and whose parameters are named like its inputs."""
         return cls(rows.__name__, grain, tuple(signature(rows).parameters), rows, **more)
 
     @property
@@ -51,5 +51,5 @@ class Table:
         return schemas.TABLES[self.name]
 
     def make(self, *inputs: DataFrame) -> DataFrame:
-        """Its columns in their order and types, of whatever else there is."""
+        """Its columns in their order and types, without whatever else there is."""
         return contract(self.rows(*inputs), self.columns)

@@ -13,7 +13,7 @@ from famulus.pipeline.tables.columns import hour_number, hour_of, is_final, is_r
 from famulus.pipeline.tables.hash_join import split_unique
 from famulus.pipeline.tables.unsettled import unsettled
 
-#: Makes the order of two rows certain, whatever else is equal.
+#: Makes the order of two rows definite, whatever else is equal.
 _NAME: Final = ("ended", "broker", "boot", "ticket")
 
 
@@ -24,7 +24,7 @@ def task_facts(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peer
 
 def _ended(tasks: DataFrame) -> DataFrame:
     alone, others = split_unique(tasks, "message_id")
-    # The same row twice, to the letter, is one; that it is there twice is for the audit to say.
+    # The same row twice, alike in all columns, is one; that it is there twice is for the audit to report.
     several = _of_several(others.dropDuplicates())
     return several if alone is None else several.unionByName(_of_one(alone))
 

@@ -1,8 +1,8 @@
-"""Tasks that were open and never ended, and what became of the broker that had them. No table: two are made of it.
+"""Tasks that were open and never ended, and what became of the broker that had them. Not a table: two are made from it.
 
-Open is what a checkpoint saw, and what an attempt left behind after which another one was to follow.
+A task was open if a checkpoint saw it, or if another attempt was to follow one that had ended.
 
-Everything here looks at most one hour back and one ahead, also if it is given more: so the rows of an hour are the same
+Everything here looks at most one hour back and one ahead, even if it is given more: so the rows of an hour are the same
 whether they are made alone or with a whole month.
 """
 
@@ -26,7 +26,7 @@ OVERDUE_S: Final = 120
 
 @memo
 def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    """One row per task: its last checkpoint, its `fate`, and whether its broker `is_gone`, at whatever time after that.
+    """One row per task: its last checkpoint, its `fate`, and whether its broker `is_gone`, at any time after that.
 
     | fate      | meaning                                                                       |
     |-----------|-------------------------------------------------------------------------------|
@@ -50,7 +50,7 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
 
 
 def _to_be_tried_again(tasks: DataFrame, like: DataFrame) -> DataFrame:
-    """An attempt that another one follows was not the end: so then the task was open, too."""
+    """An attempt that another one was to follow was not the end: so the task was still open then."""
     again = tasks.where(F.col("outcome") == "RETRY").withColumns({"at": F.col("ended"), "state": F.lit("retry")})
     return again.select(*like.columns)
 
@@ -68,7 +68,7 @@ def _last_seen(open_tasks: DataFrame) -> DataFrame:
 
 
 def _outcomes(tasks: DataFrame, opened: DataFrame) -> DataFrame:
-    """Of tasks that were seen open."""
+    """Outcomes of tasks that were seen open."""
     settled = tasks.where(is_settled()).select("message_id", hour_number("ended").alias("ended_hour"))
     return matching(settled, "message_id", opened).withColumnRenamed("message_id", "ended_id")
 
@@ -84,7 +84,7 @@ def _with_end_of_boot(opened: DataFrame, events: DataFrame, peers: DataFrame) ->
     kind = F.when(is_dispatcher_death(), "died").when(event == "stop", "stopped").when(event == "start", "restarted")
     own = events.select("broker", F.col("boot").alias("end_boot"), "at", kind.alias("kind"))
     seen = peers.where(event == "lost").select(F.col("peer").alias("broker"), "at", F.lit("lost").alias("kind"))
-    # That a peer lost it counts least: both may live on, with the line between them cut.
+    # That a peer lost it counts least: both may live on, with only the connection between them cut.
     end = F.struct((F.col("end_kind") == "lost").alias("hearsay"), "end_at", "end_kind", "end_boot")
     ends = (
         union_all([own.where(F.col("kind").isNotNull()), seen])
@@ -105,7 +105,7 @@ def _with_end_of_boot(opened: DataFrame, events: DataFrame, peers: DataFrame) ->
 
 
 def _longest(tasks: DataFrame) -> DataFrame:
-    """`longest_ns`: of any task of its service."""
+    """`longest_ns`: the longest time of any task of its service."""
     return (
         lives(tasks)
         .select("service", "longest_ns", hours_around("at").alias("open_hour"))
@@ -117,11 +117,11 @@ def _longest(tasks: DataFrame) -> DataFrame:
 def _fate() -> Column:
     limit_s = F.greatest(F.lit(float(OVERDUE_S)), F.coalesce(F.col("longest_ns"), F.lit(0)) * 2 / 1e9)
     lived_s = seconds_between("at", "alive_at")
-    # First, since what was forgotten long before is not the fault of a death.
+    # First, since a task that was forgotten long before is not the fault of a death.
     return F.when(lived_s > limit_s, "overdue").when(_is_gone(), F.col("end_kind")).otherwise("open")
 
 
 def _is_gone() -> Column:
-    """Whoever wrote after it was "lost" was not."""
+    """A broker that wrote something after it was "lost" was not gone."""
     silent = F.col("alive_at").isNull() | (F.col("alive_at") <= F.col("end_at"))
     return F.coalesce((F.col("end_kind") != "lost") | silent, F.lit(False))

@@ -1,4 +1,4 @@
-"""Sentences made of columns, in good English for one and for many."""
+"""Sentences made from columns, in good English for one and for many."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def said(template: str, **columns: Column) -> Column:
 def _text(column: Column, digits: str, one: str, many: str) -> Column:
     if digits:
         return F.format_string(f"%{digits}", column)
-    # As a text, or a number would be written in the way of some language.
+    # As a text, or a number would be formatted for some locale.
     text = column.cast("string")
     if not one:
         return text

@@ -1,4 +1,4 @@
-"""What each worker did, hour by hour; and how it did in the last day of data, beside the others of its services."""
+"""What each worker did, hour by hour; and how it did in the last day of data, compared with others of its services."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 
 HOURS: Final = 24
-#: Of fewer tasks no share and no median says much.
+#: With fewer tasks, no share and no median says much.
 TASKS_MIN: Final = 20
 _KEYS: Final = ("date", "hour", "worker", "service", "family", "broker")
 _SUMS: Final = ("tasks", "errors", "unknown", "late")
@@ -38,7 +38,7 @@ def worker_hours(tasks: DataFrame) -> DataFrame:
 
 
 def worker_health(worker_hours: DataFrame, workers: DataFrame) -> DataFrame:
-    """How each worker did in the last day of data, beside the others of its services."""
+    """How each worker did in the last day of data, compared with the others of its services."""
     rows = worker_hours.withColumn("at", F.to_timestamp(F.col("date")) + F.make_dt_interval(hours=F.col("hour")))
     since = newest(rows, "at") - F.make_dt_interval(hours=F.lit(HOURS - 1))
     return (
@@ -112,7 +112,7 @@ def _points(amount: Column, most: int) -> Column:
 
 
 def _complaints(others: Column, unknown: Column) -> dict[str, Column]:
-    """Each with the points that it costs, null or 0 if there is nothing to complain of."""
+    """Each with the points that it costs, null or 0 if there is nothing to complain about."""
     enough = F.col("tasks") >= TASKS_MIN
     excess, late = F.col("error_share") - others, F.try_divide("late", "tasks")
     slowness, lost = F.col("slowness"), F.col("losses")
@@ -123,7 +123,7 @@ def _complaints(others: Column, unknown: Column) -> dict[str, Column]:
         "its median service time is {slowness:.1f} times that of the others": F.when(
             F.col("enough") & (slowness >= 1.5), _points((slowness - 1) * 20, 60)
         ),
-        # Once may be anybody's machine; every further time is a pattern.
+        # Once may happen to any machine; every further time is a pattern.
         "lost {losses:once|# times}, with {lost_tasks:# task|# tasks}": F.when(lost > 0, _points(lost * 15 - 5, 45)),
         "{unknowns:.1f} % of its tasks ended as UNKNOWN": F.when(enough & (unknown > 0.01), _points(unknown * 200, 30)),
         "{late:# answer|# answers} came too late": F.when(enough & (late > 0.01), _points(late * 100, 20)),

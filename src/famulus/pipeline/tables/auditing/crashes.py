@@ -1,8 +1,8 @@
-"""Crashes of dispatchers, and how many tasks each may have taken along without a trace.
+"""Crashes of dispatchers, and how many tasks each may have lost without a trace.
 
-A dispatcher that dies leaves no trace of two kinds of tasks: those that came after the last row that it told, and those
-that came after its last checkpoint and were open at that row. How many they were can only be guessed: by the rate at
-which tasks ended before, times the time from that row to the death, and the time that tasks were open.
+A dispatcher that dies leaves no trace of two kinds of tasks: those that came after the last row that it sent, and those
+that came after its last checkpoint and were open at that row. How many there were can only be estimated: the rate at
+which tasks ended before, times the time from that row to the death plus the time that tasks were open.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from famulus.pipeline.tables.words import said
 
 #: The rate before a crash is that of this many seconds before the last row.
 RATE_S: Final = 10
-#: A broker that is gone with its scribe takes along what was not in a file yet: by default, a minute.
+#: A broker that is gone along with its scribe loses what was not in a file yet: by default, a minute.
 SILENT_S: Final = 60
-#: What the dispatcher itself tells; the rest of its life's rows is from others, also after its death.
+#: What the dispatcher itself reports; the other rows of its life are from others, even after its death.
 _TOLD: Final = ("load", "overload_on", "overload_off")
 
 
 def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    # They are few, and asked for four times.
+    # They are few, and used four times.
     ends = cached(_died(events(brokers)).unionByName(_silent(tasks, brokers, peers)))
     rows = (
         ends.transform(_with_rate, tasks, brokers)
@@ -55,9 +55,9 @@ def _died(events: DataFrame) -> DataFrame:
 
 
 def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    """Lives that nobody saw the end of: the same broker began anew, or others lost it and it wrote no more.
+    """Lives whose end nobody saw: the same broker started again, or others lost it and it wrote nothing more.
 
-    All by what is in the hour before, of and after that: what an hour's rows say must not depend on how many are read.
+    Only that hour and the ones before and after it count: what an hour's rows say must not depend on how many are read.
     """
     event = F.col("event")
     alive = (
@@ -95,10 +95,10 @@ def _swallowed(ends: DataFrame, lost: DataFrame) -> DataFrame:
 
 
 def _with_rate(ends: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFrame:
-    """The `rate` of tasks in the seconds before the last row that was told, and for what `length_s` such are missed.
+    """The `rate` of tasks in the seconds before the last row, and the `length_s` of the time whose tasks are missed.
 
-    A checkpoint tells all that is open, and comes with the load. So of the tasks that came since then, each is missed
-    that was still open at the last row: that many seconds' tasks, on the average, as a task is open, or as have passed.
+    A checkpoint lists all that is open, and comes with the load. So of the tasks that came since then, those are missed
+    that were still open at the last row: on average, as many seconds' tasks as a task is open, or as have passed.
     """
     life = ["broker", "boot"]
     limits = F.broadcast(ends.select(*life, F.col("at").alias("end"), "silent"))
@@ -112,7 +112,7 @@ def _with_rate(ends: DataFrame, tasks: DataFrame, brokers: DataFrame) -> DataFra
         F.max("sign").alias("last"), F.min("sign").alias("first"), F.max("checkpoint").alias("cut")
     )
     recent = seconds_between("sign", "last") < RATE_S
-    # `least` passes over nulls: without a checkpoint, it is as long as the tasks were open.
+    # `least` skips nulls: without a checkpoint, it is as long as the tasks were open.
     missed_s = F.least(F.col("total_ns") / 1e9, seconds_between("cut", "last"))
     since_s = seconds_between("last", "end")
     # A life may be shorter than that.

@@ -20,9 +20,9 @@ def entries(
     untold: Column | None = None,
     at: str = "at",
 ) -> DataFrame:
-    """`broker`, `boot` and the instant `at` are there; `service`, `worker` and `message_id` may be.
+    """The rows have `broker`, `boot` and the instant `at`; they may have `service`, `worker` and `message_id`.
 
-    Unless told otherwise, nothing explains it; what is explained is a warning, what is not an error.
+    Unless told otherwise, nothing explains them; what is explained is a warning, what is not is an error.
     """
     there = rows.columns
     why = F.lit(False) if explained is None else explained
@@ -42,5 +42,5 @@ def entries(
 
 
 def info_if(expected: Column) -> Column:
-    """The severity of what is nothing to worry about, or else a mistake."""
+    """The severity of what is nothing to worry about if it is expected, and a mistake otherwise."""
     return F.when(expected, "info").otherwise("error")

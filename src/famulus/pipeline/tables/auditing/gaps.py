@@ -1,9 +1,9 @@
-"""Rows that are missing: those that the journal owns up to lacking, in gaps, and which tasks these can account for; and
-those that were told and are not there: numbers of rows that no row has, and no gap owns up to.
+"""Missing rows: those that the journal itself says it lacks, in gaps, and which tasks these can account for; and
+those that were sent to it and are not there: row numbers that no row has, and no gap covers.
 
-Rows of a life have numbers from 1 on, in the order in which they were told, and so nearly in that of their ends; and
-from time to time a life says how many it has told. So for each life and hour it is enough to know the lowest number,
-the highest, how many rows there are, and the last such word.
+The rows of a life are numbered from 1, in the order in which they were sent, and so nearly in that of their ends; and
+from time to time a life says how many it has sent. So for each life and hour it is enough to know the lowest number,
+the highest, how many rows there are, and the last such count.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def of_tasks(events: DataFrame) -> DataFrame:
 
 
 def with_gap(rows: DataFrame, events: DataFrame, needs: Column) -> DataFrame:
-    """`in_gap`: whether a gap can have the end of this task.
+    """`in_gap`: whether the end of this task can be in a gap.
 
-    Of the rows that need one, each goes to the first gap of its own boot after it, within the next hour; and of those
-    that come to one gap, as many of the first ones as it counts are in it.
+    Each row that needs a gap goes to the first one of its own boot after it, within the next hour; and of the rows that
+    go to one gap, the first ones are in it, as many as it counts.
     """
     life = ("broker", "boot")
     known = of_tasks(events).groupBy(*life).agg(F.array_sort(F.collect_list(F.struct("at", "rows"))).alias("gaps"))
@@ -64,7 +64,7 @@ def _gaps_by_hour(events: DataFrame) -> DataFrame:
     return of_tasks(events).groupBy("broker", "boot", hour).agg(F.sum("rows").alias("gap_rows"))
 
 
-# -- rows that nobody owns up to lacking ------------------------------------------------------------------------------
+# -- rows that are missing, and no gap says so ------------------------------------------------------------------------
 
 _LIFE: Final = ("broker", "boot")
 _HOUR: Final = (*_LIFE, "hour_number")
@@ -90,7 +90,7 @@ def missing_rows(tasks: DataFrame, events: DataFrame) -> DataFrame:
         (F.max("top").over(around) - F.coalesce(lowest, since) - F.sum("count").over(around)).alias("near"),
         F.sum("gap_rows").over(around).alias("gaps_near"),
     )
-    # What is in a gap at the edge of an hour may be told in the next one.
+    # What is in a gap at the edge of an hour may be reported in the next one.
     left = F.least(_lacking() - F.col("gap_rows"), F.col("near") - F.col("gaps_near"))
     found = near.withColumns({"missing": left, "at": F.coalesce("first", "told_at")}).where("missing > 0")
     words = (
@@ -101,7 +101,7 @@ def missing_rows(tasks: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _numbers(tasks: DataFrame) -> DataFrame:
-    """A row that is there twice, to the letter, counts once."""
+    """A row that is there twice, the same in all columns, counts once."""
     hour = hour_number("ended").alias("hour_number")
     again = copies(tasks).where(F.col("row").isNotNull()).groupBy(*_LIFE, hour)
     return (
@@ -120,7 +120,7 @@ def _numbers(tasks: DataFrame) -> DataFrame:
 
 
 def _lacking() -> Column:
-    """Before the first row of the hour, between its rows, and after the last one; or all, if there is none."""
+    """Rows missing before the first of the hour, between its rows, and after the last; or all, if there is none."""
     nothing = F.lit(0)
     between = F.greatest(F.col("high") - F.col("low") + 1 - F.col("count"), nothing)
     before = F.greatest(F.coalesce(F.col("low") - F.col("since") - 1, nothing), nothing)
@@ -137,7 +137,7 @@ def _begins(events: DataFrame) -> DataFrame:
 
 
 def _told(events: DataFrame) -> DataFrame:
-    """How many rows each life said in this hour that it had told."""
+    """How many rows each life said, in this hour, that it had sent."""
     told = (F.col("event") == "told") & (F.col("table") == "tasks")
     return (
         events.where(told)

@@ -1,6 +1,6 @@
-"""Tasks that were handed over have rows at both brokers: one half without the other is asked about.
+"""Tasks that were handed over have rows at both brokers: one half without the other is questioned.
 
-Only where the journal of the other broker is there, too, and goes on for a while after it: the row may yet come.
+Only if the journal of the other broker is there, too, and goes on for a while after it: the row may still come.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from famulus.pipeline.tables.words import said
 
 #: A broker that died, or was cut off, within this time after its half would have been written, may have lost it.
 ENDS_WITHIN_S: Final = 120
-#: Clocks of two brokers differ.
+#: The clocks of two brokers may differ by this much.
 CLOCKS_S: Final = 5
 
 
@@ -33,7 +33,7 @@ def missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame
     return (
         lone_given.unionByName(lone_taken)
         .dropDuplicates()
-        # Without any row of the other broker that is near, its journal is not there.
+        # If no row of the other broker is near, its journal is not there.
         .join(signs, on=["other", "hour_number"], how="inner")
         .transform(_with_end, events(brokers), peers)
         .transform(_entries, events(brokers))
@@ -69,7 +69,7 @@ def _with_end(rows: DataFrame, events: DataFrame, peers: DataFrame) -> DataFrame
 def _entries(rows: DataFrame, events: DataFrame) -> DataFrame:
     ends = F.coalesce(seconds_between("at", "ends_at") <= ENDS_WITHIN_S, F.lit(False))
     goes_on = seconds_between("at", "alive_at") > ENDS_WITHIN_S
-    # A gap is one of the broker that should have written the half, in whichever of its lives.
+    # The gap is one of the broker that should have written the half, in any of its lives.
     gapped = (
         rows.where(ends | goes_on)
         .withColumns({"ends": ends, "named": F.struct("broker", "boot"), "broker": F.col("other"), "boot": F.lit("")})

@@ -1,4 +1,4 @@
-"""Rows of tasks that cannot be as they are, each by itself; and answers that came too late."""
+"""Rows of tasks that cannot be right, each judged by itself; and answers that came too late."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _INSTANTS: Final = ("arrived", "assigned", "ended")
 
 
 def odd_rows(tasks: DataFrame) -> DataFrame:
-    """All in one reading of the tasks."""
+    """All in one pass over the tasks."""
     rules = _rules()
     kinds = F.array_compact(F.array(*[F.when(holds, name) for name, (holds, _) in rules.items()]))
     told = {name: F.coalesce(F.date_format(name, "HH:mm:ss.SSSSSS"), F.lit("no time")) for name in _INSTANTS}
     told |= {"by": F.coalesce("worker", F.lit("unknown")), "ms": F.floor(F.col("total_ns") / 1_000_000)}
     kind = F.col("kind")
     words = F.coalesce(*[F.when(kind == name, said(sentence, **told)) for name, (_, sentence) in rules.items()])
-    # They are few, so that copies can be left out here.
+    # They are few, so copies can be left out here.
     rows = tasks.select("*", F.explode(kinds).alias("kind")).dropDuplicates()
     is_late = kind == _LATE
     return entries(rows, kind, words, severity=info_if(is_late), explained=is_late, at="ended")
 
 
 def _rules() -> dict[str, tuple[Column, str]]:
-    """By the kind: when a row is one, and what to say of it."""
+    """By kind: when a row is one, and what to say about it."""
     outcome, (arrived, assigned, ended) = F.col("outcome"), map(F.col, _INSTANTS)
     negative = F.coalesce(F.least("queue_ns", "service_ns", "total_ns") < 0, F.lit(False))
     backwards = F.coalesce((ended < arrived) | (assigned < arrived) | (ended < assigned), ended < arrived)

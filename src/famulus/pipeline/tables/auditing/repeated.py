@@ -1,6 +1,6 @@
 """Rows that do not go together: a second outcome of a task, a second worker, the same row or the same ticket twice.
 
-Save for tickets, all of them are about tasks with several rows, so only those are looked at.
+Apart from tickets, all of this is about tasks with several rows, so only those are looked at.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def copies(tasks: DataFrame) -> DataFrame:
 
 @memo
 def _counted(tasks: DataFrame) -> DataFrame:
-    """Kept, since all rules here ask for it."""
+    """Cached, since all rules here use it."""
     several = split_unique(tasks, "message_id")[1]
     return cached(several.groupBy(*several.columns).agg(F.count("*").alias("copies")))
 
@@ -57,7 +57,7 @@ def _duplicates(counted: DataFrame) -> DataFrame:
 
 
 def _is_started() -> Column:
-    """A worker may have begun with it. One that was not connected provably did not."""
+    """A worker may have started it. One that was not connected provably did not."""
     return is_run() & (F.coalesce("reason", F.lit("")) != "not_connected")
 
 
@@ -94,7 +94,7 @@ def _again(rows: DataFrame) -> DataFrame:
 
 
 def _rejected_but_ran(rows: DataFrame) -> DataFrame:
-    """Where its client asked once: then whoever ran it did so for the broker that says REJECTED."""
+    """Only if its client asked once: then whoever ran it did so for the broker that says REJECTED."""
     refused = rows.where(is_settled() & (F.col("outcome") == "REJECTED"))
     found = refused.where("asked = 1 AND ran IS NOT NULL").withColumn("worker", F.col("ran.worker"))
     words = "REJECTED at {broker}, but worker {worker} had it at {ran.broker}"
@@ -102,7 +102,7 @@ def _rejected_but_ran(rows: DataFrame) -> DataFrame:
 
 
 def _tickets_used_twice(tasks: DataFrame) -> DataFrame:
-    """A ticket stands for one attempt in the life of a dispatcher: two tasks, or two attempts, must not have the same.
+    """A ticket stands for one attempt in the life of a dispatcher: two tasks, or two attempts, must not share one.
 
     A late answer brings its ticket back, so its row repeats it.
     """
@@ -125,7 +125,7 @@ def _tickets_used_twice(tasks: DataFrame) -> DataFrame:
 def _words_with_repeats(attempts: DataFrame) -> DataFrame:
     """Tickets are consecutive numbers: 64 of them are the bits of one word, and few words have more rows than bits.
 
-    So the rows of all others need not be moved in order to find that nobody has the same ticket.
+    So the rows of all other words need not be moved to find that no two have the same ticket.
     """
     bit = F.expr("shiftleft(1L, CAST(ticket & 63 AS INT))")
     return (
