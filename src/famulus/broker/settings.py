@@ -42,7 +42,7 @@ def _spare_cores() -> int:
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     identity: _Name = msgspec.field(default_factory=socket.gethostname)
     family: _Name = "default"
-    #: Where to listen. Loopback unless told otherwise: there is no authentication yet.
+    #: Where to listen. Loopback unless told otherwise: clients and workers are not authenticated yet.
     host: _Name = "127.0.0.1"
     #: How others reach this broker, if that differs from `host`.
     advertised_host: str = ""

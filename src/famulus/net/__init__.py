@@ -1,1 +1,1 @@
-"""The only package with zmq in it: the pump, sockets, loops, timers and authentication."""
+"""All I/O on the network: sockets, connections, listeners and waiting. Besides the lab, only this package uses zmq."""

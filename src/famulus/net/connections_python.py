@@ -22,7 +22,7 @@
     send(messages) -> list of (index, errno)
         Tries every message [peer, frame, ...] and names those refused: EAGAIN if the peer has not taken enough of
         what it was sent before, EHOSTUNREACH if there is no such peer. Nothing of a refused message leaves. What
-        goes to one peer in one call is one write. If all together have too much left to take, the one with the
+        goes to one peer in one call may be one write. If all together have too much left to take, the one with the
         most is cut off.
 
     publish(frames)

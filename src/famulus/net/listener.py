@@ -89,7 +89,7 @@ class Listener:
     # -- where we are -------------------------------------------------------------------------------------------
 
     def bind(self, host: str, port: int, key: str) -> int:
-        """Listen at a TCP port (0: any free one) and return the port; errors name the setting `key`."""
+        """Listen at a TCP port (0: any free one) and return the port; errors about the port name the setting `key`."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

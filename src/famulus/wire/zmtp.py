@@ -56,7 +56,7 @@ def _property(name: bytes, value: bytes) -> bytes:
 
 
 def _read_properties(content: bytes) -> dict[bytes, bytes]:
-    """By their names in lower case. What is incomplete is left out."""
+    """By their names in lower case. One that is incomplete is cut short."""
     properties: dict[bytes, bytes] = {}
     while content:
         name, rest = content[1 : 1 + content[0]], content[1 + content[0] :]

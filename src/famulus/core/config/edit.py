@@ -65,7 +65,7 @@ class Edit(Struct, frozen=True, omit_defaults=True):
     broker: _Name
     #: The edit that made that broker's public key known; empty in the root's own edit only.
     grant: _Grant
-    #: A hybrid logical clock: breaks ties and is shown to people; nothing else depends on it.
+    #: A hybrid logical clock: breaks ties, orders edits where a right depends on it, and is shown to people.
     hlc: _Instant
     #: Random, so that a broker that was restored from a backup never makes the same edit again.
     nonce: _Nonce

@@ -22,7 +22,7 @@ class Counters:
     late: int = 0
     #: At-least-once tasks that were given to a worker again.
     attempts_again: int = 0
-    #: Sends that a ROUTER refused: the worker, or the client, was gone.
+    #: Sends that the listener refused: the worker, or the client, was gone.
     refused_by_worker: int = 0
     refused_by_client: int = 0
     #: Messages that broke the protocol, and those that were dropped unread because their sender is ignored.
