@@ -17,6 +17,13 @@ import pytest
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ANSWER_S = 60.0
+#: Without a window, on a machine that may have neither a network nor a processor to spare: nothing is fetched, updated or
+#: kept ready that no page has asked for.
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe",
+    "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-extensions",
+    "--disable-sync", "--disable-features=SpareRendererForSitePerProcess",
+)  # fmt: skip
 
 
 class Browser:
@@ -28,9 +35,8 @@ class Browser:
         self._answers, answer_writer = os.pipe()
         # The shell puts the pipes where the browser looks for them.
         script = f'exec "$0" "$@" 3<&{command_reader} 4>&{answer_writer}'
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
         self._process = subprocess.Popen(
-            ["bash", "-c", script, PROGRAM, *flags, f"--user-data-dir={profile}", "about:blank"],
+            ["bash", "-c", script, PROGRAM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(command_reader, answer_writer),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
