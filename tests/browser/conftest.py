@@ -17,8 +17,8 @@ import pytest
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ANSWER_S = 60.0
-#: Without a window, on a machine that may have neither a network nor a processor to spare: nothing is fetched, updated or
-#: kept ready that no page has asked for.
+#: Without a window, on a machine that may have neither a network nor a processor to spare: nothing is fetched, updated
+#: or kept ready that no page has asked for.
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe",
     "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-extensions",
