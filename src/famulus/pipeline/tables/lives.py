@@ -30,7 +30,7 @@ def lives(tasks: DataFrame) -> DataFrame:
 
 
 @memo
-def events(brokers: DataFrame) -> DataFrame:
+def broker_events(brokers: DataFrame) -> DataFrame:
     """All rows but those of the load, which are written every second: what is left is little, and used often."""
     return cached(brokers.where(F.col("event") != "load"))
 

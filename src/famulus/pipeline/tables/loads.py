@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hour_of, is_dispatcher_death, minute_of, minutes_between, total
-from famulus.pipeline.tables.lives import events
+from famulus.pipeline.tables.lives import broker_events
 
 _KEYS: Final = ("broker", "family", "minute")
 _COUNTS: Final = (
@@ -40,8 +40,8 @@ def _slots() -> tuple[Column, Column, Column]:
 
 
 def broker_minutes(brokers: DataFrame, peers: DataFrame) -> DataFrame:
-    told = events(brokers)
-    parts = [_loads(brokers), _events(told), _overloads(told, brokers), _peers(peers)]
+    events = broker_events(brokers)
+    parts = [_loads(brokers), _events(events), _overloads(events, brokers), _peers(peers)]
     # A union that is then summed, and not a join: a minute may be in any of them.
     sums = (
         union_all(parts)

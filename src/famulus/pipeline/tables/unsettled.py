@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, is_settled, seconds_between
 from famulus.pipeline.tables.hash_join import matching
-from famulus.pipeline.tables.lives import events, last_signs, lives
+from famulus.pipeline.tables.lives import broker_events, last_signs, lives
 from famulus.pipeline.tables.memo import cached, memo
 
 #: A task is overdue when its broker goes on for this long without ending it, and for twice as long as any task of its
@@ -41,7 +41,7 @@ def unsettled(tasks: DataFrame, open_tasks: DataFrame, brokers: DataFrame, peers
     rows = (
         _last_seen(accountable)
         .join(_outcomes(tasks, accountable), on=_is_its_outcome(), how="left_anti")
-        .transform(_with_end_of_boot, events(brokers), peers)
+        .transform(_with_end_of_boot, broker_events(brokers), peers)
         .join(last_signs(tasks, brokers, ["broker", "boot"], "open_hour"), ["broker", "boot", "open_hour"], "left")
         .join(_longest(tasks), on=["service", "open_hour"], how="left")
         .withColumns({"is_gone": _is_gone(), "fate": _fate()})

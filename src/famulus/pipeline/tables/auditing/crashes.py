@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.column_types import union_all
 from famulus.pipeline.tables.columns import hour_number, hours_around, is_dispatcher_death, seconds_between
-from famulus.pipeline.tables.lives import events, signs
+from famulus.pipeline.tables.lives import broker_events, signs
 from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 
@@ -29,7 +29,7 @@ _TOLD: Final = ("load", "overload_on", "overload_off")
 
 def crash_windows(lost: DataFrame, tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame:
     # They are few, and used four times.
-    ends = cached(_died(events(brokers)).unionByName(_silent(tasks, brokers, peers)))
+    ends = cached(_died(broker_events(brokers)).unionByName(_silent(tasks, brokers, peers)))
     rows = (
         ends.transform(_with_rate, tasks, brokers)
         .join(_swallowed(ends, lost), on=["broker", "boot", "at"], how="left")
@@ -67,7 +67,7 @@ def _silent(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame
         .agg(F.max("at").alias("last"), F.max("ended").alias("ended"))
         .where(~F.col("ended"))
     )
-    starts = events(brokers).where(event == "start")
+    starts = broker_events(brokers).where(event == "start")
     began = starts.select("broker", F.col("boot").alias("other"), F.col("at").alias("end"))
     went = peers.where(event == "lost").select(F.col("peer").alias("broker"), F.col("at").alias("end"))
     ends = union_all([began, went]).fillna("", ["other"]).withColumn("end_hour", hour_number("end"))

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from famulus.pipeline.tables.auditing.entry import entries
 from famulus.pipeline.tables.auditing.gaps import with_gap
 from famulus.pipeline.tables.columns import hour_number, is_dispatcher_death, is_run, seconds_between
-from famulus.pipeline.tables.lives import events, last_signs
+from famulus.pipeline.tables.lives import broker_events, last_signs
 from famulus.pipeline.tables.memo import cached
 from famulus.pipeline.tables.words import said
 
@@ -35,8 +35,8 @@ def missing(tasks: DataFrame, brokers: DataFrame, peers: DataFrame) -> DataFrame
         .dropDuplicates()
         # If no row of the other broker is near, its journal is not there.
         .join(signs, on=["other", "hour_number"], how="inner")
-        .transform(_with_end, events(brokers), peers)
-        .transform(_entries, events(brokers))
+        .transform(_with_end, broker_events(brokers), peers)
+        .transform(_entries, broker_events(brokers))
     )
 
 
