@@ -116,6 +116,7 @@ class Dispatching:
             journal=self._pen if settings.journal else None,
             secret=secrets.token_hex(16),
         )
+        self._core.managing.is_expected = bool(settings.folder)
         self._journal = sockets.to_scribe(context, ipc, settings.journal)
         #: To other brokers, by their names.
         self._links: dict[bytes, DelegateLink] = {}

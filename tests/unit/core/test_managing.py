@@ -70,6 +70,29 @@ def test_a_broker_without_a_steward_has_nothing_to_manage(admins: Admins) -> Non
     assert len(admins.managing._open) == 0
 
 
+def test_what_is_asked_before_the_steward_of_a_network_is_there_waits_for_it(admins: Admins) -> None:
+    """It has said that it is ready, and the message has not arrived yet."""
+    admins.managing.is_expected = True
+    number = admins.ask()
+    assert (admins.told(), admins.out.steward) == ([], [])
+    admins.managing.on_tick(NOW_NS)
+    assert admins.out.steward == []
+    admins.managing.on_steward(STEWARD, b"", b"", LIFE)
+    assert admins.out.steward == [[STEWARD, number, b"header", b"body"]]
+    admins.managing.on_steward(STEWARD, number, b"answer", b"")
+    admins.told()
+    admins.managing.on_steward_gone()
+    admins.ask()
+    assert admins.refusal() == "broker_lost", "from now on it is away"
+
+
+def test_a_steward_that_never_comes_is_not_waited_for_for_ever(admins: Admins) -> None:
+    admins.managing.is_expected = True
+    admins.ask()
+    admins.managing.on_tick(NOW_NS + ANSWER_NS)
+    assert admins.refusal() == "broker_lost"
+
+
 def test_what_is_asked_goes_to_the_steward_as_it_is(heard: Admins) -> None:
     number = heard.ask()
     assert heard.out.steward == [[STEWARD, number, b"header", b"body"]]

@@ -37,6 +37,8 @@ class Managing:
         self.steward = b""
         #: What distinguishes the last steward from those before and after it; empty if there was none.
         self._life = b""
+        #: None has been there yet, but one will be: whoever asks before that waits for it.
+        self.is_expected = False
         #: Oldest first, and when each has waited long enough.
         self._open: dict[bytes, Question] = {}
         self._due_ns: dict[bytes, int] = {}
@@ -46,9 +48,8 @@ class Managing:
         self._counts: dict[bytes, int] = {}
 
     def ask(self, question: Question, now_ns: int) -> None:
-        if not self.steward:
-            refusal = _AWAY if self._life else _NOBODY
-            self._out.clients.append([question.asker, question.envelope, refusal, b""])
+        if not self.steward and not self.is_expected:
+            self._out.clients.append([question.asker, question.envelope, _AWAY if self._life else _NOBODY, b""])
         elif self._counts.get(question.asker, 0) >= OPEN_OF_ONE_MAX:
             self._out.clients.append([question.asker, question.envelope, _BUSY, b""])
         else:
@@ -69,7 +70,7 @@ class Managing:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        while self._waiting and len(self._open) - len(self._waiting) < PASSED_ON_MAX:
+        while self._waiting and self.steward and len(self._open) - len(self._waiting) < PASSED_ON_MAX:
             # Among equals, the oldest is found first.
             number = min(self._waiting, key=self._open_of_its_client)
             request = self._waiting.pop(number)
@@ -79,6 +80,7 @@ class Managing:
         """This steward knows nothing of what a former one was asked."""
         if life != self._life:
             self._life = life
+            self.is_expected = False
             self._give_up([number for number in self._open if number not in self._waiting])
 
     def on_steward_gone(self) -> None:
@@ -86,12 +88,11 @@ class Managing:
 
     def on_tick(self, now_ns: int) -> None:
         self._give_up([number for number, due_ns in self._due_ns.items() if due_ns <= now_ns])
-        if self._waiting and self.steward:
-            self._pass_on()
+        self._pass_on()
 
     def _give_up(self, numbers: list[bytes]) -> None:
         for number in numbers:
-            self._answer(number, _BUSY if number in self._waiting else _SILENT, b"")
+            self._answer(number, _SILENT if number not in self._waiting else _BUSY if self.steward else _AWAY, b"")
 
     def _open_of_its_client(self, number: bytes) -> int:
         return self._counts[self._waiting[number].asker]
@@ -100,8 +101,7 @@ class Managing:
         request = self._open.pop(number)
         del self._due_ns[number]
         self._waiting.pop(number, None)
-        left = self._counts.pop(request.asker) - 1
-        if left:
+        if left := self._counts.pop(request.asker) - 1:
             self._counts[request.asker] = left
         self._out.clients.append([request.asker, request.envelope, header, body])
 
