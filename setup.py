@@ -6,6 +6,7 @@ All are optional: without a compiler the twins of the two and the same modules s
 
 from __future__ import annotations
 
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,7 +15,11 @@ from setuptools.command.build_ext import build_ext
 
 COMPILED = Path("compiled.txt").read_text().split()
 #: The parts of the native pump.
-PUMP = ("_pump", "_messages", "_wire", "_stream", "_connections", "_waiting")
+PUMP = ("_pump", "_messages", "_seal", "_wire", "_stream", "_connections", "_waiting")
+
+
+#: Commands that compile nothing. Others are asked about the project before and after, and mypyc would take its time.
+COMPILE_NOTHING = {"dist_info", "egg_info", "sdist"}
 
 
 class Building(build_ext):
@@ -51,6 +56,8 @@ def packing() -> Extension:
 
 def hot_modules() -> list[Extension]:
     """Those that every task passes. Modules that define msgspec's structs cannot be among them."""
+    if COMPILE_NOTHING & {*sys.argv}:
+        return []
     try:
         from mypyc.build import mypycify
     except ImportError:

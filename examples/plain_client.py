@@ -19,6 +19,8 @@ def main(address: str, service: str, body: str) -> None:
         sys.exit("no broker answers")
     raw_header, answer = socket.recv_multipart()
     header = json.loads(raw_header)
+    if header["request"] == "DISCONNECT":
+        sys.exit("REJECTED: the broker stopped before it took the task")
     if header.get("outcome") != "OK":
         sys.exit(f"{header.get('outcome', 'ERROR')}: {header['reason']}")
     print(answer.decode())

@@ -58,21 +58,26 @@ def layer(ours: str, others: str = "msgspec", *, not_standard: frozenset[str] = 
 
 #: A package inside a package may have a row of its own, which counts instead of the outer one.
 LAYERS = {
-    "errors": layer("", ""),
-    "wire": layer("errors"),
+    "exit_codes": layer("", ""),
+    "errors": layer("exit_codes", ""),
+    "wire": layer("errors", "msgspec nacl"),
     "core": layer("wire errors", not_standard=WORLDLY),
-    "net": layer("wire core errors __init__", "msgspec zmq"),
+    "net": layer("wire core errors __init__", "msgspec nacl zmq"),
     "journal": Layer(frozenset({"wire", "errors"}), ANY),
-    "broker": layer("net core wire errors journal __init__", "msgspec nacl"),
+    "broker": layer("net core wire errors journal __init__", "msgspec nacl cryptography"),
     "admin": layer("client net core wire errors __init__"),
-    "client": layer("net core wire errors __init__"),
-    "worker": layer("net core wire errors __init__"),
+    "tracing": layer("", "opentelemetry"),
+    # What both sides of a service know of its types.
+    "typed": layer("wire errors"),
+    "client": layer("net core wire typed tracing errors __init__", "msgspec rich"),
+    "worker": layer("net core wire typed tracing errors __init__"),
     "cli": Layer(ANY, ANY, not_ours=frozenset({"lab"})),
     # It names the commands of the laboratory, which are there if that is installed.
     "cli.main": Layer(ANY, ANY),
     # The herald, a process of a broker like its others, with a web server in it.
     "web": Layer(
-        frozenset({"admin", "broker", "tables", "net", "core", "wire", "errors", "web.status", "__init__"}), ANY
+        frozenset({"admin", "broker", "journal", "tables", "net", "core", "wire", "errors", "web.status", "__init__"}),
+        ANY,
     ),
     # What a broker does, as people see it: decided without a clock or a socket.
     "web.status": layer("core wire errors", not_standard=WORLDLY),
@@ -89,6 +94,7 @@ LAYERS = {
     "lab.processes": layer("", ""),
     "lab.relay": layer("", ""),
     "lab.sim": layer("core wire errors", not_standard=WORLDLY - {"random"}),
+    "lab.fuzz": layer("net wire", not_standard=WORLDLY - {"random", "socket", "os"}),
     "lab.synth": Layer(frozenset({"journal", "pipeline.io", "pipeline.run", "pipeline.tables", "errors"}), ANY),
     # Real processes under faults; an admin and a user like any other.
     "lab.chaos": Layer(
@@ -116,8 +122,10 @@ LAYERS = {
         ANY,
     ),
     "lab": Layer(ANY, ANY),
+    # For the tests of others: a broker that is there for a test, and one without processes.
+    "testing": Layer(frozenset({"client", "worker", "core", "wire", "errors"}), frozenset({"pytest"})),
     # Names that users import; each is fetched from its home when it is first asked for.
-    "__init__": layer("errors client worker _plain", ""),
+    "__init__": layer("errors client typed worker _plain", ""),
     # Chooses between compiled modules and their sources, before any other is imported.
     "_plain": layer("core net errors", ""),
     "__main__": layer("cli", ""),

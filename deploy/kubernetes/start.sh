@@ -26,6 +26,10 @@ if [ "$POD" != "${PODS%% *}" ]; then
 fi
 FAMULUS_ADMIN_PASSWORD=$(cat "$secrets/admin.password")
 export FAMULUS_ADMIN_PASSWORD
-famulus init "$folder" --identity "$POD" --family main --admin admin --host "$POD.$SERVICE" --secret-file "$secrets/join.secret"
+# Everybody needs a key: what a sidecar or kubectl port-forward lets in comes from the pod itself.
+famulus init "$folder" --identity "$POD" --family main --admin admin --host "$POD.$SERVICE" --secret-file "$secrets/join.secret" \
+    --keys all
 unset FAMULUS_ADMIN_PASSWORD
+# The others have the secret.
+rm -f "$folder.invitation"
 exec famulus broker --folder "$folder" --config "$settings"

@@ -15,6 +15,7 @@ from famulus._plain import choose_core
 choose_core()
 
 from famulus.errors import (  # noqa: E402 - what is imported from here on is subject to that choice
+    BadAnswer,
     BrokerFailed,
     BrokerUnreachable,
     Closed,
@@ -30,7 +31,8 @@ from famulus.errors import (  # noqa: E402 - what is imported from here on is su
 
 if TYPE_CHECKING:
     from famulus.client.aio import AsyncClient
-    from famulus.client.threads import Client
+    from famulus.client.threads import Client, Retry
+    from famulus.typed.service import Service
     from famulus.worker.task import Task
     from famulus.worker.worker import Worker
 
@@ -38,6 +40,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncClient",
+    "BadAnswer",
     "BrokerFailed",
     "BrokerUnreachable",
     "Client",
@@ -47,6 +50,8 @@ __all__ = [
     "OutcomeError",
     "ProtocolError",
     "Rejected",
+    "Retry",
+    "Service",
     "SettingsError",
     "Task",
     "TaskError",
@@ -59,6 +64,8 @@ __all__ = [
 _HOMES = {
     "AsyncClient": "famulus.client.aio",
     "Client": "famulus.client.threads",
+    "Retry": "famulus.client.threads",
+    "Service": "famulus.typed.service",
     "Task": "famulus.worker.task",
     "Worker": "famulus.worker.worker",
 }
@@ -70,3 +77,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    # What a shell shows: only what is meant to be used.
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,10 +1,11 @@
 """The error tree. Whatever Famulus raises on purpose is a `FamulusError`.
 
 FamulusError
-├── OutcomeError            a task ended otherwise than OK; carries message_id, outcome, reason
+├── OutcomeError            a task ended otherwise than OK; carries service, message_id, outcome, reason
 │   ├── TaskError           ERROR: the worker said so; the network does not try again
 │   ├── Rejected            REJECTED: it provably did not run; trying again is safe
 │   └── Unknown             UNKNOWN: it may have run
+├── BadAnswer               a task ended OK, and its answer is not of the type that was expected
 ├── ProtocolError           a message broke the protocol; carries the reason code
 ├── SettingsError           a setting is wrong; names the key
 │   ├── NotAnEditLog        the file that should hold the config never did
@@ -14,9 +15,11 @@ FamulusError
 ├── IdentityTaken           another worker is connected with our identity
 ├── NurseryDied             a worker lost the process that forks its children
 ├── BrokerFailed            a process of the broker cannot be kept alive
+├── BrokerDidNotStart       the broker of a test
 ├── Closed                  used after close()
 │
-├── Refused                 a broker says no to an admin, or its answer makes no sense
+├── Refused                 a broker says no to an admin
+│   ├── Unclear             its answer makes no sense: what was asked for may have been done
 │   ├── NotAllowed          wrong name or password, or not this admin's to change
 │   └── HeadsMoved          somebody else was faster; carries what changed
 ├── NobodyAnswers           there is no HTTP port of a broker at the address
@@ -44,11 +47,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from famulus.exit_codes import ExitCode
+
 
 class FamulusError(Exception):
     """The root of the tree; `exit_code` is what a command ends with when it meets one."""
 
-    exit_code = 1
+    exit_code: ExitCode = ExitCode.FAILED
 
 
 class _WithReason(FamulusError):
@@ -69,33 +74,48 @@ class OutcomeError(_WithReason):
 
     outcome = ""
 
-    def __init__(self, reason: str, *, message_id: str = "", body: bytes = b"") -> None:
+    def __init__(
+        self, reason: str, *, message_id: str = "", body: bytes = b"", service: str = "", broker: str = ""
+    ) -> None:
         super().__init__(reason)
+        #: Empty if it was over before it was a task: the client has too many open already.
+        self.service = service
+        #: The address of the broker that had it; empty if it never got there, or the client has left that broker.
+        self.broker = broker
         #: Empty if the broker never told it: the task did not get that far, or the broker was lost.
         self.message_id = message_id
         #: What the worker sent along with an ERROR.
         self.body = body
+
+    def __str__(self) -> str:
+        facts = (("service", self.service), ("task", self.message_id), ("broker", self.broker))
+        known = ", ".join(f"{name} {value}" for name, value in facts if value)
+        return f"{self.reason} ({known})" if known else self.reason
 
 
 class TaskError(OutcomeError):
     """The worker answered ERROR."""
 
     outcome = "ERROR"
-    exit_code = 1
+    exit_code = ExitCode.FAILED
 
 
 class Rejected(OutcomeError):
     """The task provably did not run: trying again is safe."""
 
     outcome = "REJECTED"
-    exit_code = 3
+    exit_code = ExitCode.REJECTED
 
 
 class Unknown(OutcomeError):
     """The task may have run; for an at-most-once service the network will not run it again."""
 
     outcome = "UNKNOWN"
-    exit_code = 4
+    exit_code = ExitCode.UNKNOWN
+
+
+class BadAnswer(FamulusError):
+    """A task ended OK, and its answer is not of the type that was expected."""
 
 
 class ProtocolError(FamulusError):
@@ -109,7 +129,7 @@ class ProtocolError(FamulusError):
 class SettingsError(FamulusError):
     """A setting that is not possible; the message names its key."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class NotAnEditLog(SettingsError):
@@ -123,13 +143,11 @@ class NoSuchPump(SettingsError, ImportError):
 class BrokerUnreachable(FamulusError):
     """Nobody answers at the broker's address."""
 
-    exit_code = 4
+    exit_code = ExitCode.NO_ANSWER
 
 
 class NoBroker(BrokerUnreachable):
     """An admin's request: nobody is there, or no answer came."""
-
-    exit_code = 3
 
 
 class IdentityTaken(FamulusError):
@@ -147,6 +165,10 @@ class BrokerFailed(FamulusError):
     """A process of the broker died too often to be started once more."""
 
 
+class BrokerDidNotStart(FamulusError):
+    """A broker that was started for a test; its own words follow."""
+
+
 class Closed(FamulusError):
     """A client or worker used after it was closed."""
 
@@ -155,19 +177,23 @@ class Closed(FamulusError):
 
 
 class Refused(_WithReason):
-    """A broker says no to an admin, or its answer makes no sense."""
+    """A broker says no to an admin: nothing was done."""
+
+
+class Unclear(Refused):
+    """A broker's answer to an admin makes no sense: what was asked for may have been done."""
 
 
 class NotAllowed(Refused):
     """Wrong name or password, or not this admin's to change."""
 
-    exit_code = 4
+    exit_code = ExitCode.NOT_ALLOWED
 
 
 class HeadsMoved(Refused):
     """Somebody else was faster. `moved` is what changed, as the draft of an edit tells it."""
 
-    exit_code = 5
+    exit_code = ExitCode.MOVED
 
     def __init__(self, reason: str, moved: tuple[Any, ...]) -> None:
         super().__init__(reason)
@@ -177,7 +203,7 @@ class HeadsMoved(Refused):
 class NobodyAnswers(FamulusError):
     """There is no HTTP port of a broker at the address."""
 
-    exit_code = 4
+    exit_code = ExitCode.NO_ANSWER
 
 
 class NoAnswer(FamulusError):
@@ -191,19 +217,19 @@ class NoTask(FamulusError):
 class NoFinding(FamulusError):
     """There is no such finding, or nothing to do about it."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class NotFindings(FamulusError):
     """The file cannot be read, or holds something else."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class NoSuchWord(FamulusError):
     """Nothing is known by that name."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 # -- the pipeline ---------------------------------------------------------------------------------------------------
@@ -212,7 +238,7 @@ class NoSuchWord(FamulusError):
 class PlaceError(FamulusError):
     """A folder that is not there, or must not be read or written."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class FileGone(PlaceError):
@@ -226,13 +252,13 @@ class FileDamaged(PlaceError):
 class EmptyJournal(PlaceError):
     """There is nothing to read."""
 
-    exit_code = 3
+    exit_code = ExitCode.EMPTY
 
 
 class TablesBusy(FamulusError):
     """Another run has the tables."""
 
-    exit_code = 6
+    exit_code = ExitCode.BUSY
 
 
 class StateError(FamulusError):
@@ -246,7 +272,7 @@ class Misfiled(FamulusError):
 class NoJava(FamulusError):
     """There is no Java that Spark runs on; the message says what was tried."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class SparkFailed(FamulusError):
@@ -260,7 +286,7 @@ class SparkError(FamulusError):
 class QueryError(FamulusError):
     """The question is wrong."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 # -- the laboratory -------------------------------------------------------------------------------------------------

@@ -63,6 +63,9 @@ class Browser:
         wishes = [{"name": name, "value": value} for name, value in features]
         self._tell("Emulation.setEmulatedMedia", features=wishes)
 
+    def trust_every_certificate(self) -> None:
+        self._tell("Security.setIgnoreCertificateErrors", ignore=True)
+
     def open(self, address: str) -> None:
         self._tell("Page.navigate", url=address)
 

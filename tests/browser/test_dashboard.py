@@ -60,10 +60,12 @@ def test_every_page_shows_what_it_is_for_and_asks_nobody_else(browser: Browser, 
     shown = {
         "": ["vienna", "echo", "Throughput", "Clients"],
         "services": ["echo", "other", "p99"],
-        "services/echo": ["Tasks per second", "20", "Workers"],
+        "services/echo": ["Tasks per second", "20", "Workers", "Durations"],
         "workers": ["8", "ready"],
-        "config": ["stands alone"],
-        "errors": ["dispatcher", "herald", "accepted"],
+        "config": ["stands alone", "heartbeat_ms", "1.0 s", "64.0 MiB"],
+        "access": ["No keys", "Nobody is connected with a key"],
+        "errors": ["No task has failed", "it provably did not run"],
+        "broker": ["dispatcher", "herald", "accepted"],
         "findings": ["There are no findings yet", "famulus pipeline run --journal", "keeps no journal"],
     }
     for page, words in shown.items():
@@ -104,6 +106,50 @@ def test_a_worker_has_its_load_of_late(browser: Browser, address: str) -> None:
     browser.wait_for(f"{path} !== {json.dumps(first)}", 10)
     assert ask(address, f"/api/v1/workers/{name}")[1]["seconds"]
     assert browser.complaints == []
+
+
+def test_a_chart_says_what_it_shows_where_one_points(browser: Browser, address: str) -> None:
+    opened(browser, address, "services/echo")
+    chart = "document.querySelector('svg[aria-label^=\"tasks per second of echo\"]')"
+    browser.wait_for(f"!!{chart}")
+    browser.run(f"""(() => {{
+      const frame = {chart}.getBoundingClientRect();
+      {chart}.dispatchEvent(new PointerEvent('pointermove', {{ clientX: frame.left + 1, clientY: frame.top + 9 }}));
+    }})()""")
+    told = browser.wait_for("document.querySelector('.tip')?.innerText")
+    assert "all tasks" in told
+    assert "failed" in told
+    # It stays there when the picture moves on.
+    first = browser.run("document.querySelector('footer').innerText")
+    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}", 10)
+    assert browser.run("document.querySelectorAll('.tip').length") == 1
+    browser.run(f"{chart}.dispatchEvent(new PointerEvent('pointerleave'))")
+    browser.wait_for("!document.querySelector('.tip')")
+    assert browser.complaints == []
+
+
+def test_the_past_is_shown_as_far_back_as_one_chooses(browser: Browser, address: str) -> None:
+    opened(browser, address)
+    pressed = "document.querySelector('.ranges [aria-pressed=true]').innerText"
+    assert browser.wait_for(pressed) == "15 min"
+    browser.run("[...document.querySelectorAll('.ranges button')].find((each) => each.innerText === '5 min').click()")
+    browser.wait_for(f"{pressed} === '5 min'")
+    first = browser.run("document.querySelector('footer').innerText")
+    browser.wait_for(f"document.querySelector('footer').innerText !== {json.dumps(first)}", 10)
+    assert browser.run(pressed) == "5 min"
+    # From the arrival to the answer, also where tasks came only for a moment.
+    browser.wait_for("!!document.querySelector('svg[aria-label^=durations] .line')")
+
+
+def test_on_a_narrow_screen_what_fails_comes_first(browser: Browser, address: str) -> None:
+    opened(browser, address)
+    first = """
+      [...document.querySelectorAll('.figure')]
+        .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)[0].innerText"""
+    assert browser.run(first).startswith("Tasks per second")
+    browser.look(360, 740)
+    browser.wait_for("innerWidth === 360")
+    assert browser.run(first).startswith("Failing per second")
 
 
 def test_figures_move_by_themselves(browser: Browser, address: str) -> None:
@@ -189,7 +235,7 @@ def test_both_schemes_are_readable(browser: Browser, address: str, scheme: str) 
 
 
 def test_narrow_screens_scroll_only_downwards(browser: Browser, address: str) -> None:
-    for page in ("", "services", "services/echo", "workers", "errors", "findings"):
+    for page in ("", "services", "services/echo", "workers", "errors", "broker", "findings"):
         opened(browser, address, page)
         browser.look(360, 740)
         browser.wait_for("innerWidth === 360")

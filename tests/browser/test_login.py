@@ -173,7 +173,7 @@ def test_a_worker_is_forgiven(browser: Browser, address: str, network: Network, 
     worker.become_worker("clumsy", "x")
     for _ in range(8):
         worker.send(b"", b"rubbish", b"")
-    logged_in(browser, address, "errors")
+    logged_in(browser, address, "broker")
     browser.wait_for("!!document.querySelector('button[aria-label=\"Forgive clumsy\"]')")
     tab_to(browser, "Forgive clumsy")
     browser.press("Enter")

@@ -66,8 +66,12 @@ def test_what_was_made_outside_stays_outside() -> None:
 def test_what_it_starts_is_a_command_of_ours_that_gets_the_signals() -> None:
     stage = last_stage()
     words = [*json.loads(stage["ENTRYPOINT"]), *json.loads(stage["CMD"])]
-    assert parse(words)[0] == "famulus broker"
+    name, parameters = parse(words)
+    assert name == "famulus broker"
     assert stage["STOPSIGNAL"] == "SIGTERM"
+    # It is reached from outside, so it needs keys, which only a broker of a network has.
+    assert str(parameters["folder"]).startswith(f"{stage['VOLUME']}/")
+    assert parameters["plain_on_purpose"] is None
 
 
 def test_its_health_is_asked_for_with_python_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -17,6 +18,8 @@ from famulus.broker.settings import ADMIN_PORT, HTTP_PORT, load
 from famulus.broker.supervisor import SCRIBE_STOP_S
 from famulus.core.clock import NS_PER_S
 from famulus.core.hangs import HANG_NS, LINGER_NS
+from famulus.errors import SettingsError
+from famulus.net.passes import PassBroker, PassFile, read_pass, write_pass
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
@@ -42,6 +45,10 @@ def pod(owner: dict[str, Any]) -> dict[str, Any]:
 def container(owner: dict[str, Any]) -> dict[str, Any]:
     (only,) = pod(owner)["containers"]
     return only  # type: ignore[no-any-return]
+
+
+def every_container(owner: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod(owner).get("initContainers", []), container(owner)]
 
 
 def env(owner: dict[str, Any]) -> dict[str, str]:
@@ -78,7 +85,8 @@ def test_service_budget_and_policies_are_about_these_pods() -> None:
 def test_every_mount_has_its_volume(owner: dict[str, Any]) -> None:
     claims = [each["metadata"]["name"] for each in owner.get("volumeClaimTemplates", [])]
     volumes = [each["name"] for each in pod(owner)["volumes"]]
-    assert sorted(each["name"] for each in container(owner)["volumeMounts"]) == sorted(claims + volumes)
+    mounted = {mount["name"] for each in every_container(owner) for mount in each["volumeMounts"]}
+    assert sorted(mounted) == sorted(claims + volumes)
     maps = {each["configMap"]["name"] for each in pod(owner)["volumes"] if "configMap" in each}
     generated = {each["name"] for each in KUSTOMIZATION["configMapGenerator"]}
     assert maps <= generated | {each["metadata"]["name"] for each in OBJECTS if each["kind"] == "ConfigMap"}
@@ -87,10 +95,11 @@ def test_every_mount_has_its_volume(owner: dict[str, Any]) -> None:
 @pytest.mark.parametrize("owner", SETS)
 def test_no_pod_has_privileges(owner: dict[str, Any]) -> None:
     assert pod(owner)["securityContext"]["runAsNonRoot"] is True
-    inside = container(owner)["securityContext"]
-    assert inside["allowPrivilegeEscalation"] is False
-    assert inside["readOnlyRootFilesystem"] is True
-    assert inside["capabilities"] == {"drop": ["ALL"]}
+    for each in every_container(owner):
+        inside = each["securityContext"]
+        assert inside["allowPrivilegeEscalation"] is False
+        assert inside["readOnlyRootFilesystem"] is True
+        assert inside["capabilities"] == {"drop": ["ALL"]}
     assert pod(owner)["automountServiceAccountToken"] is False
 
 
@@ -98,6 +107,40 @@ def test_the_user_is_that_of_the_image() -> None:
     image = (ROOT / "deploy/container/Containerfile").read_text("utf-8")
     who = pod(BROKERS)["securityContext"]
     assert f"USER {who['runAsUser']}:{who['runAsGroup']}" in image
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_everybody_needs_a_key() -> None:
+    """Also those who seem to come from the pod itself, as all do for whom a sidecar or a port forwarder speaks."""
+    (words,) = [words for words in commands_of_start() if words[1] == "init"]
+    assert parse(words)[1]["keys"] == "all"
+    assert load(FOLDER / "broker.toml", {}).plain_on_purpose is False
+    assert "plain-on-purpose" not in START.read_text("utf-8")
+
+
+def test_a_worker_gets_its_pass_as_a_file_of_its_own(tmp_path: Path) -> None:
+    """A file of a Secret is root's, and its group may read it: so it would be refused."""
+    (copying,) = pod(WORKERS)["initContainers"]
+    program, mode, source, copy = copying["command"]
+    (secret,) = [each["secret"] for each in pod(WORKERS)["volumes"] if "secret" in each]
+    assert pod(WORKERS)["securityContext"]["fsGroup"] == pod(WORKERS)["securityContext"]["runAsGroup"]
+    mounts = {each["mountPath"]: each["name"] for each in copying["volumeMounts"]}
+    assert mounts == {str(Path(source).parent): "secret", str(Path(copy).parent): "pass"}
+    assert "secret" not in {each["name"] for each in container(WORKERS)["volumeMounts"]}
+    assert parse(container(WORKERS)["command"])[1]["pass_file"] == Path(copy)
+
+    mounted, own = tmp_path / "mounted.pass", tmp_path / "own.pass"
+    broker = PassBroker("tcp://b1:7100", "tcp://b1:7101", "1" * 64)
+    write_pass(mounted, PassFile(1, "a network", "hello", [broker], "2" * 64))
+    os.chmod(mounted, secret["defaultMode"])
+    with pytest.raises(SettingsError, match="others may read"):
+        read_pass(mounted)
+    subprocess.run([program, mode, str(mounted), str(own)], check=True)
+    found = read_pass(own)
+    assert found is not None
+    assert found.name == "hello"
 
 
 # -- times and ports --------------------------------------------------------------------------------------------------
@@ -149,12 +192,12 @@ def test_the_names_that_are_written_down_are_those_of_the_pods() -> None:
     assert env(BROKERS)["SERVICE"] == f"{BROKERS['serviceName']}.{KUSTOMIZATION['namespace']}.svc"
 
 
-def test_workers_name_every_broker_and_have_a_slot_for_each() -> None:
+def test_workers_have_a_slot_for_every_broker_that_their_pass_names() -> None:
     command, parameters = parse(container(WORKERS)["command"])
     assert command == "famulus worker"
-    hosts = [f"{each}.{env(BROKERS)['SERVICE']}:7101" for each in env(BROKERS)["PODS"].split()]
-    assert list(parameters["broker"]) == hosts
-    assert parameters["slots"] >= len(hosts)
+    assert parameters["at_once"]
+    assert not parameters["broker"]
+    assert parameters["slots"] >= BROKERS["replicas"]
     modules = the("ConfigMap", "famulus-worker")["data"]
     source = modules[f"{parameters['target']}.py"]
     compile(source, "hello.py", "exec")

@@ -89,6 +89,7 @@ def test_the_first_founds_the_second_joins_and_both_come_back(
     founder = started(first)
     founder.wait_for_line(rf"^network \w+ is made: broker {first.name} of family main, admin admin$", 30)
     founder.wait_for_line(f"is ready: clients {first.address}, ", 30)
+    assert not (first.volume / "broker.invitation").exists(), "pods have the secret, and it would lie about"
     joiner = started(second)
     joiner.wait_for_line(f"^{second.name} is a member of network ", 30)
     joiner.wait_for_line(f"is ready: clients {second.address}, ", 30)

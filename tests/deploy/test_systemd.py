@@ -86,6 +86,12 @@ def test_it_is_stopped_by_one_word_to_one_process_and_has_no_privileges(unit: Pa
     assert found["User"] in users
 
 
+def test_a_worker_has_a_pass_that_nobody_else_reads() -> None:
+    found = sections(WORKER)["Service"]
+    assert found["Environment"] == [f"FAMULUS_PASS=/var/lib/{found['StateDirectory'][0]}/%i.pass"]
+    assert found["StateDirectoryMode"] == ["0700"]
+
+
 def test_a_broker_has_time_to_drain() -> None:
     drain_s = Settings().drain_ms / 1000
     assert float(service(BROKER)["TimeoutStopSec"]) > drain_s + (LINGER_NS + HANG_NS) / NS_PER_S + SCRIBE_STOP_S

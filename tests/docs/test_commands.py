@@ -2,10 +2,9 @@
 
 The rule: each line of a fenced `sh` block is a command, and the commands of a page are run in order, in a folder of its
 own. Other blocks whose first line is a file's name in a comment (`# hello.py`) are written to that folder before. One
-broker serves all pages. What serves (SERVERS) is started, waited for, and stopped with SIGTERM at the end of its page,
-or where a comment among the commands says so: `# Ctrl-C in the terminals of b1 and b2`, which are folders.
+broker serves all pages. What serves (SERVERS) is started, waited for, and stopped with SIGTERM at the end of its page.
 What takes long is SHORTENED, what needs more is ADDED to, what cannot be run is EXEMPT: all in the tables below, and
-nowhere else. A line that fits nothing of this fails.
+nowhere else. A line that fits nothing of this fails. The tutorial is run as it is, by test_tutorial.py.
 """
 
 from __future__ import annotations
@@ -67,6 +66,7 @@ EXEMPT = {
         ),
         "Spark takes longer than a page may; tests/pipeline/jobs/test_commands.py runs them from the page",
     ),
+    "./famulus fuzz": "it takes minutes; tests/unit/lab/fuzz has some seconds of it",
     "./famulus chaos --seconds 300 --seed 7": "it takes minutes; tests/processes/test_chaos.py has half a minute of it",
     "./famulus bench pipeline --tasks 1000000": "it takes minutes; tests/pipeline/jobs/test_bench.py has its parts",
 }
@@ -83,13 +83,21 @@ FIRST_PORTS = "--frontend-port 7100 --backend-port 7101 --config-pub-port 7102 -
 #: What takes long is cut short: each pattern with what takes its place.
 SHORTENED = (
     (r"--seeds \d+", "--seeds 4"),
+    (r"^(\./famulus fuzz.*)$", r"\1 --inputs 1000 --seconds 5"),
     (r"^(\./famulus test tests/\S+)$", r"\1 --collect-only"),  # whoever runs this one runs those, too
     (r"^(\./famulus bench echo.*)$", r"\1 --seconds 0.5 --rounds 1"),  # the last one of an option counts
     (r"^(\./famulus bench recovery.*)$", r"\1 --rounds 1 --seconds 1 --busy 1"),
     (r"^(\./famulus bench viewers.*)$", r"\1 --viewers 3 --seconds 0.5 --rounds 1"),
     (r"^(\./famulus bench journal.*)$", r"\1 --seconds 0.5 --rounds 1 --soak 1"),
     (r"^(\./famulus bench overload.*)$", r"\1 --seconds 1 --timeout 0.5 --no-slow"),
-    (r"^(\./famulus bench peers.*)$", r"\1 --seconds 0.3 --rounds 1 --only famulus_map_1000 --only proxy_1000"),
+    (r"^(\./famulus bench arrivals.*)$", r"\1 --connections 50 --rounds 1"),
+    (r"^(\./famulus bench policy.*)$", r"\1 --seconds 1 --rounds 1"),
+    (r"^(\./famulus bench batch.*)$", r"\1 --seconds 0.5 --rounds 1"),
+    (r"^(\./famulus bench peers --secure.*)$", r"\1 --seconds 0.3 --rounds 1 --only famulus"),
+    (
+        r"^(\./famulus bench peers(?! --secure).*)$",
+        r"\1 --seconds 0.3 --rounds 1 --only famulus_map_1000 --only proxy_1000",
+    ),
     (r"^(\./famulus bench scale.*)$", r"\1 --quick"),
     (r"^(\./famulus bench latency.*)$", r"\1 --seconds 0.5"),
     (r"^(\./famulus init.*)$", rf"\1 {FIRST_PORTS}"),
@@ -110,9 +118,6 @@ SERVERS = (
 )
 #: Except when they are asked for something else.
 NO_SERVERS = ("--check", "--help", "--show-key")
-
-#: Somebody stops brokers, named by their folders.
-CTRL_C = "# Ctrl-C in the terminals of "
 
 #: What only a shell understands.
 FOR_A_SHELL = set("|<>&;$*?~")
@@ -150,14 +155,14 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
-def steps_of(page: Path) -> list[str]:
-    """The commands, and what a person does between them."""
+def lines_of(page: Path) -> list[str]:
+    """The commands, and comments among them."""
     lines = [line.strip() for block in blocks_of(page) if block.language == "sh" for line in block.text.splitlines()]
-    return [line for line in lines if line and (line.startswith(CTRL_C) or not line.startswith("#"))]
+    return [line for line in lines if line]
 
 
 def commands_of(page: Path) -> list[str]:
-    return [line for line in steps_of(page) if not line.startswith(CTRL_C)]
+    return [line for line in lines_of(page) if not line.startswith("#")]
 
 
 def name_of(page: Path) -> str:
@@ -269,19 +274,21 @@ def with_true_ids(command: str, folder: Path, env: dict[str, str]) -> str:
 
 
 def write_files(page: Path, folder: Path) -> None:
-    (folder / "examples").symlink_to(ROOT / "examples")
+    for name in ("deploy", "examples"):
+        (folder / name).symlink_to(ROOT / name)
     (folder / "ben.txt").write_text("a password of his own\n")
     for block in blocks_of(page):
         if block.file_name:
             (folder / block.file_name).write_text(block.text, "utf-8")
 
 
+TUTORIAL = ROOT / "docs/tutorial.md"
 #: Pages of measurements: each command takes seconds of all cores, however short it is made.
 MEASURING = {ROOT / "docs" / name for name in ("benchmarks.md", "peers.md")}
 WITH_COMMANDS = [
     pytest.param(page, marks=[longer] if page in MEASURING else [], id=name_of(page))
     for page in PAGES
-    if commands_of(page)
+    if commands_of(page) and page != TUTORIAL
 ]
 
 
@@ -292,10 +299,7 @@ def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, env: dict[st
     servers: list[tuple[Running, int]] = []
     home = ""
     with ExitStack() as closing:
-        for command in steps_of(page):
-            if command.startswith(CTRL_C):
-                servers = stop_those_of(command.removeprefix(CTRL_C).split(" and "), servers)
-                continue
+        for command in commands_of(page):
             if command in EXEMPT:
                 continue
             assert command.split()[0] in PROGRAMS, f"{command!r} is neither run nor exempt"
@@ -314,18 +318,6 @@ def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, env: dict[st
                     env = {**env, "FAMULUS_FRONTEND": ready[1], "FAMULUS_BACKEND": ready[2]}
         for running, code in reversed(servers):
             assert running.stop() == code, f"{running.command}:\n{running.said}"
-
-
-def stop_those_of(folders: list[str], servers: list[tuple[Running, int]]) -> list[tuple[Running, int]]:
-    """Stop the brokers of these folders; who is left."""
-    left = []
-    for running, code in servers:
-        if any(re.search(rf"--folder {folder}\b", running.command) for folder in folders):
-            assert running.stop() == code, f"{running.command}:\n{running.said}"
-        else:
-            left.append((running, code))
-    assert len(left) == len(servers) - len(folders), f"{folders} are not all there"
-    return left
 
 
 def test_no_exemption_is_left_over() -> None:
@@ -381,7 +373,7 @@ def test_every_block_is_valid_in_its_language(page: Path, block: Block) -> None:
             tomllib.loads(block.text)
         case "json":
             json.loads(block.text)
-        case "sh" | "ini" | "" | "hex question" | "sql":
+        case "sh" | "sh machines" | "ini" | "" | "hex question" | "sql":
             pass
         case other:
             pytest.fail(f"{name_of(page)}, line {block.line}: nobody checks blocks of {other!r}")
@@ -391,7 +383,7 @@ def test_the_question_in_bytes_is_one() -> None:
     (block,) = [block for _, block in BLOCKS if block.language == "hex question"]
     octets = [re.match(r"(\s*[0-9a-f]{2}\b)*", line) for line in block.text.splitlines()]
     frame = bytes.fromhex(" ".join(match[0] for match in octets if match))
-    ((number, origin, header),) = inner.read_batch(frame)
-    assert (len(number), origin) == (8, inner.FROM_CLIENT)
+    ((number, origin, principal, header),) = inner.read_batch(frame)
+    assert (len(number), origin, principal) == (8, inner.FROM_CLIENT, b"")
     assert header == b'{"request":"TASK","type":"REQUEST","service":"echo","timeout_ms":2000}'
-    assert inner.write_batch([[number, origin, header]]) == frame
+    assert inner.write_batch([[number, origin, principal, header]]) == frame

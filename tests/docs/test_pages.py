@@ -15,7 +15,8 @@ from famulus.broker.settings import Settings
 from famulus.cli.main import new_app
 from famulus.core.delivery import ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
-from famulus.lab.sim.scenarios import ONE_BROKER, SEVERAL_BROKERS
+from famulus.lab.sim.scenarios import CONFIG, ONE_BROKER, RIGHTS, SEVERAL_BROKERS
+from famulus.lab.sim.tasks.mutants import OF_KEYS
 from famulus.wire import headers, inner, limits, reasons
 
 ROOT = Path(__file__).parents[2]
@@ -161,6 +162,21 @@ def test_every_fault_is_explained(name: str) -> None:
 )
 def test_every_mutant_and_fault_of_several_brokers_is_explained(name: str) -> None:
     assert f"`{name}`" in section("testing.md", "The simulation of a network's tasks")
+
+
+@pytest.mark.parametrize("name", OF_KEYS)
+def test_every_mutant_of_keys_is_explained(name: str) -> None:
+    assert f"`{name}`" in section("testing.md", "The simulation")
+
+
+@pytest.mark.parametrize("name", [*RIGHTS.mutants, *sorted(fault.__name__ for fault in RIGHTS.faults)])
+def test_every_mutant_and_fault_of_rights_is_explained(name: str) -> None:
+    assert f"`{name}`" in section("testing.md", "The simulation of rights")
+
+
+@pytest.mark.parametrize("name", CONFIG.mutants)
+def test_every_mutant_of_the_config_is_explained(name: str) -> None:
+    assert f"`{name}`" in section("testing.md", "The simulation of a network's config")
 
 
 def options() -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -16,9 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.pages import Page
 
+import famulus
 from famulus.journal.arrow import TYPES
 from famulus.journal.schema import Kind
 from famulus.pipeline import report
+from famulus.pipeline.report.plot import DOT, line
 from famulus.pipeline.tables import schemas
 
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -302,3 +305,31 @@ def test_workers_with_complaints_are_not_crowded_out(tmp_path: Path, put: Put) -
     assert "300 healthy workers" in text
     assert "well-150" not in text
     assert "and 200 more" in text
+
+
+def palette(sheet: str) -> list[dict[str, str]]:
+    """By name, in the light and in the dark."""
+    light, _, dark = sheet.partition("@media")
+    return [dict(re.findall(r"--(\w+): ?(#\w+)", part.partition("* {")[0])) for part in (light, dark)]
+
+
+def test_the_report_and_the_dashboard_have_one_palette_and_one_mark() -> None:
+    source = Path(famulus.__file__).parent
+    mine = (source / "pipeline" / "report" / "static" / "report.css").read_text("utf-8")
+    theirs = (source / "web" / "static" / "style.css").read_text("utf-8")
+    same = {"ink": "ink", "soft": "soft", "line": "line", "paper": "card", "ground": "paper"}
+    same |= {"accent": "ok", "good": "ok", "bad": "error", "warn": "wait", "calm": "busy"}
+    for here, there in zip(palette(mine), palette(theirs), strict=True):
+        assert {name: here[name] for name in same} == {name: there[other] for name, other in same.items()}
+    mark = (source / "web" / "static" / "mark.svg").read_text("utf-8").strip()
+    page = (source / "pipeline" / "report" / "static" / "document.html").read_text("utf-8")
+    # Inside a page it needs no namespace, and nothing there may look like a link.
+    drawing = mark.replace(' xmlns="http://www.w3.org/2000/svg"', ' aria-hidden="true"')
+    assert drawing in page
+
+
+def test_a_point_without_neighbours_can_be_seen() -> None:
+    drawn = line("p50", 0, [1, 2, 3, 4, 5, 6], [1.0, None, 2.0, 3.0, None, math.inf], "")
+    assert (drawn["mode"], drawn["marker"]["size"]) == ("lines+markers", [DOT, 0, 0, 0, 0, 0])
+    assert line("p50", 0, [1], [1.0], "")["marker"]["size"] == [DOT]
+    assert line("p50", 0, [1, 2], [1.0, 2.0], "")["mode"] == "lines"

@@ -125,7 +125,7 @@ def test_versions_of_the_config_follow_its_edits() -> None:
     world = World(Plan(hours=2))
     start, end = world.plan.start_us, world.plan.end_us
     for broker in range(2):
-        assert versions(world, broker, np.array([start, end])).tolist() == [3, 3 + 2 + 1 + 3 + 2]
+        assert versions(world, broker, np.array([start, end])).tolist() == [3, 3 + 2 + 2 + 1 + 3 + 2]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from famulus.lab.synth import TRUTHS, Plan, Truths
 from famulus.pipeline import report
 from famulus.pipeline.tables import ALL
 
-# Sixteen tables of two journals: a loaded machine needs its time.
+# Eighteen tables of two journals: a loaded machine needs its time.
 pytestmark = [longer, pytest.mark.timeout(1200)]
 
 #: One hour with some forty tasks a minute of the quietest service: so many that a single error is no news.
@@ -85,13 +85,17 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 def test_a_clean_journal_gives_nobody_anything_to_do(clean: Told) -> None:
-    for table in ("audit", "anomalies", "findings", "failovers", "losses", "lost_attempts"):
+    for table in ("audit", "anomalies", "findings", "failovers", "losses", "lost_attempts", "refusals"):
         assert clean[table] == [], table
     assert {row["score"] for row in clean["worker_health"]} == {100}
     assert {row["slots_missing"] for row in clean["capacity"]} == {0}
     assert all(row["span_ms"] < 1000 and not row["missing"] for row in clean["config_convergence"])
     assert sum(row["tasks"] for row in clean["service_minutes"]) == clean.truths.tasks
     assert sum(row["delegated_out"] for row in clean["service_minutes"]) > 10
+    assert sum(row["tasks"] for row in clean["principal_hours"]) == clean.truths.tasks
+    assert sum(row["busy_ns"] for row in clean["principal_hours"]) == sum(
+        row["busy_ns"] for row in clean["service_minutes"]
+    )
 
 
 def test_the_report_of_a_clean_journal_says_so(clean: Told) -> None:
@@ -195,6 +199,28 @@ def _journal_gap(told: Told, planted: dict[str, Any]) -> None:
     assert told.findings("journal_gaps") == {planted["broker"]}
 
 
+def _refused_principal(told: Told, planted: dict[str, Any]) -> None:
+    rows = [row for row in told["refusals"] if row["principal"]]
+    assert {(row["principal"], row["service"], row["broker"]) for row in rows} == {
+        (planted["principal"], planted["service"], planted["broker"])
+    }
+    assert sum(row["times"] for row in rows) == planted["times"]
+    refused = {row["principal"]: row["refused"] for row in told["principal_hours"] if row["refused"]}
+    assert refused == {planted["principal"]: planted["times"]}
+    assert f"{planted['principal']} not_allowed" in told.findings("refused_often")
+
+
+def _unknown_key(told: Told, planted: dict[str, Any]) -> None:
+    (row,) = [row for row in told["refusals"] if row["key"]]
+    assert (row["key"], row["broker"], row["times"]) == (planted["key"], planted["broker"], planted["times"])
+    assert f"{planted['key']} unknown_key" in told.findings("refused_often")
+    assert len(told.findings("refused_often")) == 2
+
+
+def _expiring_key(told: Told, planted: dict[str, Any]) -> None:
+    assert told.findings("keys_expire") == {planted["principal"]}
+
+
 SEEN: dict[str, Callable[[Told, dict[str, Any]], None]] = {
     "slow_worker": _slow_worker,
     "flapping_worker": _flapping_worker,
@@ -209,6 +235,9 @@ SEEN: dict[str, Callable[[Told, dict[str, Any]], None]] = {
     "hot_service": _hot_service,
     "error_burst": _error_burst,
     "journal_gap": _journal_gap,
+    "refused_principal": _refused_principal,
+    "unknown_key": _unknown_key,
+    "expiring_key": _expiring_key,
 }
 
 
@@ -223,8 +252,8 @@ def test_nothing_else_is_found(told: Told) -> None:
     assert {row["kind"] for row in told["audit"]} == kinds
     assert {row["kind"] for row in told["failovers"]} == {"worker_lost", "dispatcher_died"}
     assert {row["kind"] for row in told["findings"]} == {
-        "audit", "bad_worker", "config_conflict", "crash_lost_tasks", "edits_late", "journal_gaps", "too_few_slots",
-        "unusual",
+        "audit", "bad_worker", "config_conflict", "crash_lost_tasks", "edits_late", "journal_gaps", "keys_expire",
+        "refused_often", "too_few_slots", "unusual",
     }  # fmt: skip
     assert told.findings("audit") == {"no_outcome", "two_outcomes", "at_most_once"}
     burst = told.truths["error_burst"]["service"]

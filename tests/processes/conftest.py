@@ -248,8 +248,8 @@ class Entry(NamedTuple):
 class WorkerProcess(Process):
     """A worker that has said that it is ready."""
 
-    def __init__(self, *command: str, ledger: Path | None = None) -> None:
-        super().__init__(sys.executable, *command)
+    def __init__(self, *command: str, ledger: Path | None = None, env: dict[str, str] | None = None) -> None:
+        super().__init__(sys.executable, *command, env=env)
         self._ledger = ledger
         try:
             self.wait_for_line("is ready: ")
@@ -276,10 +276,10 @@ def ledger_workers(tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
     """Start workers that obey the bodies of their tasks and keep a ledger; they end with the test."""
     started: list[WorkerProcess] = []
 
-    def start(backend: str, *services: str, slots: int = 8) -> WorkerProcess:
+    def start(backend: str, *services: str, slots: int = 8, env: dict[str, str] | None = None) -> WorkerProcess:
         ledger = tmp_path / f"ledger-{len(started)}"
         script = str(HERE / "ledger_worker.py")
-        started.append(WorkerProcess(script, backend, str(ledger), str(slots), *services, ledger=ledger))
+        started.append(WorkerProcess(script, backend, str(ledger), str(slots), *services, ledger=ledger, env=env))
         return started[-1]
 
     yield start

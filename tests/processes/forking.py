@@ -22,7 +22,7 @@ from functools import partial
 import pytest
 
 from famulus import AsyncClient, Client, Worker
-from famulus.errors import Closed, FamulusError, Unknown
+from famulus.errors import Closed, FamulusError, Rejected, Unknown
 
 CHILD_S = 15.0
 TIMEOUT_S = 5.0
@@ -301,6 +301,45 @@ def an_async_client_refuses_its_parents_loop(frontend: str, backend: str) -> Non
     loop.close()
 
 
+def children_of_a_server_that_loaded_all_before(frontend: str, backend: str) -> None:
+    """As gunicorn --preload does: the master made the client and used it, and a child that dies is replaced."""
+    client = Client(frontend)
+    asks(client)
+
+    def serve() -> None:
+        for number in range(3):
+            asks(client, b"%d" % number)
+
+    for _ in range(2):
+        for _ in range(3):
+            in_child(serve)
+        pid = os.fork()
+        if pid == 0:
+            asks(client)
+            os.kill(os.getpid(), signal.SIGKILL)
+        assert _ended(pid) == -signal.SIGKILL
+        asks(client, b"the master")
+    client.close()
+
+
+def a_child_without_a_broker_waits_no_longer_than_it_may(frontend: str, backend: str) -> None:
+    """Also one that uses the client in several threads at once."""
+    nowhere = Client("tcp://127.0.0.1:1")
+
+    def ask() -> None:
+        for _ in range(2):
+            began = time.monotonic()
+            futures = [future_of(lambda: nowhere.request("echo", timeout=0.5)) for _ in range(4)]
+            for future in futures:
+                fails_with(Rejected, lambda future=future: future.result(CHILD_S), "expired")  # type: ignore[misc]
+            assert time.monotonic() - began < TIMEOUT_S
+
+    in_child(ask)
+    ask()
+    in_child(ask)
+    nowhere.close()
+
+
 # -- workers --------------------------------------------------------------------------------------------------------
 
 
@@ -400,6 +439,8 @@ PROGRAMS = {
         a_callback_forks,
         an_async_client_goes_on_in_another_loop,
         an_async_client_refuses_its_parents_loop,
+        children_of_a_server_that_loaded_all_before,
+        a_child_without_a_broker_waits_no_longer_than_it_may,
         functions_in_processes_have_a_client,
         a_workers_function_forks,
     )

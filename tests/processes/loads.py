@@ -11,6 +11,9 @@ from tests.processes.networks import Network
 
 from famulus.lab.chaos.ledgers import first_success, judge, names_of_calls, read_client
 
+#: Tasks that each client has open at a time.
+CALLERS = 4
+
 
 class Load:
     """Workers and clients with ledgers, on machines of their own."""
@@ -21,15 +24,18 @@ class Load:
         self.workers: dict[str, Process] = {}
         self.clients: dict[str, Process] = {}
 
-    def worker(self, name: str, at: str, slots: int = 4) -> Process:
+    def worker(self, name: str, at: str, slots: int = 4, pass_file: Path | None = None) -> Process:
         script, ledger = str(HERE / "ledger_worker.py"), str(self._path / name)
-        worker = self._network.run(name, script, self._network[at].backend, ledger, str(slots), "once")
+        worker = self._network.run(
+            name, script, self._network[at].backend, ledger, str(slots), "once", env=_env(pass_file)
+        )
         self.workers[name] = worker
         return worker
 
-    def client(self, name: str, at: str) -> Process:
+    def client(self, name: str, *at: str, pass_file: Path | None = None) -> Process:
         script, ledger = str(HERE / "ledger_client.py"), str(self._path / name)
-        client = self._network.run(name, script, self._network[at].frontend, ledger, "once", "4", name)
+        frontends = ",".join(self._network[each].frontend for each in at)
+        client = self._network.run(name, script, frontends, ledger, "once", str(CALLERS), name, env=_env(pass_file))
         self.clients[name] = client
         return client
 
@@ -70,3 +76,7 @@ class Load:
     def close(self) -> None:
         for process in (*self.clients.values(), *self.workers.values()):
             process.close()
+
+
+def _env(pass_file: Path | None) -> dict[str, str] | None:
+    return {"FAMULUS_PASS": str(pass_file)} if pass_file is not None else None

@@ -21,11 +21,14 @@ from tests.processes.lan import Context, Lan, Loopback
 
 from famulus.broker import passwords
 from famulus.broker.founding import found
+from famulus.core.config.schema import Keys
 
 PASSWORD = "a password of these tests"
 #: Within which an edit is everywhere, by beats alone.
 STEP_S = 3.0
 FLAGS = ("--routers", "1")
+#: Where admins are heard on the machine of a broker that listens elsewhere.
+ADMIN_PORT = "tcp://127.0.0.1:7105"
 
 
 class Admin:
@@ -83,7 +86,9 @@ class Member:
         self.ports = network.lan.ports()
         self.peer_port = self.ports[3]
         self.frontend, self.backend = (f"tcp://{self.machine.host}:{port}" for port in self.ports[:2])
-        self.admin = Admin(network.context_of(identity), self.frontend)
+        # Elsewhere than on loopback, a password would be readable on its way to the frontend.
+        self.admin_at = self.frontend if self.machine.host.startswith("127.") else ADMIN_PORT
+        self.admin = Admin(network.context_of(identity), self.admin_at)
         self.process: BrokerProcess | None = None
 
     @property
@@ -129,7 +134,7 @@ class Member:
         self, *arguments: str, code: int = 0, user: str = "admin", password: str = PASSWORD, typed: str = ""
     ) -> subprocess.CompletedProcess[str]:
         """A command of an admin on this broker's machine."""
-        env = {"FAMULUS_FRONTEND": self.frontend, "FAMULUS_ADMIN": user, "FAMULUS_ADMIN_PASSWORD": password}
+        env = {"FAMULUS_FRONTEND": self.admin_at, "FAMULUS_ADMIN": user, "FAMULUS_ADMIN_PASSWORD": password}
         return famulus(*arguments, env=env, code=code, enter=self.machine.enter, typed=typed)
 
     def cli_json(self, *arguments: str, code: int = 0, **options: Any) -> Any:
@@ -159,25 +164,38 @@ class Network:
             self._contexts[machine] = self.lan.context(machine)
         return self._contexts[machine]
 
-    def found(self, identity: str = "b1", *flags: str, slow_password: bool = False) -> Member:
+    def found(
+        self,
+        identity: str = "b1",
+        *flags: str,
+        slow_password: bool = False,
+        keys: Keys = "remote",
+        ulimit: str = "",
+    ) -> Member:
         """What it takes to check a password stands beside its hash: next to nothing here, where hundreds of questions
         are asked, unless the time that it takes is what is tested."""
         member = self.members[identity] = Member(self, identity)
         names = ("frontend_port", "backend_port", "config_pub_port", "peer_port")
         place = {"family": "main", "host": member.machine.host, **dict(zip(names, member.ports, strict=True))}
         with nullcontext() if slow_password else patch.multiple(passwords, MEMORY_KIB=8, PASSES=1):
-            found(member.path, identity, place, "admin", PASSWORD)
-        return member.start(*flags)
+            found(member.path, identity, place, "admin", PASSWORD, keys=keys)
+        return member.start(*flags, ulimit=ulimit)
 
     def join(
-        self, identity: str, at: str = "b1", secret: Path | None = None, family: str = "main", wait: bool = True
+        self,
+        identity: str,
+        at: str = "b1",
+        secret: Path | None = None,
+        family: str = "main",
+        wait: bool = True,
+        flags: tuple[str, ...] = (),
     ) -> Member:
         member = Member(self, identity)
         where = f"{self[at].machine.host}:{self[at].peer_port}"
         file = secret or self[at].path / "join.secret"
         join = ("--join", where, "--secret-file", str(file), "--identity", identity, "--family", family)
         place = ("--host", member.machine.host, *port_flags(member.ports))
-        self.members[identity] = member.start(*join, *place, wait=wait)
+        self.members[identity] = member.start(*join, *place, *flags, wait=wait)
         return member
 
     def start(self, *flags: str, ulimit: str = "", enter: tuple[str, ...] = (), wait: bool = True) -> BrokerProcess:
@@ -185,9 +203,9 @@ class Network:
         self._started.append(broker)
         return broker
 
-    def run(self, machine: str, *command: str, cwd: Path | None = None) -> Process:
+    def run(self, machine: str, *command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> Process:
         """A process on a machine, such as a worker or a client; it ends with the network."""
-        self._started.append(Process(*self.lan.machine(machine).enter, sys.executable, *command, cwd=cwd))
+        self._started.append(Process(*self.lan.machine(machine).enter, sys.executable, *command, cwd=cwd, env=env))
         return self._started[-1]
 
     def in_step(self) -> bool:

@@ -212,7 +212,7 @@ def test_admins_are_added_given_another_password_and_removed(network: Network, t
     ben: dict[str, Any] = {"user": "ben", "password": "the first one"}
     facts = b2.cli_json("admins", "passwd", "--new-password-file", second, *WAIT, **ben)
     assert facts["missing"] == []
-    refused = b1.cli("config", "show", code=4, **ben)
+    refused = b1.cli("config", "show", code=8, **ben)
     assert refused.stderr == "famulus: not_allowed: wrong name or password\n"
     wait_until(lambda: b1.admin.told("show"), 5, "that others are not delayed")
     assert "accepted" in b1.cli("admins", "passwd", "ben", "--new-password-file", first, *WAIT).stdout
@@ -227,7 +227,7 @@ def test_an_admin_of_one_family_does_not_touch_another(network: Network, tmp_pat
     lena: dict[str, Any] = {"user": "lena", "password": "password of lena"}
     file = written(tmp_path / "lena", "password of lena")
     b1.cli("admins", "add", "lena", "--family", "london", "--new-password-file", file, *WAIT)
-    refused = l1.cli("config", "set", "family/main", "heartbeat_ms=900", code=4, **lena)
+    refused = l1.cli("config", "set", "family/main", "heartbeat_ms=900", code=8, **lena)
     assert refused.stderr == (
         "famulus: not_allowed: family/main belongs to family 'main', of which you are not an admin\n"
     )
@@ -236,20 +236,20 @@ def test_an_admin_of_one_family_does_not_touch_another(network: Network, tmp_pat
         ("admins", "remove", "admin", "--family", "main"),
         ("admins", "add", "lena", "--family", "main", "--new-password-file", file),
     ):
-        facts = l1.cli_json(*command, code=4, **lena)
+        facts = l1.cli_json(*command, code=8, **lena)
         assert "of which you are not an admin" in facts["reason"]
     assert "accepted" in l1.cli("config", "set", "family/london", "heartbeat_ms=900", *WAIT, **lena).stdout
-    assert "belongs to family 'london'" in b1.cli("config", "set", "family/london", "heartbeat_ms=800", code=4).stderr
+    assert "belongs to family 'london'" in b1.cli("config", "set", "family/london", "heartbeat_ms=800", code=8).stderr
 
 
 def test_a_wrong_password_delays_this_account_and_no_other(network: Network) -> None:
     b1 = network["b1"]
     for _ in range(2):
-        refused = b1.cli_json("config", "show", user="eve", password="wrong", code=4)
+        refused = b1.cli_json("config", "show", user="eve", password="wrong", code=8)
         if "too many" in refused["reason"]:
             break
     begun = time.monotonic()
-    refused = b1.cli("config", "show", user="eve", password="wrong", code=4)
+    refused = b1.cli("config", "show", user="eve", password="wrong", code=8)
     if time.monotonic() - begun < 0.9:
         assert re.fullmatch(
             r"famulus: not_allowed: (too many wrong passwords; try again in \d+ s|wrong name or password)\n",
@@ -261,7 +261,7 @@ def test_a_wrong_password_delays_this_account_and_no_other(network: Network) -> 
 
 def test_without_a_broker_or_a_password(network: Network, tmp_path: Path) -> None:
     b1 = network["b1"]
-    nobody = b1.cli_json("config", "show", "--broker", "127.0.0.1:1", "--timeout", "0.5", code=3)
+    nobody = b1.cli_json("config", "show", "--broker", "127.0.0.1:1", "--timeout", "0.5", code=7)
     assert nobody["reason"].startswith("no broker answers at tcp://127.0.0.1:1")
     missing = b1.cli("config", "show", "--password-file", str(tmp_path / "none"), code=2)
     assert missing.stderr.count("\n") == 1

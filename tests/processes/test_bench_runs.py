@@ -15,11 +15,12 @@ import typer
 from tests.pages import Page
 from typer.testing import CliRunner
 
-from famulus.lab.bench import latency, latency_page, scale
+from famulus.lab.bench import arrivals, batch, latency, latency_page, policy, scale
 from famulus.lab.bench.peers import nats
 from famulus.lab.bench.peers.peer import Needs, absence
 from famulus.lab.bench.steps import Limits
 from famulus.lab.commands.bench_echo import peers
+from famulus.wire.inner import POLICIES
 
 app = typer.Typer()
 app.command()(peers)
@@ -63,8 +64,48 @@ def _check(server: str, figures: dict[str, Any], result: dict[str, Any], told: l
     assert any(f"{server}: 30 workers connected" in sentence for sentence in told)
 
 
+def test_a_small_crowd_comes_with_keys_and_without() -> None:
+    told: list[str] = []
+    result = arrivals.measure(arrivals.Plan(30, 100.0, rounds=1), lambda side, _: told.append(side))
+    assert told == [arrivals.PLAIN, arrivals.KEYS]
+    assert result["handshakes_per_s"] > 0
+    for figures in result["medians"].values():
+        assert figures["connected"] == 30
+        assert figures["not_ok_before"] == figures["not_ok_meanwhile"] == 0
+        assert 0 < figures["p50_ms_meanwhile"] <= figures["p99_ms_meanwhile"]
+
+
+def test_a_short_run_of_all_policies() -> None:
+    told: list[str] = []
+    plan = policy.Plan(work_ms=5.0, seconds=1.0, warm_up_s=0.5, rounds=1)
+    result = policy.measure(plan, told.append, lambda side, _: told.append(side))
+    assert told[:4] == list(POLICIES)
+    assert result["p99_ratios"]["lru"] == 1.0
+    assert all(figures["not_ok"] == 0 for figures in result["medians"].values())
+    # No key moves that need not, however busy the machine is.
+    assert result["keys_kept"] == 1.0
+    assert 0.05 < result["keys_moved"] < 0.25
+
+
+def test_a_short_run_with_batches_and_without() -> None:
+    plan = batch.Plan(seconds=1.0, warm_up_s=0.3, rounds=1)
+    result = batch.measure(plan, lambda side, _: None)
+    assert all(figures["not_ok"] == 0 for figures in result["medians"].values())
+    # At least 8 is promised, of 28 that would be the best; and this machine may be busy.
+    assert result["ratio"] > 4
+
+
 def only(*names: str) -> list[str]:
     return [word for name in names for word in ("--only", name)]
+
+
+def test_a_small_run_with_keys() -> None:
+    names = ("famulus_map_1000", "secure_famulus_map_1000")
+    done = CliRunner().invoke(app, ["--secure", "--seconds", "0.3", "--rounds", "1", "--json", *only(*names)])
+    assert done.exit_code == 0, f"{done.output} {done.exception}"
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert set(result["medians"]) == set(names)
+    assert result["ratios"].keys() == {"secure_plain_1000"}
 
 
 def test_a_small_run_of_what_is_always_there() -> None:
@@ -97,6 +138,7 @@ def test_the_table_names_sides_and_ratios() -> None:
 SCRIPT = """
 import typer
 from famulus.lab.commands.bench_echo import peers
+from famulus.wire.inner import POLICIES
 app = typer.Typer()
 app.command()(peers)
 app()

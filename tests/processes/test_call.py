@@ -12,9 +12,13 @@ import time
 from collections.abc import Callable
 
 import pytest
+import zmq
 from tests.processes import warm
 from tests.processes.conftest import ROOT, BrokerProcess, Process, wait_until
 from tests.processes.ports import free_port
+
+from famulus import Task, Worker
+from famulus.wire.headers import LEAVING
 
 NOT_TEXT = bytes(range(256)) * 100
 
@@ -47,6 +51,22 @@ def test_exit_codes(served: BrokerProcess) -> None:
     assert said.stderr.count(b"\n") == 1
 
 
+def test_headers_and_a_key_reach_the_function(served: BrokerProcess) -> None:
+    worker = Worker(slots=2)
+
+    @worker.service("with-it")
+    def with_it(body: bytes, task: Task) -> str:
+        return json.dumps([dict(task.headers), task.header["key"]])
+
+    given = ("--header", "language=en", "--header", "sum=1+1=2", "--key", "customer 7")
+    with worker.started(served.backend):
+        one = call("with-it", "x", *given, frontend=served.frontend)
+        two = call("with-it", "x", *given, "--count", "2", "--json", frontend=served.frontend)
+    expected = [{"language": "en", "sum": "1+1=2"}, "customer 7"]
+    assert json.loads(one.stdout) == expected
+    assert [json.loads(json.loads(line)["body"]) for line in two.stdout.splitlines()] == [expected] * 2
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -57,6 +77,9 @@ def test_exit_codes(served: BrokerProcess) -> None:
         ("once", "x", "--count", "0"),
         ("once", "x", "--count", "2", "--message-id", "mine"),
         ("once", "x", "--message-id", ""),
+        ("once", "x", "--header", "language"),
+        ("once", "x", "--header", "=en"),
+        ("once", "x", "--key", "x" * 256),
         ("", "x"),
         ("once", "x", "--broker", "not an address"),
         ("once", "x", "--broker", "tcp://127.0.0.1:123456"),
@@ -166,6 +189,19 @@ def test_the_plain_examples_speak_the_protocol(broker: BrokerProcess, processes:
         [sys.executable, client, broker.frontend, "reverse", "again"], capture_output=True, timeout=30, check=False
     )
     assert said.stdout == b"niaga\n"
+
+
+def test_the_plain_client_says_that_its_broker_stopped_before_it_took_the_task() -> None:
+    command = [sys.executable, str(ROOT / "examples" / "plain_client.py")]
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        frontend = f"tcp://127.0.0.1:{router.bind_to_random_port('tcp://127.0.0.1')}"
+        with subprocess.Popen([*command, frontend, "reverse", "hello"], stderr=subprocess.PIPE) as client:
+            assert router.poll(30_000)
+            peer, *_ = router.recv_multipart()
+            router.send_multipart([peer, b"", LEAVING, b""])
+            _, said = client.communicate(timeout=30)
+    assert client.returncode == 1
+    assert said == b"REJECTED: the broker stopped before it took the task\n"
 
 
 def _connections_to(port: int) -> int:

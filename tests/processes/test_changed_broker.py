@@ -91,7 +91,7 @@ def test_a_changed_broker_makes_nobody_an_admin_of_another_family(network: Netwo
         wait_until(partial(has_the_right_one, member), 20, "the edit that was right")
         shown = member.admin.told("show")
         assert [key for key in shown["keys"] if key.startswith("admin/main/")] == ["admin/main/admin"]
-        assert shown["keys"]["family/main"]["value"] == {}
+        assert shown["keys"]["family/main"]["value"] == {"keys": "remote"}
         assert shown["brokers"]["b3"]["state"] == "active"
         warned = [each["sentence"] for each in shown["warnings"] if "does not count" in each["sentence"]]
         assert len(warned) == len(forged)

@@ -86,7 +86,7 @@ def test_a_broker_that_drains_loses_nothing(pair: Pair) -> None:
     both, workers = pair
     with Client(addresses(pair), timeout=20) as client:
         assert client.request("once", b"x") == b"x"
-        running = [client.submit("once", b"sleep 4", message_id=f"running-{number}") for number in range(8)]
+        running = [client.submit("once", b"sleep 8", message_id=f"running-{number}") for number in range(8)]
         wait_until(lambda: len(workers[0].ledger) == 9, 10, "eight are running")
         both[0].signal(signal.SIGTERM)
         both[0].wait_for_line("draining")

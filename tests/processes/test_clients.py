@@ -6,7 +6,10 @@ import asyncio
 import itertools
 import json
 import os
+import pty
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -19,7 +22,7 @@ import pytest
 import zmq
 from tests.processes.conftest import BrokerProcess, Raw, WorkerProcess, retry, wait_until
 
-from famulus import AsyncClient, Client
+from famulus import AsyncClient, Client, Worker
 from famulus.errors import Closed, OutcomeError, Rejected, SettingsError, TaskError, Unknown
 
 # -- many at once ---------------------------------------------------------------------------------------------------
@@ -124,6 +127,74 @@ def test_map_raises_what_the_generator_raises(served: BrokerProcess, run: Map) -
 
     with pytest.raises(KeyError, match="mine"):
         run(served.frontend, "echo", bodies())
+
+
+INTERRUPTED = """
+import asyncio, sys
+from famulus import AsyncClient, Client
+
+bodies = ["now", *["never"] * 20]
+
+def threads(address):
+    with Client(address, timeout=60) as client:
+        for answer in client.map("some-day", bodies, progress=True):
+            print("first answer", flush=True)
+
+async def asyncio_(address):
+    async with AsyncClient(address, timeout=60) as client:
+        async for answer in client.map("some-day", bodies, progress=True):
+            print("first answer", flush=True)
+
+try:
+    threads(sys.argv[2]) if sys.argv[1] == "threads" else asyncio.run(asyncio_(sys.argv[2]))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def endless(served: BrokerProcess) -> Iterator[Worker]:
+    """A worker that some tasks wait for in vain."""
+    worker = Worker(slots=200, drain_s=0.1)
+
+    @worker.service("some-day")
+    async def some_day(body: bytes) -> bytes:
+        if body == b"never":
+            await asyncio.Event().wait()
+        return body
+
+    with worker.started(served.backend):
+        yield worker
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_ctrl_c_in_the_middle_of_a_map(served: BrokerProcess, endless: Worker, kind: str, terminal: bool) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, kind, served.frontend]
+    leader, follower = pty.openpty()
+    program = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=follower if terminal else subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(follower)
+    try:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "first answer\n"
+        program.send_signal(signal.SIGINT)
+        told, complaints = program.communicate(timeout=10)
+        assert (told, program.returncode) == ("interrupted\n", 0)
+        seen = os.read(leader, 100_000).decode() if terminal else complaints
+        assert "Traceback" not in seen
+        assert "ignored" not in seen
+        assert seen.rpartition("\x1b[?25")[2].startswith("h") if terminal else seen == ""
+    finally:
+        program.kill()
+        program.communicate()
+        os.close(leader)
 
 
 class Pulled:
@@ -400,7 +471,7 @@ def test_a_burst_of_outcomes_larger_than_the_pipe_reaches_the_client_whole(
     config.write_text("drain_ms = 500\n[services.never]\nbacklog_tasks_max = 50000\n")
     broker = brokers("--config", str(config))
     with Client(broker.frontend, timeout=25.0) as client:
-        futures = [client.submit("never") for _ in range(40_000)]
+        futures = [client.submit("never", retry=None) for _ in range(40_000)]
         # Answered behind all the others, on the same connection: so the broker has them all.
         with pytest.raises(Rejected, match="no_service"):
             client.request("nobody")

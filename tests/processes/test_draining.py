@@ -12,14 +12,17 @@ from tests.processes.conftest import Book, BrokerProcess, WorkerProcess, wait_un
 from famulus import Client
 from famulus.errors import Rejected
 
+#: A broker that has just started lets tasks of unknown services wait for three heartbeats.
+SETTLES_SOON = ("--heartbeat-ms", "200")
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_running_tasks_finish_and_new_ones_are_rejected(
     brokers: Callable[..., BrokerProcess], ledger_workers: Callable[..., WorkerProcess], number: signal.Signals
 ) -> None:
-    broker = brokers("--routers", "1")
+    broker = brokers("--routers", "1", *SETTLES_SOON)
     worker = ledger_workers(broker.backend, "once", slots=4)
-    with Client(broker.frontend) as client:
+    with Client(broker.frontend, retry=None) as client:
         book = Book(client)
         running = [book.ask("once", b"sleep 1.5") for _ in range(4)]
         wait_until(lambda: len(worker.ledger) == 4, 10, "four are running")
@@ -37,9 +40,9 @@ def test_running_tasks_finish_and_new_ones_are_rejected(
 def test_what_the_bound_cuts_off_is_unknown(
     brokers: Callable[..., BrokerProcess], ledger_workers: Callable[..., WorkerProcess]
 ) -> None:
-    broker = brokers("--routers", "1", "--drain-ms", "700")
+    broker = brokers("--routers", "1", "--drain-ms", "700", *SETTLES_SOON)
     worker = ledger_workers(broker.backend, "once", slots=2)
-    with Client(broker.frontend) as client:
+    with Client(broker.frontend, retry=None) as client:
         book = Book(client)
         running = [book.ask("once", b"sleep 30", timeout=60) for _ in range(2)]
         wait_until(lambda: len(worker.ledger) == 2, 10, "two are running")
@@ -60,7 +63,7 @@ def test_a_second_signal_stops_at_once(
     broker: BrokerProcess, ledger_workers: Callable[..., WorkerProcess], number: signal.Signals
 ) -> None:
     worker = ledger_workers(broker.backend, "once", slots=1)
-    with Client(broker.frontend) as client:
+    with Client(broker.frontend, retry=None) as client:
         book = Book(client)
         book.ask("once", b"sleep 60", timeout=60)
         wait_until(lambda: worker.ledger, 10, "it runs")

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import sys
 import urllib.error
 import urllib.request
@@ -20,16 +21,16 @@ from tests.processes.conftest import BrokerProcess, WorkerProcess, alive, wait_u
 from tests.processes.ports import free_ports
 from tests.unit.tables.conftest import finding, write
 
-from famulus import Client
+from famulus import Client, Rejected
 
 
 def address_of(broker: BrokerProcess) -> str:
-    return broker.wait_for_line(r"dashboard: (http://\S+)/$")[1]
+    return broker.wait_for_line(r"dashboard: (https?://\S+)/$")[1]
 
 
-def ask(address: str, path: str) -> tuple[int, Any]:
+def ask(address: str, path: str, trust: ssl.SSLContext | None = None) -> tuple[int, Any]:
     try:
-        with urllib.request.urlopen(address + path, timeout=10) as answer:
+        with urllib.request.urlopen(address + path, timeout=10, context=trust) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -182,3 +183,26 @@ def test_the_herald_ends_with_its_broker(watched: BrokerProcess) -> None:
     watched.signal(signal.SIGKILL)
     watched.wait()
     wait_until(lambda: not alive(herald), 20, "its end")
+
+
+def test_the_last_tasks_are_there_a_second_later_also_without_a_journal(watched: BrokerProcess) -> None:
+    address = address_of(watched)
+    wait_until(lambda: ask(address, "/readyz")[0] == 200, 20, "ready")
+    with Client(watched.frontend) as client:
+        client.request("echo", b"x", message_id="order-1", timeout=10)
+        with pytest.raises(Rejected):
+            client.request("nobody", b"x", message_id="order-2", timeout=10)
+
+    def ended() -> list[str]:
+        return [task["message_id"] for task in ask(address, "/api/v1/tasks")[1].get("tasks", ())]
+
+    wait_until(lambda: ended() == ["order-2", "order-1"], 20, "both tasks")
+    _, told = ask(address, "/api/v1/tasks/order-2")
+    assert (told["source"], told["story"]["reason"], told["story"]["try_again"]) == (
+        "memory",
+        "no_service",
+        "Yes, it is safe.",
+    )
+    assert ask(address, "/api/v1/tasks/order-3")[0] == 404
+    (kind,) = ask(address, "/api/v1/failures")[1]["failures"]
+    assert (kind["service"], kind["outcome"], kind["times"]) == ("nobody", "REJECTED", 1)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,15 +14,19 @@ from typing import Any
 
 import pytest
 from tests.processes.conftest import BrokerProcess, wait_until
-from tests.processes.networks import PASSWORD, Network, two_with_a_dashboard
+from tests.processes.networks import PASSWORD, Network, famulus, two_with_a_dashboard
 from tests.processes.test_herald import address_of, ask, herald_of
+
+from famulus.broker.folder import Folder
+from famulus.broker.tls import fingerprint
 
 
 class Page:
     """A page of the dashboard, as far as admins are concerned."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, trust: ssl.SSLContext | None = None) -> None:
         self.address = address
+        self.trust = trust
         self.secrets: dict[str, str] = {}
 
     def post(self, path: str, body: object, **headers: str) -> tuple[int, Any]:
@@ -30,7 +35,7 @@ class Page:
         where = f"{self.address}/api/v1/admin/{path}"
         request = urllib.request.Request(where, json.dumps(body).encode(), own, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=30, context=self.trust) as answer:
                 told = json.loads(answer.read())
                 if path == "login":
                     cookie = answer.headers["set-cookie"].partition(";")[0]
@@ -77,6 +82,7 @@ def test_a_broker_is_disabled_and_enabled(page: Page, network: Network) -> None:
     assert page.post("disable", {"identity": "b2"})[0] == 401
     lines = "\n".join(network["b1"].broker.lines)
     assert "admin 'admin' logged in at the HTTP port" in lines
+    assert ["HTTP port, 127.0.0.1", "admin"] in json.loads(Folder(network["b1"].path).admins.read_bytes())
     for secret in (PASSWORD, *page.secrets.values()):
         assert secret not in lines
 
@@ -114,24 +120,72 @@ def test_sessions_end_with_the_herald(page: Page, network: Network) -> None:
     assert page.log_in()[0] == 200
 
 
-def test_nobody_logs_in_from_elsewhere(network: Network) -> None:
+def own_address() -> str:
+    """Of this machine, by which others might reach it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # nothing is sent: the system only says by which address it would be
         except OSError:
             pytest.skip("this machine has no address but loopback")
-        host = probe.getsockname()[0]
+        return str(probe.getsockname()[0])
+
+
+def test_nobody_logs_in_from_elsewhere_without_tls(network: Network) -> None:
+    host = own_address()
     member = network["b2"]
     member.kill()
-    member.start("--http-port", "0", "--http-host", "0.0.0.0")
+    folder = Folder(member.path)
+    folder.certificate.unlink()
+    folder.certificate_key.unlink()
+    flags = ("--http-port", "0", "--http-host", "0.0.0.0")
+    member.start(*flags, wait=False)
+    said = "http_host: all that is shown at 0.0.0.0 would be readable for everybody on the way; give it a certificate"
+    assert member.broker.wait() == 2
+    assert said in member.broker.output
+    member.start(*flags, "--plain-on-purpose")
+    assert (member.path / "plain-on-purpose").exists(), "for the doctor"
+    member.broker.wait_for_line("can read all of this, and it is plain on purpose: so can everybody on the way")
     port = address_of(member.broker).rpartition(":")[2]
     near, far = Page(f"http://127.0.0.1:{port}"), Page(f"http://{host}:{port}")
     wait_until(lambda: ask(near.address, "/api/v1/admin/session")[1].get("offered"), 20, "a login")
     code, told = far.log_in()
-    assert (code, told["error"].partition(":")[0]) == (403, "a password would be readable on its way")
+    assert (code, told["error"].partition(",")[0]) == (403, "a password would be readable on its way")
     assert ask(far.address, "/api/v1/admin/session")[1]["offered"] is False
     assert ask(far.address, "/api/v1/brokers")[0] == 200
+    assert ask(far.address, "/api/v1/status")[1]["plain_on_purpose"] is True
     assert near.log_in()[0] == 200
+
+
+def test_over_tls_one_logs_in_from_elsewhere(network: Network) -> None:
+    host, member = own_address(), network["b1"]
+    folder = Folder(member.path)
+    made = famulus("broker", "--folder", str(member.path), "--http-host", host, "--new-certificate").stdout
+    assert f"fingerprint {fingerprint(folder.certificate)}; it counts when the broker starts again" in made
+    member.kill()
+    member.start("--http-port", "0", "--http-host", "0.0.0.0")
+    address = address_of(member.broker)
+    assert address.startswith("https://0.0.0.0:")
+    member.broker.wait_for_line(f"fingerprint {fingerprint(folder.certificate)}$")
+    assert "should be replaced" not in member.broker.output
+    far = Page(address.replace("0.0.0.0", host), ssl.create_default_context(cafile=folder.certificate))
+    session = "/api/v1/admin/session"
+    wait_until(lambda: ask(far.address, session, far.trust)[1].get("offered"), 20, "a login")
+    code, told = far.log_in()
+    assert (code, told["admin"]) == (200, "admin")
+    assert far.post("disable", {"identity": "b2", "dry_run": True})[0] == 200
+    assert (
+        far.post("disable", {"identity": "b2", "dry_run": True}, origin=far.address.replace("https", "http"))[0] == 403
+    )
+    # Without TLS there is nothing to see, not even that a broker is there.
+    assert ask(far.address.replace("https", "http"), session) == (0, {})
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        Page(far.address).log_in()
+    at = far.address.removeprefix("https://")
+    assert "b1 (here)" in famulus("brokers", "--address", at, "--ca", str(folder.certificate)).stdout
+    near = at.replace(host, "127.0.0.1")
+    assert "b1 (here)" in famulus("brokers", env={"FAMULUS_HTTP": near}).stdout, "as ever on this machine"
+    refused = famulus("brokers", "--address", at, code=7).stderr
+    assert f"the SHA-256 fingerprint {fingerprint(folder.certificate)}; if it is your broker's" in refused
 
 
 def test_a_broker_that_stands_alone_offers_no_login() -> None:

@@ -25,7 +25,7 @@ def test_kill_of_the_dispatcher_under_load(
     broker = brokers("--config", str(settings), "--routers", "2", "--heartbeat-ms", "500")
     busy = [ledger_workers(broker.backend, "once", slots=8) for _ in range(2)]
     idle = ledger_workers(broker.backend, "free", slots=8)
-    with Client(broker.frontend) as client, Client(broker.frontend) as loader:
+    with Client(broker.frontend) as client, Client(broker.frontend, retry=None) as loader:
         book = Book(loader)
         running = [book.ask("once", b"sleep 3") for _ in range(16)]
         wait_until(lambda: sum(len(worker.ledger) for worker in busy) == 16, 10, "sixteen are running")

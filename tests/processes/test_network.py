@@ -290,7 +290,8 @@ def test_a_wrong_secret_is_one_clear_line_and_the_next_try_goes_well(network: Ne
     asking, complaint = refused.stderr.splitlines()
     assert asking.startswith("asking the broker at")
     assert complaint == (
-        "famulus: the network will not have this broker: not_allowed: the secret is not that of this network"
+        f"famulus: the broker at tcp://127.0.0.1:{b1.peer_port} closes the connection: "
+        "the secret is not that of its network, or has expired"
     )
     assert refused.stdout == ""
     assert b1.admin.told("show")["brokers"].keys() == {"b1"}
@@ -305,8 +306,10 @@ def test_joining_where_nobody_is_or_nowhere(network: Network) -> None:
     missing = famulus(*flags, "--join", "127.0.0.1:9", code=2)
     assert "secret: cannot be read" in missing.stderr
     secret.write_text("secret\n")
-    nowhere = famulus(*flags, "--join", "nowhere", code=2)
-    assert "is not an address" in nowhere.stderr.splitlines()[-1]
+    nowhere = famulus(*flags, "--join", "no where:1", code=2)
+    assert "is not a broker's address" in nowhere.stderr.splitlines()[-1]
+    no_file = famulus(*flags, "--join", "nowhere", code=2)
+    assert no_file.stderr == "famulus: nowhere: cannot be read (No such file or directory)\n"
     assert Folder(path).is_empty
 
 
@@ -328,7 +331,8 @@ def test_a_network_is_made_in_a_folder_of_its_own(tmp_path: Path) -> None:
     env = {"FAMULUS_ADMIN_PASSWORD": PASSWORD}
     said = famulus(*init, env=env).stdout
     assert "broker b1 of family main, admin admin" in said
-    assert "--join 127.0.0.1:7004" in said
+    assert f"--join {path}.invitation" in said
+    assert Path(f"{path}.invitation").stat().st_mode & 0o777 == 0o600
     assert (path / "join.secret").read_text().strip() not in said
     again = famulus(*init, env=env, code=2)
     assert again.stderr == f"famulus: {path}: is not empty; a new broker needs a folder of its own\n"

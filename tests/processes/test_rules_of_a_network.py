@@ -81,7 +81,7 @@ def second(first: Member, brokers: Callable[..., BrokerProcess], tmp_path: Path)
     refused = famulus("broker", *join, code=2).stderr.splitlines()[-1]
     assert refused == (
         "famulus: the network will not have this broker: not_allowed: the broker's key is not trusted here; an admin "
-        f"has to say so first: famulus broker-admin trust {key}; or join with the secret (--secret-file)"
+        f"has to say so first: famulus broker-admin trust {key}; or join with an invitation: famulus invite"
     )
     first.admin("broker-admin", "trust", key, "--identity", "b2")
     network = first.admin("config", "show", "nothing")["network"]

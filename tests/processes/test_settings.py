@@ -119,9 +119,15 @@ def test_check_shows_the_settings_and_starts_nothing(tmp_path: Path, taken_port:
     assert shown["services"]["echo"]["delivery"] == "at_most_once"
 
 
-def test_a_host_that_is_not_loopback_is_warned_of(brokers: Callable[..., BrokerProcess]) -> None:
-    broker = brokers("--host", "0.0.0.0", "--routers", "1")
-    broker.wait_for_line("there is no authentication")
+def test_a_broker_without_keys_is_not_reached_from_elsewhere(brokers: Callable[..., BrokerProcess]) -> None:
+    """Unless somebody says that it is to be, and then it says so itself."""
+    refused = broker_says("--host", "0.0.0.0", "--routers", "1")
+    assert refused.returncode == 2
+    (sentence,) = refused.stderr.splitlines()
+    assert "is reached from other machines, and there are no keys" in sentence
+    assert "famulus init FOLDER --host 0.0.0.0; or give --plain-on-purpose" in sentence
+    broker = brokers("--host", "0.0.0.0", "--routers", "1", "--plain-on-purpose")
+    broker.wait_for_line("plain on purpose: whoever reaches 0.0.0.0 may come without a key")
 
 
 SERVICES = """
@@ -162,7 +168,7 @@ def served(
 
 def test_services_are_as_the_file_says(served: tuple[BrokerProcess, WorkerProcess]) -> None:
     broker, worker = served
-    with Client(broker.frontend) as client:
+    with Client(broker.frontend, retry=None) as client:
         # The service's time-out is the largest one, and where none is declared the default's.
         for service in ("slow", "other"):
             began = time.monotonic()

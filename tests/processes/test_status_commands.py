@@ -68,7 +68,7 @@ def _look_at_top(address: str) -> None:
 
 def test_nobody_there_is_one_sentence_and_a_code() -> None:
     said = famulus("status", "--address", "127.0.0.1:1")
-    assert said.returncode == 4
+    assert said.returncode == 7
     assert said.stderr.startswith("famulus: nobody answers at http://127.0.0.1:1 (")
     assert said.stderr.count("\n") == 1
     assert famulus("status", "--address", "what://is this").returncode == 2

@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 import zmq
 from tests.processes.conftest import Raw, wait_until
-from tests.processes.networks import Member, Network
+from tests.processes.networks import PASSWORD, Member, Network
+from tests.processes.secured import Secured
 
+from famulus.admin.connection import AdminConnection
+from famulus.admin.secret import Secret
 from famulus.core.steward.notes import STRANGERS_MAX
+from famulus.errors import FamulusError
+from famulus.journal.listing import last_rows
+from famulus.journal.reading import JournalReader
 
 REFUSED = "refused, not_allowed"
 
@@ -65,3 +71,35 @@ def test_wrong_passwords_keep_no_admin_out_where_it_was_heard_before(member: Mem
             assert member.admin.told("show")["broker"] == "b1"
         member.kill()
         member.start()
+
+
+def asked(secured: Secured, name: str, password: str) -> str:
+    """What an admin with this pass is told, who does not say it again to see."""
+    with AdminConnection(pass_file=secured.pass_of(name)) as connection:
+        try:
+            connection.ask("admin", Secret(password), "show", {"prefix": "family/"})
+        except FamulusError as error:
+            return str(error)
+    return "shown"
+
+
+def test_who_has_a_pass_cannot_guess_without_a_wait_where_an_admin_has_been_heard(tmp_path: Path) -> None:
+    settings = tmp_path / "broker.toml"
+    settings.write_text("journal_roll_s = 1\n")
+    flags = ("--config", str(settings), "--journal-folder", str(tmp_path / "journal"))
+    secured = Secured(tmp_path, flags=flags)
+    try:
+        assert asked(secured, "desk", PASSWORD) == "shown"
+        wait_until(lambda: "too many wrong passwords" in asked(secured, "shop", "a guess"), 20, "a wait")
+        # Neither with its right password, nor because of anybody else, is one refused who was heard before.
+        assert asked(secured, "desk", "a guess").endswith("wrong name or password")
+        assert asked(secured, "desk", PASSWORD) == "shown"
+        assert "too many wrong passwords" in asked(secured, "shop", PASSWORD)
+        wait_until(lambda: {"desk", "shop"} <= _refused_admins(tmp_path / "journal"), 30, "whom it refused")
+    finally:
+        secured.close()
+
+
+def _refused_admins(journal: Path) -> set[str]:
+    rows = last_rows(JournalReader(journal), "access", 1000)
+    return {row["principal"] for row in rows if row["wanted"] == "manage" and row["address"] == "127.0.0.1"}

@@ -93,7 +93,7 @@ def test_who_wants_another_core_gets_a_python_of_its_own(program: str) -> None:
 
 
 def test_the_processes_of_a_forked_broker(brokers: Callable[..., BrokerProcess]) -> None:
-    flags = ("--http-port", "0", "--http-host", "0.0.0.0")
+    flags = ("--http-port", "0", "--http-host", "0.0.0.0", "--plain-on-purpose")
     forked, usual = brokers(*flags), brokers(*flags, ulimit="-c 0")
     for module in ("dispatcher", "router"):
         one, other = (each.children(module)[0] for each in (forked, usual))

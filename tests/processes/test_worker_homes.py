@@ -113,5 +113,5 @@ def test_a_saved_config_leads_to_a_broker_when_the_given_one_is_dead(
 def test_all_addresses_are_named_when_nobody_is_there(start_worker: StartWorker) -> None:
     ports = [free_port(), free_port()]
     worker = start_worker(*(f"127.0.0.1:{port}" for port in ports))
-    assert worker.wait() == 4
+    assert worker.wait() == 7
     assert f"no broker answers at tcp://127.0.0.1:{ports[0]} or tcp://127.0.0.1:{ports[1]} (tried" in worker.output

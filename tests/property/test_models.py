@@ -11,6 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch import error_workers
+from famulus.core.dispatch.accounts import Account
 from famulus.core.dispatch.backlog import Backlog
 from famulus.core.dispatch.error_workers import ErrorWorkers
 from famulus.core.dispatch.flows import Flow
@@ -44,7 +45,7 @@ class LRUMachine(RuleBasedStateMachine):
     @rule(target=workers, offered=st.sets(st.integers(0, 2), min_size=1), slots=st.integers(1, 3))
     def connect(self, offered: set[int], slots: int) -> Session:
         services = [self.services[number] for number in sorted(offered)]
-        session = Session(b"peer", b"%d" % len(self.free), services, SessionTerms(slots, 1000), 0)
+        session = Session(Account(b""), b"peer", b"%d" % len(self.free), services, SessionTerms(slots, 1000), 0)
         self.free[session] = slots
         return session
 
@@ -67,7 +68,7 @@ class LRUMachine(RuleBasedStateMachine):
     def take(self, number: int) -> None:
         service = self.services[number]
         able = [one for one in self.ready if service in one.services and self.free[one]]
-        taken = service.lru.take()
+        taken = service.chooser.take(0)
         assert (taken is None) == (not able), "a slot is given exactly when one is free"
         line = self.lines[service]
         while line and not self.free[line[0]]:
@@ -97,10 +98,10 @@ class LRUMachine(RuleBasedStateMachine):
     @invariant()
     def same_lines(self) -> None:
         for service, line in self.lines.items():
-            assert list(service.lru._line) == line
+            assert service.chooser.listed() == line
         for session, free in self.free.items():
             assert session.free == free
-            listed = [service.lru for service in session.services if session in service.lru._line]
+            listed = [service for service in session.services if session in service.chooser.listed()]
             assert len(listed) + len(session.unlisted) == len(session.services)
 
 
@@ -110,10 +111,12 @@ TestLRU.settings = THOROUGH
 
 def test_workers_of_one_service_take_turns_whatever_their_slots() -> None:
     service = Service(b"s")
-    sessions = [Session(b"p", b"%d" % slots, [service], SessionTerms(slots, 1000), 0) for slots in (3, 1, 2)]
+    sessions = [
+        Session(Account(b""), b"p", b"%d" % slots, [service], SessionTerms(slots, 1000), 0) for slots in (3, 1, 2)
+    ]
     for session in sessions:
         session.enter(0)
-    taken = [service.lru.take() for _ in range(7)]
+    taken = [service.chooser.take(0) for _ in range(7)]
     a, b, c = sessions
     assert taken == [a, b, c, a, c, a, None]
 
@@ -123,7 +126,7 @@ def test_workers_of_one_service_take_turns_whatever_their_slots() -> None:
 
 def make_task(priority: int, size: int, tasks_max: int = 5, bytes_max: int = 100) -> Task:
     terms = Terms(1000, priority, False, 1, tasks_max, bytes_max, 1000)
-    return Task(b"client", b"", b"x" * size, 0, Flow(Service(b"s"), terms, b"", b""), b"", 0)
+    return Task(Account(b""), b"client", b"", b"x" * size, 0, Flow(Service(b"s"), terms, b"", b""), b"", 0)
 
 
 class BacklogMachine(RuleBasedStateMachine):
@@ -291,7 +294,7 @@ class LivenessMachine(RuleBasedStateMachine):
 
     @rule(target=watched, heartbeat_ms=st.sampled_from([10, 50, 100]))
     def connect(self, heartbeat_ms: int) -> Session:
-        session = Session(b"p", b"i", [], SessionTerms(1, heartbeat_ms), self.now_ns)
+        session = Session(Account(b""), b"p", b"i", [], SessionTerms(1, heartbeat_ms), self.now_ns)
         self.liveness.watch(session)
         self.seen_ns[session] = self.now_ns
         return session
@@ -340,11 +343,11 @@ TestLiveness.settings = THOROUGH
 
 def test_workers_that_come_and_go_leave_no_long_heap_behind() -> None:
     liveness = Liveness()
-    steady = [Session(b"p", b"i", [], SessionTerms(1, 1000), 0) for _ in range(10)]
+    steady = [Session(Account(b""), b"p", b"i", [], SessionTerms(1, 1000), 0) for _ in range(10)]
     for session in steady:
         liveness.watch(session)
     for _ in range(10_000):
-        session = Session(b"p", b"i", [], SessionTerms(1, 1000), 0)
+        session = Session(Account(b""), b"p", b"i", [], SessionTerms(1, 1000), 0)
         liveness.watch(session)
         liveness.forget(session)
         assert len(liveness._heap) < 200

@@ -127,7 +127,7 @@ BOOK = Book(BrokerAddress("b1", "family", "tcp://here:7100", "tcp://here:7101"),
 @example(b"numbered", inner.FROM_CLIENT, b'{"request":"TASK","type":"REQUEST","service":"s","x":[1],"timeout_ms":5}')
 @example(b"numbered", inner.FROM_CLIENT, b'{"request":"TASK","type":"REQUEST","service":"s","message_id":"m"}')
 def test_any_question_gets_a_decision_of_the_right_shape(number: bytes, origin: bytes, header: bytes) -> None:
-    (decision,) = Router(BOOK, lambda: "made").decide([[number, origin, header]])
+    (decision,) = Router(BOOK, lambda: "made").decide([[number, origin, b"", header]])
     assert decision[0] == number
     assert len(decision) == inner.DECISION_PARTS[decision[1]]
     assert all(type(part) is bytes for part in decision)

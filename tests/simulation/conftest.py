@@ -20,7 +20,7 @@ def broken_runs(mutant: str, *args: str) -> list[dict[str, Any]]:
     In one only: other tests run meanwhile, and what a second one finds after the first catch is not looked at.
     """
     command = ["simulate", "--mutant", mutant, "--json", "--jobs", "1", *args]
-    done = CliRunner().invoke(main.app_for(["simulate"]), command)
+    done = CliRunner().invoke(main.new_app(), command)
     assert done.exit_code == 0, f"nobody noticed {mutant}: {done.output}{done.exception}"
     report = json.loads(done.stdout)
     failures: list[dict[str, Any]] = report["failures"]

@@ -25,7 +25,7 @@ PLANTED = [each for scenario in (ONE_BROKER, SEVERAL_BROKERS, OVERLOAD) for each
 
 
 def run(*args: str) -> Result:
-    return CliRunner().invoke(main.app_for(["simulate"]), ["simulate", *args])
+    return CliRunner().invoke(main.new_app(), ["simulate", *args])
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,8 @@ def test_mutants_can_be_listed() -> None:
         ["--brokers", "2", "--what", "tasks"],
         ["--brokers", "3", "--trace", "--seed", "1"],
         ["--what", "tasks"],
+        ["--what", "overload", "--policy", "ewma"],
+        ["--policy", "random"],
         ["--seeds", "0"],
         ["--jobs", "0"],
     ],

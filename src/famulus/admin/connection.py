@@ -6,6 +6,7 @@ The password is in the body of every request: it is written into the bytes that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from time import monotonic_ns
 from typing import Any, Final, Self
 
@@ -14,9 +15,10 @@ import msgspec
 from famulus.admin.secret import Secret
 from famulus.core.clock import NS_PER_S
 from famulus.core.steward.answers import read_moved
-from famulus.errors import HeadsMoved, NoBroker, NotAllowed, ProtocolError, Refused, SettingsError
+from famulus.errors import HeadsMoved, NoBroker, NotAllowed, ProtocolError, Refused, SettingsError, Unclear
 from famulus.net.addresses import frontend
 from famulus.net.line import Change, Line
+from famulus.net.passes import begin_to, read_pass, turned_away
 from famulus.net.waiting import Waiting
 from famulus.wire import headers, limits, reasons
 
@@ -36,12 +38,20 @@ _encode = msgspec.json.Encoder(enc_hook=_revealed).encode
 
 
 class AdminConnection:
-    def __init__(self, broker: str | None = None, *, connect_s: float = CONNECT_S, answer_s: float = ANSWER_S) -> None:
-        self.address = frontend(broker)
+    def __init__(
+        self,
+        broker: str | None = None,
+        *,
+        pass_file: PathLike[str] | None = None,
+        connect_s: float = CONNECT_S,
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        self._pass = shown = read_pass(pass_file)
+        self.address = frontend(broker, shown.frontends if shown is not None else ())
         self._connect_ns = round(connect_s * NS_PER_S)
         self._answer_ns = round(answer_s * NS_PER_S)
         self._asked = 0
-        self._line = Line(self.address, asks=True)
+        self._line = Line(self.address, asks=True, begin=begin_to(self.address, shown))
         self._waiting = Waiting()
         self._waiting.watch(self._line.fd)
 
@@ -52,6 +62,8 @@ class AdminConnection:
         self._line.follow(monotonic_ns())
         while not self._line.up:
             if monotonic_ns() >= due_ns:
+                if self._line.turned_away:
+                    raise NoBroker(f"the broker at {self.address} {turned_away(self._pass)}")
                 raise NoBroker(f"no broker answers at {self.address} (tried for {self._connect_ns / NS_PER_S:g} s)")
             self._waiting.wait(min(due_ns, self._line.due_ns))
             self._line.follow(monotonic_ns())
@@ -66,12 +78,12 @@ class AdminConnection:
         try:
             answer = headers.read(header)
         except ProtocolError as error:
-            raise Refused(f"the broker's answer cannot be understood: {error}") from None
+            raise Unclear(f"the broker's answer cannot be understood: {error}") from None
         if isinstance(answer, headers.ManageResponse) and answer.outcome == "OK":
             return body
         if isinstance(answer, headers.ManageResponse | headers.ErrorResponse):
             raise self._refusal(answer.reason, body)
-        raise Refused("the broker's answer does not fit the question")
+        raise Unclear("the broker's answer does not fit the question")
 
     def _send(self, envelope: bytes, username: str, password: Secret, command: str, arguments: dict[str, Any]) -> None:
         try:

@@ -11,7 +11,7 @@ from famulus.broker.settings import Settings
 
 
 def _start(settings: Settings, facts: dict[str, Any], lifeline: Lifeline) -> None:
-    loop = Dispatching(settings, facts["ipc"], facts["restarted"], facts["boot"], lifeline)
+    loop = Dispatching(settings, facts["ipc"], facts["boot"], lifeline)
     lifeline.report(ready=True, frontend_port=loop.frontend_port, backend_port=loop.backend_port)
     # What is here now stays for ever, and tasks are freed by reference counting: the collector has little to find.
     gc.collect()

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
+from pathlib import Path
 from time import monotonic_ns, sleep, thread_time_ns, time_ns
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
+from famulus.broker.delegate_links import DelegateLinks
+from famulus.broker.inlet import Inlet
 from famulus.broker.lifeline import Lifeline
 from famulus.broker.settings import Settings
 from famulus.core import telling
+from famulus.core.access import BACKEND, FRONTEND
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.message_ids import MessageIds
+from famulus.core.dispatch.slot_count import SlotCount
 from famulus.core.hangs import ALIVE_NS, LINGER_NS
 from famulus.errors import ProtocolError
 from famulus.journal.records import BatchWriter
 from famulus.net import sockets
-from famulus.net.line import Change
-from famulus.net.link import Link
 from famulus.net.listener import Listener, ListenerBounds
 from famulus.net.pump import recv_many, send_many, send_some
 from famulus.net.waiting import Waiting
 from famulus.wire import inner, limits, parcels, status
+from famulus.wire.headers import LEAVING
 from famulus.wire.inner import Work
+
+if TYPE_CHECKING:
+    from famulus.net.sealing import KeyAuthenticator
 
 # Final, so that compiled code need not look it up each time.
 clock_ns: Final = monotonic_ns
@@ -34,9 +42,13 @@ clock_ns: Final = monotonic_ns
 BATCH_MAX: Final = 128
 #: How often a busy dispatcher checks what is due.
 BUSY_TICK_NS: Final = 5 * NS_PER_MS
+#: How often it looks where else there is news, while it has some to read: a look is a system call.
+LOOK_AGAIN_NS: Final = NS_PER_MS // 10
 #: While the last outcomes leave: how long we wait if nobody reads any of them.
 LINGER_IDLE_NS: Final = 2 * NS_PER_S
 LINGER_LOOK_S: Final = 0.002
+#: How long those who are just being let in are waited for.
+LET_IN_NS: Final = NS_PER_S // 4
 #: Shorter than the silence after which we would be killed.
 SCRIBE_LINGER_MS: Final = 1000
 #: Of messages that are not complete yet, at each of the two ports.
@@ -47,6 +59,8 @@ CLIENTS_BYTES_MAX: Final = 256 * 1024 * 1024
 #: A peer that reads nothing for this long is cut off; a worker that is silent for as long as it may be is lost anyway.
 PATIENCE_NS: Final = 5 * NS_PER_S
 REPORT_NS: Final = 1 * NS_PER_S
+#: So many workers are looked at for a report before the next tasks are: that takes a quarter of a millisecond.
+COUNTED_AT_ONCE: Final = 500
 #: Rows for the journal go to the scribe when this many tasks have ended, or this long after the last rows went. A crash
 #: loses what was not sent; sending each row at once would cost more than everything else that is done for a task.
 JOURNAL_ROWS: Final = 2000
@@ -57,36 +71,16 @@ SETTLE_NS: Final = 5 * NS_PER_S
 PAUSE_NS: Final = 1 * NS_PER_S
 
 
-class Inlet:
-    """A socket or descriptor to read from, and whether to look: it has news, or we have sent on it (see `Waiting`)."""
-
-    def __init__(self, source: Any, waiting: Waiting) -> None:
-        self.source = source
-        # We were not told what happened before we watched it.
-        self.look = True
-        waiting.watch(source, self)
-
-
-class DelegateLink:
-    """The link to another broker that helps, and both of its inlets."""
-
-    def __init__(self, link: Link, waiting: Waiting) -> None:
-        self.link = link
-        self.messages = Inlet(link.socket, waiting)
-        self.changes = Inlet(link.monitor, waiting)
-
-    @property
-    def look(self) -> bool:
-        return self.messages.look or self.changes.look
-
-
 class Dispatching:
-    def __init__(self, settings: Settings, ipc: str, restarted: bool, boot: str, lifeline: Lifeline) -> None:
+    def __init__(self, settings: Settings, ipc: str, boot: str, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
         self._ipc = ipc
         self._context = context = sockets.new_context()
-        self._frontend = Listener(b"ROUTER", _bounds_of_clients(settings))
-        self._backend = Listener(b"ROUTER", _bounds_of_workers(settings))
+        self._authenticator = _authenticator(settings)
+        self._principals_told = b""
+        self._keys_of_brokers: dict[bytes, bytes] = {}
+        self._frontend = Listener(b"ROUTER", _bounds_of_clients(settings), authenticator=self._authenticator)
+        self._backend = Listener(b"ROUTER", _bounds_of_workers(settings), authenticator=self._authenticator)
         self.frontend_port = self._frontend.bind(settings.host, settings.frontend_port, "frontend_port")
         self.backend_port = self._backend.bind(settings.host, settings.backend_port, "backend_port")
         self._waiting = waiting = Waiting(once=True, alone=True)
@@ -103,7 +97,7 @@ class Dispatching:
         self._latencies = telling.Latencies(f"dispatcher-{os.getpid()}")
         self._snapshot_ns = 0
         declared = [name.encode() for name in settings.services]
-        settled_at_ns = clock_ns() + _settles_ns(settings, restarted)
+        settled_at_ns = clock_ns() + _settles_ns(settings)
         chance = secrets.randbits(64)
         message_ids = MessageIds(chance)
         self._pen = BatchWriter("dispatcher", boot, message_ids.head)
@@ -117,19 +111,28 @@ class Dispatching:
             secret=secrets.token_hex(16),
         )
         self._core.managing.is_expected = bool(settings.folder)
+        if self._authenticator is not None:
+            self._core.accounts.guard()
         self._journal = sockets.to_scribe(context, ipc, settings.journal)
-        #: To other brokers, by their names.
-        self._links: dict[bytes, DelegateLink] = {}
+        self._delegates = DelegateLinks(context, waiting, self._authenticator.own if self._authenticator else None)
         self._routers_expected = settings.routers
         self._report_ns = self._count_ns = self._checkpoint_ns = self._tell_ns = 0
         self._told_tasks = self._told_routers = 0
+        #: When the last word is said to clients at the latest, once all else is done.
+        self._leave_by_ns = 0
+        #: Clients that missed an outcome, since they did not read.
+        self._missed: set[bytes] = set()
+        #: While we count the slots of many workers.
+        self._counting: SlotCount | None = None
         self._stopped = False
 
     def run(self) -> None:
         core = self._core
         planned_ns = tick_ns = clock_ns()
+        looked_ns = 0
         while not self._stopped:
             now_ns = clock_ns()
+            looked_ns = looked_ns or now_ns
             if now_ns - planned_ns > PAUSE_NS:
                 core.on_pause(now_ns - planned_ns)
                 self._look_at_all()
@@ -138,6 +141,7 @@ class Dispatching:
             self._read(now_ns)
             if now_ns >= tick_ns:
                 core.on_tick()
+                self._let_in(now_ns)
                 tick_ns = now_ns + BUSY_TICK_NS
             core.flush(self)
             untold = core.counters.finished - self._told_tasks if self._journal is not None else 0
@@ -150,12 +154,20 @@ class Dispatching:
                 self._report(now_ns)
             if not self._something_to_read():
                 # Only before sleeping do we ask the core when to wake; when busy, we look at the clock anyway.
-                planned_ns = tick_ns = min(core.next_due_ns, self._report_ns)
+                # In pairs: compiled code compares two numbers by itself, but calls Python for more.
+                planned_ns = min(core.next_due_ns, self._report_ns)
+                planned_ns = min(planned_ns, self._frontend.due_ns)
+                planned_ns = tick_ns = min(planned_ns, self._backend.due_ns)
                 if untold:
                     planned_ns = min(planned_ns, self._tell_ns)
-                for inlet in self._waiting.wait(planned_ns):
-                    assert isinstance(inlet, Inlet)
-                    inlet.look = True
+            elif now_ns - looked_ns < LOOK_AGAIN_NS:
+                continue
+            # When busy without sleeping: whoever keeps one port busy does not keep us from the others.
+            looked_ns = 0
+            for inlet in self._waiting.wait(planned_ns):
+                assert isinstance(inlet, Inlet)
+                inlet.look = True
+        core.facts.note_access(clock_ns())
         self._tell_scribe()
         self._lifeline.report(told=self._pen.told)
         if core.closing.on:
@@ -186,11 +198,17 @@ class Dispatching:
             sleep(LINGER_LOOK_S)
             now_ns = clock_ns()
 
+    def _let_in(self, now_ns: int) -> None:
+        """Those with keys whose turn has come."""
+        for listener, inlet in ((self._frontend, self._clients), (self._backend, self._workers)):
+            if now_ns >= listener.due_ns:
+                listener.let_in(now_ns)
+                inlet.look = True
+
     def _look_at_all(self) -> None:
         for inlet in self._inlets:
             inlet.look = True
-        for delegate in self._links.values():
-            delegate.messages.look = delegate.changes.look = True
+        self._delegates.look_at_all()
 
     def _something_to_read(self) -> bool:
         core = self._core
@@ -201,7 +219,7 @@ class Dispatching:
             or self._announcements.look
             or self._steward.look
             or self._commands.look
-            or (bool(self._links) and any(delegate.look for delegate in self._links.values()))
+            or self._delegates.look
         )
 
     def _read(self, now_ns: int) -> None:
@@ -213,40 +231,33 @@ class Dispatching:
         if self._workers.look:
             batch = self._backend.recv(BATCH_MAX if core.questions.has_room_for_workers else 0)
             self._workers.look = self._backend.more
+            if self._backend.come:
+                # First of all: what they have sent may be in this batch, and somebody may have gone again.
+                core.accounts.come(BACKEND, self._backend.come, now_ns)
+                self._backend.come.clear()
             core.on_workers(batch)
             if self._backend.gone:
                 # What they said before has been processed by now.
                 core.sessions.gone(self._backend.gone)
+                core.accounts.gone(BACKEND, self._backend.gone)
                 self._backend.gone.clear()
         if self._clients.look:
             batch = self._frontend.recv(BATCH_MAX if core.questions.has_room_for_clients else 0)
             self._clients.look = self._frontend.more
+            if self._frontend.come:
+                core.accounts.come(FRONTEND, self._frontend.come, now_ns)
+                self._frontend.come.clear()
             core.on_clients(batch)
         if self._announcements.look:
             core.on_announcements(_take(self._announcements))
         if self._steward.look:
             for message in _take(self._steward):
                 self._on_steward(message)
-        for identity, delegate in self._links.items():
-            if delegate.look:
-                self._read_delegate(identity, delegate)
+        if self._delegates.look:
+            self._delegates.read(core)
         if self._commands.look:
             self._commands.look = False
             self._obey(now_ns)
-
-    def _read_delegate(self, identity: bytes, delegate: DelegateLink) -> None:
-        core, link = self._core, delegate.link
-        changes = link.changes() if delegate.changes.look else []
-        delegate.changes.look = False
-        if delegate.messages.look or changes:
-            batch = link.recv()
-            # What a connection brought before it was lost still counts, so it is processed before the loss.
-            while Change.DOWN in changes and (more := link.recv()):
-                batch += more
-            delegate.messages.look = len(batch) >= BATCH_MAX
-            core.on_delegate(identity, batch)
-        for change in changes:
-            core.on_delegate_link(identity, change is Change.UP)
 
     def _on_router(self, message: list[bytes]) -> None:
         try:
@@ -262,30 +273,35 @@ class Dispatching:
             self._core.forgive(message[3])
         elif message[2] == inner.IGNORE:
             self._core.sessions.ignore(inner.read_names(message[3]))
+        elif message[2] == inner.PRINCIPALS:
+            self._on_principals(message[3])
         elif message[2] == inner.PEERS:
             self._core.on_peers(*inner.read_peers(message[3]))
             self._meet_delegates()
         else:
             self._core.managing.on_steward(message[0], message[1], message[2], message[3])
 
+    def _on_principals(self, told: bytes) -> None:
+        # They are told once a second, for a dispatcher that has just started; they seldom change.
+        if self._authenticator is not None and told != self._principals_told:
+            self._principals_told = told
+            principals = inner.read_principals(told)
+            self._authenticator.known, self._authenticator.plain_ok = principals.keys, principals.plain
+            self._core.on_principals(principals)
+            self._keys_of_brokers = {name.encode(): key for name, key in principals.brokers.items()}
+            self._meet_delegates()
+
     def _meet_delegates(self) -> None:
-        """Have a link to every peer that may help, and to no other."""
-        wanted = {identity: delegate.frontend for identity, delegate in self._core.delegates.by_identity.items()}
-        for identity, delegate in list(self._links.items()):
-            link = delegate.link
-            if wanted.get(identity) != link.address:
-                self._waiting.forget(link.socket)
-                self._waiting.forget(link.monitor)
-                link.close()
-                del self._links[identity]
-        for identity, address in wanted.items():
-            if identity not in self._links:
-                self._links[identity] = DelegateLink(Link(self._context, address), self._waiting)
+        self._delegates.follow(self._core, self._keys_of_brokers)
 
     # -- messages leave -----------------------------------------------------------------------------------------
 
     def to_clients(self, messages: list[list[bytes]]) -> list[list[bytes]]:
-        return [messages[index] for index, _ in self._frontend.send(messages)]
+        refused = self._frontend.send(messages)
+        if not refused:
+            return []  # as nearly always
+        self._missed.update(messages[index][0] for index, error in refused if error == errno.EAGAIN)
+        return [messages[index] for index, _ in refused]
 
     def to_workers(self, messages: list[list[bytes]]) -> list[list[bytes]]:
         return [messages[index] for index, _ in self._backend.send(messages)]
@@ -295,11 +311,7 @@ class Dispatching:
         return not send_many(self._routers.source, [[router, inner.write_batch(questions)]])
 
     def to_delegate(self, identity: bytes, task: list[bytes]) -> bool:
-        delegate = self._links.get(identity)
-        if delegate is None:
-            return False
-        delegate.messages.look = True
-        return delegate.link.up and bool(delegate.link.send([task]))
+        return self._delegates.send(identity, task)
 
     def to_steward(self, messages: list[list[bytes]]) -> bool:
         self._steward.look = True
@@ -325,13 +337,17 @@ class Dispatching:
 
     def _report(self, now_ns: int) -> None:
         """A sign of life; and once a second, the counters."""
-        if now_ns >= self._count_ns:
-            self._report_counts(now_ns)
-        else:
+        if now_ns < self._count_ns:
             self._lifeline.report(alive=True)
+        else:
+            self._counting = counting = self._counting or self._core.count()
+            if not counting.go_on(COUNTED_AT_ONCE):
+                return  # and come back in the next turn
+            self._counting = None
+            self._report_counts(counting, now_ns)
         self._report_ns = min(now_ns + ALIVE_NS, self._count_ns)
 
-    def _report_counts(self, now_ns: int) -> None:
+    def _report_counts(self, counted: SlotCount, now_ns: int) -> None:
         core = self._core
         self._lifeline.report(
             alive=True,
@@ -341,47 +357,78 @@ class Dispatching:
             routers=len(core.questions.routers),
             told=self._pen.told,
         )
-        # This looks at each worker and each of its services: so it is counted once for everybody who is told.
-        asked_for = bool(core.managing.steward) or self._herald is not None or self._journal is not None
-        work = core.work() if asked_for else {}
-        free, busy = core.slots()
+        work = core.work(counted)
         if core.managing.steward:
-            told, slots = (_taken(work), (0, busy)) if core.closing.on else (work, (free, busy))
+            closing = core.closing.on
+            told, slots = _taken(work) if closing else work, (0 if closing else counted.free, counted.busy)
             words = inner.write_work(told, slots, core.error_workers())
             if not self.to_steward([[core.managing.steward, b"", inner.WORK, words]]):
                 core.managing.on_steward_gone()
-        send_some(self._load, [inner.write_load(core.load())])
+        send_some(self._load, [inner.write_load(core.load(counted))])
         if self._told_routers != len(core.questions.routers):
             # Otherwise a broker that has just become ready would be shown without routers for a second.
             self._told_routers = len(core.questions.routers)
             self._snapshot_ns = now_ns
         if self._herald is not None and now_ns >= self._snapshot_ns:
-            self._tell_herald(self._herald, work, now_ns)
-        for listener in (self._frontend, self._backend):
+            self._tell_herald(self._herald, counted, work, now_ns)
+        for port, listener in ((FRONTEND, self._frontend), (BACKEND, self._backend)):
             listener.on_tick(now_ns)
+            core.facts.access.turn_away(port, listener.turned_away, now_ns)
         # Peers that read nothing for too long have just been cut off, without anything that would wake us.
         self._workers.look = self._workers.look or bool(self._backend.gone)
-        self._frontend.gone.clear()  # their tasks go on, and their outcomes are refused
+        core.accounts.gone(FRONTEND, self._frontend.gone)  # their tasks go on, and their outcomes are refused
+        self._missed.difference_update(self._frontend.gone)
+        self._frontend.gone.clear()
         if self._journal is not None and now_ns >= self._checkpoint_ns:
             self._checkpoint_ns = now_ns + REPORT_NS
             core.checkpoint(work)
             self._tell_scribe()
         if core.drained():
-            self._lifeline.report(drained=True)
-            self._stopped = True
+            self._take_leave(now_ns)
         # Neither a start, which waits for all routers, nor a drain should have to wait for the next second.
         waited_for = core.closing.on or len(core.questions.routers) < self._routers_expected
         self._count_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
 
-    def _tell_herald(self, herald: sockets.Socket, work: Work, now_ns: int) -> None:
+    def _take_leave(self, now_ns: int) -> None:
+        """All tasks have their outcomes. Then we read no more: whatever else clients have sent will not run.
+
+        A client that is just being let in may have sent something, too, and is to hear that as well.
+        """
+        if not self._leave_by_ns:
+            self._leave_by_ns = now_ns + LET_IN_NS
+            self._frontend.lock_doors()
+        if self._frontend.opening and now_ns < self._leave_by_ns:
+            return
+        self._lifeline.report(drained=True)
+        self._stopped = True
+        for client in self._missed:
+            self._frontend.cut(client)
+        self._frontend.publish([b"", LEAVING, b""])
+
+    def _tell_herald(self, herald: sockets.Socket, counted: SlotCount, work: Work, now_ns: int) -> None:
         """Whether it is there or not: what it does not take is lost."""
         # Processor time: if others had the processor in the meantime, that is no reason to say less.
         began_ns = thread_time_ns()
-        messages = [[status.write(telling.of_dispatcher(self._core, work, os.getpid(), now_ns))]]
+        messages = [[status.write(telling.of_dispatcher(self._core, counted, work, os.getpid(), now_ns))]]
         if (latency := self._latencies.news(self._core, now_ns)) is not None:
             messages.append([status.write(latency)])
+        if (ends := telling.of_tasks(self._core, now_ns)) is not None:
+            messages.append([status.write(ends)])
         send_some(herald, messages)
         self._snapshot_ns = now_ns + telling.pause_ns(thread_time_ns() - began_ns)
+
+
+def _authenticator(settings: Settings) -> KeyAuthenticator | None:
+    """For a broker of a network; any other has no keys, and nobody who could tell it whose are valid."""
+    if not settings.folder:
+        return None
+    # Not before it is needed: loading libsodium takes a while.
+    from famulus.broker.folder import Folder
+    from famulus.broker.keys import BrokerKey
+    from famulus.net.sealing import KeyAuthenticator
+
+    own = BrokerKey.load(Folder(Path(settings.folder)).key).curve_key()
+    return KeyAuthenticator(own, plain_from_afar=settings.plain_on_purpose)
 
 
 def _message_bytes_max(settings: Settings) -> int:
@@ -408,15 +455,13 @@ def _take(inlet: Inlet) -> list[list[bytes]]:
     return batch
 
 
-def _settles_ns(settings: Settings, restarted: bool) -> int:
+def _settles_ns(settings: Settings) -> int:
     """How long tasks may wait for services that nobody has offered yet.
 
-    After a crash, workers come back within a heartbeat. They also do when a broker of a network is restarted, which
-    moreover has to hear first what its peers offer.
+    Somebody may have stopped a broker and started it again: its workers come back within a few heartbeats. A broker of
+    a network moreover has to hear first what its peers offer.
     """
-    if settings.folder:
-        return SETTLE_NS
-    return min(3 * settings.heartbeat_ms * NS_PER_MS, SETTLE_NS) if restarted else 0
+    return SETTLE_NS if settings.folder else min(3 * settings.heartbeat_ms * NS_PER_MS, SETTLE_NS)
 
 
 def _taken(work: Work) -> Work:

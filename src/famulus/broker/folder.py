@@ -56,6 +56,11 @@ class Folder:
         #: Where admins were when they gave their right passwords.
         self.admins = path / "admins.json"
         self.boot = path / "last.boot"
+        #: There, and empty, if the broker was last started plain on purpose.
+        self.plain = path / "plain-on-purpose"
+        #: For the HTTP port, both in PEM.
+        self.certificate = path / "tls.crt"
+        self.certificate_key = path / "tls.key"
 
     @property
     def is_empty(self) -> bool:
@@ -126,6 +131,14 @@ class Folder:
 
     def write_boot(self, boot: int) -> None:
         write_file(self.boot, b"%d\n" % boot)
+
+    def note_plain(self, on_purpose: bool) -> None:
+        """For whoever asks later how it was started: a flag leaves no trace in the settings."""
+        with plainly(self.plain, "cannot be written"):
+            if on_purpose:
+                self.plain.touch(0o600)
+            else:
+                self.plain.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from famulus.broker.certificate import make_certificate
 from famulus.broker.folder import Folder, Network
 from famulus.broker.keys import BrokerKey, Secret, new_secret
 from famulus.broker.membership import fill, new, nonce, own_key
@@ -29,7 +30,13 @@ PLACE = ("family", "host", "public_key", "frontend_port", "backend_port", "confi
 
 
 def found(
-    path: Path, identity: str, place: dict[str, Any], admin: str, password: str, secret: Secret | None = None
+    path: Path,
+    identity: str,
+    place: dict[str, Any],
+    admin: str,
+    password: str,
+    secret: Secret | None = None,
+    keys: schema.Keys = "remote",
 ) -> tuple[str, Secret]:
     """Make a new network with one broker, at this place. Returns its id, and the secret that others need to join."""
     value = checked_place(identity, place)
@@ -44,11 +51,12 @@ def found(
         key = own_key(folder)
         wishes = {
             f"broker/{identity}": value | {"public_key": key.public},
-            f"family/{family}": {},
+            f"family/{family}": {"keys": keys} if keys != "none" else {},
             f"broker_state/{identity}": {"state": "active"},
             f"admin/{family}/{admin}": first_admin,
         }
         network, secret = network_of(key.public), secret or new_secret()
+        make_certificate(folder, [value["host"]])
         fill(folder, Network(network, identity, key.public), _edits(wishes, key, identity, admin), secret)
     return network, secret
 

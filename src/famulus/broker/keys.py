@@ -17,6 +17,7 @@ from nacl.signing import SigningKey, VerifyKey
 
 from famulus.broker.folder import opened, plainly, sync_folder, write_all
 from famulus.errors import SettingsError
+from famulus.wire.curve import CurveKey
 
 SIGNATURE_BYTES = 64
 
@@ -42,6 +43,10 @@ class KeyPair:
 
     def sign(self, message: bytes) -> bytes:
         return self._signing.sign(message).signature
+
+    def curve_key(self) -> CurveKey:
+        """The key of its connections: others compute the public half from ours."""
+        return CurveKey(self._signing.to_curve25519_private_key().encode())
 
 
 class BrokerKey(KeyPair):

@@ -12,7 +12,7 @@ import msgspec
 
 from famulus.broker.edit_log import EditLog, LogContents, read
 from famulus.broker.folder import Folder, Network, plainly, write_file
-from famulus.broker.keys import BrokerKey, Secret, verify
+from famulus.broker.keys import BrokerKey, Secret, is_public, verify
 from famulus.core.config import schema
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
@@ -24,6 +24,9 @@ SECRET_BYTES_MAX = 4096
 MISSING = "there was no such file"
 #: Enough for more than a thousand brokers.
 BROKERS_BYTES_MAX = 4 * 1024 * 1024
+
+#: Beside the fields of a broker's config.
+_WANTED_KEY = "wanted_key"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SignedEdit).decode
@@ -43,6 +46,8 @@ class Membership:
         self.damage = garbage + damage
         #: Where brokers were when the config last changed, if the log is no longer complete; otherwise None.
         self.known = _recall(self.folder) if self.damage else None
+        #: The keys of those that wanted some, in the same case.
+        self.known_keys = _recall_keys(self.folder) if self.damage else {}
         self._remembered = b""
         #: Where admins were heard before, and which; empty if that can no longer be read.
         self.known_admins = _recall_admins(self.folder)
@@ -55,9 +60,16 @@ class Membership:
         """When this returns, they are on the disk. If it fails: a SettingsError, and the log is as it was."""
         self._log.append(map(_encode, edits))
 
-    def remember(self, brokers: Mapping[str, Broker]) -> None:
-        """Save where they are, beside the log: if that is lost, this is how to find others that have it."""
-        data = msgspec.json.format(msgspec.json.encode(brokers, order="deterministic")) + b"\n"
+    def remember(self, brokers: Mapping[str, Broker], keys: Mapping[str, bytes]) -> None:
+        """Save where they are, beside the log: if that is lost, this is how to find others that have it.
+
+        `keys`: of those that want some.
+        """
+        said = {
+            name: msgspec.to_builtins(broker) | ({_WANTED_KEY: keys[name].hex()} if name in keys else {})
+            for name, broker in brokers.items()
+        }
+        data = msgspec.json.format(msgspec.json.encode(said, order="deterministic")) + b"\n"
         if data != self._remembered:
             write_file(self.folder.brokers, data)
             self._remembered = data
@@ -100,13 +112,23 @@ def _edits_in(reading: LogContents, network: Network) -> tuple[EditSet, list[str
     return edits, damage
 
 
-def _recall(folder: Folder) -> dict[str, Broker]:
-    """Where brokers were when the config last changed; empty if that cannot be read."""
+def _recalled_file(folder: Folder) -> dict[str, dict[str, Any]]:
+    """Empty if it cannot be read."""
     try:
         with folder.brokers.open("rb") as file:
-            told = msgspec.json.decode(file.read(BROKERS_BYTES_MAX), type=dict[str, dict[str, Any]])
+            return msgspec.json.decode(file.read(BROKERS_BYTES_MAX), type=dict[str, dict[str, Any]])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
+
+
+def _recall_keys(folder: Folder) -> dict[str, bytes]:
+    keys = {name: said.get(_WANTED_KEY) for name, said in _recalled_file(folder).items()}
+    return {name: bytes.fromhex(key) for name, key in keys.items() if isinstance(key, str) and is_public(key)}
+
+
+def _recall(folder: Folder) -> dict[str, Broker]:
+    """Where brokers were when the config last changed; empty if that cannot be read."""
+    told = _recalled_file(folder)
     views = {identity: schema.read(schema.Subject("broker", identity), value).value for identity, value in told.items()}
     return {identity: value for identity, value in views.items() if isinstance(value, Broker)}
 
@@ -137,7 +159,7 @@ def new(folder: Folder) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for part in (folder.secret, folder.edits, folder.network):
+        for part in (folder.secret, folder.edits, folder.network, folder.certificate, folder.certificate_key):
             part.unlink(missing_ok=True)
         if not prepared:
             folder.key.unlink(missing_ok=True)

@@ -14,13 +14,14 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from famulus.core.delivery import ServicePolicy
+from famulus.core.delivery import CHOICES, ServicePolicy
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.steward.books import is_host
 from famulus.errors import SettingsError
 from famulus.journal.places import default_folder, tables_beside
-from famulus.net.sockets import address
+from famulus.net.addresses import address
+from famulus.net.addresses import is_loopback as is_loopback
 from famulus.wire import limits
 
 FRONTEND_PORT = 7100
@@ -42,7 +43,7 @@ def _spare_cores() -> int:
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     identity: _Name = msgspec.field(default_factory=socket.gethostname)
     family: _Name = "default"
-    #: Where to listen. Loopback unless told otherwise: clients and workers are not authenticated yet.
+    #: Where to listen. Those who come from other machines need keys, unless somebody says that they need none.
     host: _Name = "127.0.0.1"
     #: How others reach this broker, if that differs from `host`.
     advertised_host: str = ""
@@ -59,6 +60,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     http: bool = True
     http_host: _Name = "127.0.0.1"
     http_port: _Port = HTTP_PORT
+    #: Files in PEM. With them, the HTTP port speaks TLS. A broker with a folder that is to be seen from elsewhere uses
+    #: the certificate that was made with the folder.
+    http_certificate: str = ""
+    http_key: str = ""
+    #: Whether those without a key may come from other machines, and the HTTP port may be reached from there without a
+    #: certificate: something else must protect the way, such as a VPN.
+    plain_on_purpose: bool = False
     routers: Annotated[int, Meta(ge=1, le=64)] = msgspec.field(default_factory=_spare_cores)
     #: What a worker gets that asks for none, and the shortest that any worker can get.
     heartbeat_ms: Annotated[int, Meta(ge=10, le=limits.HEARTBEAT_MS_MAX)] = 1000
@@ -98,12 +106,24 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         return Book(broker, self.heartbeat_ms, dict(self.services), self.default_service)
 
     @property
+    def dashboard(self) -> str:
+        """Its address for others; empty if they cannot reach it, as at the loopback of another machine."""
+        named = self.advertised_host or self.host
+        if not self.http or not self.http_port or (is_loopback(self.http_host) and not is_loopback(named)):
+            return ""
+        host = named if self.http_host in ("*", "0.0.0.0", "::") else self.http_host
+        return (
+            f"{'https' if self.http_certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{self.http_port}"
+        )
+
+    @property
     def is_local(self) -> bool:
         return is_loopback(self.host)
 
-
-def is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody can listen in on those who come without a key: they all come from this machine."""
+        return self.is_local or not self.plain_on_purpose
 
 
 def load(path: Path | None, flags: Mapping[str, object], network: Mapping[str, object] | None = None) -> Settings:
@@ -158,6 +178,6 @@ def _plain_words(complaint: str, kind: type[Struct], place: str) -> str:
         close = difflib.get_close_matches(unknown[1], table.__struct_fields__, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
         return f"{'.'.join(filter(None, (key, unknown[1])))}: there is no such setting{hint}"
-    if key.endswith("delivery"):
-        sentence += " (at_most_once or at_least_once)"
+    if words := CHOICES.get(key.rpartition(".")[2]):
+        sentence += f" ({words})"
     return f"{key or 'settings'}: {sentence[0].lower()}{sentence[1:]}".replace("`", "")

@@ -169,7 +169,7 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         facts = child.policy.facts()
         settings = msgspec.to_builtins(self.settings)
-        common = {"ipc": self._ipc, "restarted": self._announced, "log_level": log.getEffectiveLevel()}
+        common = {"ipc": self._ipc, "log_level": log.getEffectiveLevel()}
         child.start({"settings": settings, **common, **facts})
         self._facts.add("process_started", process=child.name)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
@@ -272,6 +272,7 @@ class Supervisor:
                 for child in self._children
             ),
             journal=self._journal(),
+            plain_on_purpose=self.settings.plain_on_purpose,
         )
 
     def _journal(self) -> status.Journal | None:

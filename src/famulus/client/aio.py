@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from itertools import islice
+from os import PathLike
 from time import monotonic_ns
-from typing import Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
+from famulus import tracing
 from famulus.client import rules
 from famulus.client.asking import Asking
 from famulus.client.connection import Connection
+from famulus.client.own_headers import more_fields
+from famulus.client.progress import is_seen, shown_while_awaited
 from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
 from famulus.client.threads import Body, MapOptions
+from famulus.client.typed_calls import CallOptions, TypedCall
 from famulus.client.window import Window
+from famulus.core.session.retry import LIKE_CLIENT, UNTIL_DEADLINE, Retry
 from famulus.errors import OutcomeError
 from famulus.net import forks
+from famulus.net.passes import read_pass
+from famulus.typed.service import Gives, Service, Takes
 from famulus.wire.limits import PRIORITY_DEFAULT
 
 
@@ -31,10 +39,16 @@ class AsyncClient:
     """
 
     def __init__(
-        self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S, token: str | None = None
+        self,
+        broker: str | Iterable[str] | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        token: str | None = None,
+        pass_file: str | PathLike[str] | None = None,
+        retry: Retry | None = UNTIL_DEADLINE,
     ) -> None:
         timeout_ms = rules.timeout_ms(timeout)
-        self._asking = Asking(Connection(broker, token=token), timeout_ms)
+        self._asking = Asking(Connection(broker, token=token, admitted_by=read_pass(pass_file)), timeout_ms, retry)
         forks.tell(self)
 
     @property
@@ -53,6 +67,7 @@ class AsyncClient:
 
     # -- asking -------------------------------------------------------------------------------------------------
 
+    @tracing.awaits
     async def request(
         self,
         service: str,
@@ -62,13 +77,58 @@ class AsyncClient:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
     ) -> bytes:
         """Send one task and wait for its outcome.
 
         answer = await client.request("thumbnail", image, timeout=10)
         """
-        return await self._asking.submit(service, body, timeout, priority, message_id, at_least_once)
+        more = more_fields("", headers, key) if headers or key else b""
+        return await self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more)
 
+    @overload
+    async def call(
+        self, service: Service[Takes, Gives], argument: Takes, /, **options: Unpack[CallOptions]
+    ) -> Gives: ...
+
+    @overload
+    async def call(self, service: Service[None, Gives], /, **options: Unpack[CallOptions]) -> Gives: ...
+
+    @overload
+    async def call(self, service: str, arguments: Mapping[str, Any] = ..., /, **named: Any) -> Any: ...
+
+    @tracing.awaits
+    async def call(
+        self,
+        service: Service[Any, Any] | str,
+        /,
+        *arguments: Any,
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+        message_id: str | None = None,
+        at_least_once: bool = False,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
+        **named: Any,
+    ) -> Any:
+        """Call a function of a worker with values instead of a body, and wait for its result.
+
+        await client.call("add", a=1, b=2)
+        await client.call(resize, Size(width=64), timeout=10)
+
+        Arguments of the function that are called like one of ours come in a dictionary: call("add", {"timeout": 5}).
+        """
+        typed = TypedCall(service, arguments, named)
+        more = more_fields(typed.content_type, headers, key)
+        asked = self._asking.submit(
+            typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more
+        )
+        return typed.result(await asked)
+
+    @tracing.promises
     def submit(
         self,
         service: str,
@@ -78,6 +138,9 @@ class AsyncClient:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
     ) -> asyncio.Future[bytes]:
         """Send one task; the future gets its body or its error. Cancelling it only means not hearing the outcome.
 
@@ -85,7 +148,8 @@ class AsyncClient:
 
         future = client.submit("report", b"2026")
         """
-        return self._asking.submit(service, body, timeout, priority, message_id, at_least_once)
+        more = more_fields("", headers, key) if headers or key else b""
+        return self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more)
 
     @overload
     def map(
@@ -97,6 +161,7 @@ class AsyncClient:
         self, service: str, bodies: Iterable[Body], *, errors: Literal["return"], **options: Unpack[MapOptions]
     ) -> AsyncIterator[bytes | OutcomeError]: ...
 
+    @tracing.passes_on
     def map(
         self,
         service: str,
@@ -108,20 +173,25 @@ class AsyncClient:
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
         at_least_once: bool = False,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
+        progress: bool = False,
     ) -> AsyncIterator[bytes | OutcomeError]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
 
         In the order of the bodies, or as they come with ordered=False. errors="return" gives errors in place of
-        answers instead of raising the first.
+        answers instead of raising the first. With progress=True a bar on standard error, if that is a terminal.
 
         async for answer in client.map("resize", images, window=100): ...
         """
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
 
-        async def answers() -> AsyncIterator[bytes | OutcomeError]:
+        async def answers() -> AsyncGenerator[bytes | OutcomeError, None]:
             asking = self._asking
             timeout_ms = asking.checked(service, timeout, priority, None)
+            more = more_fields("", headers, key) if headers or key else b""
             asking.start()
             something = asyncio.Event()
             arrived = Window(ordered, something.set)
@@ -131,7 +201,9 @@ class AsyncClient:
                 arrived.check()
                 now_ns = monotonic_ns()
                 for number, body in islice(waiting, window - opened):
-                    asking.submit_for(arrived, number, now_ns, service, body, timeout_ms, priority, at_least_once)
+                    asking.submit_for(
+                        arrived, number, now_ns, service, body, timeout_ms, priority, at_least_once, retry, more
+                    )
                     opened += 1
                 asking.plan_send()
                 if not opened:
@@ -149,6 +221,8 @@ class AsyncClient:
                     else:
                         raise error_of(done)
 
+        if progress and is_seen():
+            return shown_while_awaited(answers(), service, bodies)
         return answers()
 
     # -- beginning and end --------------------------------------------------------------------------------------

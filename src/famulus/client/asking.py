@@ -15,6 +15,7 @@ from famulus.client.connection import Connection
 from famulus.client.window import Window
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.done import Done
+from famulus.core.session.retry import LIKE_CLIENT, Retry
 from famulus.errors import Closed, FamulusError
 from famulus.wire.limits import BODY_BYTES_MAX
 
@@ -25,9 +26,10 @@ KINDS_REMEMBERED = 1024
 
 
 class Asking:
-    def __init__(self, connection: Connection, timeout_ms: int) -> None:
+    def __init__(self, connection: Connection, timeout_ms: int, retry: Retry | None) -> None:
         self.connection = connection
         self._timeout_ms = timeout_ms
+        self._retry = retry
         # Any: uvloop's has the same methods, but does not always return what the types of the standard library say.
         self._loop: Any = None
         self._timer: Any = None
@@ -79,7 +81,15 @@ class Asking:
         _orphan(connection.session.open_tokens())
 
     def submit(
-        self, service: str, body: Any, timeout: Any, priority: int, message_id: str | None, at_least_once: bool
+        self,
+        service: str,
+        body: Any,
+        timeout: Any,
+        priority: int,
+        message_id: str | None,
+        at_least_once: bool,
+        retry: Retry | None,
+        more: bytes = b"",
     ) -> Future[bytes]:
         """`body` and `timeout` are what the user gave, and are checked here."""
         # Most tasks of a client are of few kinds, and a kind needs to be checked only once.
@@ -92,7 +102,11 @@ class Asking:
         session = self.connection.session
         content = self._admitted(body, at_least_once)
         future: Future[bytes] = loop.create_future()
-        session.submit(clock_ns(), future, service, content, timeout_ms, priority, message_id or "", 0, at_least_once)
+        tried_again = self._retry if retry is LIKE_CLIENT else retry
+        own_id = message_id or ""
+        session.submit(
+            clock_ns(), future, service, content, timeout_ms, priority, own_id, 0, at_least_once, tried_again, more
+        )
         if len(session) > 1:
             self.plan_send()
         else:
@@ -109,10 +123,15 @@ class Asking:
         timeout_ms: int,
         priority: int,
         at_least_once: bool,
+        retry: Retry | None,
+        more: bytes = b"",
     ) -> None:
         """One of many tasks; the caller calls `plan_send` afterwards."""
         content = self._admitted(body, at_least_once)
-        self.connection.session.submit(now_ns, window, service, content, timeout_ms, priority, "", place, at_least_once)
+        tried_again = self._retry if retry is LIKE_CLIENT else retry
+        self.connection.session.submit(
+            now_ns, window, service, content, timeout_ms, priority, "", place, at_least_once, tried_again, more
+        )
 
     def checked(self, service: str, timeout: Any, priority: int, message_id: str | None) -> int:
         """The time-out of such a task in milliseconds; raises if anything is wrong with it."""

@@ -21,6 +21,7 @@ from famulus.core.session.client import ClientSession, Done
 from famulus.core.silence import SELDOM_NS, SOON_NS
 from famulus.net.addresses import frontends
 from famulus.net.line import Change, Line
+from famulus.net.passes import Pass, begin_to, turned_away
 
 # Final, so that compiled code has it at hand instead of looking it up each time.
 clock_ns: Final = monotonic_ns
@@ -49,13 +50,22 @@ class Former:
 
 class Connection:
     def __init__(
-        self, broker: str | Iterable[str] | None, told: Iterable[str] = (), *, token: str | None = None
+        self,
+        broker: str | Iterable[str] | None,
+        told: Iterable[str] = (),
+        *,
+        token: str | None = None,
+        admitted_by: Pass | None = None,
     ) -> None:
         """`told`: brokers that others told us of, if any are known already."""
-        self.brokers = Brokers(clock_ns(), frontends(broker), random.random)
+        self._pass = admitted_by
+        named = admitted_by.frontends if admitted_by is not None else ()
+        self.brokers = Brokers(clock_ns(), frontends(broker, named), random.random)
         self.brokers.on_told(told)
         self._token = token
-        self.session = ClientSession(0, _new_id, checked_token(token) if token is not None else token_hex(16))
+        self.session = ClientSession(
+            0, _new_id, checked_token(token) if token is not None else token_hex(16), random.random
+        )
         #: Called with the descriptor of a line: `watch` if it was made after the first, `forget` before it is closed.
         self.watch: Callable[[int], None] = _nobody_minds
         self.forget: Callable[[int], None] = _nobody_minds
@@ -63,7 +73,7 @@ class Connection:
         #: No task was open when we last looked.
         self._idle = True
         self._tend_at_ns = 0
-        self.line = Line(self.brokers.address, asks=True)
+        self.line = self._line_to(self.brokers.address)
         self._plan()
 
     @property
@@ -85,17 +95,17 @@ class Connection:
         done: list[Done] = []
         batch = self.line.recv()
         if batch:
-            done += session.on_messages(batch)
+            done += session.on_messages(batch, now_ns)
         if self._tend_at_ns <= now_ns or self._former:
             done += self._tend(now_ns)
         elif not self.line.calm:
             done += self._follow_line(now_ns)
-        if session.told or session.refused:
+        if session.told or session.refused or session.left:
             done += self._take_news(now_ns)
-        if session.unsent:
-            self._send(now_ns)
         if session.next_due_ns <= now_ns:
             done += session.on_tick(now_ns)
+        if session.unsent:
+            self._send(now_ns)
         return done
 
     def send(self) -> None:
@@ -127,7 +137,7 @@ class Connection:
 
     def successor(self) -> Connection:
         """A connection of our own, after `abandon`, to the brokers that were known."""
-        return Connection(self.brokers.given, self.brokers.known, token=self._token)
+        return Connection(self.brokers.given, self.brokers.known, token=self._token, admitted_by=self._pass)
 
     # -- from broker to broker ----------------------------------------------------------------------------------
 
@@ -135,7 +145,10 @@ class Connection:
         """What `brokers` says changes seldom, and no task should pay for asking it."""
         brokers = self.brokers
         self._tend_at_ns = min([brokers.next_due_ns, *[line.due_ns for line in self.lines]])
-        self.session.on_brokers(len(brokers.known) > 1, brokers.tried)
+        tried = brokers.tried
+        if self.line.turned_away:
+            tried += f"; the broker at {self.address} {turned_away(self._pass)}"
+        self.session.on_brokers(len(brokers.known) > 1, tried, self.address)
 
     def _hurry(self, now_ns: int) -> None:
         """There are tasks again: a broker that does nothing must be noticed soon."""
@@ -152,7 +165,7 @@ class Connection:
         if now_ns - self._tend_at_ns > PAUSE_NS:
             self.brokers.on_pause(now_ns)
         done = self._follow_line(now_ns)  # first, or we would leave a broker that has just come up
-        if session.told or session.refused:
+        if session.told or session.refused or session.left:
             done += self._take_news(now_ns)
         for former in list(self._former):
             done += self._follow_former(former, now_ns)
@@ -169,6 +182,7 @@ class Connection:
         for change in changes:
             if change is Change.UP:
                 self.brokers.on_up(now_ns)
+                self.session.on_up(now_ns)
             else:
                 done += self.session.on_lost(now_ns, self.session.leg)
                 self.brokers.on_down(now_ns, silent=self.line.fell_silent)
@@ -181,8 +195,14 @@ class Connection:
         session, brokers = self.session, self.brokers
         done: list[Done] = []
         if session.told:
+            if self._pass is not None:
+                self._pass.learn(session.told)
             brokers.on_told(read_told(session.told, self.address))
             session.told = b""
+        if session.left:
+            session.left = 0
+            self.line.hang_up(now_ns)
+            done += self._follow_line(now_ns)
         if session.refused:
             brokers.on_refused(now_ns)
             done += session.send_again(now_ns) if self._move(now_ns) else session.pass_on(now_ns)
@@ -193,7 +213,7 @@ class Connection:
         """Go to the next broker, if it is time and there is one."""
         while address := self.brokers.next(now_ns):
             try:
-                line = Line(address, asks=True)
+                line = self._line_to(address)
             except Exception:
                 # Not an address, or no descriptor left for another line.
                 self.brokers.on_unusable(now_ns, address)
@@ -206,6 +226,9 @@ class Connection:
             return True
         return False
 
+    def _line_to(self, address: str) -> Line:
+        return Line(address, asks=True, begin=begin_to(address, self._pass))
+
     def _leave(self) -> None:
         leg, owed = self.session.next_leg()
         if owed:
@@ -217,8 +240,9 @@ class Connection:
         session = self.session
         done: list[Done] = []
         while batch := former.line.recv():
-            done += session.on_messages(batch)
-        is_lost = Change.DOWN in former.line.follow(now_ns) or len(self._former) > FORMER_MAX
+            done += session.on_messages(batch, now_ns, former.leg)
+        is_lost = Change.DOWN in former.line.follow(now_ns) or session.left or len(self._former) > FORMER_MAX
+        session.left = 0
         done += session.send_again(now_ns)
         if is_lost:
             done += session.on_lost(now_ns, former.leg)

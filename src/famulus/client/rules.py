@@ -24,7 +24,8 @@ def checked_token(token: str) -> str:
 
 
 def error_of(done: Done) -> OutcomeError:
-    return _ERRORS[done.outcome](done.reason, message_id=done.message_id, body=done.body)
+    kind = _ERRORS[done.outcome]
+    return kind(done.reason, message_id=done.message_id, body=done.body, service=done.service, broker=done.broker)
 
 
 def orphan_error() -> Unknown:

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from itertools import islice
+from os import PathLike
 from time import monotonic_ns
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
+from famulus import tracing
 from famulus.client import rules
 from famulus.client.connection import Connection
+from famulus.client.own_headers import more_fields
+from famulus.client.progress import is_seen, shown
 from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
+from famulus.client.typed_calls import CallOptions, TypedCall
 from famulus.client.waiters import Promise, Waiter, WaitingThread
 from famulus.client.window import Window
 from famulus.core.session.client import Done
+from famulus.core.session.retry import LIKE_CLIENT, UNTIL_DEADLINE
+from famulus.core.session.retry import Retry as Retry
 from famulus.errors import Closed, OutcomeError
 from famulus.net import forks
+from famulus.net.passes import read_pass
 from famulus.net.waiting import Bell, Waiting
+from famulus.typed.service import Gives, Service, Takes
 from famulus.wire.limits import PRIORITY_DEFAULT
 
 Body = bytes | bytearray | memoryview | str
 #: Called by the I/O thread when a task has ended: it must be quick and must not raise.
 _Callback = Callable[[Done], None]
 #: Who wants to know, then what `ClientSession.submit` takes from `service` on.
-_Wish = tuple[_Callback, str, bytes, int, int, str, int, bool]
+_Wish = tuple[_Callback, str, bytes, int, int, str, int, bool, Retry | None, bytes]
 
 
 class MapOptions(TypedDict, total=False):
@@ -37,6 +46,10 @@ class MapOptions(TypedDict, total=False):
     timeout: float | None
     priority: int
     at_least_once: bool
+    retry: Retry | None
+    headers: Mapping[str, str] | None
+    key: str
+    progress: bool
 
 
 class Client:
@@ -48,18 +61,28 @@ class Client:
     Given several brokers, or told of others by its own, it goes to the next one when it loses the one it is with.
     A task that does not end OK raises `TaskError` (the worker said so), `Rejected` (it did not run; trying again is
     safe) or `Unknown` (it may have run), all of them `FamulusError`s with message_id, outcome and reason.
+
+    What is refused for the moment, because a broker stops, starts or has no room, is tried again until its time-out:
+    `retry` says how often, and None not to.
     """
 
     def __init__(
-        self, broker: str | Iterable[str] | None = None, *, timeout: float = DEFAULT_TIMEOUT_S, token: str | None = None
+        self,
+        broker: str | Iterable[str] | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        token: str | None = None,
+        pass_file: str | PathLike[str] | None = None,
+        retry: Retry | None = UNTIL_DEADLINE,
     ) -> None:
+        self._retry = retry
         self._timeout_ms = rules.timeout_ms(timeout)
         # Guards the moment of closing: nobody may leave a wish, or ring, once the thread has looked for the last time.
         self._gate = threading.Lock()
         self._closed = self._copied = False
         #: All who wait for an outcome.
         self._waiters: set[Waiter | Window] = set()
-        self._begin(Connection(broker, token=token))
+        self._begin(Connection(broker, token=token, admitted_by=read_pass(pass_file)))
         forks.tell(self)
 
     def _begin(self, connection: Connection) -> None:
@@ -81,12 +104,18 @@ class Client:
         return self._connection.line.was_up
 
     @property
+    def was_turned_away(self) -> bool:
+        """Whether the broker at that address closed the connection, because it wants a key that we do not have."""
+        return self._connection.line.turned_away > 0
+
+    @property
     def addresses(self) -> list[str]:
         """All brokers that it knows: those it was given, then those that it was told of."""
         return self._connection.brokers.known
 
     # -- asking -------------------------------------------------------------------------------------------------
 
+    @tracing.waits
     def request(
         self,
         service: str,
@@ -96,18 +125,63 @@ class Client:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
     ) -> bytes:
         """Send one task and wait for its outcome.
 
         client.request("thumbnail", image, timeout=10)
         """
         caller = WaitingThread()
-        self._wish(caller, service, body, timeout, priority, message_id, at_least_once)
+        more = more_fields("", headers, key) if headers or key else b""
+        self._wish(caller, service, body, timeout, priority, message_id, at_least_once, retry, more)
         try:
             return caller.wait()
         finally:
             self._waiters.discard(caller)
 
+    @overload
+    def call(self, service: Service[Takes, Gives], argument: Takes, /, **options: Unpack[CallOptions]) -> Gives: ...
+
+    @overload
+    def call(self, service: Service[None, Gives], /, **options: Unpack[CallOptions]) -> Gives: ...
+
+    @overload
+    def call(self, service: str, arguments: Mapping[str, Any] = ..., /, **named: Any) -> Any: ...
+
+    @tracing.waits
+    def call(
+        self,
+        service: Service[Any, Any] | str,
+        /,
+        *arguments: Any,
+        timeout: float | None = None,
+        priority: int = PRIORITY_DEFAULT,
+        message_id: str | None = None,
+        at_least_once: bool = False,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
+        **named: Any,
+    ) -> Any:
+        """Call a function of a worker with values instead of a body, and wait for its result.
+
+        client.call("add", a=1, b=2)
+        client.call(resize, Size(width=64), timeout=10)
+
+        Arguments of the function that are called like one of ours come in a dictionary: call("add", {"timeout": 5}).
+        """
+        typed = TypedCall(service, arguments, named)
+        more = more_fields(typed.content_type, headers, key)
+        caller = WaitingThread()
+        self._wish(caller, typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more)
+        try:
+            return typed.result(caller.wait())
+        finally:
+            self._waiters.discard(caller)
+
+    @tracing.promises
     def submit(
         self,
         service: str,
@@ -117,6 +191,9 @@ class Client:
         priority: int = PRIORITY_DEFAULT,
         message_id: str | None = None,
         at_least_once: bool = False,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
     ) -> Future[bytes]:
         """Send one task; the future gets its body or its error.
 
@@ -125,7 +202,8 @@ class Client:
         future = client.submit("report", b"2026")
         """
         promise = Promise(self._waiters)
-        self._wish(promise, service, body, timeout, priority, message_id, at_least_once)
+        more = more_fields("", headers, key) if headers or key else b""
+        self._wish(promise, service, body, timeout, priority, message_id, at_least_once, retry, more)
         return promise
 
     @overload
@@ -138,6 +216,7 @@ class Client:
         self, service: str, bodies: Iterable[Body], *, errors: Literal["return"], **options: Unpack[MapOptions]
     ) -> Iterator[bytes | OutcomeError]: ...
 
+    @tracing.passes_on
     def map(
         self,
         service: str,
@@ -149,31 +228,50 @@ class Client:
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
         at_least_once: bool = False,
+        retry: Retry | None = LIKE_CLIENT,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
+        progress: bool = False,
     ) -> Iterator[bytes | OutcomeError]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
 
         In the order of the bodies, or as they come with ordered=False. The bodies are taken as they are needed, so
         they may be infinite. errors="return" gives errors in place of answers instead of raising the first.
+        progress=True shows a bar on standard error, if that is a terminal.
 
         for answer in client.map("resize", images, window=100): ...
         """
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
 
-        def answers() -> Iterator[bytes | OutcomeError]:
+        def answers() -> Generator[bytes | OutcomeError, None, None]:
             timeout_ms = self._checked(service, timeout, priority, None)
+            tried_again = self._retry if retry is LIKE_CLIENT else retry
+            more = more_fields("", headers, key) if headers or key else b""
             # Held while there is nothing to give out; the I/O thread releases it once per batch, not once per task.
             nothing = threading.Lock()
             nothing.acquire()
             arrived = Window(ordered, partial(_let_go, nothing))
             self._waiters.add(arrived)
             waiting = enumerate(bodies)
+            checked = rules.checked_body
             opened = 0
             try:
                 while True:
                     arrived.check()
                     wishes: list[_Wish] = [
-                        (arrived, service, rules.checked_body(body), timeout_ms, priority, "", number, at_least_once)
+                        (
+                            arrived,
+                            service,
+                            checked(body),
+                            timeout_ms,
+                            priority,
+                            "",
+                            number,
+                            at_least_once,
+                            tried_again,
+                            more,
+                        )
                         for number, body in islice(waiting, window - opened)
                     ]
                     if wishes:
@@ -195,6 +293,8 @@ class Client:
             finally:
                 self._waiters.discard(arrived)
 
+        if progress and is_seen():
+            return shown(answers(), service, bodies)
         return answers()
 
     # -- inside -------------------------------------------------------------------------------------------------
@@ -208,10 +308,13 @@ class Client:
         priority: int,
         message_id: str | None,
         at_least_once: bool,
+        retry: Retry | None,
+        more: bytes,
     ) -> None:
         timeout_ms = self._checked(service, timeout, priority, message_id)
         content = rules.checked_body(body)
-        wish = (waiter, service, content, timeout_ms, priority, message_id or "", 0, at_least_once)
+        tried_again = self._retry if retry is LIKE_CLIENT else retry
+        wish = (waiter, service, content, timeout_ms, priority, message_id or "", 0, at_least_once, tried_again, more)
         self._waiters.add(waiter)
         try:
             self._leave_wishes([wish], at_least_once)

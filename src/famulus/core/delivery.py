@@ -15,10 +15,14 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from famulus.wire import limits
-from famulus.wire.inner import Terms
+from famulus.wire.inner import POLICIES, Terms
 
 Outcome = Literal["OK", "ERROR", "REJECTED", "UNKNOWN"]
+Policy = Literal["lru", "least_busy", "ewma", "key"]
 OUTCOMES: tuple[Outcome, ...] = ("OK", "ERROR", "REJECTED", "UNKNOWN")
+
+#: Where only these words can be said.
+CHOICES = {"delivery": "at_most_once or at_least_once", "policy": "lru, least_busy, ewma or key"}
 
 
 class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,6 +37,8 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
     backlog_bytes_max: Annotated[int, Meta(ge=0, le=1 << 40)] = 64 * 1024 * 1024
     #: How long a task may wait for a slot, however long its time-out is.
     backlog_age_ms: Annotated[int, Meta(ge=1, le=limits.TIMEOUT_MS_MAX)] = 30_000
+    #: Which of the workers with a free slot gets a task; see docs/decisions/choosing-the-worker.md.
+    policy: Policy = "lru"
 
     def terms(self, timeout_ms: int | None, priority: int) -> Terms:
         """What applies to a task of this service whose client asked for that time-out."""
@@ -44,4 +50,5 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
             backlog_tasks_max=self.backlog_tasks_max,
             backlog_bytes_max=self.backlog_bytes_max,
             backlog_age_ms=self.backlog_age_ms,
+            policy=POLICIES.index(self.policy),
         )

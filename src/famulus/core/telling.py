@@ -1,24 +1,31 @@
-"""What a dispatcher and a steward tell the herald. Each looks only at its own state; nothing here changes anything."""
+"""What a dispatcher and a steward tell the herald. Each looks only at its own state; nothing here changes anything,
+except that a sample of tasks is told once."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from heapq import nlargest
 from itertools import islice
 from typing import Any
 
 import msgspec
 
+from famulus.core.access import Access, Refusal
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
 from famulus.core.dispatch.dispatcher import Dispatcher
+from famulus.core.dispatch.outcomes import Ending
 from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.slot_count import SlotCount
 from famulus.core.steward.peer import Peer
 from famulus.core.steward.steward import Steward
 from famulus.wire import status
 from famulus.wire.inner import Work
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
+from famulus.wire.reasons import code_of
 
+NS_PER_US = 1000
 #: Services whose durations are included in one snapshot.
 LATENCIES_MAX = 200
 #: A snapshot of a broker with very many workers takes a while: at most one part in this many of the dispatcher's time.
@@ -33,10 +40,9 @@ def pause_ns(cost_ns: int) -> int:
     return min(max(PAUSE_MIN_NS, SNAPSHOT_SHARE * cost_ns), PAUSE_MAX_NS)
 
 
-def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status.Dispatcher:
-    """`work` is the core's own; it is passed in since others are told it as well."""
+def of_dispatcher(core: Dispatcher, counted: SlotCount, work: Work, pid: int, now_ns: int) -> status.Dispatcher:
+    """`counted` and `work` are the core's own; they are passed in since others are told them as well."""
     services, sessions = core.services.by_name, core.sessions.by_peer.values()
-    free, busy = core.slots()
     return status.Dispatcher(
         pid=pid,
         at_ns=now_ns,
@@ -45,10 +51,10 @@ def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status
         open_tasks=core.outcomes.open_tasks,
         open_bytes=core.outcomes.open_bytes,
         backlog=sum(waiting for _, _, waiting in work.values()),
-        free=free,
-        busy=busy,
+        free=counted.free,
+        busy=counted.busy,
         routers=len(core.questions.routers),
-        flows=len(core.flows.by_header),
+        flows=len(core.flows),
         services=tuple(
             status.Service(
                 (name := service.name.decode()),
@@ -71,7 +77,32 @@ def of_dispatcher(core: Dispatcher, work: Work, pid: int, now_ns: int) -> status
             status.Exchange(identity.decode("utf-8", "replace"), exchange.given, exchange.taken)
             for identity, exchange in islice(core.delegates.exchanges.items(), status.PEERS_MAX)
         ),
+        principals=_presences(core, now_ns),
+        principals_total=len(core.accounts.presences),
+        refusals=_refusals(core.facts.access, now_ns),
     )
+
+
+def _presences(core: Dispatcher, now_ns: int) -> tuple[status.Presence, ...]:
+    listed = core.accounts.presences.items()
+    return tuple(
+        status.Presence(
+            name.decode(), port.decode(), presence.connections, max(0, now_ns - presence.since_ns) // NS_PER_MS
+        )
+        for (name, port), presence in nlargest(status.PRINCIPALS_MAX, listed, key=lambda each: each[1].connections)
+    )
+
+
+def _refusals(access: Access, now_ns: int) -> tuple[status.Refusal, ...]:
+    return tuple(
+        _refusal(refusal, recent.times, max(0, now_ns - recent.at_ns) // NS_PER_MS)
+        for refusal, recent in reversed(access.recent.items())
+    )
+
+
+def _refusal(refusal: Refusal, times: int, ago_ms: int) -> status.Refusal:
+    port, wanted, why, principal, key, address, service = (field.decode("utf-8", "replace") for field in refusal)
+    return status.Refusal(port, wanted, why, principal, key, address, service, times, ago_ms)
 
 
 def _worker(session: Session, now_ns: int) -> status.Worker:
@@ -89,6 +120,56 @@ def _worker(session: Session, now_ns: int) -> status.Worker:
         tuple(service.name.decode() for service in session.services[: status.NAMES_MAX]),
         len(session.services),
     )
+
+
+class _Tail(msgspec.Struct):
+    """How a client's header ends."""
+
+    outcome: str = ""
+    reason: str = ""
+
+
+_decode_tail = msgspec.json.Decoder(_Tail).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+def of_tasks(core: Dispatcher, now_ns: int) -> status.TaskEnds | None:
+    """Tasks that have ended since the last time; None if there are none."""
+    ended = core.outcomes.take_sample(status.OK_TASKS_MAX, status.FAILED_TASKS_MAX)
+    return status.TaskEnds(tuple(_task_end(each, now_ns) for each in ended)) if ended else None
+
+
+def _task_end(ending: Ending, now_ns: int) -> status.TaskEnd:
+    task, tail, ended_ns, response_bytes = ending
+    told, flow, assigned = _read_tail(tail), task.flow, task.assigned
+    left_ns = assigned if isinstance(assigned, int) and assigned else ended_ns
+    return status.TaskEnd(
+        _decode_text(task.message_id),
+        task.service.name.decode(),
+        told.outcome,
+        code_of(told.reason)[: status.REASON_CHARS_MAX],
+        task.worker.decode("utf-8", "replace"),
+        task.delegate.decode("utf-8", "replace"),
+        flow.came_from.decode("utf-8", "replace"),
+        task.account.name.decode("utf-8", "replace"),
+        task.attempt,
+        not flow.at_least_once,
+        flow.priority,
+        max(0, now_ns - ended_ns) // NS_PER_US,
+        max(0, ended_ns - task.arrived_ns) // NS_PER_US,
+        max(0, left_ns - task.arrived_ns) // NS_PER_US,
+        task.request_bytes,
+        response_bytes,
+    )
+
+
+@lru_cache(maxsize=256)  # most tasks end like many others
+def _read_tail(tail: bytes) -> _Tail:
+    """It may hold what a worker said: whatever that is, we go on."""
+    try:
+        return _decode_tail(b"{" + tail[1:])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Tail()
 
 
 class Latencies:
@@ -117,7 +198,7 @@ class Latencies:
         return status.Latency(self._source, now_ns, told)
 
 
-def of_steward(core: Steward, now_ns: int) -> status.Steward:
+def of_steward(core: Steward, access: Access, now_ns: int) -> status.Steward:
     config = core.config
     mine = config.brokers.get(core.me.name)
     return status.Steward(
@@ -132,6 +213,8 @@ def of_steward(core: Steward, now_ns: int) -> status.Steward:
         ),
         peers_total=len(core.peers),
         families={name: family.fallback_families for name, family in config.families.items()},
+        refusals=_refusals(access, now_ns),
+        keys=config.family(mine.family).keys if mine is not None else "none",
     )
 
 
@@ -149,6 +232,7 @@ def _peer(peer: Peer, wanted: str, now_ns: int) -> status.Peer:
         peer.slots.busy,
         peer.backlog,
         len(peer.work),
+        peer.dashboard,
     )
 
 

@@ -15,7 +15,7 @@
 #endif
 
 /* As in famulus/journal/records.py. */
-#define LAYOUT 3
+#define LAYOUT 4
 #define COLUMNS_MAX 32
 #define ROWS_FIRST 256
 

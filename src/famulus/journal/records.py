@@ -26,7 +26,7 @@ Records = tuple[int, list[int | memoryview]]
 
 #: Changes with LAYOUTS, or with how records are packed: a scribe that is restarted after an upgrade, while its
 #: dispatcher keeps running, must not misread that dispatcher's records.
-LAYOUT: Final = 3
+LAYOUT: Final = 4
 
 
 def _choose() -> type[packing_python.Packer]:

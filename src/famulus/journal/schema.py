@@ -15,7 +15,7 @@ from enum import Enum
 from importlib.resources import files
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 #: Keys in the metadata of a file.
 VERSION_KEY: Final = "famulus.journal.version"
 TABLE_KEY: Final = "famulus.journal.table"

@@ -120,7 +120,8 @@ def _steps(visit: Visit, losses: Losses) -> Iterator[TraceStep]:
 
 def _arrival(visit: Visit) -> TraceStep:
     row = visit.rows[0]
-    origin = f"client {row['client']}" if visit.came_from is None else f"broker {visit.came_from}"
+    client = f"client {row['client']}" if row["client"] else "a client"
+    origin = client if visit.came_from is None else f"broker {visit.came_from}"
     size = f", {_bytes(row['request_bytes'])}" if row.get("request_bytes") is not None else ""
     return TraceStep(visit.arrived, "arrived", visit.broker, f"arrived from {origin}{size}", peer=visit.came_from)
 

@@ -166,21 +166,27 @@ static int is_open(const Connections *self) {
 static PyObject *connections_add(PyObject *object, PyObject *args) {
     Connections *self = (Connections *)object;
     int fd;
-    PyObject *peer;
-    if (!PyArg_ParseTuple(args, "iS:add", &fd, &peer) || !is_open(self)) {
+    PyObject *peer, *given = Py_None;
+    if (!PyArg_ParseTuple(args, "iS|O:add", &fd, &peer, &given) || !is_open(self)) {
         return NULL;
     }
     if (!PyBytes_CheckExact(peer) || PyDict_Contains(self->by_peer, peer)) {
         PyErr_SetString(PyExc_ValueError, "a peer needs a name of its own");
         return NULL;
     }
+    Seal *seal = given == Py_None ? NULL : seal_new(given);
+    if (given != Py_None && seal == NULL) {
+        return NULL;
+    }
     Connection *connection = calloc(1, sizeof(Connection));
     if (connection == NULL) {
+        seal_free(seal);
         return PyErr_NoMemory();
     }
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = connection};
     if (epoll_ctl(self->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
         PyErr_SetFromErrno(PyExc_OSError);
+        seal_free(seal);
         free(connection);
         return NULL;
     }
@@ -189,10 +195,12 @@ static PyObject *connections_add(PyObject *object, PyObject *args) {
     Py_XDECREF(address);
     if (failed) {
         epoll_ctl(self->epoll, EPOLL_CTL_DEL, fd, NULL);
+        seal_free(seal);
         free(connection);
         return NULL;
     }
     connection->wire.fd = fd;
+    connection->wire.seal = seal;
     connection->wire.message_max = self->message_max;
     connection->wire.peer = Py_NewRef(peer);
     connection->first = -1;
@@ -410,9 +418,9 @@ typedef struct {
     int refusal;
 } Place;
 
-static size_t size_of(PyObject *frames) {
+static size_t size_of(PyObject *frames, Py_ssize_t before) {
     size_t size = 0;
-    for (Py_ssize_t i = 1; i < PySequence_Fast_GET_SIZE(frames); i++) {
+    for (Py_ssize_t i = before; i < PySequence_Fast_GET_SIZE(frames); i++) {
         size += WIRE_HEAD + (size_t)PyBytes_GET_SIZE(PySequence_Fast_GET_ITEM(frames, i));
     }
     return size;
@@ -424,7 +432,7 @@ static int has_room(const Connections *self, const Connection *connection, size_
 }
 
 static void write_out(Wire *wire, Pieces *pieces) {
-    if (pieces->count > 0) {
+    if (pieces->bytes > 0) {
         (void)wire_write(wire, pieces, 1);
     }
     pieces->count = 0;
@@ -440,7 +448,7 @@ static void send_chain(Connections *self, Connection *connection, PyObject *mess
     wire_flush(wire);
     while (index >= 0) {
         PyObject *frames = PySequence_Fast_GET_ITEM(messages, index);
-        size_t size = size_of(frames);
+        size_t size = size_of(frames, 1);
         if (!pieces_have_place(&pieces) || !has_room(self, connection, pieces.bytes, size)) {
             write_out(wire, &pieces);
             if (wire->cut_off) {
@@ -452,7 +460,7 @@ static void send_chain(Connections *self, Connection *connection, PyObject *mess
                 break;
             }
         }
-        pieces_add_message(&pieces, frames, 1);
+        pieces_add_message(wire, &pieces, frames, 1);
         index = places[index].next;
     }
     write_out(wire, &pieces);
@@ -553,11 +561,12 @@ static PyObject *connections_publish(PyObject *object, PyObject *frames) {
         Py_XDECREF(messages);
         return NULL;
     }
+    size_t size = size_of(frames, 0);
     for (Connection *each = self->all; each != NULL; each = each->next_all) {
         Pieces pieces = {.scratch = self->scratch};
-        pieces_add_message(&pieces, frames, 0);
         wire_flush(&each->wire);
-        if (!each->wire.cut_off && has_room(self, each, 0, pieces.bytes)) {
+        if (!each->wire.cut_off && has_room(self, each, 0, size)) {
+            pieces_add_message(&each->wire, &pieces, frames, 0);
             write_out(&each->wire, &pieces);
         }
         account(self, each, each->unfinished);

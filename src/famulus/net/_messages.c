@@ -75,8 +75,37 @@ int messages_check(PyObject *messages, Py_ssize_t most) {
 
 /* ---- parcels ---- */
 
-/* As in wire/parcels.py, which has the layout. The last bounds what a small frame can make us allocate. */
-enum { PARCEL_VERSION = 1, PARCEL_PARTS = 3, PARCEL_HEAD = 1 + 2 + 4, PARCEL_MESSAGES_MAX = 1024 };
+enum { PARCEL_PARTS = 3, PARCEL_HEAD = 1 + 2 + 4 };
+
+size_t parcel_size(PyObject *frames, Py_ssize_t before) {
+    size_t bytes = PARCEL_HEAD, most[PARCEL_PARTS] = {UINT8_MAX, UINT16_MAX, PARCEL_BYTES_MAX};
+    if (PySequence_Fast_GET_SIZE(frames) - before != PARCEL_PARTS) {
+        return 0;
+    }
+    for (int i = 0; i < PARCEL_PARTS; i++) {
+        size_t size = (size_t)PyBytes_GET_SIZE(PySequence_Fast_GET_ITEM(frames, before + i));
+        if (size > most[i]) {
+            return 0;
+        }
+        bytes += size;
+    }
+    return bytes;
+}
+
+size_t parcel_put(unsigned char *at, PyObject *frames, Py_ssize_t before) {
+    static const int width[PARCEL_PARTS] = {1, 2, 4};
+    unsigned char *head = at, *content = at + PARCEL_HEAD;
+    for (int i = 0; i < PARCEL_PARTS; i++) {
+        PyObject *frame = PySequence_Fast_GET_ITEM(frames, before + i);
+        size_t size = (size_t)PyBytes_GET_SIZE(frame);
+        for (int shift = 8 * (width[i] - 1); shift >= 0; shift -= 8) {
+            *head++ = (unsigned char)(size >> shift);
+        }
+        memcpy(content, PyBytes_AS_STRING(frame), size);
+        content += size;
+    }
+    return (size_t)(content - at);
+}
 
 /* The message of a parcel at *at, which is advanced. NULL if it is incomplete, or with an exception set. */
 static PyObject *next_in_parcel(PyObject *peer, const unsigned char **at, const unsigned char *end) {

@@ -6,6 +6,8 @@
 #include <Python.h>
 
 enum { FRAMES_MAX = 16 }; /* as in stream_python.py */
+/* As in wire/parcels.py, which has the layout. */
+enum { PARCEL_VERSION = 1, PARCEL_MESSAGES_MAX = 1024, PARCEL_BYTES_MAX = 32 * 1024 };
 
 /* Raises for anything but rows of rows of bytes, and if one has more than `most` frames: 0, or -1 with an exception set.
  * After this and until the last send no Python code runs (not even the garbage collector: sending creates no objects),
@@ -21,5 +23,11 @@ int messages_append(PyObject *list, PyObject *item);
 /* If it is a parcel, appends its messages, each after `peer` (which may be NULL), and returns 1; 0 if it is not one; -1
  * with an exception set. */
 int messages_append_parcel(PyObject *messages, PyObject *peer, const unsigned char *data, size_t size);
+
+/* What a message, without its first `before` frames, needs in a parcel; 0 if none can hold it. */
+size_t parcel_size(PyObject *frames, Py_ssize_t before);
+
+/* Puts it there; returns how much that is. */
+size_t parcel_put(unsigned char *at, PyObject *frames, Py_ssize_t before);
 
 #endif

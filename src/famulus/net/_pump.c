@@ -2,6 +2,7 @@
 #include "_pump.h"
 
 #include "_messages.h"
+#include "_seal.h"
 
 static int add_type(PyObject *module, PyType_Spec *spec) {
     PyObject *type = PyType_FromSpec(spec);
@@ -20,6 +21,7 @@ static int pump_exec(PyObject *module) {
 static PyMethodDef methods[] = {
     /* METH_FASTCALL functions have a different type from the slot; a cast via a plain function keeps gcc quiet. */
     {"wait", (PyCFunction)(void (*)(void))waiting_wait, METH_FASTCALL, "Those of `sources` that have news by `until_ns`."},
+    {"use_sodium", seal_use_sodium, METH_VARARGS, "Where libsodium's functions are that seal and open."},
     {NULL, NULL, 0, NULL},
 };
 

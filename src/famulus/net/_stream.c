@@ -48,7 +48,7 @@ static PyObject *stream_send(PyObject *object, PyObject *messages) {
         Pieces pieces = {.scratch = self->scratch};
         Py_ssize_t next = taken;
         do {
-            pieces_add_message(&pieces, PySequence_Fast_GET_ITEM(messages, next++), 0);
+            pieces_add_message(&self->wire, &pieces, PySequence_Fast_GET_ITEM(messages, next++), 0);
         } while (next < count && pieces.bytes < TOGETHER && pieces_have_place(&pieces));
         int wrote = wire_write(&self->wire, &pieces, 0);
         if (wrote < 0) {
@@ -62,17 +62,13 @@ static PyObject *stream_send(PyObject *object, PyObject *messages) {
     return PyLong_FromSsize_t(taken);
 }
 
-static PyObject *stream_write(PyObject *object, PyObject *bytes) {
+static PyObject *stream_command(PyObject *object, PyObject *body) {
     Stream *self = (Stream *)object;
-    if (!PyBytes_Check(bytes)) {
-        PyErr_Format(PyExc_TypeError, "bytes are needed, not %.100s", Py_TYPE(bytes)->tp_name);
+    if (!PyBytes_Check(body)) {
+        PyErr_Format(PyExc_TypeError, "bytes are needed, not %.100s", Py_TYPE(body)->tp_name);
         return NULL;
     }
-    wire_flush(&self->wire);
-    Pieces pieces = {.count = 1, .bytes = (size_t)PyBytes_GET_SIZE(bytes)};
-    pieces.piece[0] = (struct iovec){PyBytes_AS_STRING(bytes), pieces.bytes};
-    pieces.owner[0] = bytes;
-    if (pieces.bytes > 0 && wire_write(&self->wire, &pieces, 1) < 0) {
+    if (wire_command(&self->wire, (unsigned char *)PyBytes_AS_STRING(body), (size_t)PyBytes_GET_SIZE(body)) < 0) {
         return PyErr_NoMemory();
     }
     Py_RETURN_NONE;
@@ -88,10 +84,10 @@ static PyObject *stream_flush(PyObject *object, PyObject *unused) {
 /* ---- the type ---- */
 
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *connected;
+    PyObject *connected, *seal = Py_None;
     Py_ssize_t message_max;
-    static char *names[] = {"", "", NULL}; /* by position only */
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "On:Stream", names, &connected, &message_max)) {
+    static char *names[] = {"", "", "", NULL}; /* by position only */
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "On|O:Stream", names, &connected, &message_max, &seal)) {
         return NULL;
     }
     int fd = PyObject_AsFileDescriptor(connected);
@@ -112,6 +108,14 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
+    if (seal != Py_None) {
+        self->wire.seal = seal_new(seal);
+        self->wire.packs = 1;
+        if (self->wire.seal == NULL) {
+            Py_DECREF(self);
+            return NULL;
+        }
+    }
     return (PyObject *)self;
 }
 
@@ -128,7 +132,7 @@ static void stream_dealloc(PyObject *object) {
 static PyMethodDef stream_methods[] = {
     {"recv", stream_recv, METH_NOARGS, "The messages that one read brought."},
     {"send", stream_send, METH_O, "Send in order until one does not fit; give how many did."},
-    {"write", stream_write, METH_O, "Send bytes as they are, behind what is left of others."},
+    {"command", stream_command, METH_O, "Send a command, behind what is left of others."},
     {"flush", stream_flush, METH_NOARGS, "Try to write what is left; whether nothing is."},
     {NULL, NULL, 0, NULL},
 };

@@ -19,6 +19,12 @@ void wire_end(Wire *wire, const char *why) {
     }
 }
 
+/* Half a message may have left, and nothing may follow it. */
+static void out_of_memory(Wire *wire) {
+    wire->cut_off = 1;
+    wire_end(wire, "out of memory");
+}
+
 /* ---- reading ---- */
 
 static void pong(Wire *wire, const unsigned char *body, size_t size) {
@@ -28,12 +34,9 @@ static void pong(Wire *wire, const unsigned char *body, size_t size) {
         return;
     }
     size_t context = size - NAME - TTL < CONTEXT_MAX ? size - NAME - TTL : CONTEXT_MAX;
-    unsigned char frame[2 + NAME + CONTEXT_MAX] = {COMMAND, (unsigned char)(NAME + context), 4, 'P', 'O', 'N', 'G'};
-    memcpy(frame + 2 + NAME, body + NAME + TTL, context);
-    Pieces pieces = {.count = 1, .bytes = 2 + NAME + context};
-    pieces.piece[0] = (struct iovec){frame, pieces.bytes};
-    pieces.owner[0] = NULL;
-    (void)wire_write(wire, &pieces, 1);
+    unsigned char answer[NAME + CONTEXT_MAX] = "\4PONG";
+    memcpy(answer + NAME, body + NAME + TTL, context);
+    (void)wire_command(wire, answer, NAME + context);
 }
 
 void wire_say_here(Wire *wire) {
@@ -89,8 +92,27 @@ static int take_parcel(Wire *wire, const unsigned char *data, size_t size, int f
     int found = is_alone ? messages_append_parcel(messages, wire->peer, data, size) : 0;
     if (found > 0) {
         wire->message_bytes = 0;
+        wire->packs = wire->seal != NULL;
     }
     return found;
+}
+
+/* Opens what was sealed, in place: the frame, of `size` bytes now, with flags as they would be without a seal. NULL if
+ * the wire is over by this. */
+static unsigned char *unseal(Wire *wire, unsigned char *data, size_t *size, int *flags) {
+    unsigned char *opened = *flags & (MORE | COMMAND) ? NULL : seal_open(wire->seal, data, *size);
+    if (opened == NULL) {
+        wire_end(wire, "it sends what is not sealed, or not the next frame");
+        return NULL;
+    }
+    int inside = opened[0] & (SEAL_MORE | SEAL_COMMAND);
+    *size -= SEAL_EXTRA;
+    if (inside == (SEAL_MORE | SEAL_COMMAND) || (inside == SEAL_COMMAND && *size > COMMAND_MAX)) {
+        wire_end(wire, "it sends what is no frame");
+        return NULL;
+    }
+    *flags = inside == SEAL_COMMAND ? COMMAND : inside == SEAL_MORE ? MORE : 0;
+    return opened + 1;
 }
 
 /* A whole frame that is in the inbox. */
@@ -106,11 +128,25 @@ static int take(Wire *wire, const unsigned char *data, size_t size, int flags, P
 static int take_large(Wire *wire, PyObject *messages) {
     PyObject *frame = wire->large;
     wire->large = NULL;
-    const unsigned char *data = (const unsigned char *)PyBytes_AS_STRING(frame);
-    int parcel = take_parcel(wire, data, (size_t)PyBytes_GET_SIZE(frame), wire->large_flags, messages);
+    unsigned char *data = (unsigned char *)PyBytes_AS_STRING(frame);
+    size_t size = (size_t)PyBytes_GET_SIZE(frame);
+    if (wire->seal != NULL) {
+        data = unseal(wire, data, &size, &wire->large_flags);
+        if (data == NULL) {
+            Py_DECREF(frame);
+            return 0;
+        }
+    }
+    int parcel = take_parcel(wire, data, size, wire->large_flags, messages);
     if (parcel != 0) {
         Py_DECREF(frame);
         return parcel < 0 ? -1 : 0;
+    }
+    if (wire->seal != NULL) {
+        memmove(PyBytes_AS_STRING(frame), data, size);
+        if (_PyBytes_Resize(&frame, (Py_ssize_t)size) < 0) {
+            return -1;
+        }
     }
     return take_frame(wire, frame, wire->large_flags, messages);
 }
@@ -188,7 +224,7 @@ int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit) {
         const unsigned char *at = wire->inbox + wire->from;
         size_t there = wire->to - wire->from, whole = there >= 2 ? 2 + (size_t)at[1] : SIZE_MAX;
         /* Most frames are short, belong to a message of several, and are complete: they need no further check. */
-        if (there >= whole && (at[0] == MORE || (at[0] == 0 && wire->frames > 0)) &&
+        if (there >= whole && (at[0] == MORE || (at[0] == 0 && wire->frames > 0)) && wire->seal == NULL &&
             wire->message_max - wire->message_bytes > whole) {
             wire->from += whole;
             wire->message_bytes += whole;
@@ -210,12 +246,16 @@ int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit) {
             }
             return begin_large(wire, &head);
         }
-        const unsigned char *data = wire->inbox + wire->from + head.head;
+        unsigned char *data = wire->inbox + wire->from + head.head;
+        size_t size = head.size;
         wire->from += head.head + head.size;
+        if (wire->seal != NULL && (data = unseal(wire, data, &size, &head.flags)) == NULL) {
+            return 0;
+        }
         if (!(head.flags & COMMAND)) {
             count(wire, &head);
         }
-        if (take(wire, data, head.size, head.flags, messages) < 0) {
+        if (take(wire, data, size, head.flags, messages) < 0) {
             return -1;
         }
     }
@@ -288,7 +328,7 @@ static void fill(Pieces *pieces, struct iovec *piece, const unsigned char *at) {
     pieces->bytes += size;
 }
 
-void pieces_add_message(Pieces *pieces, PyObject *frames, Py_ssize_t before) {
+static void add_plain(Pieces *pieces, PyObject *frames, Py_ssize_t before) {
     struct iovec *small = scratch_piece(pieces);
     unsigned char *at = pieces->scratch + pieces->used;
     Py_ssize_t end = PySequence_Fast_GET_SIZE(frames);
@@ -309,6 +349,16 @@ void pieces_add_message(Pieces *pieces, PyObject *frames, Py_ssize_t before) {
         small = scratch_piece(pieces);
     }
     fill(pieces, small, at);
+}
+
+static int add_sealed(Wire *wire, Pieces *pieces, PyObject *frames, Py_ssize_t before);
+
+void pieces_add_message(Wire *wire, Pieces *pieces, PyObject *frames, Py_ssize_t before) {
+    if (wire->seal == NULL) {
+        add_plain(pieces, frames, before);
+    } else if (add_sealed(wire, pieces, frames, before) < 0) {
+        out_of_memory(wire);
+    }
 }
 
 int pieces_have_place(const Pieces *pieces) {
@@ -345,33 +395,43 @@ static Chunk *new_chunk(Wire *wire, size_t capacity) {
     return chunk;
 }
 
+/* Room for so many bytes at the end of what has to leave; NULL when out of memory. */
+static unsigned char *room_at_end(Wire *wire, size_t size) {
+    Chunk *last = wire->unsent != NULL ? wire->unsent_last : NULL;
+    size_t end = last == NULL || last->owner != NULL ? 0 : (size_t)(last->data - last->own) + last->size;
+    if (last == NULL || last->owner != NULL || last->capacity - end < size) {
+        /* A peer with little unsent gets a small chunk. */
+        size_t usual = wire->unsent_bytes < CHUNK ? COPY_MAX : CHUNK;
+        last = new_chunk(wire, size > usual ? size : usual);
+        end = 0;
+    }
+    if (last == NULL) {
+        return NULL;
+    }
+    last->size += size;
+    wire->unsent_bytes += size;
+    return last->own + end;
+}
+
 /* 0, or -1 when out of memory. */
 static int keep_piece(Wire *wire, const unsigned char *data, size_t size, PyObject *owner) {
-    Chunk *last = wire->unsent != NULL ? wire->unsent_last : NULL;
     /* Releasing an object that is exactly bytes runs no Python code. */
     if (owner != NULL && size > COPY_MAX && PyBytes_CheckExact(owner)) {
-        last = new_chunk(wire, 0);
+        Chunk *last = new_chunk(wire, 0);
         if (last == NULL) {
             return -1;
         }
         last->owner = Py_NewRef(owner);
         last->data = data;
         last->size = size;
-    } else {
-        size_t end = last == NULL || last->owner != NULL ? 0 : (size_t)(last->data - last->own) + last->size;
-        if (last == NULL || last->owner != NULL || last->capacity - end < size) {
-            /* A peer with little unsent gets a small chunk. */
-            size_t usual = wire->unsent_bytes < CHUNK ? COPY_MAX : CHUNK;
-            last = new_chunk(wire, size > usual ? size : usual);
-            end = 0;
-        }
-        if (last == NULL) {
-            return -1;
-        }
-        memcpy(last->own + end, data, size);
-        last->size += size;
+        wire->unsent_bytes += size;
+        return 0;
     }
-    wire->unsent_bytes += size;
+    unsigned char *room = room_at_end(wire, size);
+    if (room == NULL) {
+        return -1;
+    }
+    memcpy(room, data, size);
     return 0;
 }
 
@@ -391,17 +451,93 @@ static int keep_rest(Wire *wire, const Pieces *pieces, size_t wrote) {
     return 0;
 }
 
-int wire_write(Wire *wire, const Pieces *pieces, int keep) {
+/* ---- sealed ---- */
+
+/* Seals a frame, and keeps it to leave. 0, or -1 when out of memory. */
+static int keep_sealed(Wire *wire, int flags, const void *data, size_t size) {
+    size_t whole = SEAL_EXTRA + size, head = whole < 256 ? 2 : WIRE_HEAD;
+    unsigned char *at = room_at_end(wire, head + whole);
+    if (at == NULL) {
+        return -1;
+    }
+    put_head(at, 0, whole);
+    at += head + SEAL_HEAD;
+    at[0] = (unsigned char)flags;
+    memcpy(at + 1, data, size);
+    seal_close(wire->seal, at, 1 + size);
+    return 0;
+}
+
+/* The parcel that was gathered, if there is one. */
+static int keep_parcel(Wire *wire, Pieces *pieces) {
+    int failed = pieces->packed > 0 ? keep_sealed(wire, 0, pieces->scratch, pieces->used) : 0;
+    pieces->packed = 0;
+    pieces->used = 0;
+    return failed;
+}
+
+static int add_sealed(Wire *wire, Pieces *pieces, PyObject *frames, Py_ssize_t before) {
+    size_t needed = wire->packs ? parcel_size(frames, before) : 0;
+    size_t before_bytes = wire->unsent_bytes + pieces->used;
+    int fits = needed > 0 && needed < PARCEL_BYTES_MAX;
+    if ((!fits || pieces->used + needed > PARCEL_BYTES_MAX || pieces->packed == PARCEL_MESSAGES_MAX) &&
+        keep_parcel(wire, pieces) < 0) {
+        return -1;
+    }
+    if (fits) {
+        if (pieces->packed++ == 0) {
+            pieces->scratch[pieces->used++] = PARCEL_VERSION;
+        }
+        pieces->used += parcel_put(pieces->scratch + pieces->used, frames, before);
+    }
+    Py_ssize_t end = PySequence_Fast_GET_SIZE(frames);
+    for (Py_ssize_t i = before; !fits && i < end; i++) {
+        PyObject *frame = PySequence_Fast_GET_ITEM(frames, i);
+        int flags = i + 1 < end ? SEAL_MORE : 0;
+        if (keep_sealed(wire, flags, PyBytes_AS_STRING(frame), (size_t)PyBytes_GET_SIZE(frame)) < 0) {
+            return -1;
+        }
+    }
+    pieces->bytes += wire->unsent_bytes + pieces->used - before_bytes;
+    return 0;
+}
+
+/* ---- out ---- */
+
+int wire_write(Wire *wire, Pieces *pieces, int keep) {
+    if (wire->seal != NULL) {
+        int failed = keep_parcel(wire, pieces);
+        if (failed) {
+            out_of_memory(wire);
+        }
+        wire_flush(wire);
+        return failed ? -1 : 1;
+    }
     size_t wrote = wire->unsent == NULL ? write_once(wire, pieces->piece, pieces->count) : 0;
     if (wrote == 0 && !keep) {
         return 0;
     }
     if (keep_rest(wire, pieces, wrote) < 0) {
-        wire->cut_off = 1;
-        wire_end(wire, "out of memory"); /* half a message may have left, and nothing may follow it */
+        out_of_memory(wire);
         return -1;
     }
     return 1;
+}
+
+int wire_command(Wire *wire, const unsigned char *body, size_t size) {
+    unsigned char head[WIRE_HEAD];
+    int failed;
+    put_head(head, COMMAND, size);
+    if (wire->seal != NULL) {
+        failed = keep_sealed(wire, SEAL_COMMAND, body, size);
+    } else {
+        failed = keep_piece(wire, head, size < 256 ? 2 : WIRE_HEAD, NULL) < 0 || keep_piece(wire, body, size, NULL) < 0;
+    }
+    if (failed) {
+        out_of_memory(wire);
+    }
+    wire_flush(wire);
+    return failed ? -1 : 0;
 }
 
 static void drop_first(Wire *wire) {
@@ -445,4 +581,6 @@ void wire_clear(Wire *wire) {
     }
     Py_CLEAR(wire->commands);
     Py_CLEAR(wire->peer);
+    seal_free(wire->seal);
+    wire->seal = NULL;
 }

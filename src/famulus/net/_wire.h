@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "_messages.h"
+#include "_seal.h"
 
 enum {
     WIRE_INBOX = 64 * 1024, /* what is read at once, as in stream_python.py */
@@ -32,6 +33,7 @@ typedef struct {
     int fd;
     size_t message_max;   /* bytes of a message, all its frames together */
     size_t large_max;     /* a larger frame has to wait for room */
+    Seal *seal;           /* what nothing is sent or heard without; or NULL */
     PyObject *peer;       /* what every message begins with; or NULL */
     PyObject *commands;   /* where they are put; NULL: a PING is answered, others are ignored */
     unsigned char *inbox; /* what was read and not yet looked at is from `from` to `to` */
@@ -46,13 +48,15 @@ typedef struct {
     size_t unsent_bytes;
     char ended[64]; /* why it is over, for people; empty while it is not */
     unsigned long long received, written;
+    char packs;   /* sealed messages are sent in parcels, as the other side reads them */
     char waits;   /* for room for a large frame */
     char full;    /* the last read filled all the room that there was */
     char ends;    /* the other side has closed: it is read to its end */
     char cut_off; /* a write has failed for good */
 } Wire;
 
-/* Pieces of frames, one after the other; small ones are gathered in `scratch`. */
+/* Pieces of frames, one after the other; small ones are gathered in `scratch`. For a wire with a seal, the messages of
+ * one parcel are gathered there instead, and what does not fit into one is sealed and kept by the wire at once. */
 typedef struct {
     struct iovec piece[WIRE_PIECES];
     PyObject *owner[WIRE_PIECES]; /* the Python object that a piece is in, or NULL */
@@ -60,6 +64,7 @@ typedef struct {
     size_t bytes;
     unsigned char *scratch; /* WIRE_SCRATCH bytes */
     size_t used;
+    int packed; /* messages in the parcel */
 } Pieces;
 
 static inline int wire_is_over(const Wire *wire) { return wire->ended[0] != '\0'; }
@@ -75,13 +80,16 @@ size_t wire_read(Wire *wire);
 int wire_take(Wire *wire, PyObject *messages, Py_ssize_t limit);
 
 /* Adds a whole message, without its first `before` frames, to the pieces; there must be room for it. */
-void pieces_add_message(Pieces *pieces, PyObject *frames, Py_ssize_t before);
+void pieces_add_message(Wire *wire, Pieces *pieces, PyObject *frames, Py_ssize_t before);
 int pieces_have_place(const Pieces *pieces); /* for one more message */
 
 /* Writes once, if nothing else has to leave first; the rest is kept. 1: taken. 0: nothing has left, and nothing is kept.
  * -1: the rest could not be kept, and the wire is over. With `keep`, what does not fit at all is kept as well, even if
- * the connection is cut off. */
-int wire_write(Wire *wire, const Pieces *pieces, int keep);
+ * the connection is cut off; so is what is sealed, since no other frame may have its number. */
+int wire_write(Wire *wire, Pieces *pieces, int keep);
+
+/* Sends a command, behind what has to leave first. 0, or -1 if it could not be kept, and the wire is over. */
+int wire_command(Wire *wire, const unsigned char *body, size_t size);
 
 /* Writes what was left. */
 void wire_flush(Wire *wire);

@@ -4,8 +4,9 @@
         Bounds: of one message; of all incomplete ones; of what one peer has not taken yet, and of what all have not;
         of the time in which a peer takes nothing.
 
-    add(fd, peer)
-        Take over a connected descriptor on which the opening of ZMTP is over. `peer` is what we call it.
+    add(fd, peer, seal)
+        Take over a connected descriptor on which the opening of ZMTP is over. `peer` is what we call it. With a seal
+        (see `famulus.wire.curve`) nothing is sent or heard without it; a peer that sends parcels is sent some then.
 
     watch(fd), forget(fd), news
         Other descriptors to wait for as well; they are listed in `news` when they have some. The caller empties it.
@@ -54,8 +55,9 @@ from contextlib import suppress
 from typing import Final
 
 from famulus.net.opening import unconfirmed_bytes
-from famulus.net.stream_python import FRAMES_MAX, INBOX_BYTES, Stream, check_messages, framed
+from famulus.net.stream_python import FRAMES_MAX, INBOX_BYTES, Stream, check_messages
 from famulus.wire import zmtp
+from famulus.wire.curve import Seal
 
 #: Bytes that a peer that keeps others waiting must have sent since the last tick.
 ENOUGH_BYTES: Final = 64 * 1024
@@ -66,12 +68,13 @@ PONGS_BYTES_MAX: Final = 16 * 1024
 _EVENTS: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _ENDS: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _HEAD_BYTES: Final = 9
-_PING_BODY: Final = zmtp.PING[2:]
 
 
 class _PeerStream(Stream):
-    def __init__(self, connected: socket.socket, peer: bytes, message_bytes_max: int) -> None:
-        super().__init__(connected, message_bytes_max)
+    def __init__(self, connected: socket.socket, peer: bytes, message_bytes_max: int, seal: Seal | None) -> None:
+        super().__init__(connected, message_bytes_max, seal)
+        # Not before it has sent a parcel itself.
+        self._packs = False
         self.fd = connected.fileno()
         self.peer = peer
         self._before = [peer]
@@ -111,16 +114,16 @@ class _PeerStream(Stream):
         return large + sum(map(len, self._frames))
 
     def say_here(self) -> None:
-        self._take_command(_PING_BODY)
+        self._take_command(zmtp.PING)
 
     def _take_command(self, body: bytes) -> None:
         with suppress(zmtp.Foreign):
             if self.unsent_bytes <= PONGS_BYTES_MAX and (answer := zmtp.answer_to(body)):
-                self.keep([answer])
+                self.command(answer)
 
-    def keep(self, pieces: list[bytes]) -> None:
+    def keep(self, messages: Sequence[Sequence[bytes]]) -> None:
         """Write; what does not fit waits."""
-        self._unsent += [piece for piece in pieces if piece]
+        self._unsent += [piece for piece in self._pieces(messages) if piece]
         self.flush()
 
     def flush(self) -> bool:
@@ -167,7 +170,7 @@ class Connections:
 
     # -- connections come and go --------------------------------------------------------------------------------
 
-    def add(self, fd: int, peer: bytes) -> None:
+    def add(self, fd: int, peer: bytes, seal: Seal | None = None) -> None:
         if type(peer) is not bytes:
             raise TypeError("a peer's name is bytes")
         if peer in self._by_peer:
@@ -175,7 +178,7 @@ class Connections:
         self._epoll.register(fd, _EVENTS)
         connected = socket.socket(fileno=fd)
         connected.setblocking(False)
-        self._by_peer[peer] = self._by_fd[fd] = _PeerStream(connected, peer, self._message_bytes_max)
+        self._by_peer[peer] = self._by_fd[fd] = _PeerStream(connected, peer, self._message_bytes_max, seal)
 
     def cut(self, peer: bytes) -> bool:
         connection = self._by_peer.get(peer)
@@ -302,15 +305,27 @@ class Connections:
         self, connection: _PeerStream, messages: Sequence[Sequence[bytes]], numbers: list[int]
     ) -> list[tuple[int, int]]:
         connection.flush()
+        together: list[Sequence[bytes]] = []
+        began = pending = 0
         for at, number in enumerate(numbers):
             frames = messages[number][1:]
-            held = connection.unsent_bytes
-            if held and held + sum(_HEAD_BYTES + len(frame) for frame in frames) > self._unsent_bytes_max:
-                return [(each, errno.EAGAIN) for each in numbers[at:]]
-            connection.keep(framed(frames))
+            size = sum(_HEAD_BYTES + len(frame) for frame in frames)
+            if together and not self._has_room(connection, pending, size):
+                connection.keep(together)
+                together, began, pending = [], at, 0
             if connection.cut_off:
-                return [(each, errno.EHOSTUNREACH) for each in numbers[at:]]
-        return []
+                break
+            if not self._has_room(connection, pending, size):
+                return [(each, errno.EAGAIN) for each in numbers[at:]]
+            together.append(frames)
+            pending += size
+        connection.keep(together)
+        # Nothing that was written since `began` is known to have left, and nothing will.
+        return [(each, errno.EHOSTUNREACH) for each in numbers[began:]] if connection.cut_off else []
+
+    def _has_room(self, connection: _PeerStream, pending: int, size: int) -> bool:
+        held = connection.unsent_bytes + pending
+        return not held or held + size <= self._unsent_bytes_max
 
     def _make_way(self) -> None:
         """Together they have too much to take: the one with the most does not read, and must not harm the others."""
@@ -319,12 +334,11 @@ class Connections:
 
     def publish(self, frames: Sequence[bytes]) -> None:
         check_messages([frames], FRAMES_MAX)
-        pieces = framed(frames)
+        size = sum(_HEAD_BYTES + len(frame) for frame in frames)
         for connection in self._by_peer.values():
             connection.flush()
-            held = connection.unsent_bytes
-            if not connection.cut_off and (not held or held + sum(map(len, pieces)) <= self._unsent_bytes_max):
-                connection.keep(pieces)
+            if not connection.cut_off and self._has_room(connection, 0, size):
+                connection.keep([frames])
             self._count(connection, connection.unfinished)
         self._make_way()
 

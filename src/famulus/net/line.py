@@ -20,7 +20,7 @@ import socket
 from contextlib import suppress
 from enum import Enum
 from time import monotonic_ns
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from famulus.core.backoff import Backoff
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -28,8 +28,11 @@ from famulus.core.silence import SELDOM_NS, Silence
 from famulus.net.addresses import split
 from famulus.net.lookup import Lookup, Where, known
 from famulus.net.native import Stream
-from famulus.net.opening import Opening, set_options, unconfirmed_bytes
+from famulus.net.opening import Begin, Opening, set_options, unconfirmed_bytes
 from famulus.wire import zmtp
+
+if TYPE_CHECKING:
+    from famulus.wire.curve import Seal
 
 # Final, so that compiled code has it at hand instead of looking it up each time.
 clock_ns: Final = monotonic_ns
@@ -41,7 +44,9 @@ SOON_BACK_NS: Final = 5 * NS_PER_S
 SOON_BACK_EVERY_NS: Final = 400 * NS_PER_MS
 #: From the first packet until the other side is ready. An owner that knows other brokers does not wait that long.
 OPEN_NS: Final = 10 * NS_PER_S
-#: The same if a name has other addresses to try; twice as long in each further round.
+#: The same once it has said anything: it is there, and lets many in one after another. libzmq waits as long.
+TURN_NS: Final = 30 * NS_PER_S
+#: Instead of OPEN_NS if a name has other addresses to try; twice as long in each further round.
 NEXT_NS: Final = 250 * NS_PER_MS
 #: Brokers bound bodies, by a limit that we do not know; this bounds what a peer that is not a broker can ask for.
 FRAME_BYTES_MAX: Final = 1024 * 1024 * 1024
@@ -53,9 +58,13 @@ class Change(Enum):
 
 
 class Line:
-    def __init__(self, address: str, *, asks: bool) -> None:
-        """`asks`: whether to check by PINGs that the other side is there, which finds one that does nothing."""
+    def __init__(self, address: str, *, asks: bool, begin: Begin = zmtp.null_opening) -> None:
+        """`asks`: whether to check by PINGs that the other side is there, which finds one that does nothing.
+
+        `begin`: how each of its connections begins; without keys, if nothing is said.
+        """
         self.address = address
+        self._begins = begin
         self._host, self._port = split(address)
         self._asks = asks
         #: How often. The owner may change it at any time; `hurry` makes that take effect at once.
@@ -63,6 +72,8 @@ class Line:
         self.up = self.was_up = False
         #: It was lost because the other side did not answer, and may still be there.
         self.fell_silent = False
+        #: How often in a row the other side took a connection and closed it: we have no key that it knows, or not yet.
+        self.turned_away = 0
         #: Whether there is nothing for `follow` to do before `due_ns`.
         self.calm = False
         #: When `follow` is to be called at the latest.
@@ -75,6 +86,7 @@ class Line:
         self._lookup: Lookup | None = None
         self._socket: socket.socket | None = None
         self._opening: Opening | None = None
+        self._turn_until_ns = 0
         self._stream: Stream | None = None
         self._received = self._arrived = 0
         self._silence = Silence(0, 0)
@@ -119,6 +131,7 @@ class Line:
             elif now_ns >= self.due_ns:
                 self._connect(now_ns)
         except (OSError, zmtp.Foreign):
+            self.turned_away = self.turned_away + 1 if self._opening is not None else 0
             self._lose(now_ns)
         changes, self._changes = self._changes, []
         return changes
@@ -128,6 +141,11 @@ class Line:
         if self.up and self._asks:
             self._silence.hurry(now_ns, self.ask_every_ns)
             self.due_ns = self._silence.due_ns
+
+    def hang_up(self, now_ns: int) -> None:
+        """The other side reads no more: connect anew. `follow` reports the loss."""
+        if self.up:
+            self._lose(now_ns)
 
     def close(self) -> None:
         self._let_go()
@@ -192,24 +210,28 @@ class Line:
             code = connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise OSError(code, "not connected")
-            self._opening = Opening(connected, b"DEALER")
+            self._opening = Opening(connected, self._begins(b"DEALER"))
+            self._turn_until_ns = now_ns + TURN_NS
             self._epoll.modify(connected.fileno(), select.EPOLLIN)
         if self._opening is not None:
             with suppress(BlockingIOError):
                 self._opening.hear()
-                self._begin(connected)
+                self._begin(connected, self._opening.seal)
+        if self._opening is not None and self._opening.answered:
+            self.due_ns = self._turn_until_ns
         # Last of all: if it was us who had no time, the answer is there.
         if not self.up and now_ns >= self.due_ns:
             self._lose(now_ns)
 
-    def _begin(self, connected: socket.socket) -> None:
+    def _begin(self, connected: socket.socket, seal: Seal | None) -> None:
         self._opening = None
-        self._stream = Stream(connected, FRAME_BYTES_MAX)
+        self._stream = Stream(connected, FRAME_BYTES_MAX, seal)
         self._received = self._arrived = 0
         self._places = []
         self._backoff.reset()
         self.up = self.was_up = True
         self.fell_silent = False
+        self.turned_away = 0
         self._changes.append(Change.UP)
         self.calm = True
         self.due_ns = NEVER_NS
@@ -222,7 +244,8 @@ class Line:
     def _attend(self, stream: Stream, now_ns: int) -> None:
         commands, stream.commands[:] = stream.commands[:], []
         for command in commands:
-            stream.write(zmtp.answer_to(command))
+            if answer := zmtp.answer_to(command):
+                stream.command(answer)
         if stream.ended:
             self._lose(now_ns)
             return
@@ -249,7 +272,7 @@ class Line:
         elif not unread:
             # What a broker said last may still be on its way after it closed; a PING makes its machine drop what has
             # not left. While we are behind with reading, that may be a lot.
-            stream.write(zmtp.PING)
+            stream.command(zmtp.PING)
 
     def _want_room(self) -> None:
         if self.calm:

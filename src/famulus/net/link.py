@@ -22,9 +22,18 @@ BATCH_MAX: Final = 128
 
 
 class Link:
-    def __init__(self, context: sockets.Context, address: str, socket: sockets.Socket | None = None) -> None:
+    def __init__(
+        self,
+        context: sockets.Context,
+        address: str,
+        socket: sockets.Socket | None = None,
+        keys: sockets.Keys | None = None,
+    ) -> None:
+        """`keys`: if the other side wants some."""
         self.address = address
-        self.socket = socket or sockets.outside_dealer(context)
+        #: The other side's; empty if it wants none.
+        self.key = keys.other if keys is not None else b""
+        self.socket = socket or sockets.outside_dealer(context, keys)
         self.monitor: sockets.Socket = self.socket.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         )

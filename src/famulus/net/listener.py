@@ -4,25 +4,33 @@ Accepts connections, reads how the other side begins (see `famulus.wire.zmtp`), 
 `Connections`, which moves the messages. A peer is called by a name that we make: what it calls itself is ignored.
 
 Its owner watches `fd`, and when that has news calls `recv` until there is no `more`. About once a second it calls
-`on_tick`.
+`on_tick`. Some have to wait for their turn before they are let in: when `due_ns` has come it calls `let_in`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import resource
 import secrets
 import socket
+from collections.abc import Generator
 from contextlib import suppress
+from heapq import heappop, heappush
 from time import monotonic_ns
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from famulus.core.clock import NS_PER_S
-from famulus.core.dispatch.strangers import CHANCE_BYTES, name_of_connection
+from famulus.core.access import FOREIGN, SILENT, TurnedAway, note_turned_away
+from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.dispatch.strangers import CHANCE_BYTES, host_of, name_of_connection
 from famulus.errors import SettingsError
+from famulus.net.arrival import Arrival
 from famulus.net.native import Connections
 from famulus.net.opening import Opening, set_options
-from famulus.wire import zmtp
+from famulus.wire import reasons, zmtp
+
+if TYPE_CHECKING:
+    from famulus.wire.curve import Seal
 
 #: A thousand workers that come back at once need more than the usual hundred.
 BACKLOG: Final = 4096
@@ -30,10 +38,14 @@ BACKLOG: Final = 4096
 OPEN_NS: Final = 2 * NS_PER_S
 #: Newcomers that have not said it yet: when one more comes, the oldest is sent away.
 OPENINGS_MAX: Final = 1000
+#: Those who wait for their turn: whoever comes when there are this many is sent away. Of descriptors, they get a part.
+WAITING_MAX: Final = 10_000
+WAITING_SHARE: Final = 4
 #: Whoever comes when there are this many has to wait, as when descriptors run out.
 CONNECTIONS_MAX: Final = 200_000
-#: In one turn: between two turns those who are connected are served.
-ACCEPTS_MAX: Final = 32
+#: In one turn newcomers get so much time, or that of one step: between two turns those who are connected are served. A
+#: step of one with keys takes as long as dozens of tasks.
+ATTEND_NS: Final = 100_000
 #: We have no room for another one: some descriptor, or memory, has to be freed first.
 _NO_PLACE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -53,19 +65,51 @@ class ListenerBounds(NamedTuple):
     patience_ns: int
 
 
+class Authenticator(Protocol):
+    """Lets those in who have a key that it knows."""
+
+    def begin(self, kind: bytes, arrival: Arrival) -> Generator[zmtp.Step, bytes, Seal | None]:
+        """How this one's connection begins. Sets who it is as soon as that is let in."""
+
+
 class Newcomer(Opening):
     """One that is connected and has not said who it is yet."""
 
-    def __init__(self, connected: socket.socket, kind: bytes, name: bytes, until_ns: int) -> None:
-        super().__init__(connected, kind)
+    def __init__(
+        self,
+        connected: socket.socket,
+        kind: bytes,
+        name: bytes,
+        host: str,
+        until_ns: int,
+        authenticator: Authenticator | None,
+    ) -> None:
+        self.arrival = arrival = Arrival(host, _is_near(connected, host))
+        if authenticator is None:
+            steps: Generator[zmtp.Step, bytes, Seal | None] = zmtp.null_opening(kind)
+        else:
+            steps = authenticator.begin(kind, arrival)
+        super().__init__(connected, steps)
         self.name = name
         self.until_ns = until_ns
 
 
 class Listener:
-    def __init__(self, kind: bytes, bounds: ListenerBounds, connections: type[Connections] = Connections) -> None:
-        """`kind`: ROUTER or PUB. `connections`: one of the twins."""
+    def __init__(
+        self,
+        kind: bytes,
+        bounds: ListenerBounds,
+        connections: type[Connections] = Connections,
+        authenticator: Authenticator | None = None,
+    ) -> None:
+        """`kind`: ROUTER or PUB. `connections`: one of the twins. Without an `authenticator` anybody may come."""
         self._kind = kind
+        self._authenticator = authenticator
+        #: Peers that the authenticator has let in, each with its principal's name and its key. The owner takes them in
+        #: before it looks at what `recv` has brought, which may be their first messages; and empties the list.
+        self.come: list[tuple[bytes, str, bytes]] = []
+        #: Those who were not let in, and how often. The owner empties it; it is bounded.
+        self.turned_away: dict[TurnedAway, int] = {}
         self._connections = made = connections(*bounds)
         self.fd = made.fd
         #: Peers whose connection is over; what they sent was given out before. The owner empties it.
@@ -84,7 +128,13 @@ class Listener:
         self._resting: list[int] = []
         #: Those who have not said who they are yet.
         self._openings: dict[int, Newcomer] = {}
+        #: Those who wait for their turn: when that is, their descriptor, and what they have said so far.
+        self._waiting: list[tuple[int, int, Newcomer]] = []
+        self._waiting_max = min(WAITING_MAX, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // WAITING_SHARE)
+        #: When the first of them may go on.
+        self.due_ns = NEVER_NS
         self._accepted = 0
+        self._turns = 0
 
     # -- where we are -------------------------------------------------------------------------------------------
 
@@ -138,20 +188,27 @@ class Listener:
     def _attend(self) -> None:
         """There is news of somebody who is not a peer yet."""
         news = self._connections.news
-        fds = list(news)
+        # Each time another one is first, so that those who are accepted and those who are heard keep pace.
+        self._turns += 1
+        first = self._turns % len(news)
+        fds = news[first:] + news[:first]
         news.clear()
-        self.more = True  # whoever comes in now may have sent something already
+        # Whoever comes in now may have sent something already; and whoever is left out is in the next news, too.
+        self.more = True
+        until_ns = monotonic_ns() + ATTEND_NS
         for fd in fds:
             opening = self._openings.get(fd)
             if opening is not None:
                 self._hear(fd, opening)
             elif fd in self._listening:
-                self._accept(fd, self._listening[fd])
+                self._accept(fd, self._listening[fd], until_ns)
+            if monotonic_ns() >= until_ns:
+                return
 
-    def _accept(self, fd: int, listening: socket.socket) -> None:
-        until_ns = monotonic_ns() + OPEN_NS
-        for _ in range(ACCEPTS_MAX):
-            if len(self._connections) + len(self._openings) >= CONNECTIONS_MAX:
+    def _accept(self, fd: int, listening: socket.socket, until_ns: int) -> None:
+        now_ns = 0
+        while now_ns < until_ns:
+            if len(self._connections) + len(self._openings) + len(self._waiting) >= CONNECTIONS_MAX:
                 self._rest(fd)
                 return
             try:
@@ -164,21 +221,22 @@ class Listener:
                     return
                 continue  # it has gone already
             self._accepted += 1
+            now_ns = monotonic_ns()
             name = name_of_connection(self._accepted, secrets.token_bytes(CHANCE_BYTES), _place(address))
-            self._welcome(connected, name, until_ns)
+            self._welcome(connected, name, _host(address), now_ns + OPEN_NS)
 
     def _rest(self, fd: int) -> None:
         """There is no room: look again at the next tick, and not over and over until then."""
         self._connections.forget(fd)
         self._resting.append(fd)
 
-    def _welcome(self, connected: socket.socket, name: bytes, until_ns: int) -> None:
+    def _welcome(self, connected: socket.socket, name: bytes, host: str, until_ns: int) -> None:
         if len(self._openings) >= OPENINGS_MAX:
-            self._send_away(next(iter(self._openings)))
+            self._send_away(next(iter(self._openings)), SILENT)
         fd = connected.fileno()
         try:
             set_options(connected)
-            opening = Newcomer(connected, self._kind, name, until_ns)
+            opening = Newcomer(connected, self._kind, name, host, until_ns, self._authenticator)
             self._connections.watch(fd)
         except OSError:
             connected.close()
@@ -191,20 +249,55 @@ class Listener:
             opening.hear()
         except BlockingIOError:
             return
-        except (OSError, zmtp.Foreign):
+        except zmtp.NotYet:
+            self._let_wait(fd, opening)
+            return
+        except zmtp.Unwelcome as error:
+            self._send_away(fd, error.why, error.key)
+            return
+        except zmtp.Foreign:
+            self._send_away(fd, FOREIGN)
+            return
+        except OSError:  # it has gone by itself
             self._send_away(fd)
             return
         del self._openings[fd]
         self._connections.forget(fd)
         try:
-            self._connections.add(fd, opening.name)
+            self._connections.add(fd, opening.name, opening.seal)
         except OSError:  # the system has no room for it
             opening.socket.close()
         else:
             opening.socket.detach()
+            if opening.arrival.principal:
+                self.come.append((opening.name, opening.arrival.principal, opening.arrival.key))
 
-    def _send_away(self, fd: int) -> None:
+    def _let_wait(self, fd: int, opening: Newcomer) -> None:
+        if len(self._waiting) >= self._waiting_max:
+            self._send_away(fd, reasons.OVERLOAD.encode())
+            return
+        del self._openings[fd]
+        self._connections.forget(fd)
+        heappush(self._waiting, (opening.arrival.turn_ns, fd, opening))
+        self.due_ns = self._waiting[0][0]
+
+    def let_in(self, now_ns: int) -> None:
+        """Those whose turn has come go on."""
+        until_ns = now_ns + ATTEND_NS
+        while now_ns < until_ns and self._waiting and self._waiting[0][0] <= now_ns:
+            _, fd, opening = heappop(self._waiting)
+            opening.until_ns = now_ns + OPEN_NS
+            self._openings[fd] = opening
+            self._connections.watch(fd)
+            self._hear(fd, opening)
+            now_ns = monotonic_ns()
+        self.due_ns = self._waiting[0][0] if self._waiting else NEVER_NS
+
+    def _send_away(self, fd: int, why: bytes = b"", key: bytes = b"") -> None:
+        """`why`: empty if it has done nothing wrong."""
         opening = self._openings.pop(fd)
+        if why:
+            note_turned_away(self.turned_away, TurnedAway(why, host_of(opening.name), key))
         self._connections.forget(fd)
         opening.socket.close()
 
@@ -217,20 +310,33 @@ class Listener:
             fd = next(iter(self._openings))
             if self._openings[fd].until_ns > now_ns:
                 break
-            self._send_away(fd)
+            self._send_away(fd, SILENT)
         self._connections.tick(now_ns)
         resting, self._resting = self._resting, []
         for fd in resting:
             self._connections.watch(fd)
 
-    def close_doors(self) -> None:
-        """From now on nobody is let in; those who are connected stay."""
-        for fd in list(self._openings):
-            self._send_away(fd)
+    @property
+    def opening(self) -> bool:
+        """Whether somebody is about to be let in, and may take itself for connected already."""
+        return bool(self._openings)
+
+    def lock_doors(self) -> None:
+        """From now on nobody comes; those who are about to be let in still are."""
+        for _, _, opening in self._waiting:
+            opening.socket.close()
+        self._waiting.clear()
+        self.due_ns = NEVER_NS
         for listening in self._listening.values():
             listening.close()
         self._listening.clear()
         self._resting.clear()
+
+    def close_doors(self) -> None:
+        """From now on nobody is let in; those who are connected stay."""
+        self.lock_doors()
+        for fd in list(self._openings):
+            self._send_away(fd)
 
     def close(self) -> None:
         self.close_doors()
@@ -241,8 +347,17 @@ def _place(address: Any) -> str:
     """Where somebody connects from, for people."""
     if not isinstance(address, tuple):
         return "this machine"
-    host, port = str(address[0]).removeprefix("::ffff:"), address[1]
+    host, port = _host(address), address[1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_near(connected: socket.socket, host: str) -> bool:
+    """Whether it comes from this machine: no other can have one of our addresses and be answered."""
+    return host in ("", "::1") or host.startswith("127.") or host == _host(connected.getsockname())
+
+
+def _host(address: Any) -> str:
+    return str(address[0]).removeprefix("::ffff:") if isinstance(address, tuple) else ""
 
 
 def _complaint(error: OSError, host: str, port: int, key: str) -> Exception:

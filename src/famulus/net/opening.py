@@ -10,37 +10,63 @@ import fcntl
 import socket
 import sys
 import termios
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING
 
 from famulus.wire import zmtp
 
+if TYPE_CHECKING:
+    from famulus.wire.curve import Seal
+
+#: How a connection begins, given which kind of ZeroMQ socket we are: see `zmtp.null_opening` and `net.sealing`.
+Begin = Callable[[bytes], Generator[zmtp.Step, bytes, "Seal | None"]]
+
 
 class Opening:
-    """What the other side has said about who it is. Until it has finished, it may not send messages."""
+    """How a connection begins: what both sides say in turn. Until that is over, no message may be sent."""
 
-    def __init__(self, connected: socket.socket, kind: bytes) -> None:
-        """`kind`: which kind of ZeroMQ socket we are. Says so to the other side."""
+    def __init__(self, connected: socket.socket, steps: Generator[zmtp.Step, bytes, Seal | None]) -> None:
+        """`steps`: those of a mechanism, see `zmtp.null_opening`. Says the first of them to the other side."""
         self.socket = connected
-        self._hearing: Generator[int, bytes, None] = zmtp.opening_of_other(kind)
-        self._wanted = next(self._hearing)
+        #: What the connection is sealed with, once it is open; None if it is not.
+        self.seal: Seal | None = None
+        self._steps = steps
+        #: Whether the other side has said anything.
+        self.answered = False
         self._heard = b""
-        # It fits: nothing was sent before.
-        connected.send(zmtp.opening(kind), socket.MSG_NOSIGNAL)
+        self._wanted = self._say(next(steps))
 
     def hear(self) -> None:
-        """Read until it is ready; BlockingIOError if not yet, `Foreign` or another OSError if it never will be."""
+        """Read until it is open; BlockingIOError if not yet, `Foreign` or another OSError if it never will be.
+
+        `NotYet` if the other side has to wait for its turn; the next call goes on with it.
+        """
         while True:
-            chunk = self.socket.recv(self._wanted - len(self._heard))
-            if not chunk:
-                raise OSError(errno.ECONNRESET, "closed by the other side")
-            self._heard += chunk
+            if self._wanted == zmtp.LATER:
+                self._wanted = 0
+                raise zmtp.NotYet
             if len(self._heard) < self._wanted:
+                chunk = self.socket.recv(self._wanted - len(self._heard))
+                if not chunk:
+                    raise OSError(errno.ECONNRESET, "closed by the other side")
+                self._heard += chunk
+                self.answered = True
                 continue
             heard, self._heard = self._heard, b""
             try:
-                self._wanted = self._hearing.send(heard)
-            except StopIteration:
+                step = self._steps.send(heard)
+            except StopIteration as over:
+                self.seal = over.value
                 return
+            self._wanted = self._say(step)
+
+    def _say(self, step: zmtp.Step) -> int:
+        """Returns how much is wanted then."""
+        said, wanted = step
+        # It fits: an opening is short, and nothing else was sent before.
+        if said and self.socket.send(said, socket.MSG_NOSIGNAL) < len(said):
+            raise OSError(errno.ENOBUFS, "there is no room for the opening")
+        return wanted
 
 
 def set_options(connected: socket.socket) -> None:

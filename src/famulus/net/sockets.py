@@ -18,9 +18,22 @@ HWM                credit in the protocol is the flow control; these only bound 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import zmq
 
 from famulus.errors import SettingsError
+
+if TYPE_CHECKING:
+    from famulus.wire.curve import CurveKey
+
+
+class Keys(NamedTuple):
+    """Of both ends of a connection."""
+
+    own: CurveKey
+    other: bytes
+
 
 Socket = zmq.Socket[bytes]
 Context = zmq.Context[Socket]
@@ -50,18 +63,20 @@ def new_context() -> Context:
     return context
 
 
-def outside_dealer(context: Context) -> Socket:
+def outside_dealer(context: Context, keys: Keys | None = None) -> Socket:
     """What connects to a broker through libzmq: another broker, or one that joins."""
     socket = context.socket(zmq.DEALER)
+    _seal(socket, keys)
     # What comes in was asked for: our own open tasks bound it.
     _set(socket, {zmq.LINGER: 0, zmq.HANDSHAKE_IVL: 5000, zmq.SNDHWM: 1000, zmq.RCVHWM: 0, **_OUTSIDE})
     _set(socket, {zmq.HEARTBEAT_IVL: 500, zmq.HEARTBEAT_TIMEOUT: 2000})
     return socket
 
 
-def outside_sub(context: Context, message_bytes_max: int) -> Socket:
-    """Where a steward hears of others' edits."""
+def outside_sub(context: Context, message_bytes_max: int, keys: Keys | None = None) -> Socket:
+    """Where a steward hears of another's edits."""
     socket = context.socket(zmq.SUB)
+    _seal(socket, keys)
     _set(socket, {zmq.LINGER: 0, zmq.RCVHWM: PEER_PIPE_MAX, zmq.MAXMSGSIZE: message_bytes_max, **_OUTSIDE})
     return _hearing_all(socket)
 
@@ -152,8 +167,12 @@ def connect(socket: Socket, where: str) -> None:
         raise SettingsError(f"{where!r} is not an address such as tcp://10.0.0.7:7103 ({error})") from None
 
 
-def address(host: str, port: int | str) -> str:
-    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+def _seal(socket: Socket, keys: Keys | None) -> None:
+    """What it connects to has to have this key, and learns who we are."""
+    if keys is not None:
+        socket.setsockopt(zmq.CURVE_SECRETKEY, keys.own.secret)
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.own.public)
+        socket.setsockopt(zmq.CURVE_SERVERKEY, keys.other)
 
 
 def _set(socket: Socket, options: dict[int, int]) -> None:

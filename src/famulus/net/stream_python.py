@@ -1,9 +1,10 @@
 """A stream in plain Python: the twin of `_stream.c`, for machines without a C compiler.
 
-    Stream(socket, message_bytes_max)
+    Stream(socket, message_bytes_max, seal)
         Messages over a connected socket that does not block, and on which the opening of ZMTP is over (see
         `famulus.wire.zmtp`). Its owner keeps it, and closes it. All frames of a message together may have at most this
-        many bytes.
+        many bytes. With a seal (see `famulus.wire.curve`), nothing is sent or heard without it; messages leave in
+        parcels then, since each seal costs.
 
     recv() -> list of messages, each a list of frames
         What one read brought; [] when nothing is there, or no message is whole yet. Parcels are opened. Of a message
@@ -11,10 +12,10 @@
 
     send(messages) -> how many were taken
         In order, several in one write, up to the first that does not fit now. Part of what was taken may be
-        left: `unsent`.
+        left: `unsent`. What is sealed is taken even if nothing of it leaves now.
 
-    write(bytes), flush() -> whether all has left
-        Writes bytes as they are, after what is unsent; and tries again to write that.
+    command(body), flush() -> whether all has left
+        Writes a command of ZMTP, after what is unsent; and tries again to write that.
 
     commands    what came besides messages; the caller empties it
     ended       why the connection is over, for people; empty while it is not. What came before is given first.
@@ -33,8 +34,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from famulus.wire import parcels
-from famulus.wire.zmtp import COMMAND, COMMAND_BYTES_MAX, LONG, MORE
+from famulus.wire import curve, parcels, zmtp
+from famulus.wire.curve import Seal
+from famulus.wire.zmtp import COMMAND, COMMAND_BYTES_MAX, LONG, MORE, Foreign
 
 #: No message of the protocol has more frames. One frame more is kept of a longer message, to show that it is longer.
 FRAMES_MAX: Final = 16
@@ -49,8 +51,11 @@ _LENGTH: Final = struct.Struct("!Q")
 
 
 class Stream:
-    def __init__(self, connected: socket.socket, message_bytes_max: int, /) -> None:
+    def __init__(self, connected: socket.socket, message_bytes_max: int, seal: Seal | None = None, /) -> None:
         self._socket = connected
+        self._seal = seal
+        #: Whether the other side reads parcels, and we had better send them.
+        self._packs = seal is not None
         self._message_bytes_max = message_bytes_max
         #: What every message begins with.
         self._before: list[bytes] = []
@@ -137,6 +142,12 @@ class Stream:
                 break
             frame = bytes(memoryview(self._inbox)[head : head + size])
             del self._inbox[: head + size]
+            if self._seal is not None:
+                try:
+                    frame, flags = _unseal(self._seal, frame, flags)
+                except Foreign as error:
+                    self.ended = str(error)
+                    break
             if flags & COMMAND:
                 self._take_command(frame)
             else:
@@ -155,6 +166,7 @@ class Stream:
         before = self._before
         if not flags & MORE and not self._frames and (inside := parcels.read(frame)):
             self._message_bytes = 0
+            self._packs = self._seal is not None
             return [before + message for message in inside]
         if len(self._frames) <= FRAMES_MAX:
             self._frames.append(frame)
@@ -172,22 +184,37 @@ class Stream:
         taken = 0
         # What is left of earlier messages has to leave before the next.
         while taken < len(messages) and not self.unsent:
-            pieces: list[bytes] = []
             first, size = taken, 0
             while taken < len(messages) and size < TOGETHER_BYTES:
-                pieces += framed(messages[taken])
                 size += sum(map(len, messages[taken]))
                 taken += 1
+            pieces = self._pieces(messages[first:taken])
+            if self._seal is not None:
+                # It has its number, and nothing else may have that: it has to leave.
+                self._unsent += pieces
+                self.flush()
             # The system takes only a few pieces at once; what is large is not copied.
-            if not self._write_whole(pieces if taken - first == 1 else [b"".join(pieces)]):
+            elif not self._write_whole(pieces if taken - first == 1 else [b"".join(pieces)]):
                 return first
         return taken
 
-    def write(self, content: bytes, /) -> None:
-        if not isinstance(content, bytes):
-            raise TypeError(f"bytes are needed, not {type(content).__name__}")
-        if content:
-            self._unsent.append(content)
+    def _pieces(self, messages: Sequence[Sequence[bytes]]) -> list[bytes]:
+        """These messages, as pieces that are written one after the other."""
+        if self._seal is None:
+            return [piece for message in messages for piece in framed(message)]
+        pieces: list[bytes] = []
+        for message in parcels.packed(messages) if self._packs else messages:
+            for number, frame in enumerate(message, 1):
+                pieces += framed([self._seal.close(frame, curve.MORE if number < len(message) else 0)])
+        return pieces
+
+    def command(self, body: bytes, /) -> None:
+        if not isinstance(body, bytes):
+            raise TypeError(f"bytes are needed, not {type(body).__name__}")
+        if self._seal is None:
+            self._unsent.append(zmtp.framed_command(body))
+        else:
+            self._unsent += framed([self._seal.close(body, curve.COMMAND)])
         self.flush()
 
     def flush(self) -> bool:
@@ -215,6 +242,16 @@ class Stream:
             return 0  # reading will tell why
         self.written += wrote
         return wrote
+
+
+def _unseal(seal: Seal, frame: bytes, flags: int) -> tuple[bytes, int]:
+    """What was sealed, with its flags as they would be without a seal."""
+    if flags & (MORE | COMMAND):
+        raise Foreign("it sends what is not sealed")
+    opened, inside = seal.open(frame)
+    if inside == curve.MORE | curve.COMMAND or (inside == curve.COMMAND and len(opened) > COMMAND_BYTES_MAX):
+        raise Foreign("it sends what is no frame")
+    return opened, COMMAND if inside & curve.COMMAND else inside
 
 
 def framed(frames: Sequence[bytes]) -> list[bytes]:

@@ -24,6 +24,7 @@ TOKEN_HEADER = "x-famulus-token"
 #: A value of the config has at most 64 KiB, and may be escaped.
 BODY_BYTES_MAX = 512 * 1024
 BODY_S = 10.0
+COOKIE: dict[str, Any] = {"httponly": True, "samesite": "strict", "path": "/"}
 
 ACTIONS: dict[str, type[Any]] = {
     "enable": actions.Enable,
@@ -78,16 +79,16 @@ class Admin:
         if why := self._office.closed_because():
             raise _HTTPRefusal(409, why)
         wish = actions.read(actions.LoginBody, await _body(request))
-        session = await self._office.log_in(wish.name, wish.password, _cookie(request))
+        session = await self._office.log_in(wish.name, wish.password, _end(request, "client"), _cookie(request))
         left_s = self._office.left_s(session)
         answer = json_reply({"admin": session.admin, "token": session.token, "left_s": left_s, **TIMES})
-        answer.set_cookie(_cookie_name(request), session.id, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(_cookie_name(request), session.id, secure=_is_tls(request), **COOKIE)
         return answer
 
     async def logout(self, request: Request) -> Response:
         self._office.log_out(self._known(request))
         answer = json_reply({"admin": None})
-        answer.delete_cookie(_cookie_name(request), httponly=True, samesite="strict", path="/")
+        answer.delete_cookie(_cookie_name(request), secure=_is_tls(request), **COOKIE)
         return answer
 
     # -- what ---------------------------------------------------------------------------------------------------
@@ -164,8 +165,17 @@ def _admit(request: Request) -> None:
 
 
 def _complaint(request: Request) -> tuple[int, str] | None:
-    server, client = (str((request.scope.get(end) or ("",))[0]) for end in ("server", "client"))
-    return admission.complaint(request.method, server, client, request.headers)
+    server, client = _end(request, "server"), _end(request, "client")
+    return admission.complaint(request.method, request.scope["scheme"], server, client, request.headers)
+
+
+def _end(request: Request, which: str) -> str:
+    """The address at this end of the connection."""
+    return str((request.scope.get(which) or ("",))[0])
+
+
+def _is_tls(request: Request) -> bool:
+    return bool(request.scope["scheme"] == "https")
 
 
 def _cookie_name(request: Request) -> str:

@@ -23,10 +23,12 @@ from famulus.web.findings import Findings
 from famulus.web.guard import Guard
 from famulus.web.metrics import Metrics
 from famulus.web.office import Office
+from famulus.web.past import PastTasks
 from famulus.web.replies import NO_STORE, Answer, json_reply
 from famulus.web.statics import Statics
 from famulus.web.status.board import Board
 from famulus.web.status.views import Status
+from famulus.web.tasks import Tasks
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: How many seconds of each service, and how many services, /api/v1/history has.
@@ -38,7 +40,13 @@ KEPT_NS = 500 * NS_PER_MS
 
 
 def make_app(
-    api: Api, events: Events, host: str, admins_at: str = "", clock: Callable[[], int] = monotonic_ns
+    api: Api,
+    events: Events,
+    host: str,
+    admins_at: str = "",
+    clock: Callable[[], int] = monotonic_ns,
+    *,
+    tls: bool = False,
 ) -> ASGIApp:
     """`admins_at`: the steward's socket for admins; empty if there is none."""
     file = Statics().file
@@ -52,18 +60,24 @@ def make_app(
         Route("/api/v1/services/{name:path}", api.service),
         Route("/api/v1/workers/{identity:path}", api.worker),
         Route("/api/v1/findings", api.show_findings),
+        *api.tasks.routes(),
         Route("/api/v1/events", events),
         *Admin(Office(api.board, admins_at, clock), api.findings).routes(),
     ]
-    return Guard(Starlette(routes=routes, exception_handlers={404: _nothing_there, 500: _failed}), host)
+    return Guard(Starlette(routes=routes, exception_handlers={404: _nothing_there, 500: _failed}), host, tls=tls)
 
 
 class Api:
     """Each answer is made at most twice a second, however many ask for it."""
 
-    def __init__(self, board: Board, findings: Findings) -> None:
+    def __init__(
+        self, board: Board, findings: Findings, past: PastTasks, settings: dict[str, Any] | None = None
+    ) -> None:
+        """`settings`: those of a broker that stands alone, as anybody may see them."""
         self.board = board
+        self._settings = settings
         self.findings = findings
+        self.tasks = Tasks(board, past)
         self._metrics = Metrics(board)
         self._kept: dict[str, tuple[int, bytes]] = {}
         #: By name below /api/v1: answers that are the same for all who ask.
@@ -76,6 +90,7 @@ class Api:
             "config": self._config,
             "conflicts": self._conflicts,
             "history": self._history,
+            "failures": self.tasks.failures,
         }
 
     # Coroutines, although few of them ever wait: Starlette would run plain functions in threads.
@@ -147,7 +162,7 @@ class Api:
     def _config(self) -> object:
         told = self.board.config
         if told is None:
-            return {"network": False, "config": None, "history": []}
+            return {"network": False, "config": None, "history": [], "settings": self._settings}
         return {"network": True, "config": Raw(told.view), "history": Raw(told.history)}
 
     def _conflicts(self) -> object:

@@ -28,11 +28,13 @@ ADMIN_PATH = b"/api/v1/admin/"
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, host: str) -> None:
+    def __init__(self, app: ASGIApp, host: str, *, tls: bool) -> None:
         self._app = app
         #: A page from elsewhere can make a browser send us requests under a name of its own that resolves to this
         #: machine. While we are on loopback, our names are known, and requests under any other are not meant for us.
-        self._names = LOCAL_NAMES | {host.lower(), f"[{host.lower()}]"} if is_loopback(host) else None
+        #: With TLS there is no need: the browser itself sees that our certificate is not for that name.
+        local = is_loopback(host) and not tls
+        self._names = LOCAL_NAMES | {host.lower(), f"[{host.lower()}]"} if local else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

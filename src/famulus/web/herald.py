@@ -7,19 +7,25 @@ import errno
 import logging
 import socket
 import time
+from pathlib import Path
 from time import monotonic_ns
 from typing import Any
 
+import msgspec
 import uvicorn
 
+from famulus.broker.certificate import days_left
 from famulus.broker.lifeline import Lifeline, serve
 from famulus.broker.settings import Settings, is_loopback
+from famulus.broker.tls import fingerprint, server_context
 from famulus.errors import SettingsError
 from famulus.net import sockets
 from famulus.net.pump import recv_many
 from famulus.web.app import Api, make_app
 from famulus.web.events import Events
 from famulus.web.findings import Findings, made_by
+from famulus.web.handshake import Handshakes
+from famulus.web.past import PastTasks
 from famulus.web.status.board import Board
 from famulus.web.viewer import CONNECTIONS_MAX, Complaints, Viewer
 from famulus.wire import status
@@ -34,12 +40,17 @@ KEEP_ALIVE_S = 15
 BACKLOG = 128
 #: A viewer that has taken nothing of what it was sent for this long is cut off by the system.
 STUCK_MS = 20_000
+#: Settings that are nobody's business, such as where the key of the certificate is, or that matter only in a network.
+NOT_SHOWN = frozenset({"http_certificate", "http_key", "folder", "config_pub_port", "peer_port", "admin_port"})
+#: Then the certificate should be replaced.
+ENDS_SOON_DAYS = 30
 
 
 class Herald:
     def __init__(self, settings: Settings, ipc: str, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
         self._host = settings.http_host
+        self._certificate = Path(settings.http_certificate) if settings.http_certificate else None
         self._listener = listen(settings.http_host, settings.http_port)
         self.port: int = self._listener.getsockname()[1]
         self._context = sockets.new_context()
@@ -47,12 +58,23 @@ class Herald:
         self._board = Board()
         self._events = Events(self._board)
         findings = Findings(settings.tables_path(), made_by(settings))
+        past = PastTasks(settings.journal_path().absolute() if settings.journal else None)
         admins_at = f"ipc://{ipc}/admins" if settings.folder else ""
+        viewer: Any = Viewer
+        if self._certificate is not None:
+            viewer = Handshakes(server_context(self._certificate, Path(settings.http_key)))
+        app = make_app(
+            Api(self._board, findings, past, None if settings.folder else shown(settings)),
+            self._events,
+            settings.http_host,
+            admins_at,
+            tls=self._certificate is not None,
+        )
         self._server = uvicorn.Server(
             uvicorn.Config(
-                make_app(Api(self._board, findings), self._events, settings.http_host, admins_at),
+                app,
                 loop="asyncio",
-                http=Viewer,
+                http=viewer,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -76,9 +98,17 @@ class Herald:
         ticking = loop.create_task(self._tick())
         host = f"[{self._host}]" if ":" in self._host else self._host
         self._report(ready=True, http_port=self.port)
-        log.info("status, metrics and dashboard: http://%s:%d/", host, self.port)
+        scheme = "http" if self._certificate is None else "https"
+        log.info("status, metrics and dashboard: %s://%s:%d/", scheme, host, self.port)
+        if self._certificate is not None:
+            log.info("its certificate has the SHA-256 fingerprint %s", fingerprint(self._certificate))
+            days = days_left(self._certificate)
+            if days is not None and days < ENDS_SOON_DAYS:
+                when = f"ends in {days} days" if days >= 0 else "has ended"
+                log.warning("the certificate %s %s: it should be replaced", self._certificate, when)
         if not is_loopback(self._host):
-            log.warning("http_host %s is not loopback: whoever reaches it can read all of this", self._host)
+            plain = ", and it is plain on purpose: so can everybody on the way" if self._certificate is None else ""
+            log.warning("http_host %s is not loopback: whoever reaches it can read all of this%s", self._host, plain)
         try:
             await self._server.serve([self._listener])
         finally:
@@ -119,6 +149,12 @@ class Herald:
             self._report(alive=True)
             self._events.tell(monotonic_ns(), int(time.time() * 1000))
             await asyncio.sleep(TICK_S)
+
+
+def shown(settings: Settings) -> dict[str, Any]:
+    """As anybody may see them."""
+    facts: dict[str, Any] = msgspec.to_builtins(settings)
+    return {name: value for name, value in facts.items() if name not in NOT_SHOWN}
 
 
 def listen(host: str, port: int) -> socket.socket:

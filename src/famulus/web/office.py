@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from famulus.admin.administration import Administration
 from famulus.admin.connection import AdminConnection
@@ -65,11 +65,14 @@ class Office:
             return "this broker stands alone: only a network has admins (famulus init makes one)"
         return ""
 
-    async def log_in(self, name: str, password: Secret, instead_of: str) -> Session:
-        """Raises NotAllowed with the steward's own words, if it does not accept the name and the password."""
-        await self._in_thread(self._logins, lambda: self._ask(name, password, _knock))
-        log.info("admin %r logged in at the HTTP port", name)
-        return self.sessions.open(name, password, self._clock(), instead_of)
+    async def log_in(self, name: str, password: Secret, client: str, instead_of: str) -> Session:
+        """`client`: the address it comes from, by which wrong passwords have to wait.
+
+        Raises NotAllowed with the steward's own words, if it does not accept the name and the password.
+        """
+        await self._in_thread(self._logins, lambda: self._ask(name, password, client, _knock))
+        log.info("admin %r logged in at the HTTP port, from %s", name, client)
+        return self.sessions.open(name, password, client, self._clock(), instead_of)
 
     def find(self, session_id: str, token: str, *, used: bool) -> Session | None:
         return self.sessions.find(session_id, token, self._clock(), used=used)
@@ -83,7 +86,9 @@ class Office:
 
     async def do(self, session: Session, action: Callable[[Administration], _Result]) -> _Result:
         try:
-            return await self._in_thread(self._actions, lambda: self._ask(session.admin, session.password, action))
+            return await self._in_thread(
+                self._actions, lambda: self._ask(session.admin, session.password, session.client, action)
+            )
         except NotAllowed as error:
             # Either this admin may not do this, or the password has been changed.
             if WRONG_PASSWORD not in error.reason:
@@ -93,9 +98,13 @@ class Office:
 
     # -- in threads ---------------------------------------------------------------------------------------------
 
-    def _ask(self, name: str, password: Secret, action: Callable[[Administration], _Result]) -> _Result:
+    def _ask(self, name: str, password: Secret, client: str, action: Callable[[Administration], _Result]) -> _Result:
         with AdminConnection(self._admins_at, connect_s=CONNECT_S, answer_s=ANSWER_S) as connection:
-            return action(Administration(partial(connection.ask, name, password)))
+
+            def ask(command: str, arguments: dict[str, Any]) -> bytes:
+                return connection.ask(name, password, command, {**arguments, "client": client})
+
+            return action(Administration(ask))
 
     async def _in_thread(self, turnstile: Turnstile, work: Callable[[], _Result]) -> _Result:
         """The turnstile's place is taken until the thread is done, even if whoever asked leaves earlier."""

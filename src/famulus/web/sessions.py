@@ -26,6 +26,8 @@ class Session:
     admin: str
     #: The broker checks it with every request, so a session is only valid as long as its password is.
     password: Secret
+    #: The address that it was opened from.
+    client: str
     since_ns: int
     used_ns: int
 
@@ -46,7 +48,7 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def open(self, admin: str, password: Secret, now_ns: int, instead_of: str = "") -> Session:
+    def open(self, admin: str, password: Secret, client: str, now_ns: int, instead_of: str = "") -> Session:
         """Always with a new id, and never two in one browser. If there are too many, the most idle one is ended."""
         self.end(instead_of)
         for each in list(self._by_id.values()):
@@ -54,7 +56,7 @@ class Sessions:
                 self.end(each.id)
         if len(self._by_id) >= SESSIONS_MAX:
             self.end(min(self._by_id.values(), key=lambda each: each.used_ns).id)
-        session = Session(self._new_id(), self._new_id(), admin, password, now_ns, now_ns)
+        session = Session(self._new_id(), self._new_id(), admin, password, client, now_ns, now_ns)
         self._by_id[session.id] = session
         return session
 

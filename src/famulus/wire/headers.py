@@ -9,7 +9,8 @@ value or a `ProtocolError` that blames the sender; nothing else leaves this modu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -46,6 +47,14 @@ class TaskRequest(Message, frozen=True):
     via: _Via = []
     #: Random, and its client's own: what is remembered about tasks with an id of their own is kept under it.
     client_token: _Token = ""
+    #: For whom another broker passes it on; only from one, and only where ports have keys.
+    principal: Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS_MAX)] = ""
+    #: What the body is, such as application/json, and also that of its answer; both sides may know without it.
+    content_type: Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS_MAX)] = ""
+    #: The client's own, for the function.
+    headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    #: Tasks of a service whose policy is `key` that have the same one go to the same worker.
+    key: Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS_MAX)] = ""
 
 
 class TaskResponse(Message, frozen=True):
@@ -257,9 +266,25 @@ def write(request: str, kind: str, /, **fields: Any) -> bytes:
     return _encode(full)
 
 
+#: The last word of a broker that stops to its clients.
+LEAVING: Final = write("DISCONNECT", "REQUEST")
+
 #: All fields of a header; and one JSON string, for headers that are put together from parts.
 write_fields: Final[Callable[[Fields], bytes]] = _encode
 write_text: Final[Callable[[str], bytes]] = _encode
+
+
+@lru_cache(64)
+def _write_content_type(content_type: str) -> bytes:
+    return b',"content_type":%b' % _encode(content_type) if content_type else b""
+
+
+def write_more(content_type: str = "", own: Mapping[str, str] | None = None, key: str = "") -> bytes:
+    """Further fields of a task, to be put into its header. `own`: headers of the client's own."""
+    more = _write_content_type(content_type)
+    if own:
+        more += b',"headers":%b' % _encode(dict(own))
+    return more + b',"key":%b' % _encode(key) if key else more
 
 
 def write_error(code: str, sentence: str) -> bytes:

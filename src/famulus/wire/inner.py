@@ -1,6 +1,6 @@
 """The inner protocol: what a dispatcher asks its routers, and what they decide.
 
-    question      dispatcher -> router    number, origin, header
+    question      dispatcher -> router    number, origin, principal, header
     decision      router -> dispatcher    number, verb, what the verb adds ...
     announcement  anyone -> dispatcher    [kind][epoch][subject]         (on PUB/SUB; may be lost, so it is repeated)
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,7 +26,7 @@ from famulus.errors import ProtocolError
 from famulus.wire import reasons
 from famulus.wire.headers import write_text
 
-# Where a message came from: all that a router is told besides the header.
+# Where a message came from: all that a router is told besides the header, and the principal behind the connection.
 FROM_CLIENT: Final = b"C"
 #: A worker's message that brought back the ticket of a task it holds.
 FROM_WORKER_ANSWER: Final = b"A"
@@ -35,12 +36,17 @@ FROM_STRANGER: Final = b"S"
 #: Another broker's answer to a task that was handed over to it.
 FROM_DELEGATE: Final = b"D"
 
+#: How the names of brokers begin, as principals; no other principal has a slash in its name.
+BROKER: Final = "broker/"
+
 # Verbs of decisions.
 HELLO: Final = b"H"  # [number: zeros]                                    a router is there
-# [service][terms][worker head][client head][message_id][epoch, or empty][visited][client's token, or empty]  a task
+# [service][terms][worker head][client head][message_id][epoch, or empty][visited][client's token, or empty]
+# [the principal for whom another broker passes it on, or empty][mark of its key, or empty]      a task
 ACCEPT: Final = b"T"
 ANSWER: Final = b"A"  # [outcome: O, E; of a delegate also R or U][tail]  the answer to a task
 REPLY: Final = b"R"  # [header][body]                                     to whoever asked; changes nothing
+REFUSE: Final = b"N"  # [header][what was wanted][by which principal][of which services]    it has no right to do that
 CONNECT: Final = b"C"  # [identity][session terms][services][header][body][token, or empty]
 PONG: Final = b"P"  # [header][epoch, or empty]                          the worker may get tasks now
 DISCONNECT: Final = b"D"  # [header]                                      the farewell, for when its last task is done
@@ -51,9 +57,10 @@ FAULT: Final = b"F"  # [header]                                           the se
 #: How many parts each decision has, the number and the verb included.
 DECISION_PARTS: Final = {
     HELLO: 2,
-    ACCEPT: 10,
+    ACCEPT: 12,
     ANSWER: 4,
     REPLY: 4,
+    REFUSE: 6,
     CONNECT: 8,
     PONG: 4,
     DISCONNECT: 3,
@@ -71,6 +78,8 @@ OUTCOME_UNKNOWN: Final = b"U"
 WORK: Final = b"work"
 #: The header of what the steward tells the dispatcher about its peers.
 PEERS: Final = b"peers"
+#: The header of what the steward tells the dispatcher about those who may connect.
+PRINCIPALS: Final = b"principals"
 #: The header of what the steward tells the dispatcher: the name of a worker to stop ignoring, or nothing for all.
 FORGIVE: Final = b"forgive"
 #: The header of what the steward tells the dispatcher: the names of all workers that the config wants ignored.
@@ -81,10 +90,14 @@ ROUTER_ALIVE: Final = b"alive"
 ROUTER_GONE: Final = b"gone"
 CONFIG: Final = b"config"
 
+#: How the workers of a service are chosen.
+POLICIES: Final = ("lru", "least_busy", "ewma", "key")
+
 NO_NUMBER: Final = bytes(8)
 EPOCH_BYTES: Final = 8
+MARK_BYTES: Final = 4
 
-_TERMS: Final = struct.Struct("!IBBHIQI")
+_TERMS: Final = struct.Struct("!IBBHIQIB")
 _SESSION_TERMS: Final = struct.Struct("!II")
 _encode = msgspec.msgpack.Encoder().encode
 _decode_batch = msgspec.msgpack.Decoder(list[list[bytes]]).decode
@@ -108,11 +121,28 @@ class Terms(NamedTuple):
     backlog_tasks_max: int
     backlog_bytes_max: int
     backlog_age_ms: int
+    #: How its worker is chosen: a place in `POLICIES`.
+    policy: int = 0
 
 
 class SessionTerms(NamedTuple):
     slots: int
     heartbeat_ms: int
+
+
+class PrincipalTerms(NamedTuple):
+    """What a dispatcher must know about a principal; what it may call, only routers know."""
+
+    #: Equal for those who may call the same services.
+    rights: bytes
+    #: Names of services, or how they begin, with a star.
+    serve: tuple[str, ...]
+    #: 0: no limit.
+    open_tasks_max: int
+    tasks_per_s: int
+
+
+NO_TERMS: Final = PrincipalTerms(b"", (), 0, 0)
 
 
 def write_terms(terms: Terms) -> bytes:
@@ -121,7 +151,19 @@ def write_terms(terms: Terms) -> bytes:
 
 def read_terms(frame: bytes) -> Terms:
     timeout, priority, at_least_once, *rest = _unpack(_TERMS, frame)
+    if rest[-1] >= len(POLICIES):
+        raise ProtocolError(reasons.BAD_FRAMES, f"there is no policy {rest[-1]}")
     return Terms(timeout, priority, bool(at_least_once), *rest)
+
+
+def write_mark(key: str) -> bytes:
+    """What stands for the key of a task: all that a dispatcher is told about it."""
+    return blake2b(key.encode(), digest_size=MARK_BYTES).digest()
+
+
+def read_mark(frame: bytes) -> int:
+    """Never 0, unless the frame is empty."""
+    return int.from_bytes(frame, "big") + 1 if frame else 0
 
 
 def write_session_terms(terms: SessionTerms) -> bytes:
@@ -203,6 +245,31 @@ def write_peers(identity: str, offers: list[PeerOffer]) -> bytes:
 read_peers: Final = msgspec.msgpack.Decoder(tuple[str, list[PeerOffer]]).decode
 
 
+class Principals(NamedTuple):
+    """Who may connect."""
+
+    #: Names, by public keys.
+    keys: dict[bytes, str]
+    terms: dict[str, PrincipalTerms]
+    #: Whether one without a key may connect as well, and do anything.
+    plain: bool
+    #: The public keys of brokers that want some themselves, by their names.
+    brokers: dict[str, bytes]
+    #: Of the config that says so.
+    epoch: int = 0
+
+
+write_principals: Final[Callable[[Principals], bytes]] = _encode
+_decode_principals = msgspec.msgpack.Decoder(
+    tuple[dict[bytes, str], dict[str, tuple[bytes, tuple[str, ...], int, int]], bool, dict[str, bytes], int]
+).decode
+
+
+def read_principals(data: bytes) -> Principals:
+    keys, terms, plain, brokers, epoch = _decode_principals(data)
+    return Principals(keys, {name: PrincipalTerms(*each) for name, each in terms.items()}, plain, brokers, epoch)
+
+
 def tail(outcome: str, reason: str) -> bytes:
     """The end of a client's header, after the prefix that an ACCEPT brought."""
     return b',"outcome":' + write_text(outcome) + b',"reason":' + write_text(reason) + b"}"
@@ -227,12 +294,15 @@ REJECTED_NO_WORKER: Final = _rejected(reasons.NO_WORKER, "no worker of this serv
 REJECTED_OVERLOAD: Final = _rejected(reasons.OVERLOAD, "the backlog of this service is full")
 REJECTED_LONG_WAIT: Final = _rejected(reasons.OVERLOAD, "the wait for a slot would be longer than its time-out allows")
 REJECTED_BROKER_FULL: Final = _rejected(reasons.OVERLOAD, "this broker holds all it can")
+REJECTED_TOO_MANY_OPEN: Final = _rejected(reasons.OVERLOAD, "you have as many tasks open here as you may")
+REJECTED_TOO_FAST: Final = _rejected(reasons.OVERLOAD, "you send more tasks in a second than you may")
 #: To another broker that hands over to us a task that we have handed over ourselves.
 REJECTED_HANDED_OVER: Final = _rejected(reasons.OVERLOAD, "no slot was free here for it either")
 REJECTED_TOO_LONG: Final = _rejected(reasons.OVERLOAD, "no slot was free in time")
 REJECTED_EXPIRED: Final = _rejected(reasons.EXPIRED, "the time-out passed before it could start")
 #: It could have started, but would hardly have finished in time.
 REJECTED_TOO_LATE: Final = _rejected(reasons.EXPIRED, "less time was left than this service takes for a task")
+REJECTED_VOID: Final = _rejected(reasons.NOT_ALLOWED, "your key is not valid here any more")
 REJECTED_DRAINING: Final = _rejected(reasons.DISABLED, "this broker is shutting down")
 UNKNOWN_EXPIRED: Final = _unknown(reasons.EXPIRED, "no answer within the time-out")
 UNKNOWN_WORKER_LOST: Final = _unknown(reasons.WORKER_LOST, "its worker was lost in the middle")

@@ -28,6 +28,8 @@ _Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 _Count = Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
 _Text = Annotated[str, Meta(max_length=4096)]
 _Port = Annotated[int, Meta(ge=1, le=65535)]
+#: Of a page: a scheme, a host and a port, since others show it as a link.
+_Page = Annotated[str, Meta(max_length=300, pattern=r"^(https?://[A-Za-z0-9._:\[\]-]+)?\Z")]
 
 
 class Work(Struct, frozen=True, array_like=True):
@@ -66,6 +68,8 @@ class Beat(Struct, frozen=True, array_like=True, tag="beat"):
     #: Absent from brokers of an older version, as is the place.
     slots: Slots | None = None
     place: Place | None = None
+    #: Empty if it has none that others can reach.
+    dashboard: _Page = ""
 
 
 class Config(Struct, frozen=True, array_like=True, tag="config"):
@@ -83,11 +87,18 @@ class Join(Struct, frozen=True, array_like=True, tag="join"):
 
 
 class Joined(Struct, frozen=True, array_like=True, tag="joined"):
-    """It is known now. `root` is the network's root key; `proof` shows that the answerer has the secret, too."""
+    """It is known now. `root` is the network's root key; `proof` shows that the answerer has the secret, too.
+
+    `secret` is the network's, for one that came with an invitation.
+    """
 
     root: _Text
     nonce: _Text
     proof: bytes
+    secret: _Text = ""
+
+    def __repr__(self) -> str:
+        return f"Joined({self.root!r})"
 
 
 class Refused(Struct, frozen=True, array_like=True, tag="refused"):

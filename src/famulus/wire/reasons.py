@@ -2,6 +2,7 @@
 
 from typing import Final
 
+BAD_ARGUMENTS: Final = "bad_arguments"
 BAD_FRAMES: Final = "bad_frames"
 BAD_HEADER: Final = "bad_header"
 BROKER_LOST: Final = "broker_lost"
@@ -13,6 +14,7 @@ NO_WORKER: Final = "no_worker"
 NOT_ALLOWED: Final = "not_allowed"
 NOT_CONNECTED: Final = "not_connected"
 OVERLOAD: Final = "overload"
+TIME_LIMIT: Final = "time_limit"
 TOO_LARGE: Final = "too_large"
 UNKNOWN_REQUEST: Final = "unknown_request"
 WORKER_LOST: Final = "worker_lost"

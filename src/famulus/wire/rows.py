@@ -116,9 +116,25 @@ class ConfigRow(NamedTuple):
     edited: Long  # wall-clock time in microseconds: it comes from elsewhere
     version: Long
     digest: Text
+    expires: Long = 0  # likewise
 
 
-Row = WorkerRow | BrokerRow | PeerRow | ConfigRow
+class AccessRow(NamedTuple):
+    at: Instant
+    port: Text
+    wanted: Text
+    why: Text
+    principal: Text
+    key: Text
+    address: Text
+    service: Text
+    times: Long
+    request_bytes: Long = -1
+    response_bytes: Long = -1
+    busy_ns: Long = -1
+
+
+Row = WorkerRow | BrokerRow | PeerRow | ConfigRow | AccessRow
 
 
 class Journal(Protocol):
@@ -142,6 +158,7 @@ TABLES: Final[dict[type[Row], str]] = {
     BrokerRow: "brokers",
     PeerRow: "peers",
     ConfigRow: "config",
+    AccessRow: "access",
 }
 #: By table: the names of its fields, with their letters.
 LAYOUTS: Final = {

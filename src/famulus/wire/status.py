@@ -1,7 +1,8 @@
 """What the processes of a broker tell the herald about themselves, once a second: snapshots, as MessagePack.
 
 A snapshot is pushed and never asked for; one that is lost is made up for by the next. Each holds everything that its
-sender has to say, so the latest one of each kind is the whole truth. Any process of the broker may push a `Latency`.
+sender has to say, so the latest one of each kind is the whole truth; but for `TaskEnds`, which is a sample, and what is
+lost of it is missing. Any process of the broker may push a `Latency`.
 All lists are bounded by their senders, and the totals beside them say how much was left out.
 """
 
@@ -21,6 +22,12 @@ NAMES_MAX: Final = 20
 #: In a steward's snapshot, and among the exchanges in a dispatcher's.
 PEERS_MAX: Final = 1000
 EDITS_MAX: Final = 100
+PRINCIPALS_MAX: Final = 100
+#: Tasks in one sample: those that ended well, and the others.
+OK_TASKS_MAX: Final = 25
+FAILED_TASKS_MAX: Final = 75
+#: A worker may give any reason; the code of a longer one is cut.
+REASON_CHARS_MAX: Final = 100
 #: The most that the herald reads; a larger snapshot is dropped.
 SNAPSHOT_BYTES_MAX: Final = 32 * 1024 * 1024
 
@@ -66,6 +73,31 @@ class Exchange(Struct, frozen=True, array_like=True):
     taken: int
 
 
+class Presence(Struct, frozen=True, array_like=True):
+    """A principal that is connected to a port."""
+
+    principal: str
+    port: str
+    connections: int
+    #: For how long there has been at least one.
+    connected_ms: int
+
+
+class Refusal(Struct, frozen=True, array_like=True):
+    """What was refused, as the journal's table `access` has it."""
+
+    port: str
+    wanted: str
+    why: str
+    principal: str
+    key: str
+    address: str
+    service: str
+    #: Since it is on this list, and how long ago the last time was.
+    times: int
+    ago_ms: int
+
+
 class Dispatcher(Struct, frozen=True, tag="dispatcher"):
     pid: int
     #: On the sender's own clock, for rates.
@@ -86,6 +118,43 @@ class Dispatcher(Struct, frozen=True, tag="dispatcher"):
     workers_total: int
     errors: tuple[ErrorWorker, ...]
     exchanges: tuple[Exchange, ...] = ()
+    #: Who is connected as whom, the one with the most connections first.
+    principals: tuple[Presence, ...] = ()
+    principals_total: int = 0
+    #: The last ones, the latest first.
+    refusals: tuple[Refusal, ...] = ()
+
+
+class TaskEnd(Struct, frozen=True, array_like=True):
+    """How one task ended. Nothing of its bodies, and of its reason only the code."""
+
+    message_id: str
+    service: str
+    outcome: str
+    reason: str
+    #: Who had it last, a worker or another broker; both empty if it was given to nobody.
+    worker: str
+    delegated_to: str
+    #: The broker that it came from; empty if it came from its client.
+    delegated_from: str
+    #: Whose task it is; empty where there are no keys.
+    principal: str
+    attempt: int
+    at_most_once: bool
+    priority: int
+    #: Before the snapshot was made.
+    ended_ago_us: int
+    total_us: int
+    #: Until this attempt was given to somebody; to the end if it was given to nobody.
+    queue_us: int
+    request_bytes: int
+    response_bytes: int
+
+
+class TaskEnds(Struct, frozen=True, tag="task_ends"):
+    """Some of the tasks that ended since the last of these: all of them, unless there were many."""
+
+    tasks: tuple[TaskEnd, ...]
 
 
 class Took(Struct, frozen=True, array_like=True):
@@ -135,6 +204,8 @@ class Supervisor(Struct, frozen=True, tag="supervisor"):
     processes: tuple[Process, ...]
     #: None if the broker keeps none.
     journal: Journal | None = None
+    #: Whether its ports may be bound beyond loopback without keys or TLS.
+    plain_on_purpose: bool = False
 
 
 class Peer(Struct, frozen=True, array_like=True):
@@ -150,6 +221,7 @@ class Peer(Struct, frozen=True, array_like=True):
     busy: int
     backlog: int
     services: int
+    dashboard: str = ""
 
 
 class Steward(Struct, frozen=True, tag="steward"):
@@ -162,6 +234,10 @@ class Steward(Struct, frozen=True, tag="steward"):
     peers_total: int
     #: By family, the families that stand in for it.
     families: dict[str, tuple[str, ...]]
+    #: At its own ports, as those of the dispatcher.
+    refusals: tuple[Refusal, ...] = ()
+    #: Who needs a key at the ports of its family: none, remote or all.
+    keys: str = "none"
 
 
 class Config(Struct, frozen=True, tag="config"):
@@ -177,7 +253,7 @@ class Config(Struct, frozen=True, tag="config"):
     conflicts: int
 
 
-Snapshot = Dispatcher | Latency | Supervisor | Steward | Config
+Snapshot = Dispatcher | TaskEnds | Latency | Supervisor | Steward | Config
 
 write: Final[Callable[[Snapshot], bytes]] = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Snapshot).decode

@@ -7,6 +7,7 @@ anything it raises, is an ERROR; the traceback goes to the worker's log and neve
 from __future__ import annotations
 
 import logging
+import threading
 import traceback
 from time import monotonic_ns
 from typing import Final
@@ -26,6 +27,10 @@ REASON_CHARS_MAX: Final = 300
 EXPIRED: Final = reasons.reason(reasons.EXPIRED, "its time was over before the worker got to it")
 
 
+class BadArguments(Exception):
+    """What came is not what the function takes, and it was not called."""
+
+
 class Call:
     __slots__ = ("deadline_ns", "given", "service")
 
@@ -33,6 +38,37 @@ class Call:
         self.given = given
         self.service = service
         self.deadline_ns = deadline_ns
+
+
+class BatchCall(Call):
+    """Several tasks of one service, which its function gets together. Where one has to be named, it is the first."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self, calls: list[Call]) -> None:
+        first = calls[0]
+        super().__init__(first.given, first.service, first.deadline_ns)
+        self.calls = calls
+
+
+class CurrentCall:
+    """What a thread is working on, for its logs. Each task sets it, so it is one attribute and no more."""
+
+    __slots__ = ("call",)
+
+    def __init__(self) -> None:
+        self.call: Call | None = None
+
+
+_here: Final = threading.local()
+
+
+def my_current() -> CurrentCall:
+    """That of the thread that asks."""
+    current: CurrentCall | None = getattr(_here, "current", None)
+    if current is None:
+        current = _here.current = CurrentCall()
+    return current
 
 
 class Answer:
@@ -45,6 +81,23 @@ class Answer:
         self.body = body
 
 
+class BatchAnswer(Answer):
+    """The answers to all tasks of a batch."""
+
+    __slots__ = ("answers",)
+
+    def __init__(self, batch: BatchCall, answers: list[Answer]) -> None:
+        super().__init__(batch.given, "", b"")
+        self.answers = answers
+
+
+def same_answer(call: Call, reason: str) -> Answer:
+    """An ERROR for a task, or for all tasks of a batch."""
+    if isinstance(call, BatchCall):
+        return BatchAnswer(call, [Answer(each.given, reason, b"") for each in call.calls])
+    return Answer(call.given, reason, b"")
+
+
 def perform(call: Call) -> Answer:
     """Call the function, if somebody is still waiting for the answer."""
     answer, trace = attempt(call)
@@ -55,37 +108,53 @@ def perform(call: Call) -> Answer:
 
 def attempt(call: Call) -> tuple[Answer, str]:
     """The answer, and the traceback of what was raised."""
-    given, service = call.given, call.service
+    given = call.given
     if call.deadline_ns <= clock_ns():
         return Answer(given, EXPIRED, b""), ""
     try:
-        body = given.body
-        if service.wants_task:
-            result = service.function(body, read_task(given.header, body, call.deadline_ns))
-        else:
-            result = service.function(body)
-        return Answer(given, "", to_bytes(result)), ""
+        return Answer(given, "", to_bytes(begin(call))), ""
     except BaseException as error:
         # Also SystemExit and KeyboardInterrupt: one function that calls exit() must not end the others' work.
         return failed(given, error)
 
 
+def begin(call: Call) -> object:
+    """What the function returns: its result, or a coroutine."""
+    given, service = call.given, call.service
+    body = given.body
+    if not service.wants_task:
+        return service.function(body)
+    if service.is_typed:
+        return service.function(body, given.header, call.deadline_ns)
+    return service.function(body, read_task(given.header, body, call.deadline_ns))
+
+
 def failed(given: Given, error: BaseException) -> tuple[Answer, str]:
     """What the client is told about an exception, and what the log is told."""
+    if isinstance(error, BadArguments):
+        return Answer(given, reason_of(error), b""), ""  # nothing failed here
     return Answer(given, reason_of(error), b""), "".join(traceback.format_exception(error))
 
 
 def log_failure(call: Call, trace: str) -> None:
-    log.error("%s failed for task %s\n%s", call.service.name, call.given.message_id, trace.rstrip())
+    log.error("%s failed for %s\n%s", call.service.name, what_of(call), trace.rstrip())
+
+
+def what_of(call: Call) -> str:
+    """For the log."""
+    if isinstance(call, BatchCall):
+        return f"a batch of {len(call.calls)} tasks, the first of them {call.given.message_id}"
+    return f"task {call.given.message_id}"
 
 
 def reason_of(error: BaseException) -> str:
     """`TypeName: message`, on one line of bounded length."""
+    kind = reasons.BAD_ARGUMENTS if isinstance(error, BadArguments) else type(error).__name__
     try:
         message = " ".join(str(error)[: 4 * REASON_CHARS_MAX].split())
     except Exception:
         message = "(it cannot be shown)"
-    reason = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    reason = f"{kind}: {message}" if message else kind
     # Invalid Unicode would make a header that nobody can read.
     reason = reason.encode("utf-8", "replace").decode()
     return reason if len(reason) <= REASON_CHARS_MAX else reason[: REASON_CHARS_MAX - 1] + "…"

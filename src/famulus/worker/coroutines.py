@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Coroutine
 from threading import Event, Thread
 from time import monotonic_ns
+from typing import Any
 
-from famulus.core.clock import NEVER_NS
+from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.net.waiting import Bell
-from famulus.worker.calls import EXPIRED, Answer, Call, failed, log_failure, to_bytes
-from famulus.worker.task import read_task
+from famulus.worker.batch_call import answer_of_batch
+from famulus.worker.calls import EXPIRED, Answer, BatchCall, Call, begin, failed, log_failure, same_answer, to_bytes
+from famulus.worker.current import in_coroutine
+from famulus.worker.time_limit import CANCELLED, time_limit_reason
 
 JOIN_S = 1.0
 
@@ -59,24 +63,36 @@ class Coroutines:
             task.add_done_callback(tasks.discard)
 
     async def _perform(self, call: Call) -> None:
-        self._answers.append(await _answer(call))
+        in_coroutine.set(call)
+        self._answers.append(await answer_of_any(call))
         self._bell.ring()
 
 
-async def _answer(call: Call) -> Answer:
+def answer_of_any(call: Call) -> Coroutine[Any, Any, Answer]:
+    """Of a task or a batch, within the limit of its service."""
+    answer = answer_of_batch(call) if isinstance(call, BatchCall) else answer_of(call)
+    return _within_limit(call, answer) if call.service.is_limited else answer
+
+
+async def _within_limit(call: Call, coming: Coroutine[Any, Any, Answer]) -> Answer:
+    limit_ns = call.service.time_limit_ns
+    async with asyncio.timeout(limit_ns / NS_PER_S) as limit:
+        # When it is cancelled, that is an exception like any other, and the log says where it was.
+        answer = await coming
+    return same_answer(call, time_limit_reason(limit_ns, CANCELLED)) if limit.expired() else answer
+
+
+async def answer_of(call: Call) -> Answer:
     """Like `calls.perform`, with an await in the middle."""
-    given, service = call.given, call.service
+    given = call.given
     if call.deadline_ns <= monotonic_ns():
         return Answer(given, EXPIRED, b"")
     try:
-        body = given.body
-        if service.wants_task:
-            result = await service.function(body, read_task(given.header, body, call.deadline_ns))
-        else:
-            result = await service.function(body)
-        return Answer(given, "", to_bytes(result))
+        coroutine: Any = begin(call)
+        return Answer(given, "", to_bytes(await coroutine))
     except BaseException as error:
         # Also SystemExit, KeyboardInterrupt and CancelledError: they would end the loop, or give no answer.
         answer, trace = failed(given, error)
-        log_failure(call, trace)
+        if trace:
+            log_failure(call, trace)
         return answer

@@ -43,14 +43,17 @@ class Handoff:
     def start(self) -> None:
         """The first turn, in a thread of its own: the caller's may be the main thread, which has to handle signals."""
         self._turn = 1
-        self._io_thread = self._begin(lambda: self._lead(1), "famulus-worker")
+        self._io_thread = thread = self._new(lambda: self._lead(1), "famulus-worker")
+        thread.start()
 
     def enter(self, now_ns: int) -> None:
         """The I/O thread is about to call a function."""
         self._since_ns = now_ns
         self._has_called = True
         if self._deputy is None:
-            self._deputy = self._begin(self._watch, "famulus-worker-deputy")
+            # In this order: when `start` returns it may have taken over already, and is a deputy no more.
+            self._deputy = deputy = self._new(self._watch, "famulus-worker-deputy")
+            deputy.start()
         elif self._deputy_sleeps:
             self._wake()
 
@@ -110,10 +113,9 @@ class Handoff:
             self._io_thread, self._deputy = self._deputy, None
             return self._turn
 
-    def _begin(self, work: Callable[[], None], name: str) -> Thread:
+    def _new(self, work: Callable[[], None], name: str) -> Thread:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         # A daemon: a function that never returns must not keep the process from ending.
         thread = Thread(target=work, name=name, daemon=True)
         self._threads.append(thread)
-        thread.start()
         return thread

@@ -9,6 +9,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.errors import IdentityTaken
 from famulus.net.line import Line
+from famulus.net.passes import turned_away
 from famulus.wire.reasons import CONFLICT, code_of
 from famulus.worker.settings import WorkerSettings
 
@@ -33,6 +34,8 @@ class News:
         self._refusals: dict[str, str] = {}
         #: By address of each broker that was tried: whether the connection was accepted.
         self._tried: dict[str, bool] = {}
+        #: By address of each that closed the connection: why.
+        self._away: dict[str, str] = {}
 
     @property
     def due_ns(self) -> int:
@@ -43,6 +46,8 @@ class News:
         """Remember how far we got with the broker of this line."""
         if not self._ever_ready:
             self._tried[line.address] = line.up or self._tried.get(line.address, False)
+            if line.turned_away:
+                self._away[line.address] = turned_away(self._settings.admitted_by)
 
     def tell(self, now_ns: int, line: Line, stops: bool) -> str:
         """To be called before a lost broker's line is replaced. Returns, once, why no broker accepted us in time."""
@@ -83,6 +88,7 @@ class News:
             self._ever_ready = True
             self._refusals.clear()
             self._tried.clear()
+            self._away.clear()
         elif (
             _serves(former)
             and not _serves(state)
@@ -112,6 +118,8 @@ class News:
             if address in self._refusals
         ]
         silent = [address for address in self._tried if address not in self._refusals]
+        said += [f"the broker at {address} {why}" for address, why in self._away.items() if address in silent]
+        silent = [address for address in silent if address not in self._away]
         said += [
             f"something at {address} takes connections, but does not answer as a broker does to workers"
             for address in silent

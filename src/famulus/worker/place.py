@@ -16,6 +16,7 @@ from famulus.core.silence import SOON_NS
 from famulus.errors import SettingsError
 from famulus.net.addresses import BACKEND
 from famulus.net.line import Change, Line
+from famulus.net.passes import begin_to
 from famulus.net.waiting import Waiting
 from famulus.worker.news import News
 from famulus.worker.saved_config import SavedConfig
@@ -37,6 +38,7 @@ class Place:
         now_ns: int,
     ) -> None:
         self._homes = homes
+        self._pass = settings.admitted_by
         self._saved = saved
         self._waiting = waiting
         self._config = b""
@@ -90,6 +92,8 @@ class Place:
         session = self.session
         if session.config is not self._config:
             self._config = session.config
+            if self._pass is not None:
+                self._pass.learn(session.config)
             self._saved.write(session.config)
         session.on_tick(now_ns)
         if self._homes.next_due_ns < NEVER_NS or self._probe is not None:
@@ -125,7 +129,7 @@ class Place:
         """A line to this broker, or to the next one if the address is invalid: it may have come from somebody else."""
         while True:
             try:
-                line = Line(address, asks=True)
+                line = Line(address, asks=True, begin=begin_to(address, self._pass))
             except SettingsError as error:
                 if self._homes.alone:
                     raise
@@ -144,7 +148,7 @@ class Place:
                 return
             homes.on_probe(now_ns)
             try:
-                probe = Line(homes.preferred, asks=False)
+                probe = Line(homes.preferred, asks=False, begin=begin_to(homes.preferred, self._pass))
                 self._waiting.watch(probe.fd)
             except (OSError, SettingsError):
                 # No descriptor left, or no address: that is no reason to leave the broker that we have.

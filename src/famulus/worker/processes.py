@@ -7,10 +7,11 @@ import threading
 from famulus.core.clock import NEVER_NS
 from famulus.errors import NurseryDied
 from famulus.net.waiting import Bell
-from famulus.worker.calls import Answer, Call, log
-from famulus.worker.child import Child
+from famulus.worker.calls import Answer, Call, log, same_answer, what_of
+from famulus.worker.child import Child, TimeIsUp
 from famulus.worker.nursery import Nursery
 from famulus.worker.threads import JOIN_S, Threads
+from famulus.worker.time_limit import KILLED, time_limit_reason
 
 
 class Processes:
@@ -21,7 +22,7 @@ class Processes:
         self._bell = bell
         self._nursery = nursery
         # All threads are there from the start, so none are added later.
-        self._threads = threads = Threads(bell, 0)
+        self._threads = threads = Threads(bell, 0, gives_up=False)
         self.start, self.take = threads.start, threads.take
         self._lock = threading.Lock()
         self._closed = False
@@ -45,10 +46,14 @@ class Processes:
         try:
             return self._children[place].perform(call)
         except EOFError:
-            return Answer(call.given, f"ProcessDied: {self._replace(place, call)}", b"")
+            return same_answer(call, f"ProcessDied: {self._replace(place, call)}")
+        except TimeIsUp:
+            reason = time_limit_reason(call.service.time_limit_ns, KILLED)
+            self._replace(place, call, reason)
+            return same_answer(call, reason)
 
-    def _replace(self, place: int, call: Call) -> str:
-        """Replace the child that died with a new one; returns how it died."""
+    def _replace(self, place: int, call: Call, why: str = "") -> str:
+        """Replace the child that died, or has to, with a new one; returns how it died."""
         with self._lock:
             if self._closed:
                 return "the worker was stopped"
@@ -58,5 +63,5 @@ class Processes:
             except NurseryDied as error:
                 self.failure = str(error)
                 return "the worker's processes are gone"
-        log.error("%s: the process of task %s died (%s)", call.service.name, call.given.message_id, how)
+        log.error("%s: the process of %s died (%s)", call.service.name, what_of(call), why or how)
         return f"the process that ran it died ({how})"

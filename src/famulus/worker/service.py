@@ -6,10 +6,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
-from famulus.core.clock import NS_PER_MS
+from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.errors import SettingsError
+from famulus.worker.batching import Batching
+from famulus.worker.time_limit import NOT_CHOSEN
 
-#: Takes `(body)` or `(body, task)`; returns what `calls.to_bytes` takes, or a coroutine that does.
+#: Takes `(body)` or `(body, task)`, or if it is typed, `(body, header, deadline_ns)`; returns what `calls.to_bytes`
+#: takes, or a coroutine that does. With a `Batching` it takes lists, as that says.
 Function = Callable[..., Any]
 
 #: A call that takes less than this is quick.
@@ -21,21 +24,47 @@ MOST: Final = 64
 
 
 class Service:
-    __slots__ = ("asynchronous", "function", "name", "quick_calls", "wants_task")
+    __slots__ = (
+        "asynchronous",
+        "batching",
+        "function",
+        "is_limited",
+        "is_typed",
+        "name",
+        "quick_calls",
+        "quick_calls_max",
+        "time_limit_ns",
+        "wants_task",
+    )
 
-    def __init__(self, name: str, function: Function) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Function,
+        is_typed: bool = False,
+        batching: Batching | None = None,
+        time_limit_ns: int = NOT_CHOSEN,
+    ) -> None:
         self.name = name
         self.function = function
         #: One for each quick call; a slow call takes away as many as would have fitted into its time.
         self.quick_calls = 0
-        self.wants_task = _wants_task(name, function)
-        call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
-        self.asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        #: It wants more than the body; if it is typed, it reads the task itself.
+        self.wants_task = is_typed or batching is not None or _wants_task(name, function)
+        self.is_typed = is_typed
+        #: Its tasks go to the function in batches.
+        self.batching = batching
+        self.asynchronous = is_async(function)
+        #: How long a call may take.
+        self.time_limit_ns = time_limit_ns
+        self.is_limited = NOT_CHOSEN < time_limit_ns < NEVER_NS
+        # One with a limit is never quick, since the I/O thread could not give up a call of its own; nor is a batch.
+        self.quick_calls_max = 0 if self.is_limited or batching is not None else MOST
 
     def note(self, lasted_ns: int) -> None:
         """Count a call that took this long."""
         if lasted_ns < QUICK_NS:
-            if self.quick_calls < MOST:
+            if self.quick_calls < self.quick_calls_max:
                 self.quick_calls += 1
         else:
             self.quick_calls = max(0, self.quick_calls - lasted_ns // QUICK_NS)
@@ -44,6 +73,11 @@ class Service:
     def is_quick(self) -> bool:
         """Whether handing its calls to another thread would cost more than the calls do."""
         return self.quick_calls >= ENOUGH
+
+
+def is_async(function: Function) -> bool:
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _wants_task(name: str, function: Function) -> bool:
@@ -57,5 +91,5 @@ def _wants_task(name: str, function: Function) -> bool:
     variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
     keywords = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
     if len(needed) > 2 or keywords or not (positional or variadic):
-        raise SettingsError(f"service {name!r}: its function must take (body) or (body, task)")
+        raise SettingsError(f"service {name!r}: its function must take (body) or (body, task), or arguments with types")
     return len(needed) == 2 or any(each.name == "task" for each in positional[1:2])

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from famulus.errors import SettingsError
+from famulus.net.addresses import backend
+from famulus.net.passes import Pass
 from famulus.wire import limits
+from famulus.worker.time_limit import limit_ns
 
 PROCESSES_MAX = 1024
 #: A hundred days: anything longer would mean never.
@@ -31,6 +35,10 @@ class WorkerSettings:
     return_after_s: tuple[float, float] = (30.0, 90.0)
     #: Serve all of the brokers at the same time, each with its share of the slots; otherwise one at a time.
     at_once: bool = False
+    #: How long a call of a function may take, where its service has no limit of its own.
+    time_limit_s: float | None = None
+    #: What it shows to brokers that want keys.
+    admitted_by: Pass | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.identity) <= limits.NAME_CHARS_MAX or not self.identity.isprintable():
@@ -44,6 +52,7 @@ class WorkerSettings:
             raise SettingsError(f"drain_s: seconds, 0 or more, not {self.drain_s!r}")
         if not self.connect_timeout_s > 0:
             raise SettingsError(f"connect_timeout_s: seconds, more than 0, not {self.connect_timeout_s!r}")
+        limit_ns("", self.time_limit_s)
         if self.config_file is not None and not self.config_file.name:
             raise SettingsError(f"config_file: the path of a file, not {str(self.config_file)!r}")
         least_s, most_s = self.return_after_s
@@ -69,6 +78,17 @@ class WorkerSettings:
     def capacity(self) -> int:
         """How many tasks at once we ask for: as given, or one for each process, or one."""
         return self.slots if self.slots is not None else max(1, self.processes)
+
+
+def chosen_addresses(broker: str | None, brokers: Sequence[str]) -> tuple[str, ...]:
+    """The addresses that somebody chose, the preferred one first; empty if nobody did."""
+    if isinstance(brokers, str):
+        raise SettingsError(f"brokers: a list of addresses, not {brokers!r}")
+    given = [broker, *brokers] if broker else list(brokers)
+    from_environment = os.environ.get("FAMULUS_BACKEND")
+    if not given and from_environment:
+        given = [from_environment]
+    return tuple(dict.fromkeys(backend(each) for each in given))
 
 
 def new_identity() -> str:

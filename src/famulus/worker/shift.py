@@ -22,7 +22,8 @@ from famulus.core.session.worker import SessionState
 from famulus.errors import BrokerUnreachable, FamulusError
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import reasons
-from famulus.worker.calls import Answer, Call, perform
+from famulus.worker.batches import Batches
+from famulus.worker.calls import Answer, BatchAnswer, Call, my_current, perform
 from famulus.worker.handoff import Handoff
 from famulus.worker.news import REMEDY
 from famulus.worker.place import Place, places_of
@@ -65,8 +66,10 @@ class Shift:
         self._here: deque[Call] = deque()
         self._finished = Event()
         self._error: BaseException | None = None
-        #: Calls that were started and not yet answered by their function.
+        #: Tasks that were started, or wait for a batch, and are not yet answered by their function.
         self.running = 0
+        has_batches = any(service.batching is not None for service in services.values())
+        self._batches = Batches(services, settings.capacity, settings.processes) if has_batches else None
         #: Answers that need no function.
         self._refusals: list[Answer] = []
         self._drained_by_ns = NEVER_NS
@@ -87,6 +90,16 @@ class Shift:
         if self._error is not None:
             raise self._error
         return not self.running
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every broker of ours has taken us, so that tasks may come. May be asked by any thread."""
+        return not self.strangers
+
+    @property
+    def strangers(self) -> list[str]:
+        """The addresses of brokers of ours that have not taken us yet. May be asked by any thread."""
+        return [place.line.address for place in self._places if not place.session.begun]
 
     def close(self) -> bool:
         """False if a function did not return, and may still do so later."""
@@ -183,10 +196,14 @@ class Shift:
                 continue
             left_ms = parsed.timeout_ms
             call = Call(each, service, NEVER_NS if left_ms is None else now_ns + left_ms * NS_PER_MS)
-            if service.asynchronous:
-                async_calls.append(call)
-            elif self._threads is not None and service.is_quick:
+            if self._threads is not None and service.is_quick:
                 self._here.append(call)
+            elif service.batching is not None:
+                assert self._batches is not None
+                self._batches.add(call, now_ns)
+                self.running += 1
+            elif service.asynchronous:
+                async_calls.append(call)
             else:
                 sync_calls.append(call)
         if sync_calls:
@@ -200,12 +217,14 @@ class Shift:
 
     def _run_here(self, turn: int) -> bool:
         """Call quick functions. False if one was not quick, and another thread does the I/O now."""
-        handoff, here = self._handoff, self._here
+        handoff, here, mine = self._handoff, self._here, my_current()
         sent_ns = began_ns = clock_ns()
         while here:
             call = here.popleft()
             handoff.enter(began_ns)
+            mine.call = call
             answer = perform(call)
+            mine.call = None
             ended_ns = clock_ns()
             call.service.note(ended_ns - began_ns)
             if not handoff.leave(turn):
@@ -222,6 +241,8 @@ class Shift:
     def _answer(self, now_ns: int) -> None:
         if self.running:
             self._take_answers(now_ns)
+        if self._batches is not None:
+            self._start_batches(self._batches, now_ns)
         if self._refusals:
             for answer in self._refusals:
                 self._hand_in(answer)
@@ -232,9 +253,27 @@ class Shift:
             answers = runner.take(now_ns)
             self.running -= len(answers)
             for answer in answers:
-                self._hand_in(answer)
+                if isinstance(answer, BatchAnswer):
+                    self._take_batch(answer)
+                else:
+                    self._hand_in(answer)
             if runner.failure:
                 raise FamulusError(runner.failure)
+
+    def _take_batch(self, ended: BatchAnswer) -> None:
+        assert self._batches is not None
+        self._batches.ended(ended)
+        self.running -= len(ended.answers) - 1  # one has been counted
+        for answer in ended.answers:
+            self._hand_in(answer)
+
+    def _start_batches(self, batches: Batches, now_ns: int) -> None:
+        started, expired = batches.start(now_ns)
+        for batch in started:
+            # They are counted since they came.
+            self._runners[1 if batch.service.asynchronous else 0].start([batch])
+        self.running -= len(expired)
+        self._refusals += expired
 
     def _hand_in(self, answer: Answer) -> None:
         given, reason = answer.given, answer.reason
@@ -254,7 +293,7 @@ class Shift:
             due_ns = min(due_ns, place.next_due_ns)
         for runner in self._runners:
             due_ns = min(due_ns, runner.next_due_ns)
-        return due_ns
+        return due_ns if self._batches is None else min(due_ns, self._batches.next_due_ns)
 
     def _over(self) -> bool:
         if self._ending.now or self._drained_by_ns <= clock_ns():
@@ -269,5 +308,7 @@ class Shift:
             self._drained_by_ns = now_ns + int(self._settings.drain_s * NS_PER_S)
             count = f"{self.running} task{'' if self.running == 1 else 's'}"
             log.info("worker %s drains: %s running", self._settings.identity, count)
+            if self._batches is not None:
+                self._batches.hurry()
             for place in self._places:
                 place.session.drain(now_ns)

@@ -20,7 +20,7 @@ class Task:
     def report(body: bytes, task: Task) -> bytes:
         if task.time_left() < 2.0:
             raise TimeoutError("no time left to write it")
-        trace = task.header.get("traceparent")
+        customer = task.headers.get("customer")
         ...
     """
 
@@ -30,9 +30,15 @@ class Task:
     attempt: int
     #: On the clock of `time.monotonic()`, in seconds; infinite if the task has no time-out.
     deadline: float
-    #: All fields of the header, including those that the network does not know, such as `traceparent`.
+    #: All fields of the header, including those that the network does not know.
     header: Mapping[str, Any]
     body: bytes
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the client gave as `headers`."""
+        own: Mapping[str, str] = self.header.get("headers", {})
+        return own
 
     def time_left(self) -> float:
         """Seconds until nobody waits for the answer any more; 0 once that time is over."""

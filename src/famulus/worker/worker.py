@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,24 +11,34 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from time import monotonic, sleep
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
-from famulus.errors import FamulusError, SettingsError
+from famulus.errors import BrokerUnreachable, FamulusError, SettingsError
 from famulus.net import forks
-from famulus.net.addresses import backend
+from famulus.net.passes import read_pass
 from famulus.net.waiting import Bell
+from famulus.typed.service import Gives, Service, Takes
+from famulus.worker.batching import BatchTerms
 from famulus.worker.child import serve
 from famulus.worker.coroutines import Coroutines
 from famulus.worker.nursery import Nursery
 from famulus.worker.processes import Processes
+from famulus.worker.registering import Registering, RegisteringBatches
 from famulus.worker.runner import Runner
 from famulus.worker.services import Services
-from famulus.worker.settings import WorkerSettings, new_identity
+from famulus.worker.settings import WorkerSettings, chosen_addresses, new_identity
 from famulus.worker.shift import Ending, Shift
 from famulus.worker.threads import Threads
+from famulus.worker.time_limit import limit_ns
 
 log = logging.getLogger("famulus.worker")
+
+#: How often `started` looks whether the broker knows the worker.
+LOOK_S = 0.002
+#: How long `started` waits for that.
+STARTED_WITHIN_S = 30.0
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -52,8 +61,8 @@ class Worker:
         worker.run()
 
     A function takes `(body)` or `(body, task)` and returns bytes, bytearray, memoryview, str (sent as UTF-8) or None
-    (empty). If it raises, the client gets ERROR with `TypeName: message`, the traceback goes to the log
-    `famulus.worker`, and the worker goes on.
+    (empty); or it has arguments and a result of its own, with types: see `service` and `serves`. If it raises, the
+    client gets ERROR with `TypeName: message`, the traceback goes to the log `famulus.worker`, and the worker goes on.
 
     Plain functions run in threads, at most `slots` of them (very quick ones in the thread that does the I/O, which is
     never the main thread); `async` functions as tasks on one asyncio loop; and with `processes=N` plain functions run
@@ -64,13 +73,15 @@ class Worker:
     brokers         further ones, for when that one is not there or is lost; the worker returns to it when it is back
     at_once         serve all of these brokers at the same time, each with its share of the slots (see below)
     identity        unique per worker; default: host, process id and a random part
-    slots           how many tasks at once; default: 1, or one per process
+    slots           how many tasks at once; default: 1, or one per process, or as many as its batches need
     heartbeat_ms    a longer heartbeat than the broker's, if you wish
     wait            wait for a broker that is not there at the start, instead of raising BrokerUnreachable
     drain_s         how long running tasks may take when the worker is told to stop
     connect_timeout_s   how long the broker may take at the start
     config_file     where to save what the broker says about its family, to know those brokers at the next start
     return_after_s  how long to stay with another broker before looking for the preferred one: a random time in between
+    time_limit_s    how long a call of a function may take, if its service has no limit of its own; see `service`
+    pass_file       the pass of a principal, for brokers that want keys; default: FAMULUS_PASS. It names brokers, too
 
     With `at_once` the slots are divided: 8 slots and 2 brokers are 4 for each, so that no slot is promised twice. The
     loss of one broker affects no task of another; it is tried again until it is back, and not replaced by another one.
@@ -91,9 +102,13 @@ class Worker:
         config_file: str | PathLike[str] | None = None,
         return_after_s: tuple[float, float] = (30.0, 90.0),
         at_once: bool = False,
+        time_limit_s: float | None = None,
+        pass_file: str | PathLike[str] | None = None,
     ) -> None:
+        admitted_by = read_pass(pass_file)
         self.settings = WorkerSettings(
-            addresses=_addresses(broker, brokers),
+            addresses=chosen_addresses(broker, brokers)
+            or tuple(admitted_by.backends if admitted_by is not None else ()),
             identity=new_identity() if identity is None else identity,
             slots=slots,
             processes=processes,
@@ -104,6 +119,8 @@ class Worker:
             config_file=None if config_file is None else Path(config_file),
             return_after_s=return_after_s,
             at_once=at_once,
+            time_limit_s=time_limit_s,
+            admitted_by=admitted_by,
         )
         self._services = Services()
         self._lock = threading.Lock()
@@ -124,21 +141,101 @@ class Worker:
     def services(self) -> list[str]:
         return list(self._services)
 
-    def service(self, name: str) -> Callable[[_Function], _Function]:
+    @property
+    def functions(self) -> Services:
+        """What is called for each service."""
+        return self._services.to_run(limit_ns("", self.settings.time_limit_s))
+
+    @property
+    def settings_to_run(self) -> WorkerSettings:
+        """With as many slots as batches need, unless somebody chose how many there are."""
+        slots = self._services.slots_for_batches(self.settings.processes)
+        return replace(self.settings, slots=slots) if slots and self.settings.slots is None else self.settings
+
+    def service(
+        self,
+        name: str,
+        *,
+        batch: int | None = None,
+        wait_ms: float | None = None,
+        time_limit_s: float | None = None,
+    ) -> Callable[[_Function], _Function]:
         """Register the decorated function for the service of this name.
 
         @worker.service("upper")
         def upper(body: bytes) -> bytes:
             return body.upper()
+
+        @worker.service("add")
+        def add(a: int, b: int = 0) -> int:  # client.call("add", a=1, b=2)
+            return a + b
+
+        With `batch` the function gets a list of up to so many tasks, and returns a list of as many results. A batch
+        starts when it is full, or `wait_ms` (5) after its first task. An exception in the place of a result is the
+        ERROR of that task alone.
+
+        @worker.service("embed", batch=64)
+        def embed(bodies: list[bytes]) -> list[bytes | Exception]:
+            return model.run(bodies)
+
+        A call that takes longer than `time_limit_s` is the ERROR time_limit: a coroutine is cancelled, a child process
+        is killed, and a thread goes on in vain, since nothing can stop it.
         """
+        batches = BatchTerms.of(name, batch, wait_ms)
+        time_limit_ns = limit_ns(f"service {name!r}: ", time_limit_s)
 
         def register(function: _Function) -> _Function:
-            if self._runs:
-                raise FamulusError(f"service {name!r}: the worker runs already, and the broker knows its services")
-            self._services.add(name, function)
+            self._check_not_running(name)
+            self._services.add(name, function, batches, time_limit_ns)
+            self._services.check_slots(self.settings.slots)
             return function
 
         return register
+
+    @overload
+    def serves(
+        self, service: Service[Takes, Gives], *, time_limit_s: float | None = None
+    ) -> Registering[Takes, Gives]: ...
+
+    @overload
+    def serves(
+        self,
+        service: Service[Takes, Gives],
+        *,
+        batch: int,
+        wait_ms: float | None = None,
+        time_limit_s: float | None = None,
+    ) -> RegisteringBatches[Takes, Gives]: ...
+
+    def serves(
+        self,
+        service: Service[Any, Any],
+        *,
+        batch: int | None = None,
+        wait_ms: float | None = None,
+        time_limit_s: float | None = None,
+    ) -> Any:
+        """Register the decorated function for a service with types: it takes the value, or `(value, task)`.
+
+        @worker.serves(resize)
+        def run(size: Size) -> str:
+            return f"{size.width} x {size.height}"
+
+        With `batch` it takes a list of values, and returns a list of results: see `service`, also for `time_limit_s`.
+        """
+
+        def register(function: Any) -> Any:
+            self._check_not_running(service.name)
+            batches = BatchTerms.of(service.name, batch, wait_ms)
+            self._services.add_typed(service, function, batches, limit_ns(f"service {service.name!r}: ", time_limit_s))
+            self._services.check_slots(self.settings.slots)
+            return function
+
+        return register
+
+    def _check_not_running(self, name: str) -> None:
+        if self._runs:
+            raise FamulusError(f"service {name!r}: the worker runs already, and the broker knows its services")
 
     def run(self) -> bool:
         """Serve until `stop` is called, or SIGTERM or SIGINT comes; then drain. True if no task was given up.
@@ -155,6 +252,48 @@ class Worker:
                 return self._serve(closing)
         finally:
             self._forget_run()
+
+    @contextmanager
+    def started(self, broker: str | None = None, *, timeout: float = STARTED_WITHIN_S) -> Iterator[Worker]:
+        """Run in a thread, from when the broker knows the worker until the end of `with`; then drain. For tests.
+
+        with worker.started(broker.backend), Client(broker.frontend) as client:
+            assert client.call("add", a=1, b=2) == 3
+
+        With `at_once` all of its brokers have to know it. BrokerUnreachable if one does not within `timeout` seconds.
+        """
+        if broker is not None:
+            self.change(addresses=[broker])
+        ended: list[BaseException | None] = []
+
+        def run() -> None:
+            try:
+                self.run()
+                ended.append(None)
+            except BaseException as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=run, name="famulus-worker-main", daemon=True)
+        thread.start()
+        try:
+            self._wait_until_known(ended, timeout)
+            if ended:
+                raise ended[0] or FamulusError("the worker was stopped before its broker knew it")
+            yield self
+        finally:
+            if not ended:
+                self.stop()
+            thread.join()
+        if ended[0] is not None:
+            raise ended[0]
+
+    def _wait_until_known(self, ended: Sequence[object], timeout_s: float) -> None:
+        until = monotonic() + timeout_s
+        while not ended and ((shift := self._shift) is None or not shift.is_known):
+            if monotonic() > until:
+                missing = shift.strangers if shift is not None else self.settings.addresses
+                raise BrokerUnreachable(f"after {timeout_s:g} s the worker is not known to {', '.join(missing)}")
+            sleep(LOOK_S)
 
     def _forget_run(self) -> None:
         self._bell = self._shift = None
@@ -188,12 +327,18 @@ class Worker:
         given = {key: value for key, value in settings.items() if value is not None}
         self._own_identity = self._own_identity and "identity" not in given
         if "addresses" in given:
-            given["addresses"] = _addresses(None, given["addresses"])
+            given["addresses"] = chosen_addresses(None, given["addresses"])
+        if "pass_file" in given:
+            given["admitted_by"] = admitted_by = read_pass(given.pop("pass_file"))
+            former = self.settings.admitted_by
+            if admitted_by is not None and self.settings.addresses == tuple(former.backends if former else ()):
+                given.setdefault("addresses", tuple(admitted_by.backends))
         self.settings = replace(self.settings, **given)
 
     def _check(self) -> None:
         if not self._services:
             raise SettingsError("this worker has no services; register functions with @worker.service('name')")
+        self._services.check_slots(self.settings.slots)
         if self.settings.processes:
             for service in self._services.values():
                 if service.asynchronous:
@@ -204,33 +349,32 @@ class Worker:
 
     def _serve(self, closing: ExitStack) -> bool:
         # The nursery comes first: a fork must not copy our threads' locks and zmq's sockets.
-        nursery = self._open_nursery(closing)
+        services, settings = self.functions, self.settings_to_run
+        nursery = self._open_nursery(services, closing)
         bell = Bell()
         closers: list[Callable[[], bool]] = []
         closing.callback(_close_all, closers, bell)
         runners: list[Runner] = [
-            Threads(bell, self.settings.capacity)
-            if nursery is None
-            else Processes(bell, nursery, self.settings.processes)
+            Threads(bell, settings.capacity) if nursery is None else Processes(bell, nursery, settings.processes)
         ]
         closers.append(runners[0].close)
         if any(service.asynchronous for service in self._services.values()):
             runners.append(Coroutines(bell))
             closers.append(runners[1].close)
-        shift = self._shift = Shift(self.settings, self._services, bell, self._ending, runners)
+        shift = self._shift = Shift(settings, services, bell, self._ending, runners)
         closers.insert(0, shift.close)
         self._bell = bell
         bell.ring()  # for a stop that came before there was a bell
         return shift.run()
 
-    def _open_nursery(self, closing: ExitStack) -> Nursery | None:
+    def _open_nursery(self, services: Services, closing: ExitStack) -> Nursery | None:
         if not self.settings.processes:
             return None
         # A client's thread does no harm: a child that needs one starts its own.
         harmless = [each for each in threading.enumerate() if each.name == "famulus-client"]
         if threading.active_count() - len(harmless) > 1:
             log.warning("this program has threads already; forking it may copy locks that they hold")
-        nursery = Nursery(partial(serve, services=self._services))
+        nursery = Nursery(partial(serve, services=services))
         closing.callback(nursery.close)
         return nursery
 
@@ -252,17 +396,6 @@ class Worker:
             self._former_signals = {}
             for number, what in former.items():
                 signal.signal(number, what)
-
-
-def _addresses(broker: str | None, brokers: Sequence[str]) -> tuple[str, ...]:
-    """The addresses that somebody chose, the preferred one first; empty if nobody did."""
-    if isinstance(brokers, str):
-        raise SettingsError(f"brokers: a list of addresses, not {brokers!r}")
-    given = [broker, *brokers] if broker else list(brokers)
-    from_environment = os.environ.get("FAMULUS_BACKEND")
-    if not given and from_environment:
-        given = [from_environment]
-    return tuple(dict.fromkeys(backend(each) for each in given))
 
 
 def _close_all(closers: list[Callable[[], bool]], bell: Bell) -> None:

@@ -309,6 +309,24 @@ SELECT CAST("at" AS DATE) AS date, CAST(hour("at") AS INTEGER) AS hour, * FROM (
 )
 """
 
+REFUSALS: Final = """
+SELECT CAST("at" AS DATE) AS date, CAST(hour("at") AS INTEGER) AS hour, broker, family, port, wanted, why, principal,
+    key, address, service, CAST(sum(times) AS BIGINT) AS times, min("at") AS first, max("at") AS last
+FROM access WHERE why IS NOT NULL
+GROUP BY ALL
+"""
+
+PRINCIPAL_HOURS: Final = """
+SELECT CAST("at" AS DATE) AS date, CAST(hour("at") AS INTEGER) AS hour, principal, service,
+    CAST(coalesce(sum(times) FILTER (why IS NULL), 0) AS BIGINT) AS tasks,
+    CAST(coalesce(sum(request_bytes), 0) AS BIGINT) AS request_bytes,
+    CAST(coalesce(sum(response_bytes), 0) AS BIGINT) AS response_bytes,
+    CAST(coalesce(sum(busy_ns), 0) AS BIGINT) AS busy_ns,
+    CAST(coalesce(sum(times) FILTER (why IS NOT NULL), 0) AS BIGINT) AS refused
+FROM access WHERE principal IS NOT NULL
+GROUP BY ALL
+"""
+
 HOURLY: Final = {
     "task_facts": TASK_FACTS,
     "service_minutes": SERVICE_MINUTES,
@@ -318,4 +336,6 @@ HOURLY: Final = {
     "broker_minutes": BROKER_MINUTES,
     "lost_attempts": LOST_ATTEMPTS,
     "losses": LOSSES,
+    "refusals": REFUSALS,
+    "principal_hours": PRINCIPAL_HOURS,
 }

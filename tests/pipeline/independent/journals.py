@@ -1,7 +1,7 @@
 """Journals at random: from any hour on, short and long, small and large, with truths planted in them or not.
 
-Synthetic journals have no task that was refused, no overload, no peer that was lost, and no rows with numbers:
-`disturb` adds some of each, and a case for every rule of the audit.
+Synthetic journals have no task that was refused, no overload, no peer that was lost, and no rows with numbers; and not
+many who may not come in: `disturb` adds some of each, and a case for every rule of the audit.
 """
 
 from __future__ import annotations
@@ -72,13 +72,17 @@ class _Disturbance:
             pq.read_table(path, partitioning=None).to_pylist() for path in (journal / "workers").rglob("*.parquet")
         ]
         self._workers = sorted({(row["broker"], row["worker"], row["services"]) for rows in workers for row in rows})
-        self.rows: dict[str, list[Row]] = {name: [] for name in ("tasks", "workers", "brokers", "peers", "config")}
+        self.rows: dict[str, list[Row]] = {
+            name: [] for name in ("tasks", "workers", "brokers", "peers", "config", "access")
+        }
         for _ in range(self._chance.randint(20, 60)):
             self._chance.choice((self._refused, self._retried, self._expired, self._handed_over))()
         for _ in range(self._chance.randint(2, 8)):
             self._chance.choice((self._overload, self._broker, self._peer, self._worker, self._edit))()
         for _ in range(self._chance.randint(6, 20)):
             self._chance.choice((self._twice, self._odd, self._half, self._ran, self._given_up, self._gap))()
+        for _ in range(self._chance.randint(0, 20)):
+            self._chance.choice((self._turned_away, self._principal))()
         for number in range(self._chance.randint(1, 4)):
             self._numbered(f"numbered-{number}")
 
@@ -263,6 +267,33 @@ class _Disturbance:
                 had = at + timedelta(milliseconds=self._chance.choice((-3, 200, 200_000)))
                 own = {name: life[name] for name in ("broker", "boot", "family")}
                 self.rows["config"].append({**own, **about, "at": had, "event": "applied"})
+
+    def _turned_away(self) -> None:
+        where, at = self._where()
+        chance = self._chance
+        who = chance.choice((
+            {"principal": chance.choice(("shop", "eve"))}, {"key": "ab" * 32, "address": "192.0.2.1"},
+            {"address": chance.choice(("192.0.2.1", "192.0.2.2", "*"))}, {},
+        ))  # fmt: skip
+        self.rows["access"].append({
+            **where, **who, "at": at, "port": chance.choice(("frontend", "peer")),
+            "wanted": chance.choice(("connect", "call")), "why": chance.choice(("not_allowed", "overload", "no_key")),
+            "service": chance.choice((None, "zebra")), "times": chance.choice((1, 60, 100)),
+        })  # fmt: skip
+
+    def _principal(self) -> None:
+        """Edits of two principals; at one time, or one after the other."""
+        where, at = self._where()
+        edited = self._chance.choice((at, self._plan.start))
+        end = self._plan.start + timedelta(hours=self._plan.hours)
+        expires = self._chance.choice((None, end - timedelta(days=2), end - timedelta(minutes=100),
+                                       end + timedelta(days=3), end + timedelta(days=40)))  # fmt: skip
+        self.rows["config"].append({
+            **where, "at": at, "event": self._chance.choice(("accepted", "applied", "expires", "conflict")),
+            "edit": f"{self._chance.getrandbits(128):032x}", "key": f"principal/p{self._chance.randint(1, 2)}",
+            "author": "ann", "accepted_by": where["broker"], "edited": edited, "version": 9, "digest": "d",
+            "expires": expires,
+        })  # fmt: skip
 
 
 def _starts(path: Path) -> list[Row]:

@@ -17,7 +17,7 @@ from tests.pipeline.independent.whole import WHOLE
 
 BY_HOUR: Final = HOURLY | {"audit": AUDIT}
 SQL: Final = BY_HOUR | WHOLE
-JOURNAL: Final = ("tasks", "open_tasks", "workers", "brokers", "peers", "config")
+JOURNAL: Final = ("tasks", "open_tasks", "workers", "brokers", "peers", "config", "access")
 #: Columns in words, which no page spells out.
 WORDED: Final = {"audit": {"explanation"}, "worker_health": {"why"}, "findings": {"title", "evidence", "advice"}}
 Row = tuple[Any, ...]

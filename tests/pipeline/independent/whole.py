@@ -322,6 +322,12 @@ WITH newest AS (
     ) JOIN broker_minutes USING (broker)
     WHERE delay_ms >= 120000 AND minute >= accepted AND minute + INTERVAL 1 MINUTE <= arrived
     GROUP BY broker, edit HAVING count(*) >= 2
+), keys AS (
+    SELECT key, last_value(expires) OVER (
+            PARTITION BY key ORDER BY edited, edit, expires NULLS FIRST
+            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+        ) AS expires, "at"
+    FROM config WHERE starts_with(key, 'principal/') AND event IN ('accepted', 'applied', 'expires')
 ), found AS (
     SELECT if(score < 30, 'critical', 'warning') AS severity, 'bad_worker' AS kind,
         concat_ws(' ', worker, service) AS subject, NULL AS key, NULL AS value, last_seen
@@ -377,6 +383,16 @@ WITH newest AS (
     SELECT if(count(*) >= 10, 'warning', 'info'), 'unusual', concat_ws(' ', service, measure, direction), NULL, NULL,
         max(minute)
     FROM anomalies, newest WHERE minute > newest - INTERVAL 24 HOURS GROUP BY service, measure, direction
+    UNION ALL
+    SELECT if(why = 'overload', 'info', 'warning'), 'refused_often', who || ' ' || why, NULL, NULL, max(last)
+    FROM (SELECT *, coalesce(principal, key, nullif(address, '*')) AS who FROM refusals), newest
+    WHERE who IS NOT NULL AND last > newest - INTERVAL 24 HOURS
+    GROUP BY who, why HAVING sum(times) >= 100
+    UNION ALL
+    SELECT if(max(expires) <= max(newest), 'critical', 'warning'), 'keys_expire', replace(key, 'principal/', ''), key,
+        NULL, max("at")
+    FROM keys, newest WHERE expires > newest - INTERVAL 24 HOURS AND expires <= newest + INTERVAL 14 DAYS
+    GROUP BY key
 )
 SELECT *, substr(sha256(kind || chr(10) || subject), 1, 12) AS id,
     CAST(row_number() OVER (ORDER BY urgency, kind, subject) AS INTEGER) AS rank

@@ -88,7 +88,7 @@ SPOILED = [
     (foreign, "foreign", "not written by Famulus as a file of tasks"),
     (without_a_column, "foreign", "lacks the column service"),
     (other_types, "foreign", "column ticket is of type string"),
-    (newer, "newer", "version 99 of the journal, this pipeline knows 2"),
+    (newer, "newer", "version 99 of the journal, this pipeline knows 3"),
 ]
 
 
@@ -249,7 +249,7 @@ def test_a_journal_that_is_empty(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     with pytest.raises(EmptyJournal, match="is empty: no broker has written to it yet") as caught:
         source.found_in(Place(tmp_path))
-    assert caught.value.exit_code == 3
+    assert caught.value.exit_code == 9
 
 
 def test_a_folder_that_may_not_be_read(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

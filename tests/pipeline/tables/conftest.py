@@ -43,6 +43,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "at": at(), "key": "service/echo", "author": "ann", "accepted_by": "b1", "edited": at(), "version": 1,
         "digest": "d",
     },
+    "access": {"at": at(), "port": "frontend", "wanted": "call", "principal": "shop", "service": "echo", "times": 1},
 }  # fmt: skip
 
 

@@ -121,6 +121,13 @@ def world() -> dict[str, list[Row]]:
             {"event": "accepted", "edit": "e1"},
             {"event": "applied", "edit": "e1", "broker": "b2", "at": at(1)},
             {"event": "conflict", "edit": "e1", "at": at(2)},
+            {"event": "accepted", "edit": "e2", "key": "principal/shop", "expires": at(86_400)},
+        ],
+        "access": [
+            {"times": 3, "request_bytes": 7, "response_bytes": 5, "busy_ns": 9},
+            {"why": "not_allowed", "times": 70},
+            {"why": "not_allowed", "times": 70, "broker": "b2", "at": at(60)},
+            {"why": "no_key", "times": 200, "principal": None, "service": None, "address": "192.0.2.1", "at": at(90)},
         ],
     }
 

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from famulus.broker.folder import Folder
 from famulus.broker.founding import checked_place, found
 from famulus.broker.keys import Secret
 from famulus.broker.membership import Membership, look
 from famulus.broker.passwords import derive_key
+from famulus.broker.settings import Settings
+from famulus.broker.tls import check_http, with_own_certificate
 from famulus.core.config.edit_set import network_of
 from famulus.core.config.effective import effective
 from famulus.errors import SettingsError
@@ -51,6 +54,14 @@ def test_what_is_founded_is_a_network_of_one_broker(path: Path) -> None:
     assert other.public != ada.public_key
     assert len(secret) >= 32
     assert "Secret(...)" in repr(secret)
+
+
+def test_its_http_port_has_a_certificate_for_where_others_find_it(path: Path) -> None:
+    found(path, "b1", PLACE | {"host": "b1.example"}, "ada", "pw")
+    check_http(with_own_certificate(Settings(folder=str(path), http_host="0.0.0.0")))
+    certificate = x509.load_pem_x509_certificate(Folder(path).certificate.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "b1.example" in names.get_values_for_type(x509.DNSName)
 
 
 def test_its_edits_are_all_valid_and_by_the_admin(path: Path) -> None:

@@ -12,22 +12,28 @@ from typing import Any
 import msgspec
 import pytest
 import zmq
+from zmq.utils import z85
 
 from famulus.broker import joining, keys
 from famulus.broker.folder import Folder
 from famulus.broker.founding import found
+from famulus.broker.invitations import Invitation, invite
 from famulus.broker.joining import join
 from famulus.broker.membership import Membership, look, nonce, prepare
 from famulus.broker.passwords import derive_key
 from famulus.core.config import sync
 from famulus.core.config.draft import Author, Draft
-from famulus.core.steward.gate import JOINER, MEMBER, Gate, prove
+from famulus.core.steward import invitations
+from famulus.core.steward.gate import JOINER, MEMBER, Gate, join_keys, prove
 from famulus.core.steward.post import Frames, Identity
 from famulus.core.steward.steward import Steward
 from famulus.errors import BrokerUnreachable, FamulusError, SettingsError
 from famulus.wire import peers
+from famulus.wire.curve import CurveKey
 from famulus.wire.peers import Config, Join, Joined, Letter, Refused
 
+#: Of whoever is played at an address.
+OWN_KEY = CurveKey(b"k" * 32)
 PLACE: dict[str, Any] = {"family": "main", "host": "127.0.0.1"}
 #: Long enough for a machine under load where an answer comes, and short where none does.
 PATIENT_S, SHORT_S = 20.0, 0.6
@@ -37,11 +43,13 @@ Answering = Callable[[Frames], list[Frames]]
 
 
 class Played:
-    """Somebody at an address, in a thread."""
+    """Somebody at an address, in a thread, who has this key."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: CurveKey = OWN_KEY) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.CURVE_SERVER, 1)
+        self._socket.setsockopt(zmq.CURVE_SECRETKEY, z85.encode(key.secret))
         self._socket.linger = 0
         self.address = f"tcp://127.0.0.1:{self._socket.bind_to_random_port('tcp://127.0.0.1')}"
         self.heard: list[Frames] = []
@@ -111,7 +119,8 @@ def path(tmp_path: Path) -> Path:
 def try_to_join(path: Path, address: str, secret: str, within_s: float = PATIENT_S, **place: Any) -> list[str]:
     """What was said meanwhile."""
     said: list[str] = []
-    network = join(path, "b2", PLACE | place, address, secret, within_s, said.append)
+    invitation = Invitation(address, public_key=OWN_KEY.public.hex(), secret=secret)
+    network = join(path, "b2", PLACE | place, invitation, within_s, said.append)
     assert look(path)[0].network_id == network
     return said
 
@@ -174,6 +183,32 @@ def test_the_secret_is_never_sent(played: Played, member: Member, path: Path) ->
     assert played.heard
     for frames in played.heard:
         assert all(member.secret.encode() not in frame for frame in frames)
+
+
+def test_the_secret_alone_is_enough(member: Member, path: Path) -> None:
+    """Nobody has to be told the key of a broker: both sides have one that follows from the secret."""
+    played = Played(CurveKey(join_keys(member.secret)[1]))
+    played.answering = member.answers
+    try:
+        join(path, "b2", PLACE, Invitation(played.address, secret=member.secret), PATIENT_S, lambda said: None)
+    finally:
+        played.close()
+    assert sorted(look(path)[1].brokers) == ["b1", "b2"]
+
+
+def test_who_was_invited_can_invite(played: Played, member: Member, path: Path) -> None:
+    played.answering = member.answers
+    invitation = invite(member.membership.folder.path)
+    assert member.secret not in (invitation.secret, str(invitation))
+    try_to_join(path, played.address, invitation.secret)
+    assert Folder(path).secret.read_text().strip() == member.secret
+
+
+def test_an_invitation_expires(played: Played, member: Member, path: Path) -> None:
+    played.answering = member.answers
+    yesterday = invitations.day_of(int(time.time() * 1000)) - 1
+    with pytest.raises(SettingsError, match="or has expired"):
+        try_to_join(path, played.address, invitations.secret_until(member.secret, yesterday))
 
 
 def test_who_hears_nothing_asks_again(
@@ -325,7 +360,7 @@ def test_somebody_who_talks_without_end_does_not_keep_us(played: Played, path: P
 
 @pytest.mark.parametrize("address", ["tcp://", "tcp://127.0.0.1", "nonsense", "tcp://a b:1"])
 def test_what_is_no_address(path: Path, address: str) -> None:
-    with pytest.raises(SettingsError, match="is not an address such as"):
+    with pytest.raises(SettingsError, match="is not a broker's address"):
         try_to_join(path, address, "secret", SHORT_S)
     assert_free(path)
 
@@ -357,7 +392,7 @@ def test_who_is_interrupted_leaves_nothing_in_the_way(played: Played, path: Path
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        join(path, "b2", PLACE, played.address, "secret", SHORT_S, interrupted)
+        join(path, "b2", PLACE, Invitation(played.address, secret="secret"), SHORT_S, interrupted)
     assert_free(path)
 
 
@@ -401,7 +436,7 @@ def test_whose_key_is_not_trusted_is_refused_and_keeps_it_for_the_next_try(
     with pytest.raises(SettingsError) as refused:
         try_to_join(path, played.address, "")
     key = prepare(path)
-    assert f"broker-admin trust {key}; or join with the secret (--secret-file)" in str(refused.value)
+    assert f"broker-admin trust {key}; or join with an invitation: famulus invite" in str(refused.value)
     trust(member, key)
     try_to_join(path, played.address, "")
 
@@ -409,10 +444,12 @@ def test_whose_key_is_not_trusted_is_refused_and_keeps_it_for_the_next_try(
 def test_another_network_than_the_one_that_was_named_is_left_alone(path: Path, played: Played, member: Member) -> None:
     played.answering = member.answers
     trust(member, prepare(path))
+    public = OWN_KEY.public.hex()
     with pytest.raises(SettingsError, match="belongs to another network"):
-        join(path, "b2", PLACE, played.address, "", PATIENT_S, lambda line: None, "abcdef0123")
+        join(path, "b2", PLACE, Invitation(played.address, "abcdef0123", public), PATIENT_S, lambda line: None)
     network = member.membership.network.network_id
-    assert join(path, "b2", PLACE, played.address, "", PATIENT_S, lambda line: None, network[:12]) == network
+    invitation = Invitation(played.address, network[:12], public)
+    assert join(path, "b2", PLACE, invitation, PATIENT_S, lambda line: None) == network
 
 
 def test_a_prepared_key_is_also_the_one_of_a_new_network(path: Path) -> None:

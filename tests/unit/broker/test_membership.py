@@ -319,7 +319,7 @@ def remembers(opened: Opened, *others: str) -> None:
     """As a steward does whenever the config changes."""
     membership = opened()
     own = effective(membership.edits).brokers["b1"]
-    membership.remember({"b1": own, **dict.fromkeys(others, own)})
+    membership.remember({"b1": own, **dict.fromkeys(others, own)}, {})
     membership.close()
 
 
@@ -400,9 +400,9 @@ def test_where_brokers_are_is_for_the_owner_only_and_written_when_it_changed(pat
     assert file.stat().st_mode & 0o777 == 0o600
     membership = opened()
     own = effective(membership.edits).brokers["b1"]
-    membership.remember({"b1": own})
+    membership.remember({"b1": own}, {})
     before = file.stat().st_ino
-    membership.remember({"b1": own})
+    membership.remember({"b1": own}, {})
     assert file.stat().st_ino == before
 
 

@@ -64,6 +64,10 @@ def test_services_and_bounds(toml: Path) -> None:
     [
         ("hart_beat_ms = 1", "hart_beat_ms: there is no such setting; did you mean heartbeat_ms?"),
         ("q = 1", "q: there is no such setting"),
+        (
+            '[services.echo]\npolicy = "random"',
+            "services.echo.policy: invalid enum value 'random' (lru, least_busy, ewma or key)",
+        ),
         ("[bounds]\nworker_max = 1", "bounds.worker_max: there is no such setting; did you mean workers_max?"),
         (
             "[default_service]\nmax_attempt = 1",
@@ -104,3 +108,19 @@ def test_the_advertised_host_is_what_others_are_told() -> None:
     broker = Settings(host="0.0.0.0", advertised_host="b1.example.org").book().broker
     assert (broker.frontend, broker.backend) == ("tcp://b1.example.org:7100", "tcp://b1.example.org:7101")
     assert Settings(host="::1").book().broker.frontend == "tcp://[::1]:7100"
+
+
+@pytest.mark.parametrize(
+    ("flags", "address"),
+    [
+        ({}, "http://127.0.0.1:8400"),
+        ({"http": False}, ""),
+        ({"http_port": 0}, ""),
+        ({"host": "0.0.0.0", "advertised_host": "b1.example"}, ""),
+        ({"http_host": "0.0.0.0", "advertised_host": "b1.example"}, "http://b1.example:8400"),
+        ({"http_host": "::", "advertised_host": "fd00::1", "http_certificate": "c"}, "https://[fd00::1]:8400"),
+        ({"http_host": "10.0.0.1", "advertised_host": "b1.example"}, "http://10.0.0.1:8400"),
+    ],
+)
+def test_where_others_find_the_dashboard(flags: dict[str, object], address: str) -> None:
+    assert Settings(**{"http_port": 8400, **flags}).dashboard == address  # type: ignore[arg-type]

@@ -72,6 +72,8 @@ class PlayedBroker:
     meanwhile: Callable[[], object] | None = None
     #: Instead of any answer: a header, or silence if it is empty.
     answer: bytes | None = None
+    #: What is answered to this command, after it was done: nothing if there are no bytes.
+    spoiled: tuple[str, bytes] = ("", b"")
     faulty: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -155,6 +157,8 @@ class PlayedBroker:
         except Refusal as error:
             refused = headers.write("MANAGE", "RESPONSE", outcome="REJECTED", reason=str(error))
             return [(refused, msgspec.json.encode(error.body))]
+        if request.command == self.spoiled[0]:
+            return [(self.spoiled[1], b"")] if self.spoiled[1] else []
         return [(headers.write("MANAGE", "RESPONSE", outcome="OK"), msgspec.json.encode(result))]
 
     def _check_password(self, username: str, password: str) -> None:

@@ -16,8 +16,8 @@ from famulus.cli.pipeline.query import _print_csv, _print_json, _print_table
     ("words", "code", "complaint"),
     [
         (("run", "--journal", "{0}/nowhere"), 2, "there is no journal at {0}/nowhere: give --journal, or start"),
-        (("run", "--journal", "{0}"), 3, "the journal at {0} is empty: no broker has written to it yet"),
-        (("follow", "--journal", "{0}"), 3, "the journal at {0} is empty"),
+        (("run", "--journal", "{0}"), 9, "the journal at {0} is empty: no broker has written to it yet"),
+        (("follow", "--journal", "{0}"), 9, "the journal at {0} is empty"),
         (("query", "SELECT 1", "--tables", "{0}/nowhere"), 2, "there are no tables at {0}/nowhere: make them with"),
         (("query", "DROP TABLE findings", "--tables", "{0}"), 2, "a query begins with SELECT, WITH"),
         (("query", "SELECT 1", "--json", "--csv"), 2, "give --json or --csv, not both"),

@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.unit.web.status.conftest import NS_PER_S, dispatcher, peer, service, steward, supervisor, worker
 
 from famulus.cli.status import status, words
-from famulus.cli.status.http_port import base_of
+from famulus.cli.status.http_port import HttpPort, base_of
 from famulus.cli.status.top import TopScreen
 from famulus.errors import NobodyAnswers
 from famulus.web.status.board import Board
@@ -107,7 +107,7 @@ def test_keys_sort_and_quit() -> None:
 def test_watching_goes_on_when_the_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = []
 
-    def ask(*_: object) -> Status:
+    def ask(_: HttpPort) -> Status:
         rounds.append(1)
         if len(rounds) == 1:
             raise NobodyAnswers("nobody answers")
@@ -115,7 +115,7 @@ def test_watching_goes_on_when_the_broker_is_away(monkeypatch: pytest.MonkeyPatc
             raise KeyboardInterrupt
         return told(supervisor())
 
-    monkeypatch.setattr(status, "ask_status", ask)
+    monkeypatch.setattr(HttpPort, "ask_status", ask)
     monkeypatch.setattr("time.sleep", lambda _: None)
     with pytest.raises(KeyboardInterrupt):
         status.status(watch=True)

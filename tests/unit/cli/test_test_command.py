@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from famulus.errors import SettingsError
+from famulus.exit_codes import ExitCode
 from famulus.lab.commands import test as command
 
 Step = tuple[str, ...]
@@ -18,9 +19,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
     """The steps, of which none is really taken; one with the word "fails" fails."""
     steps: list[Step] = []
 
-    def run(root: Path, step: Step) -> int:
+    def run(root: Path, step: Step) -> ExitCode:
         steps.append(step)
-        return 3 if "fails" in step else 0
+        return ExitCode.FAILED if "fails" in step else ExitCode.DONE
 
     monkeypatch.setattr(command, "_run", run)
     return steps
@@ -43,7 +44,7 @@ def test_the_first_that_fails_is_the_last(taken: list[Step], monkeypatch: pytest
     monkeypatch.setattr(command, "WHOLE", (("one",), ("two", "fails"), ("three",)))
     with pytest.raises(typer.Exit) as ended:
         command.run_tests()
-    assert ended.value.exit_code == 3
+    assert ended.value.exit_code == ExitCode.FAILED
     assert taken == [("one",), ("two", "fails")]
 
 
@@ -59,5 +60,12 @@ def test_arguments_are_for_pytest_alone_and_not_beside_quick(taken: list[Step]) 
 def test_what_is_compiled_is_kept_for_the_next_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    (tmp_path / "looks.py").write_text("import sys; sys.exit(5 if sys.dont_write_bytecode else 4)")
-    assert command._run(tmp_path, ("looks",)) == 4
+    (tmp_path / "looks.py").write_text("import sys; sys.exit(5 if sys.dont_write_bytecode else 0)")
+    assert command._run(tmp_path, ("looks",)) is ExitCode.DONE
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(5)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_whatever_a_step_ends_with_it_has_failed(ending: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "fails.py").write_text(f"import os, signal, sys; {ending}")
+    assert command._run(tmp_path, ("fails",)) is ExitCode.FAILED

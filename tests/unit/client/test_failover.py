@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 import zmq
 
-from famulus import AsyncClient, Client
+from famulus import AsyncClient, Client, Retry
 from famulus.client.connection import FORMER_MAX, Connection
 from famulus.core.session.client import Done
 from famulus.errors import OutcomeError, Rejected, Unknown
@@ -352,7 +352,7 @@ def test_at_least_once_waits_for_its_only_broker_to_come_back(clients: Clients, 
 def test_what_the_second_broker_rejects_may_have_run_at_the_first(clients: Clients, brokers: Brokers) -> None:
     first, second = brokers(), brokers()
     client = clients([first.address, second.address])
-    future = client.submit("echo", b"mine", at_least_once=True)
+    future = client.submit("echo", b"mine", at_least_once=True, retry=None)
     name = first.hear().fields["message_id"]
     first.die()
     second.answer(second.hear(), outcome="REJECTED", reason="no_service: nobody offers this service", message_id=name)
@@ -460,7 +460,7 @@ def test_the_only_broker_refuses(clients: Clients, brokers: Brokers) -> None:
     broker = brokers()
     client = clients(broker.address)
     for at_least_once in (False, True):
-        future = client.submit("echo", b"x", at_least_once=at_least_once)
+        future = client.submit("echo", b"x", at_least_once=at_least_once, retry=None)
         broker.answer(broker.hear(), **DISABLED)
         error = error_of(future)
         assert isinstance(error, Rejected)
@@ -472,12 +472,37 @@ def test_all_brokers_refuse(clients: Clients, brokers: Brokers) -> None:
     first, second = brokers(), brokers()
     client = clients([first.address, second.address])
     first.hear("NEEDBROKER")
-    future = client.submit("echo", b"x")
+    future = client.submit("echo", b"x", retry=None)
     first.answer(first.hear(), **DISABLED)
     second.answer(second.hear(), **DISABLED)
     error = error_of(future)
     assert isinstance(error, Rejected)
     assert error.code == "disabled"
+
+
+def test_the_only_broker_refuses_and_then_takes_it(clients: Clients, brokers: Brokers) -> None:
+    broker = brokers()
+    client = clients(broker.address)
+    future = client.submit("echo", b"x")
+    broker.answer(broker.hear(), **DISABLED)
+    assert broker.serve().body == b"x"
+    assert future.result(SOON_S) == b"x"
+
+
+def test_who_is_tried_again_in_vain_hears_the_last_reason(clients: Clients, brokers: Brokers) -> None:
+    broker = brokers()
+    client = clients(broker.address, retry=Retry(attempts=2))
+    future = client.submit("echo", b"x")
+    for _ in range(2):
+        broker.answer(broker.hear(), outcome="REJECTED", reason="overload: no room", message_id="m")
+    error = error_of(future)
+    assert isinstance(error, Rejected)
+    assert error.reason == "overload: no room"
+    answers = client.map("echo", [b"1", b"2"], retry=Retry(), errors="return")
+    broker.answer(broker.hear(), outcome="REJECTED", reason="no_worker: none", message_id="m")
+    for _ in range(2):
+        broker.serve()
+    assert sorted(answers.result(SOON_S)) == [b"1", b"2"]
 
 
 def test_a_broker_that_stops_in_the_middle(clients: Clients, brokers: Brokers) -> None:
@@ -669,7 +694,7 @@ def test_close_in_every_state(clients: Clients, brokers: Brokers) -> None:
             futures.append(client.submit("echo", b"x", at_least_once=True))
             first.answer(first.hear(), **STOPPED)
             second.answer(second.hear(), **STOPPED)
-            wait_until(lambda: client.connection.session._resting, "nobody will have it")  # noqa: B023
+            wait_until(lambda: client.connection.session._retries._resting, "nobody will have it")  # noqa: B023
         client.close()
         for future in futures:
             assert future.done(), state

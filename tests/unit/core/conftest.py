@@ -14,7 +14,7 @@ Time stands still unless a test says `broker.later(ms)`. A test that wants to be
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -136,7 +136,7 @@ class Worker(Peer):
 
     def is_in_lru(self) -> bool:
         session = self.broker.core.sessions.by_peer.get(self.peer)
-        return session is not None and all(session in service.lru._line for service in session.services)
+        return session is not None and all(session in service.chooser.listed() for service in session.services)
 
 
 class Broker:
@@ -181,6 +181,12 @@ class Broker:
         self.core.on_router(name, [[inner.NO_NUMBER, inner.HELLO]])
         self.settle()
         return name
+
+    def configure(self, **services: ServicePolicy) -> None:
+        """There is a new config, in which these services are different."""
+        self.book = replace(self.book, services=self.book.services | services, epoch=self.book.epoch + 1)
+        self._router = Router(self.book, self._make_id)
+        self.core.on_announcements([inner.write_announcement(inner.CONFIG, self.book.epoch, b"")])
 
     # -- the shell ----------------------------------------------------------------------------------------------
 

@@ -405,6 +405,44 @@ def test_a_task_that_found_no_broker_in_time_says_where_it_looked(rich: ClientSe
     assert done.reason.endswith("tried tcp://a:1, tcp://b:2")
 
 
+LEAVING = [b"", headers.LEAVING, b""]
+
+
+def test_what_a_broker_that_stops_has_not_read_goes_to_the_next_one(rich: ClientSession) -> None:
+    for token in ("read", "unread", "unsent"):
+        submit(rich, token)
+    rich.on_sent(2)
+    # What was not sent has nothing to do with it.
+    assert rich.on_messages([answer((42).to_bytes(8, "big"), outcome="OK"), LEAVING]) != []
+    assert [verdict(each) for each in rich.refused] == [("unread", "REJECTED", "disabled")]
+    assert rich.late == 0
+    rich.next_leg()
+    assert rich.send_again(START_NS) == []
+    assert [fields["service"] for fields, _ in sent(rich)] == ["echo", "echo"]
+    assert rich.on_lost(START_NS, leg=1) == []
+
+
+def test_only_what_was_sent_to_it_is_left_alone_by_a_broker_that_stops(rich: ClientSession) -> None:
+    submit(rich, "first")
+    send_all(rich)
+    former, _ = rich.next_leg()
+    submit(rich, "second")
+    send_all(rich)
+    rich.on_messages([LEAVING], START_NS, former)
+    assert [each.token for each in rich.refused] == ["first"]
+    rich.on_messages([LEAVING])
+    assert [each.token for each in rich.refused] == ["first", "second"]
+
+
+def test_with_one_broker_only_the_caller_hears_that_it_stopped(session: ClientSession) -> None:
+    submit(session)
+    send_all(session)
+    session.on_messages([LEAVING])
+    assert [verdict(each) for each in session.pass_on(START_NS)] == [("token", "REJECTED", "disabled")]
+    assert len(session) == 0
+    assert session.next_due_ns == NEVER_NS
+
+
 def test_one_leg_may_be_lost_without_the_other(rich: ClientSession) -> None:
     submit(rich, "old")
     send_all(rich)

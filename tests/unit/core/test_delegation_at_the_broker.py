@@ -100,6 +100,22 @@ def test_who_has_a_slot_here_is_not_sent_away(broker: Broker, ann: Client, bee: 
     bob.gets_task()
 
 
+def test_what_a_peer_that_stops_has_not_read_is_given_to_another(broker: Broker, ann: Client, bee: Neighbour) -> None:
+    ann.asks("echo", b"1")
+    ann.asks("echo", b"2")
+    read, unread = bee.hears()
+    bee.answers(read)
+    ann.hears_one()
+    dot = Neighbour(broker, "dot", echo=1)
+    meet(broker, bee, dot)
+    bee.says(b"", headers.LEAVING)
+    message = dot.gets()
+    assert (message[0] != unread[0], message[2]) == (True, b"2")
+    dot.answers(message, b"done")
+    assert ann.hears_one().body == b"done"
+    assert broker.core.counters.late == 0
+
+
 def test_a_service_that_only_the_peer_offers_is_served(broker: Broker, ann: Client) -> None:
     bee = Neighbour(broker, "bee", far=1)
     meet(broker, bee)
@@ -221,7 +237,7 @@ def test_it_is_known_how_many_tasks_went_to_a_peer_and_came_from_it(
     broker.worker("bob", slots=3).starts()
     ann.asks("echo", via=["cat", "bee"])
     ann.asks("echo")
-    told = telling.of_dispatcher(broker.core, broker.core.work(), 7, broker.now_ns).exchanges
+    told = telling.of_dispatcher(broker.core, broker.core.count().all(), broker.core.work(), 7, broker.now_ns).exchanges
     assert told == (status.Exchange("bee", 2, 1),), "also when the connection was lost in between"
 
 

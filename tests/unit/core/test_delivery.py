@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 import pytest
 
-from famulus.core.delivery import OUTCOMES, ServicePolicy
+from famulus.core.delivery import OUTCOMES, Policy, ServicePolicy
 from famulus.wire import headers, limits
+from famulus.wire.inner import POLICIES
 
 
 @pytest.mark.parametrize(("wish_ms", "granted_ms"), [(None, 5000), (1, 1), (4999, 4999), (5001, 5000), (2**53, 5000)])
@@ -22,8 +25,13 @@ def test_terms_are_what_the_policy_says() -> None:
         backlog_tasks_max=3,
         backlog_bytes_max=4,
         backlog_age_ms=5,
+        policy="ewma",
     )
-    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5)
+    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5, 2)
+
+
+def test_every_policy_has_a_number() -> None:
+    assert get_args(Policy) == POLICIES
 
 
 def test_the_default_is_at_most_once() -> None:
@@ -34,6 +42,7 @@ def test_the_default_is_at_most_once() -> None:
     "setting",
     [
         {"delivery": "exactly_once"},
+        {"policy": "random"},
         {"timeout_ms": 0},
         {"timeout_ms": limits.TIMEOUT_MS_MAX + 1},
         {"max_attempts": 0},

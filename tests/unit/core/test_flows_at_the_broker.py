@@ -67,14 +67,14 @@ def test_a_header_with_its_own_message_id_is_asked_about_every_time(broker: Brok
         ann.asks("echo", message_id=f"mine-{number}")
         bob.answers(bob.gets_task())
     assert broker.core.counters.by_flow == 0
-    assert len(broker.core.flows.by_header) == 0
+    assert len(broker.core.flows) == 0
 
 
 def test_a_service_that_nobody_offers_is_not_remembered(broker: Broker, ann: Client) -> None:
     for _ in range(2):
         ann.asks("nobody")
         assert ann.hears_outcome() == "REJECTED no_service"
-    assert len(broker.core.flows.by_header) == 0
+    assert len(broker.core.flows) == 0
 
 
 def test_an_unusual_answer_is_read_by_a_router(broker: Broker, ann: Client, bob: Worker) -> None:
@@ -126,11 +126,11 @@ def test_a_draining_broker_forgets_its_flows(broker: Broker, ann: Client, bob: W
 def test_a_new_epoch_empties_the_table(broker: Broker, ann: Client, bob: Worker) -> None:
     ann.asks("echo")
     bob.answers(bob.gets_task())
-    assert len(broker.core.flows.by_header) == 1
+    assert len(broker.core.flows) == 1
     broker.core.on_announcements([inner.write_announcement(inner.ROUTER_ALIVE, 2, b"router")])
-    assert len(broker.core.flows.by_header) == 0
+    assert len(broker.core.flows) == 0
     ann.asks("echo")
-    assert len(broker.core.flows.by_header) == 0, "this router still decides by the old configuration"
+    assert len(broker.core.flows) == 0, "this router still decides by the old configuration"
 
 
 def test_with_no_room_for_flows_every_message_is_asked_about(broker_with: Callable[..., Broker]) -> None:
@@ -148,14 +148,16 @@ def test_with_no_room_for_flows_every_message_is_asked_about(broker_with: Callab
 
 def test_a_full_table_forgets_its_oldest_flow() -> None:
     flows = Flows(flows_max=2)
+    table = flows.table(b"")
     for header in (b"a", b"b", b"a", b"c"):
-        flows.install(header, flows.epoch, flow())
-    assert [header for header in (b"a", b"b", b"c") if flows.by_header.get(header)] == [b"b", b"c"]
-    assert len(flows.by_header) == 2
+        flows.install(table, header, flows.epoch, flow())
+    assert [header for header in (b"a", b"b", b"c") if table.get(header)] == [b"b", b"c"]
+    assert len(flows) == 2
 
 
 def test_long_headers_and_other_epochs_are_not_remembered() -> None:
     flows = Flows(flows_max=2)
-    flows.install(b"x" * (HEADER_BYTES_MAX + 1), flows.epoch, flow())
-    flows.install(b"x", flows.epoch + 1, flow())
-    assert len(flows.by_header) == 0
+    table = flows.table(b"")
+    flows.install(table, b"x" * (HEADER_BYTES_MAX + 1), flows.epoch, flow())
+    flows.install(table, b"x", flows.epoch + 1, flow())
+    assert len(flows) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.dispatch.accounts import Account
 from famulus.core.dispatch.liveness import Liveness
 from famulus.core.dispatch.session import Session
 from famulus.wire.inner import SessionTerms
@@ -10,7 +11,7 @@ from famulus.wire.inner import SessionTerms
 
 def worker(seen_ns: int = 0) -> Session:
     """It is lost after three seconds."""
-    return Session(b"peer", b"ann", [], SessionTerms(1, 1000), seen_ns)
+    return Session(Account(b""), b"peer", b"ann", [], SessionTerms(1, 1000), seen_ns)
 
 
 def test_who_says_nothing_for_too_long_is_lost_once() -> None:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from famulus.core.clock import NEVER_NS
+from famulus.core.dispatch.accounts import Account
 from famulus.core.dispatch.managing import ANSWER_NS, OPEN_MAX, OPEN_OF_ONE_MAX, PASSED_ON_MAX, Managing
 from famulus.core.dispatch.outgoing import Outgoing
 from famulus.core.dispatch.questions import Question
+from famulus.core.dispatch.strangers import CHANCE_BYTES, name_of_connection
 from famulus.wire import headers, inner, reasons
 
 if TYPE_CHECKING:
@@ -29,10 +31,10 @@ class Admins:
         self.managing = Managing(self.out)
         self.asked = 0
 
-    def ask(self, asker: bytes = b"ann", now_ns: int = NOW_NS) -> bytes:
+    def ask(self, asker: bytes = b"ann", now_ns: int = NOW_NS, principal: bytes = b"") -> bytes:
         """The number of the question."""
         self.asked += 1
-        question = Question(inner.FROM_CLIENT, asker, b"envelope", b"header", b"body", now_ns)
+        question = Question(Account(principal), inner.FROM_CLIENT, asker, b"envelope", b"header", b"body", now_ns)
         question.number = self.asked.to_bytes(8, "big")
         self.managing.ask(question, now_ns)
         return question.number
@@ -78,7 +80,7 @@ def test_what_is_asked_before_the_steward_of_a_network_is_there_waits_for_it(adm
     admins.managing.on_tick(NOW_NS)
     assert admins.out.steward == []
     admins.managing.on_steward(STEWARD, b"", b"", LIFE)
-    assert admins.out.steward == [[STEWARD, number, b"header", b"body"]]
+    assert admins.out.steward == [[STEWARD, number, b"", b"", b"header", b"body"]]
     admins.managing.on_steward(STEWARD, number, b"answer", b"")
     admins.told()
     admins.managing.on_steward_gone()
@@ -95,8 +97,14 @@ def test_a_steward_that_never_comes_is_not_waited_for_for_ever(admins: Admins) -
 
 def test_what_is_asked_goes_to_the_steward_as_it_is(heard: Admins) -> None:
     number = heard.ask()
-    assert heard.out.steward == [[STEWARD, number, b"header", b"body"]]
+    assert heard.out.steward == [[STEWARD, number, b"", b"", b"header", b"body"]]
     assert heard.told() == []
+
+
+def test_the_steward_hears_whose_connection_it_is_and_where_it_comes_from(heard: Admins) -> None:
+    asker = name_of_connection(7, bytes(CHANCE_BYTES), "10.0.0.9:4711")
+    number = heard.ask(asker, principal=b"desk")
+    assert heard.out.steward == [[STEWARD, number, b"desk", b"10.0.0.9", b"header", b"body"]]
 
 
 def test_the_answer_goes_back_as_it_is_to_who_asked(heard: Admins) -> None:
@@ -239,7 +247,7 @@ def test_what_no_steward_has_got_yet_goes_to_the_next_one(heard: Admins) -> None
     heard.out.steward.clear()
     heard.managing.on_steward(b"another", b"", b"", b"1700000099999")
     assert len(heard.told()) == len(lost)
-    assert heard.out.steward == [[b"another", waiting, b"header", b"body"]]
+    assert heard.out.steward == [[b"another", waiting, b"", b"", b"header", b"body"]]
 
 
 def test_what_the_steward_never_got_may_be_tried_again(heard: Admins) -> None:
@@ -268,8 +276,8 @@ def test_the_whole_way(broker: Broker, ann: Client) -> None:
     managing = broker.core.managing
     managing.on_steward(STEWARD, b"", b"", LIFE)
     ann.says("MANAGE", b'{"password": "x"}', b"my envelope", username="ann", command="show")
-    ((steward, number, header, body),) = broker.for_steward
-    assert (steward, body) == (STEWARD, b'{"password": "x"}')
+    ((steward, number, principal, host, header, body),) = broker.for_steward
+    assert (steward, principal, host, body) == (STEWARD, b"", b"", b'{"password": "x"}')
     assert isinstance(headers.read(header), headers.ManageRequest)
     assert ann.hears() == []
     managing.on_steward(STEWARD, number, headers.write("MANAGE", "RESPONSE", outcome="OK"), b"told")

@@ -20,7 +20,7 @@ BOOK = Book(HERE, 1000, family=(ALL, SUMS), others=(SUMS, replace(ALL, load=0.5)
 
 def decide(origin: bytes, request: str, book: Book = BOOK, **fields: Any) -> list[bytes]:
     header = headers.write(request, "REQUEST", **fields)
-    (decision,) = Router(book, lambda: "made").decide([[b"12345678", origin, header]])
+    (decision,) = Router(book, lambda: "made").decide([[b"12345678", origin, b"", header]])
     return decision
 
 

@@ -15,7 +15,7 @@ from famulus.wire import status
 
 
 def told(broker: Broker) -> status.Dispatcher:
-    snapshot = telling.of_dispatcher(broker.core, broker.core.work(), 7, broker.now_ns)
+    snapshot = telling.of_dispatcher(broker.core, broker.core.count().all(), broker.core.work(), 7, broker.now_ns)
     assert status.read(status.write(snapshot)) == snapshot
     return snapshot
 
@@ -102,3 +102,66 @@ def test_snapshots_take_a_small_part_of_the_time_but_come_before_anybody_misses_
 def test_a_dispatcher_that_is_well_is_never_taken_for_gone() -> None:
     """Not even if a snapshot comes a second late."""
     assert telling.PAUSE_MAX_NS + NS_PER_S < SILENCE_NS
+
+
+# -- tasks ----------------------------------------------------------------------------------------------------------
+
+
+def ended(broker: Broker) -> tuple[status.TaskEnd, ...]:
+    snapshot = telling.of_tasks(broker.core, broker.now_ns)
+    if snapshot is None:
+        return ()
+    assert status.read(status.write(snapshot)) == snapshot
+    return snapshot.tasks
+
+
+def test_a_task_that_has_ended_is_told_once_with_who_had_it_and_how_long(broker: Broker) -> None:
+    assert ended(broker) == (), "from now on somebody asks"
+    ann, bob = broker.client("ann"), broker.worker("bob").starts()
+    ann.asks("echo", b"12345", message_id='order "4711"', priority=3)
+    broker.later(900, bob)
+    bob.answers(bob.gets_task(), b"123")
+    broker.later(100, bob)
+    (task,) = ended(broker)
+    assert (task.message_id, task.service, task.outcome, task.reason) == ('order "4711"', "echo", "OK", "")
+    assert (task.worker, task.attempt, task.at_most_once, task.priority) == ("bob", 1, True, 3)
+    assert (task.ended_ago_us, task.total_us, task.queue_us) == (100_000, 900_000, 0)
+    assert (task.request_bytes, task.response_bytes) == (5, 3)
+    assert ended(broker) == ()
+
+
+def test_tasks_that_failed_are_told_with_the_code_of_their_reason(broker: Broker) -> None:
+    ended(broker)
+    ann, bob = broker.client("ann"), broker.worker("bob").starts()
+    ann.asks("nobody")
+    ann.asks("echo")
+    bob.answers(bob.gets_task(), outcome="ERROR", reason="bad_order: it has no customer, Mr Smith")
+    ann.asks("echo")
+    broker.later(30_000, bob)
+    assert [(task.service, task.outcome, task.reason, task.worker) for task in ended(broker)] == [
+        ("nobody", "REJECTED", "no_service", ""),
+        ("echo", "ERROR", "bad_order", "bob"),
+        ("echo", "UNKNOWN", "expired", "bob"),
+    ]
+
+
+def test_many_tasks_that_ended_well_do_not_hide_one_that_failed(broker: Broker) -> None:
+    ended(broker)
+    ann, bob = broker.client("ann"), broker.worker("bob").starts()
+    for _ in range(status.OK_TASKS_MAX + 5):
+        ann.asks("echo")
+        bob.answers(bob.gets_task())
+    for _ in range(status.FAILED_TASKS_MAX + 5):
+        ann.asks("nobody")
+    outcomes = [task.outcome for task in ended(broker)]
+    assert (outcomes.count("OK"), outcomes.count("REJECTED")) == (status.OK_TASKS_MAX, status.FAILED_TASKS_MAX)
+    ann.asks("nobody")
+    assert len(ended(broker)) == 1, "there is room again"
+
+
+def test_without_anybody_who_asks_no_task_is_kept(broker: Broker) -> None:
+    ann = broker.client("ann")
+    ann.asks("nobody")
+    assert broker.core.outcomes.take_sample(0, 0) == []
+    ann.asks("nobody")
+    assert broker.core.outcomes.take_sample(0, 0) == []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from famulus.core.dispatch.accounts import Account
 from famulus.core.dispatch.questions import ASKED_MAX, Question, Turns
 from famulus.wire import inner
 
@@ -91,7 +92,7 @@ def test_askers_and_doors_take_turns_and_each_keeps_its_order() -> None:
 
     def add(origin: bytes, asker: bytes, *headers: bytes) -> None:
         for header in headers:
-            turns.add(Question(origin, asker, b"", header, b"", 0))
+            turns.add(Question(Account(b""), origin, asker, b"", header, b"", 0))
 
     add(inner.FROM_CLIENT, b"greedy", b"g1", b"g2", b"g3", b"g4")
     add(inner.FROM_CLIENT, b"ann", b"a1")

@@ -611,3 +611,27 @@ def test_a_slot_is_counted_once_however_many_services_its_worker_has(broker: Bro
         ann.asks("sum")
     assert broker.core.slots() == (0, 4)
     assert broker.core.load() == 1.5
+
+
+def test_many_workers_are_counted_bit_by_bit_as_all_at_once(broker: Broker) -> None:
+    for number in range(5):
+        broker.worker(f"w{number}", "echo", *(["sum"] if number % 2 else []), slots=2).starts()
+    broker.client("ann").asks("sum")
+    counted = broker.core.count()
+    assert [counted.go_on(2) for _ in range(3)] == [False, False, True]
+    assert (counted.free, counted.busy) == broker.core.slots() == (9, 1)
+    work = broker.core.work(counted)
+    assert work == broker.core.work()
+    assert (work["echo"], work["sum"]) == ((9, 1, 0), (3, 1, 0))
+
+
+def test_who_comes_or_goes_while_workers_are_counted_does_no_harm(broker: Broker) -> None:
+    broker.worker("bob", "echo").starts()
+    eve = broker.worker("eve", "echo").starts()
+    counted = broker.core.count()
+    assert not counted.go_on(1)
+    eve.says("DISCONNECT")
+    broker.worker("mia", "sum").starts()
+    assert counted.go_on(1)
+    assert broker.core.work(counted)["sum"] == (0, 0, 0)
+    assert broker.core.slots() == (2, 0)

@@ -59,4 +59,4 @@ def test_the_hour_is_that_of_utc() -> None:
 def test_a_file_says_which_table_and_version_it_is(table: str) -> None:
     made = arrow.schema_of(table)
     assert made.names == [column.name for column in schema.TABLES[table]]
-    assert made.metadata == {b"famulus.journal.version": b"2", b"famulus.journal.table": table.encode()}
+    assert made.metadata == {b"famulus.journal.version": b"3", b"famulus.journal.table": table.encode()}

@@ -182,7 +182,7 @@ def test_verify_names_what_is_wrong(three: Desk) -> None:
     broken, newer, other = (three.path / name for name in three.names())
     broken.write_bytes(broken.read_bytes()[:100])
     rows = pq.read_table(newer)
-    pq.write_table(rows.replace_schema_metadata({schema.VERSION_KEY: "3", schema.TABLE_KEY: "tasks"}), newer)
+    pq.write_table(rows.replace_schema_metadata({schema.VERSION_KEY: "4", schema.TABLE_KEY: "tasks"}), newer)
     pq.write_table(rows.replace_schema_metadata({schema.VERSION_KEY: "1", schema.TABLE_KEY: "peers"}), other)
     (three.path / "tasks" / "notes.txt").write_text("mine")
     hidden(three.path / three.names()[0].replace("0001", "0009")).write_bytes(b"half")
@@ -197,7 +197,7 @@ def test_verify_names_what_is_wrong(three: Desk) -> None:
 def test_a_newer_file_is_left_alone(three: Desk, tmp_path: Path) -> None:
     newer = three.path / three.names()[0]
     rows = pq.read_table(newer)
-    pq.write_table(rows.replace_schema_metadata({schema.VERSION_KEY: "3", schema.TABLE_KEY: "tasks"}), newer)
+    pq.write_table(rows.replace_schema_metadata({schema.VERSION_KEY: "4", schema.TABLE_KEY: "tasks"}), newer)
     assert len(last_rows(JournalReader(three.path), "tasks", 100)) == 4
     found = JournalReader(three.path).verify()
     assert found.whole

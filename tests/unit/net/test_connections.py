@@ -25,6 +25,7 @@ from famulus.wire import zmtp
 if native.NATIVE:
     from famulus.net import _pump as pump_native
 
+PING = zmtp.framed_command(zmtp.PING)
 MIB = 1024 * 1024
 MESSAGE_MAX = 4 * MIB
 ALL = 1_000_000
@@ -249,7 +250,7 @@ def test_whoever_is_not_read_hears_that_we_are_here_and_loses_nothing(hall: Hall
     assert hall.connections.recv(0) == []
     assert hall.read_of(b"ann") == zmtp.command(b"PONG", b"")
     for heard in (b"", zmtp.command(b"PONG", b"")):
-        hall.ends[b"ann"].send(zmtp.PING)
+        hall.ends[b"ann"].send(PING)
         assert hall.connections.recv(0) == []
         assert hall.read_of(b"ann") == heard
         hall.connections.tick(1)
@@ -263,7 +264,7 @@ def test_pings_are_answered_and_other_commands_are_not(hall: Hall) -> None:
     hall.enter(b"ann")
     ping = zmtp.command(b"PING", b"\0\x0acontext")
     hall.ends[b"ann"].send(
-        frame(b"a", zmtp.MORE) + ping + zmtp.command(b"SUBSCRIBE", b"") + b"\x04\x00" + zmtp.PING + frame(b"b")
+        frame(b"a", zmtp.MORE) + ping + zmtp.command(b"SUBSCRIBE", b"") + b"\x04\x00" + PING + frame(b"b")
     )
     assert hall.recv() == [[b"ann", b"a", b"b"]]
     assert hall.read_of(b"ann") == zmtp.command(b"PONG", b"context") + zmtp.command(b"PONG", b"")
@@ -273,7 +274,7 @@ def test_pongs_that_nobody_reads_do_not_pile_up(hall: Hall) -> None:
     hall.enter(b"ann")
     for _ in range(100):
         with suppress(BlockingIOError):
-            hall.ends[b"ann"].send(zmtp.PING * 7000)
+            hall.ends[b"ann"].send(PING * 7000)
         hall.recv()
     assert hall.connections.unsent <= 32 * 1024
     assert len(hall.connections) == 1
@@ -585,7 +586,7 @@ _pieces = st.one_of(
     # By their sizes, which are easier to read than they themselves.
     st.sampled_from([65_000, 65_526, 65_527, 65_528, 65_536, 100_000]),
     st.tuples(st.builds(announce, st.integers(0, 200_000), st.integers(0, 100))),
-    st.sampled_from([(zmtp.PING,), (frame(parcels.write([[b"e", b"h", b"b"]] * 20)),), (framed([b"e", b"h", b"b"]),)]),
+    st.sampled_from([(PING,), (frame(parcels.write([[b"e", b"h", b"b"]] * 20)),), (framed([b"e", b"h", b"b"]),)]),
 )
 _said = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), _pieces), max_size=30)
 

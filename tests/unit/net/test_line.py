@@ -28,6 +28,7 @@ from famulus.wire import zmtp
 
 SOON_S = 60.0
 TASK = [b"envelope", b"header", b"body"]
+PING = zmtp.framed_command(zmtp.PING)
 READY = zmtp.opening(b"DEALER")[:64] + zmtp.command(b"READY", b"\x0bSocket-Type\0\0\0\x06ROUTER")
 
 
@@ -260,6 +261,20 @@ def test_who_says_nothing_is_left(owners: Owners, server: socket.socket) -> None
         assert not owner.line.up
 
 
+def test_who_has_begun_to_answer_is_waited_for(owners: Owners, server: socket.socket) -> None:
+    """Many come to it at once, and it lets them in one after another."""
+    owner = owners(address_of(server))
+    usual_ns = owner.line.due_ns
+    with accepted(server, READY[:12]):
+        owner.until(lambda: owner.line.due_ns > usual_ns + 10 * NS_PER_S, "more patience")
+        until_ns = owner.line.due_ns
+        owner.line.follow(usual_ns)
+        assert owner.line.due_ns == until_ns
+        owner.line.follow(until_ns)
+        assert owner.line.due_ns < until_ns + 10 * NS_PER_S, "it has an end, too"
+        assert not owner.line.up
+
+
 def test_a_breach_is_a_loss_after_what_came_before(owners: Owners, server: socket.socket) -> None:
     owner = owners(address_of(server))
     with accepted(server) as connection:
@@ -325,7 +340,7 @@ def test_silence_is_a_loss(owners: Owners, server: socket.socket, every_ns: int)
         assert now_ns <= time.monotonic_ns() + every_ns
         for _ in range(2):
             assert owner.line.follow(now_ns) == []
-            assert connection.recv(100) == zmtp.PING
+            assert connection.recv(100) == PING
             now_ns += every_ns
             assert owner.line.due_ns == now_ns
         assert owner.line.follow(now_ns) == [Change.DOWN]

@@ -8,7 +8,9 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from famulus.core.access import FOREIGN, SILENT, TurnedAway
 from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.strangers import readable
 from famulus.errors import SettingsError
@@ -99,6 +102,25 @@ def test_sockets_of_libzmq_are_heard_and_answered(listeners: Callable[..., Liste
         assert asker.recv_multipart() == [b"answer", bytes(size)]
 
 
+def test_newcomers_are_let_in_one_by_one_if_each_takes_long(
+    listeners: Callable[..., Listener], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In between, those who are connected are served."""
+    server = listeners()
+    port = port_of(server)
+    with ExitStack() as stack:
+        newcomers = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(10)]
+        recv(server, lambda _: len(server._openings) == len(newcomers))
+        for newcomer in newcomers:
+            newcomer.sendall(zmtp.opening(b"DEALER"))
+        monkeypatch.setattr(listener, "monotonic_ns", partial(next, count(step=NS_PER_S)))
+        counts = [len(server)]
+        while counts[-1] < len(newcomers):
+            recv(server, lambda _: len(server) != counts[-1])
+            counts.append(len(server))
+    assert counts == list(range(len(newcomers) + 1))
+
+
 def test_heartbeats_of_libzmq_are_answered(listeners: Callable[..., Listener], plain: Plain) -> None:
     server = listeners()
     asker = plain(zmq.DEALER)
@@ -177,6 +199,16 @@ def test_who_speaks_something_else_is_sent_away(listeners: Callable[..., Listene
         with suppress(ConnectionResetError):
             assert recv(server, is_over) == []
         assert len(server) == 0
+    assert server.turned_away == {TurnedAway(FOREIGN, b"127.0.0.1"): 1}
+
+
+def test_who_leaves_by_itself_was_not_turned_away(listeners: Callable[..., Listener]) -> None:
+    """As those do who only look whether a port is open."""
+    server = listeners()
+    with socket.create_connection(("127.0.0.1", port_of(server)), 5):
+        recv(server, lambda _: len(server._openings) == 1)
+    recv(server, lambda _: not server._openings)
+    assert server.turned_away == {}
 
 
 def test_who_takes_too_long_to_say_who_it_is_is_sent_away(listeners: Callable[..., Listener]) -> None:
@@ -191,6 +223,7 @@ def test_who_takes_too_long_to_say_who_it_is_is_sent_away(listeners: Callable[..
     assert len(server._openings) == 20
     server.on_tick(now_ns + 3 * NS_PER_S)
     assert len(server._openings) == 0
+    assert server.turned_away == {TurnedAway(SILENT, b"127.0.0.1"): 20}
     for raw in opened:
         with suppress(ConnectionResetError):
             while raw.recv(1000):

@@ -23,6 +23,7 @@ from famulus.wire import zmtp
 if native.NATIVE:
     from famulus.net import _pump as pump_native
 
+PING = zmtp.framed_command(zmtp.PING)
 FRAME_MAX = 4 * 1024 * 1024
 New = Callable[[socket.socket, int], Stream]
 Pair = tuple[socket.socket, socket.socket]
@@ -222,18 +223,18 @@ def test_a_breach_ends_it_and_what_came_before_counts(new: New, pair: Pair, brea
 
 def test_a_flood_of_commands_ends_it(new: New, pair: Pair) -> None:
     stream = new(pair[1], FRAME_MAX)
-    pair[0].sendall(zmtp.PING * 64)
+    pair[0].sendall(PING * 64)
     stream.recv()
-    assert stream.commands == [zmtp.PING[2:]] * 64
+    assert stream.commands == [zmtp.PING] * 64
     stream.commands.clear()
-    pair[0].sendall(zmtp.PING * 65)
+    pair[0].sendall(PING * 65)
     stream.recv()
     assert stream.ended == "it sends too many commands"
 
 
 def test_commands_between_the_frames_of_a_message(new: New, pair: Pair) -> None:
     stream = new(pair[1], FRAME_MAX)
-    pair[0].sendall(frame(b"a", zmtp.MORE) + zmtp.PING + frame(b"b"))
+    pair[0].sendall(frame(b"a", zmtp.MORE) + PING + frame(b"b"))
     assert stream.recv() == [[b"a", b"b"]]
     assert len(stream.commands) == 1
 
@@ -298,11 +299,10 @@ def test_bytes_go_behind_what_is_left(new: New, pair: Pair) -> None:
     left, right = new(pair[0], FRAME_MAX), new(pair[1], FRAME_MAX)
     large = [b"e", b"h", os.urandom(500_000)]
     assert left.send([large]) == 1
-    left.write(zmtp.PING)
-    left.write(b"")
+    left.command(zmtp.PING)
     assert left.unsent
     assert exchange(left, right, [[b"next"]]) == [large, [b"next"]]
-    assert right.commands == [zmtp.PING[2:]]
+    assert right.commands == [zmtp.PING]
 
 
 def test_writing_to_nobody_raises_no_signal(new: New, pair: Pair) -> None:
@@ -312,7 +312,7 @@ def test_writing_to_nobody_raises_no_signal(new: New, pair: Pair) -> None:
         stream = new(pair[0], FRAME_MAX)
         pair[1].close()
         assert stream.send([[b"x"]]) == 0
-        stream.write(b"x")
+        stream.command(b"x")
         assert not stream.flush()
     finally:
         signal.signal(signal.SIGPIPE, before)
@@ -347,7 +347,7 @@ def test_what_is_no_message_raises_before_anything_leaves(
     with pytest.raises(BlockingIOError):
         pair[1].recv(1)
     with pytest.raises(TypeError):
-        stream.write("text")  # type: ignore[arg-type]
+        stream.command("text")  # type: ignore[arg-type]
 
 
 def test_a_socket_that_is_closed_ends_it(new: New, pair: Pair) -> None:

@@ -13,6 +13,7 @@ import pytest
 from famulus.web.app import Api, make_app
 from famulus.web.events import Events
 from famulus.web.findings import Findings
+from famulus.web.past import PastTasks
 from famulus.web.status.board import Board
 from famulus.wire import status
 
@@ -41,11 +42,15 @@ class Port:
         admins_at: str = "",
         clock: Callable[[], int] = time.monotonic_ns,
         tables: Path = Path("/nowhere"),
+        *,
+        journal: Path | None = None,
+        tls: bool = False,
     ) -> None:
         self.board = Board()
-        self.api = Api(self.board, Findings(tables, "famulus pipeline run", clock))
+        self.api = Api(self.board, Findings(tables, "famulus pipeline run", clock), PastTasks(journal, clock))
         self.events = Events(self.board)
-        self.app = make_app(self.api, self.events, host, admins_at, clock)
+        self.app = make_app(self.api, self.events, host, admins_at, clock, tls=tls)
+        self._base = f"{'https' if tls else 'http'}://{HERE}:7104"
 
     def ask(
         self, method: str, address: str, headers: dict[str, str] | None = None, content: bytes = b"", client: str = HERE
@@ -54,7 +59,7 @@ class Port:
 
         async def answer() -> httpx.Response:
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(client, 1234))
-            async with httpx.AsyncClient(transport=transport, base_url=f"http://{HERE}:7104") as asking:
+            async with httpx.AsyncClient(transport=transport, base_url=self._base) as asking:
                 return await asking.request(method, address, headers=headers, content=content)
 
         return asyncio.run(answer())

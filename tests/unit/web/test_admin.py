@@ -21,6 +21,7 @@ from tests.unit.web.conftest import HERE, Clock, Port
 from tests.unit.web.status.conftest import supervisor
 
 from famulus.core.clock import NS_PER_S
+from famulus.core.steward.commands import HTTP_PORT
 from famulus.web import admission, office
 from famulus.web.admin import ACTIONS, BODY_BYTES_MAX
 from famulus.web.sessions import IDLE_NS
@@ -269,11 +270,48 @@ def test_elsewhere_nobody_logs_in(steward: StewardSocket) -> None:
     port.tell(supervisor(network=True))
     visitor = Visitor(port)
     answer = visitor.post("login", {"name": "ann", "password": PASSWORD}, client="10.0.0.9")
-    assert (answer.status_code, answer.json()["error"]) == (403, admission.NOT_LOOPBACK)
+    assert (answer.status_code, answer.json()["error"]) == (403, admission.NOT_PRIVATE)
     told = port.ask("GET", "/api/v1/admin/session", client="10.0.0.9").json()
-    assert told == {"offered": False, "why": admission.NOT_LOOPBACK, "admin": None}
+    assert told == {"offered": False, "why": admission.NOT_PRIVATE, "admin": None}
     assert steward.asked == []
     assert visitor.log_in().status_code == 200, "on the machine itself it is safe"
+
+
+def test_over_tls_one_logs_in_from_anywhere(steward: StewardSocket) -> None:
+    port = Port("0.0.0.0", steward.address, tls=True)
+    port.tell(supervisor(network=True))
+    told = port.ask("GET", "/api/v1/admin/session", client="10.0.0.9").json()
+    assert told == {"offered": True, "why": "", "admin": None}
+    wish = {"name": "ann", "password": PASSWORD}
+    here = {"host": "b1.example:7104", "origin": "https://b1.example:7104"}
+    visitor = Visitor(port)
+    assert visitor.post("login", wish, client="10.0.0.9", host="b1.example:7104").status_code == 403, "another origin"
+    answer = visitor.post("login", wish, client="10.0.0.9", **here)
+    assert answer.status_code == 200
+    name, *rules = answer.headers["set-cookie"].split("; ")
+    assert {each.lower() for each in rules} == {"httponly", "path=/", "samesite=strict", "secure"}
+    visitor.cookie, visitor.token = name, answer.json()["token"]
+    answer = visitor.post("logout", client="10.0.0.9", **here)
+    assert answer.status_code == 200
+    assert "secure" in answer.headers["set-cookie"].lower()
+
+
+def test_who_guesses_from_elsewhere_keeps_nobody_out_and_gets_slower(steward: StewardSocket, desk: Desk) -> None:
+    desk.source = HTTP_PORT
+    port = Port("0.0.0.0", steward.address, tls=True)
+    port.tell(supervisor(network=True))
+    visitor, here = Visitor(port), {"origin": f"https://{HERE}:7104"}
+    wish = {"name": "ann", "password": PASSWORD}
+    assert visitor.post("login", wish, client="10.0.0.8", **here).status_code == 200
+    wrong = {"name": "ann", "password": "wrong"}
+    assert visitor.post("login", wrong, client="10.0.0.9", **here).status_code == 403
+    answer = visitor.post("login", wish, client="10.0.0.9", **here)
+    assert answer.json()["error"] == "not_allowed: too many wrong passwords; try again in 1 s"
+    assert visitor.post("login", wish, client="10.0.0.8", **here).status_code == 200
+
+
+def test_a_browser_sends_the_cookie_of_a_plain_port_back(ann: Visitor) -> None:
+    assert "secure" not in ann.log_in().headers["set-cookie"].lower()
 
 
 # -- how long -------------------------------------------------------------------------------------------------------

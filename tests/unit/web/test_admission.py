@@ -12,6 +12,7 @@ from famulus.web import admission
 @dataclass(frozen=True, slots=True)
 class RequestHead:
     method: str
+    scheme: str
     server: str
     client: str
     host: str
@@ -24,11 +25,12 @@ def complaint(asked: RequestHead) -> tuple[int, str] | None:
     given = {"host": asked.host, "origin": asked.origin, "sec-fetch-site": asked.fetch_site}
     given["content-type"] = asked.content_type
     headers = {name: value for name, value in given.items() if value}
-    return admission.complaint(asked.method, asked.server, asked.client, headers)
+    return admission.complaint(asked.method, asked.scheme, asked.server, asked.client, headers)
 
 
 PAGE = RequestHead(
     method="POST",
+    scheme="http",
     server="127.0.0.1",
     client="127.0.0.1",
     host="127.0.0.1:7104",
@@ -62,7 +64,24 @@ def test_a_tunnel_may_begin_anywhere(host: str) -> None:
     [("10.0.0.7", "10.0.0.9"), ("10.0.0.7", "127.0.0.1"), ("127.0.0.1", "10.0.0.9"), ("", ""), ("evil", "evil")],
 )
 def test_only_loopback_is_heard(asked: RequestHead, server: str, client: str) -> None:
-    assert complaint(replace(asked, server=server, client=client)) == (403, admission.NOT_LOOPBACK)
+    assert complaint(replace(asked, server=server, client=client)) == (403, admission.NOT_PRIVATE)
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "host"),
+    [
+        ("10.0.0.7", "10.0.0.9", "b1.example:7104"),
+        ("10.0.0.7", "10.0.0.9", "10.0.0.7"),
+        ("127.0.0.1", "127.0.0.1", "b1"),
+    ],
+)
+def test_with_tls_anybody_is_heard_under_any_name(server: str, client: str, host: str) -> None:
+    sealed = {"scheme": "https", "server": server, "client": client, "host": host}
+    assert complaint(replace(PAGE, origin=f"https://{host}", **sealed)) is None
+    assert complaint(replace(LOOK, **sealed)) is None
+    for origin in (f"http://{host}", "https://evil.example", ""):
+        assert complaint(replace(PAGE, origin=origin, **sealed)) == (403, admission.OTHER_ORIGIN)
+    assert complaint(replace(LOOK, fetch_site="cross-site", **sealed)) == (403, admission.OTHER_ORIGIN)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "::1%lo"])

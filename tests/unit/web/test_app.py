@@ -12,8 +12,11 @@ import pytest
 from tests.unit.web.conftest import Port
 from tests.unit.web.status.conftest import dispatcher, peer, service, steward, supervisor, worker
 
+from famulus.broker.settings import Settings
+from famulus.core.dispatch.bounds import Bounds
 from famulus.web import events
 from famulus.web.guard import HEADERS
+from famulus.web.herald import shown
 from famulus.web.status import views
 from famulus.wire import status
 
@@ -33,6 +36,8 @@ ADDRESSES = [
     "/api/v1/history",
     "/api/v1/findings",
     "/api/v1/workers/w1",
+    "/api/v1/tasks",
+    "/api/v1/failures",
 ]
 HOSTILE = '"><img src=x onerror=alert(1)>\u2028</script>'
 
@@ -89,6 +94,10 @@ def test_elsewhere_any_name_may_be_ours(port_at: Callable[[str], Port]) -> None:
     assert port_at("0.0.0.0").get("/healthz", headers={"host": "broker.example"}).status_code == 200
 
 
+def test_with_tls_the_certificate_says_which_names_are_ours() -> None:
+    assert Port("127.0.0.1", tls=True).get("/healthz", headers={"host": "broker.example"}).status_code == 200
+
+
 def test_long_addresses_are_refused(port: Port) -> None:
     assert port.get("/api/v1/services/" + "x" * 3000).status_code == 414
 
@@ -139,7 +148,8 @@ def test_whatever_a_service_is_called_it_can_be_asked_for(port: Port, name: str)
 
 
 def test_the_config_shows_no_admin_and_no_hash(port: Port) -> None:
-    assert port.get("/api/v1/config").json() == {"network": False, "config": None, "history": []}
+    alone: dict[str, Any] = {"network": False, "config": None, "history": [], "settings": None}
+    assert port.get("/api/v1/config").json() == alone
     view = {"services": {"echo": {"timeout_ms": 5}}, "conflicts": [{"key": "service/echo"}], "warnings": []}
     port.api._kept.clear()
     config = status.Config(3, "d3", json.dumps(view).encode(), b'[{"key":"service/echo"}]', 2)
@@ -147,6 +157,12 @@ def test_the_config_shows_no_admin_and_no_hash(port: Port) -> None:
     assert port.get("/api/v1/config").json() == {"network": True, "config": view, "history": [{"key": "service/echo"}]}
     assert port.get("/api/v1/conflicts").json()["total"] == 2
     assert [each["identity"] for each in port.get("/api/v1/brokers").json()["brokers"]][1:] == ["b2"]
+
+
+def test_a_broker_that_stands_alone_shows_its_settings_but_not_where_its_key_is() -> None:
+    told = shown(Settings(identity="vienna", http_key="/etc/secret.key", http_certificate="/etc/secret.crt"))
+    assert (told["identity"], told["bounds"]["open_tasks_max"]) == ("vienna", Bounds().open_tasks_max)
+    assert "secret" not in json.dumps(told)
 
 
 def test_what_is_not_there_is_said_so(port: Port) -> None:

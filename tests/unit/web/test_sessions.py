@@ -30,7 +30,7 @@ def found(sessions: Sessions, session: Session, now_ns: int, *, used: bool = Fal
 
 
 def test_it_takes_both_secrets(sessions: Sessions) -> None:
-    one, other = (sessions.open(name, PASSWORD, START_NS) for name in ("ann", "ben"))
+    one, other = (sessions.open(name, PASSWORD, "10.0.0.9", START_NS) for name in ("ann", "ben"))
     assert len({one.id, one.token, other.id, other.token}) == 4
     assert found(sessions, one, START_NS)
     for session_id, token in [
@@ -47,7 +47,7 @@ def test_it_takes_both_secrets(sessions: Sessions) -> None:
 
 
 def test_it_ends_when_nobody_uses_it(sessions: Sessions) -> None:
-    session = sessions.open("ann", PASSWORD, START_NS)
+    session = sessions.open("ann", PASSWORD, "10.0.0.9", START_NS)
     assert session.left_ns(START_NS) == IDLE_NS
     last_ns = START_NS + IDLE_NS - 1
     assert found(sessions, session, last_ns), "looking is no use"
@@ -56,7 +56,7 @@ def test_it_ends_when_nobody_uses_it(sessions: Sessions) -> None:
 
 
 def test_use_keeps_it_until_its_lifetime_is_over(sessions: Sessions) -> None:
-    session = sessions.open("ann", PASSWORD, START_NS)
+    session = sessions.open("ann", PASSWORD, "10.0.0.9", START_NS)
     now_ns = START_NS
     while now_ns + IDLE_NS // 2 < START_NS + LIFETIME_NS:
         now_ns += IDLE_NS // 2
@@ -65,17 +65,17 @@ def test_use_keeps_it_until_its_lifetime_is_over(sessions: Sessions) -> None:
 
 
 def test_a_login_has_new_secrets_and_ends_the_session_before(sessions: Sessions) -> None:
-    before = sessions.open("ann", PASSWORD, START_NS)
-    after = sessions.open("ann", PASSWORD, START_NS, instead_of=before.id)
+    before = sessions.open("ann", PASSWORD, "10.0.0.9", START_NS)
+    after = sessions.open("ann", PASSWORD, "10.0.0.9", START_NS, instead_of=before.id)
     assert (after.id != before.id, after.token != before.token) == (True, True)
     assert not found(sessions, before, START_NS)
     assert found(sessions, after, START_NS)
 
 
 def test_there_are_only_so_many_and_the_idlest_makes_room(sessions: Sessions) -> None:
-    opened = [sessions.open("ann", PASSWORD, START_NS + number) for number in range(SESSIONS_MAX)]
+    opened = [sessions.open("ann", PASSWORD, "10.0.0.9", START_NS + number) for number in range(SESSIONS_MAX)]
     assert found(sessions, opened[0], START_NS + SESSIONS_MAX, used=True)
-    sessions.open("ben", PASSWORD, START_NS + SESSIONS_MAX + 1)
+    sessions.open("ben", PASSWORD, "10.0.0.9", START_NS + SESSIONS_MAX + 1)
     assert len(sessions) == SESSIONS_MAX
     assert found(sessions, opened[0], START_NS + SESSIONS_MAX + 1)
     assert not found(sessions, opened[1], START_NS + SESSIONS_MAX + 1)
@@ -83,11 +83,11 @@ def test_there_are_only_so_many_and_the_idlest_makes_room(sessions: Sessions) ->
 
 def test_old_ones_do_not_wait_for_somebody_to_look(sessions: Sessions) -> None:
     for _ in range(5):
-        sessions.open("ann", PASSWORD, START_NS)
-    sessions.open("ben", PASSWORD, START_NS + IDLE_NS)
+        sessions.open("ann", PASSWORD, "10.0.0.9", START_NS)
+    sessions.open("ben", PASSWORD, "10.0.0.9", START_NS + IDLE_NS)
     assert len(sessions) == 1
 
 
 def test_it_shows_no_secret(sessions: Sessions) -> None:
-    session = sessions.open("ann", PASSWORD, START_NS)
+    session = sessions.open("ann", PASSWORD, "10.0.0.9", START_NS)
     assert repr(session) == "Session('ann')"

@@ -500,3 +500,31 @@ for kind in (*headers.MESSAGES.values(), *kinds):
         pass  # it wants fields, so it is known by now
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"content_type": 5},
+        {"content_type": "x" * 256},
+        {"headers": []},
+        {"headers": {"a": 1}},
+        {"headers": {"a": {"b": "c"}}},
+        {"headers": None},
+    ],
+    ids=str,
+)
+def test_a_content_type_and_headers_are_texts(more: dict[str, Any]) -> None:
+    header = headers.write_fields({"request": "TASK", "type": "REQUEST", "service": "echo", **more})
+    with pytest.raises(ProtocolError, match="bad_header"):
+        headers.read(header)
+
+
+def test_what_a_client_says_of_its_own_is_read_as_it_was_written() -> None:
+    more = headers.write_more("application/json", {"customer": 'M"üller'}, 'k"ey')
+    header = headers.write("TASK", "REQUEST", service="echo")[:-1] + more + b"}"
+    request = headers.read(header)
+    assert isinstance(request, headers.TaskRequest)
+    assert (request.content_type, request.headers) == ("application/json", {"customer": 'M"üller'})
+    assert request.key == 'k"ey'
+    assert headers.write_more() == b""

@@ -25,6 +25,7 @@ terms = st.builds(
     backlog_tasks_max=st.integers(0, 10_000_000),
     backlog_bytes_max=st.integers(0, 1 << 40),
     backlog_age_ms=st.integers(1, limits.TIMEOUT_MS_MAX),
+    policy=st.integers(0, len(inner.POLICIES) - 1),
 )
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=limits.NAME_CHARS_MAX)
 
@@ -34,6 +35,12 @@ def test_terms_come_back(packed: inner.Terms) -> None:
     again = inner.read_terms(inner.write_terms(packed))
     assert again == packed
     assert type(again.at_least_once) is bool
+
+
+def test_terms_with_a_policy_that_nobody_knows_are_refused() -> None:
+    packed = inner.write_terms(inner.Terms(1, 1, False, 1, 1, 1, 1, len(inner.POLICIES)))
+    with pytest.raises(ProtocolError, match="there is no policy 4"):
+        inner.read_terms(packed)
 
 
 def test_the_widest_policy_that_settings_allow_fits_into_terms() -> None:
@@ -150,7 +157,7 @@ def router() -> Router:
 )
 @pytest.mark.parametrize("header", [TASK, CONNECT, PING, NEED, CHECK, BYE, ANSWER, MANAGE, b"rubbish"])
 def test_a_router_decides_by_the_table_and_in_its_parts(router: Router, origin: bytes, header: bytes) -> None:
-    (decision,) = router.decide([[NUMBER, origin, header]])
+    (decision,) = router.decide([[NUMBER, origin, b"", header]])
     assert decision[0] == NUMBER
     assert decision[1] == DECISIONS.get((origin, header), inner.FAULT)
     assert len(decision) == inner.DECISION_PARTS[decision[1]]
@@ -158,11 +165,12 @@ def test_a_router_decides_by_the_table_and_in_its_parts(router: Router, origin: 
 
 
 def test_the_table_has_every_verb() -> None:
-    assert {*DECISIONS.values(), inner.HELLO, inner.FAULT} == set(inner.DECISION_PARTS)
+    # Those without rights are refused: see test_principals_at_the_broker.
+    assert {*DECISIONS.values(), inner.HELLO, inner.FAULT, inner.REFUSE} == set(inner.DECISION_PARTS)
 
 
 def test_a_fault_says_why_in_a_header(router: Router) -> None:
-    (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, PING]])
+    (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, b"", PING]])
     error = headers.read(decision[2])
     assert isinstance(error, headers.ErrorResponse)
     assert reasons.code_of(error.reason) == reasons.UNKNOWN_REQUEST
@@ -170,10 +178,10 @@ def test_a_fault_says_why_in_a_header(router: Router) -> None:
 
 def test_heads_become_headers_with_what_the_dispatcher_adds(router: Router) -> None:
     asked = headers.write("TASK", "REQUEST", service='a"b', timeout_ms=5, attempt=7, note={"x": [1]})
-    (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, asked]])
-    _, _, service, packed, to_worker, to_client, message_id, epoch, visited, token = decision
+    (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, b"", asked]])
+    _, _, service, packed, to_worker, to_client, message_id, epoch, visited, token, passed_for, mark = decision
     assert inner.read_epoch(epoch) == 1
-    assert visited == token == b""
+    assert visited == token == passed_for == mark == b""
     assert service == b'a"b'
     assert inner.read_terms(packed).timeout_ms == 5
     assert json.loads(to_worker + message_id + b',"attempt":1,"timeout_ms":4}') == {
@@ -197,7 +205,7 @@ def test_heads_become_headers_with_what_the_dispatcher_adds(router: Router) -> N
 def test_a_router_remembers_within_bounds_and_decides_the_same_after_forgetting(router: Router) -> None:
     def decide(number: int) -> list[bytes]:
         header = headers.write("TASK", "REQUEST", service=f"s{number}", timeout_ms=1 + number)
-        (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, header]])
+        (decision,) = router.decide([[NUMBER, inner.FROM_CLIENT, b"", header]])
         return decision
 
     first = decide(0)

@@ -15,7 +15,9 @@ from famulus.wire import limits, peers
 from famulus.wire.peers import Beat, Config, Content, Join, Joined, Letter, Place, Refused, Slots, Work
 
 CONTENTS: list[Content] = [
-    Beat(12, "a" * 64, "active", {"echo": Work(3, 1, 0)}, Slots(3, 1), Place("h", 1, 2, 3, 4)),
+    Beat(
+        12, "a" * 64, "active", {"echo": Work(3, 1, 0)}, Slots(3, 1), Place("h", 1, 2, 3, 4), "https://[fd00::1]:8400"
+    ),
     Beat(0, "", "", {}),
     Config(b"\x93\xa7summary"),
     Config(b""),
@@ -38,15 +40,21 @@ def test_what_is_written_can_be_read(content: Content) -> None:
 def test_the_layout_that_others_rely_on() -> None:
     """One array, and what it brings with its name first: another program could write this."""
     written = msgspec.msgpack.decode(peers.write(letter(CONTENTS[0])))
-    beat = ["beat", 12, "a" * 64, "active", {"echo": [3, 1, 0]}, [3, 1], ["h", 1, 2, 3, 4]]
+    beat = ["beat", 12, "a" * 64, "active", {"echo": [3, 1, 0]}, [3, 1], ["h", 1, 2, 3, 4], "https://[fd00::1]:8400"]
     assert written == [NETWORK, "b1", 1, 2, beat]
     names = [msgspec.msgpack.decode(peers.write(letter(each)))[4][0] for each in CONTENTS]
     assert names == ["beat", "beat", "config", "config", "join", "joined", "refused"]
 
 
 def test_a_newer_broker_may_say_more() -> None:
-    longer = [NETWORK, "b1", 1, 2, ["beat", 12, "", "active", {}, [1, 2], None, "more"], "more"]
+    longer = [NETWORK, "b1", 1, 2, ["beat", 12, "", "active", {}, [1, 2], None, "", "more"], "more"]
     assert peers.read(msgspec.msgpack.encode(longer)) == letter(Beat(12, "", "active", {}, Slots(1, 2)))
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "http://b2/path", "http://b2:1\n", "https://a b"])
+def test_only_the_address_of_a_page_becomes_a_link(address: str) -> None:
+    with pytest.raises(ProtocolError):
+        peers.read(msgspec.msgpack.encode([NETWORK, "b1", 1, 2, ["beat", 12, "", "active", {}, None, None, address]]))
 
 
 def test_an_older_broker_says_neither_its_slots_nor_its_place() -> None:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from time import monotonic_ns
 
+import pytest
+
 from famulus.worker.handoff import Handoff
 
 DEADLINE_S = 20.0
@@ -27,8 +29,9 @@ def just_now_ns() -> int:
 class Relay:
     """A hand-off in which each I/O thread notes its turn; the first one is in a function until it is let go."""
 
-    def __init__(self, functions: int = 1) -> None:
-        self.turns: list[int] = []
+    def __init__(self, functions: int = 1, turns: list[int] | None = None) -> None:
+        self.turns: list[int] = [] if turns is None else turns
+        self.inside: list[int] = []
         self.kept: list[tuple[int, bool]] = []
         self.release = threading.Event()
         self.over = threading.Event()
@@ -39,7 +42,9 @@ class Relay:
     def _lead(self, turn: int) -> None:
         self.turns.append(turn)
         if len(self.turns) <= self._functions:
+            until(lambda: len(self.inside) == turn - 1)
             self.handoff.enter(monotonic_ns())
+            self.inside.append(turn)
             self.release.wait(DEADLINE_S)
             self.kept.append((turn, self.handoff.leave(turn)))
         else:
@@ -61,6 +66,23 @@ def test_the_deputy_has_a_deputy() -> None:
     until(lambda: relay.turns == [1, 2, 3, 4])
     relay.release.set()
     until(lambda: sorted(relay.kept) == [(1, False), (2, False), (3, False)])
+    relay.over.set()
+    until(relay.handoff.close)
+
+
+def test_a_deputy_that_takes_over_while_it_is_started_has_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = threading.Thread.start
+    turns: list[int] = []
+
+    def begin_slowly(thread: threading.Thread) -> None:
+        before = len(turns)
+        begin(thread)
+        until(lambda: len(turns) > before)
+
+    monkeypatch.setattr(threading.Thread, "start", begin_slowly)
+    relay = Relay(functions=3, turns=turns)
+    until(lambda: turns == [1, 2, 3, 4])
+    relay.release.set()
     relay.over.set()
     until(relay.handoff.close)
 

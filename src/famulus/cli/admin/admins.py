@@ -62,7 +62,7 @@ def add(
 
 def passwd(
     session: AdminSession,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The admin's name. [default: yourself]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The admin's name. [default: yourself]")] = None,
     family: Family = None,
     new_password_file: NewPasswordFile = None,
     wait: Wait = None,

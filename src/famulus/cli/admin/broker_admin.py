@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +10,12 @@ import typer
 from famulus.admin import drafts, wishes
 from famulus.cli.admin.edits import send, send_wanted
 from famulus.cli.admin.session import AdminSession, Wait, new_group
+from famulus.core.config import schema
+from famulus.core.config.schema import Broker
+from famulus.core.steward.answers import Shown
+from famulus.core.steward.principals import public_key_of
 from famulus.errors import FamulusError, SettingsError
+from famulus.net.addresses import address
 
 Identity = Annotated[str, typer.Argument(metavar="IDENTITY", help="The broker's name.")]
 PublicKey = Annotated[str, typer.Argument(metavar="KEY", help="The public key of a broker.")]
@@ -63,18 +69,34 @@ def trust(
     family: Annotated[
         str | None, typer.Option(help="The family that it joins. [default: that of the broker that is asked]")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write an invitation for it: without a secret, only it can use that.")
+    ] = None,
     wait: Wait = None,
 ) -> None:
     """Let the broker that has this key join without the network's secret.
 
-    It shows its key with famulus broker --folder FOLDER --show-key, and joins with --join HOST:PORT alone.
+    It shows its key with famulus broker --folder FOLDER --show-key, and joins with the invitation that you write here.
 
-    Example: famulus broker-admin trust 5f8a... --identity b2
+    Example: famulus broker-admin trust 5f8a... --identity b2 --out b2.invitation
     """
     _check_key(key)
-    shown = session.administration.show("trusted_key/")
+    shown = session.administration.show("")
+    if out is not None:
+        _write_invitation(shown, out)
     wished = {"family": family or shown.family, **({"identity": identity} if identity else {})}
     send_wanted(session, wishes.put(shown, f"trusted_key/{key}", wished), "this key is trusted already", wait)
+
+
+def _write_invitation(shown: Shown, out: Path) -> None:
+    """To the broker that answers."""
+    from famulus.broker.invitations import Invitation, write_invitation
+
+    broker = schema.read(schema.subject(f"broker/{shown.broker}"), shown.key(f"broker/{shown.broker}").said).value
+    if not isinstance(broker, Broker):
+        raise FamulusError(f"the config does not say where {shown.broker} is")
+    at, key = address(broker.host, broker.peer_port), public_key_of(broker)
+    write_invitation(out, Invitation(at, shown.network, key.hex()))
 
 
 def distrust(session: AdminSession, key: PublicKey, wait: Wait = None) -> None:

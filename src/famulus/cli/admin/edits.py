@@ -15,15 +15,25 @@ from famulus.cli.admin.session import AdminSession
 from famulus.core.config.draft import Draft
 from famulus.core.steward.answers import Accepted
 from famulus.errors import SettingsError
+from famulus.exit_codes import ExitCode
+
+#: Of which key somebody was told what.
+Warned = set[tuple[str, str]]
 
 
 def send(session: AdminSession, drafts: Sequence[Draft], wait: float | None, *, force: bool = False) -> None:
     """Warn, send, and say what became of it."""
+    accepted, warned = put(session, drafts, force=force)
+    tell_accepted(session, accepted, wait, warned)
+
+
+def put(session: AdminSession, drafts: Sequence[Draft], *, force: bool = False) -> tuple[Accepted, Warned]:
+    """Warn and send: for those who have something to do between that and the end, for which `send` may wait long."""
     for draft in drafts:
         if len(draft.parents) > 1:
             session.note(f"{draft.key}: this ends the conflict of its {len(draft.parents)} heads")
     warned = warn(session, drafts, force=force)
-    tell_accepted(session, session.administration.edit(drafts), wait, warned)
+    return session.administration.edit(drafts), warned
 
 
 def send_wanted(session: AdminSession, drafts: Sequence[Draft], unchanged: str, wait: float | None) -> None:
@@ -34,9 +44,9 @@ def send_wanted(session: AdminSession, drafts: Sequence[Draft], unchanged: str, 
         tell_unchanged(session, unchanged)
 
 
-def warn(session: AdminSession, drafts: Sequence[Draft], *, force: bool) -> set[tuple[str, str]]:
+def warn(session: AdminSession, drafts: Sequence[Draft], *, force: bool) -> Warned:
     """Before anything is sent: brokers accept every value, but ignore what they do not understand."""
-    told: set[tuple[str, str]] = set()
+    told: Warned = set()
     ignored = []
     for draft in drafts:
         found = doubts(draft)
@@ -65,7 +75,7 @@ def tell_accepted(
     session.show(_facts(accepted, spread) | (more or {}), *_lines(accepted, spread))
     if spread is not None and spread.behind:
         session.note(f"after {wait:g} s these have not seen it: {', '.join(spread.behind)}")
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def tell_unchanged(session: AdminSession, sentence: str) -> None:

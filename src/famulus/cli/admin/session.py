@@ -38,7 +38,12 @@ Force = Annotated[bool, typer.Option("--force", help="Send it even though broker
 class AdminSession:
     """Its fields are the options of every command."""
 
-    broker: str | None = option("The broker's frontend. [default: 127.0.0.1:7100]", envvar="FAMULUS_FRONTEND")
+    broker: str | None = option(
+        "The broker's frontend. [default: that of the pass, or 127.0.0.1:7100]", envvar="FAMULUS_FRONTEND"
+    )
+    pass_file: Path | None = option(
+        "A pass, to come from another machine. [default: FAMULUS_PASS]", "--pass", metavar="FILE"
+    )
     user: str = option("The admin's name. [default: the login name]", default="", envvar="FAMULUS_ADMIN")
     password_file: Path | None = option(
         "Its first line is the password. [default: FAMULUS_ADMIN_PASSWORD, or a question]"
@@ -57,8 +62,9 @@ class AdminSession:
     def _ask(self, command: str, arguments: dict[str, Any]) -> bytes:
         """Asks for the password when it is first needed: not if the command is wrong, or there is no broker."""
         if self._connection is None:
+            connect_s = min(self.timeout, CONNECT_S)
             self._connection = AdminConnection(
-                self.broker, connect_s=min(self.timeout, CONNECT_S), answer_s=self.timeout
+                self.broker, pass_file=self.pass_file, connect_s=connect_s, answer_s=self.timeout
             )
         self._connection.connect()
         if self.password is None:
@@ -97,16 +103,9 @@ _OPTIONS = parameters_of(AdminSession)
 
 
 def new_group(commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
-    """A group of commands that shows its help when none of them is named."""
-    app = typer.Typer(invoke_without_command=True)
+    app = typer.Typer()
     for name, function in commands.items():
         add_command(app, name, function)
-
-    @app.callback()
-    def explain(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            typer.echo(context.get_help())
-
     return app
 
 

@@ -6,18 +6,26 @@ import base64
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from famulus.cli import suggestions
 from famulus.errors import OutcomeError
+from famulus.exit_codes import ExitCode
 
 #: When several tasks end differently, the highest one is used.
-_EXIT_CODES = {"OK": 0, "ERROR": 1, "REJECTED": 3, "UNKNOWN": 4}
+_EXIT_CODES = {
+    "OK": ExitCode.DONE,
+    "ERROR": ExitCode.FAILED,
+    "REJECTED": ExitCode.REJECTED,
+    "UNKNOWN": ExitCode.UNKNOWN,
+}
 
 
 def call(
-    service: Annotated[str, typer.Argument(help="The service to ask.")],
+    service: Annotated[str, typer.Argument(help="The service to ask.", autocompletion=suggestions.services)],
     body: Annotated[str | None, typer.Argument(help="The body; - reads it from standard input.")] = None,
     broker: Annotated[
         list[str] | None,
@@ -25,55 +33,77 @@ def call(
             envvar="FAMULUS_FRONTEND", help="The broker's frontend; may be repeated. [default: 127.0.0.1:7100]"
         ),
     ] = None,
+    pass_file: Annotated[
+        Path | None,
+        typer.Option("--pass", metavar="FILE", help="A pass, for brokers that want a key. [default: FAMULUS_PASS]"),
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds until the task is given up.")] = 30.0,
     priority: Annotated[int, typer.Option(min=0, max=9, help="9 goes first.")] = 5,
     message_id: Annotated[str | None, typer.Option(help="Your own id for the task. [default: the broker's]")] = None,
     at_least_once: Annotated[
         bool, typer.Option("--at-least-once", help="Send it again if its broker is lost; it may run more than once.")
     ] = False,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=TEXT", help="A header that the function gets with the task; may be repeated."),
+    ] = None,
+    key: Annotated[
+        str, typer.Option(help='Tasks with the same key go to the same worker, if the policy of the service is "key".')
+    ] = "",
     count: Annotated[int, typer.Option(min=1, help="Send the task this many times.")] = 1,
     window: Annotated[int, typer.Option(min=1, help="With --count: how many may be open at once.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per task.")] = False,
 ) -> None:
     """Send a task to SERVICE and print the answer's body.
 
-    Exit codes: 0 OK; 1 ERROR, the worker said so; 3 REJECTED, it did not run and may be tried again; 4 UNKNOWN, it may
-    have run; 2 wrong usage. With --count the worst one.
+    Exit codes: 0 OK; 1 ERROR, the worker said so; 2 wrong usage; 3 REJECTED, it did not run and may be tried again;
+    4 UNKNOWN, it may have run. With --count the worst one.
 
     Examples:
 
       famulus call echo hello
 
-      famulus call resize - < image.png > small.png
+      cat image.png | famulus call resize - > small.png
 
       famulus call echo hello --count 1000 --json
     """
     content = sys.stdin.buffer.read() if body == "-" else (body or "").encode()
     if message_id is not None and count > 1:
         raise typer.BadParameter("a message_id names one task, so --count must be 1", param_hint="--message-id")
+    of_each: dict[str, Any] = {
+        "priority": priority,
+        "at_least_once": at_least_once,
+        "headers": _headers(header or []),
+        "key": key,
+    }
     from famulus.client.threads import Client
 
     worst = "OK"
     try:
-        with Client(broker, timeout=timeout) as client:
+        with Client(broker, timeout=timeout, pass_file=pass_file) as client:
             started = time.monotonic()
             if count == 1:
-                asked = {"priority": priority, "message_id": message_id, "at_least_once": at_least_once}
-                answers: Any = [_one(client, service, content, **asked)]
+                answers: Any = [_one(client, service, content, message_id=message_id, **of_each)]
             else:
                 bodies = (content for _ in range(count))
-                answers = client.map(
-                    service, bodies, window=window, priority=priority, at_least_once=at_least_once, errors="return"
-                )
+                answers = client.map(service, bodies, window=window, errors="return", **of_each)
             for answer in answers:
                 outcome = answer.outcome if isinstance(answer, OutcomeError) else "OK"
                 worst = max(worst, outcome, key=_EXIT_CODES.__getitem__)
                 _show(answer, outcome, time.monotonic() - started if count == 1 else None, as_json)
-        if worst == "REJECTED" and not client.was_connected:
+        if worst == "REJECTED" and not client.was_connected and not client.was_turned_away:
             typer.echo(f"is a broker running at {' or '.join(client.addresses)}?", err=True)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     raise typer.Exit(_EXIT_CODES[worst])
+
+
+def _headers(given: list[str]) -> dict[str, str]:
+    pairs = {each: each.partition("=") for each in given}
+    for each, (name, sign, _) in pairs.items():
+        if not name or not sign:
+            raise typer.BadParameter(f"{each!r} is not NAME=TEXT", param_hint="--header")
+    return {name: text for name, _, text in pairs.values()}
 
 
 def _one(client: Any, service: str, body: bytes, **asked: object) -> bytes | OutcomeError:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from famulus.cli.logs import set_up_all_logs
+from famulus.cli import suggestions
+from famulus.cli.calling.reload import run_and_reload
+from famulus.cli.logs import ModuleLogs
 from famulus.cli.options import flat, option
 from famulus.errors import SettingsError
+from famulus.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from famulus.worker.worker import Worker
@@ -26,6 +29,9 @@ class WorkerOptions:
     broker: list[str] | None = option(
         "A broker's backend, the preferred one first; may be repeated. [default: FAMULUS_BACKEND or 127.0.0.1:7101]"
     )
+    pass_file: Path | None = option(
+        "A pass, for brokers that want a key. [default: FAMULUS_PASS]", "--pass", metavar="FILE"
+    )
     at_once: bool = option(
         "Serve all these brokers at the same time, each with its share of slots.", "--at-once", default=False
     )
@@ -35,6 +41,7 @@ class WorkerOptions:
     processes: int | None = option("Run plain functions in this many child processes. [default: 0, in threads]")
     heartbeat_ms: int | None = option("A longer heartbeat than the broker's. [default: the broker's]")
     wait: bool = option("Wait for a broker that is not there yet.", "--wait", default=False)
+    time_limit_s: float | None = option("How long a call may take, where a service has no limit. [default: for ever]")
     drain_s: float | None = option("How long running tasks may take when it stops. [default: 30]")
 
     def apply(self, worker: Worker) -> None:
@@ -49,12 +56,21 @@ class WorkerOptions:
 def worker(
     *,
     target: Annotated[
-        str, typer.Argument(metavar="MODULE[:NAME]", help="Where the Worker is; NAME is 'worker' if not given.")
+        str,
+        typer.Argument(
+            metavar="MODULE[:NAME]",
+            help="Where the Worker is; NAME is 'worker' if not given.",
+            autocompletion=suggestions.modules,
+        ),
     ],
     overrides: WorkerOptions,
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error; of the module's own logs too.")
     ] = "info",
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log as JSON, one object per line.")] = False,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Start again when a file of the module changes; for development.")
+    ] = False,
 ) -> None:
     """Run the worker that a Python module defines. Options win over what the module says.
 
@@ -69,15 +85,23 @@ def worker(
 
     Ctrl-C or SIGTERM drains: no new tasks, and the running ones may finish; a second one stops at once.
 
-    Exit codes: 0 drained; 1 tasks were given up, or the worker failed; 2 wrong usage; 4 no broker there.
+    Exit codes: 0 drained; 1 tasks were given up, or the worker failed; 2 wrong usage; 7 no broker there.
 
     Example: famulus worker shop:worker --broker 127.0.0.1:7101 --broker 127.0.0.1:7201 --slots 8
     """
-    set_up_all_logs(log_level)
-    chosen = _find(target)
+    from famulus.worker.current import current_task
+
+    logs = ModuleLogs(log_level, current_task, as_json=log_json)
+    if reload:
+        with logs.while_imported():
+            raise typer.Exit(run_and_reload(target.partition(":")[0]))
+    with logs.while_imported():
+        chosen = _find(target)
     overrides.apply(chosen)
-    if not chosen.run():
-        raise typer.Exit(1)
+    with logs.while_it_runs():
+        drained = chosen.run()
+    if not drained:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _find(target: str) -> Worker:

@@ -22,7 +22,7 @@ KeyArgument = Annotated[
 def show(
     session: AdminSession,
     prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this, such as service/.")
+        str, typer.Argument(metavar="PREFIX", help="Only keys that begin with this, such as service/.")
     ] = "",
     deleted: Annotated[bool, typer.Option("--deleted", help="Also keys that were deleted.")] = False,
 ) -> None:
@@ -62,7 +62,7 @@ def history(session: AdminSession, key: KeyArgument) -> None:
 def diff(
     session: AdminSession,
     key: KeyArgument,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID ID]", help="Two edits of KEY.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="One or two edits of KEY.")] = None,
 ) -> None:
     """Show the difference between two edits of KEY; with one ID, between that edit and what holds now.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import asdict
 
+from famulus.cli import suggestions
 from famulus.cli.admin.words import columns
 from famulus.errors import NoSuchWord
 
@@ -20,7 +21,9 @@ def explain(
     word: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CODE]", help="A reason, its code, an outcome, an exit code, or a word of the journal."
+            metavar="CODE",
+            help="A reason, its code, an outcome, an exit code, or a word of the journal.",
+            autocompletion=suggestions.words,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON array with an object for each meaning.")] = False,

@@ -11,16 +11,17 @@ from typing import Annotated, Any, Literal
 import typer
 
 from famulus.cli.journal.options import open_reading
+from famulus.exit_codes import ExitCode
 from famulus.journal import schema
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer()
 
 FOLLOW_S = 1.0
 #: What `verify` finds, in words.
 KINDS = {"newer": "of a later version", "foreign": "not a file of the journal", "unfinished": "unfinished"}
 
 
-TableName = Literal["tasks", "open_tasks", "workers", "brokers", "peers", "config"]
+TableName = Literal["tasks", "open_tasks", "workers", "brokers", "peers", "config", "access"]
 Folder = Annotated[
     Path | None, typer.Option(help="The journal, or the folder of a broker. [default: ~/.local/state/famulus/journal]")
 ]
@@ -94,7 +95,7 @@ def verify(folder: Folder = None, as_json: AsJson = False) -> None:
     else:
         _show_findings(found.as_dict())
     if not found.whole:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()

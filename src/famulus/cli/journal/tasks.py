@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from famulus.cli import suggestions
 from famulus.cli.admin.words import columns
 from famulus.cli.journal.options import Journals, Since, Until, open_readings, shown_instant, span_of
 from famulus.journal.ids import short
@@ -27,7 +28,9 @@ class Outcome(StrEnum):
 
 
 def tasks(
-    service: Annotated[str | None, typer.Option(help="Only those of this service.")] = None,
+    service: Annotated[
+        str | None, typer.Option(help="Only those of this service.", autocompletion=suggestions.services)
+    ] = None,
     worker: Annotated[str | None, typer.Option(help="Only those that this worker had last.")] = None,
     client: Annotated[str | None, typer.Option(help="Only those of this client: its hash, as --json shows it.")] = None,
     outcome: Annotated[

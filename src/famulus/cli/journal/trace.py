@@ -12,7 +12,6 @@ import typer
 from famulus.cli.admin.words import columns, printable
 from famulus.cli.journal.options import Journals, Since, Until, open_readings, shown_instant, span_of
 from famulus.errors import NoTask, SettingsError
-from famulus.journal.ids import wanted
 
 if TYPE_CHECKING:
     from famulus.journal.groups import Span
@@ -74,19 +73,11 @@ def trace(
 
 
 def _find(message_id: str, readings: list[JournalReader], span: Span) -> TaskStory | None:
-    from famulus.journal.finding import evidence, find, losses
-    from famulus.journal.trace import tell, unsettled
+    from famulus.journal.story import find_story
 
-    found = find(readings, wanted(message_id), span)
-    if not found.ids:
-        return None
-    if len(found.ids) > 1:
-        raise SettingsError(f"{message_id[:200]!r} begins several ids: {', '.join(map(printable, found.ids))}")
-    seen = unsettled(found.tasks, found.open_tasks)
-    fate = evidence(readings, seen) if seen is not None else None
-    story = tell(found.tasks, found.open_tasks, fate, losses(readings, found.tasks))
-    if found.is_cut:
-        story.notes.append("there are more rows of this id; only the newest are told")
+    story, ids = find_story(readings, message_id, span)
+    if len(ids) > 1:
+        raise SettingsError(f"{message_id[:200]!r} begins several ids: {', '.join(map(printable, ids))}")
     return story
 
 

@@ -25,8 +25,9 @@ from famulus.cli.pipeline.options import (
 )
 from famulus.cli.pipeline.progress import facts, show_summary, shown, starting
 from famulus.cli.pipeline.query import query
+from famulus.exit_codes import ExitCode
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer()
 
 
 @app.command()
@@ -105,7 +106,7 @@ def follow(
         if stop.is_set():
             typer.echo("stopped; the tables are whole, and the next run does the rest", err=True)
             # Whatever Spark is doing: it ends without us, and nothing that counts is left half done.
-            os._exit(130)
+            os._exit(ExitCode.INTERRUPTED)
         stop.set()
         typer.echo("ending after the batch at hand; once more stops at once", err=True)
 

@@ -14,6 +14,7 @@ from famulus.cli.admin.session import AdminSession, Force, Wait, add_command, co
 from famulus.cli.admin.words import columns, printable, value_words
 from famulus.cli.pipeline.options import JournalOption, JsonOption, TablesOption, tables_place
 from famulus.errors import NotFindings, PlaceError
+from famulus.exit_codes import ExitCode
 from famulus.tables.finding import FILE, Finding, find
 
 app = typer.Typer(invoke_without_command=True)
@@ -104,7 +105,7 @@ def apply(
     session.note(f"{key} is {value_words(present)}, and would be {value_words(wanted[0].value)}")
     if not yes and not confirmed("Make this edit?"):
         session.note("nothing was sent")
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
     send(session, wanted, wait, force=force)
 
 

@@ -34,7 +34,7 @@ def list_workers(session: AdminSession) -> None:
 def clear(
     session: AdminSession,
     identity: Annotated[
-        str | None, typer.Argument(metavar="[IDENTITY]", help="The worker's name. [default: all of them]")
+        str | None, typer.Argument(metavar="IDENTITY", help="The worker's name. [default: all of them]")
     ] = None,
 ) -> None:
     """Forget the faults of a worker, or of all: it may connect again at once. It also leaves the config's lists.

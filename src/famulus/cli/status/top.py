@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from famulus.cli.status.http_port import Address, ask_status, base_of
+from famulus.cli.status.http_port import Address, Ca, HttpPort
 from famulus.errors import NobodyAnswers
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class TopScreen:
         return sorted(services, key=lambda each: (-(getattr(each, field) or 0), each.name))
 
 
-def top(address: Address = None) -> None:
+def top(address: Address = None, ca: Ca = None) -> None:
     """Watch the services of a broker on the whole screen. Keys sort it; q quits.
 
     It asks the broker's HTTP port once a second, and goes on by itself when the broker is there again.
@@ -87,9 +87,9 @@ def top(address: Address = None) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    base = base_of(address)
+    port = HttpPort(address, ca)
     screen = TopScreen()
-    screen.status = ask_status(base)
+    screen.status = port.ask_status()
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise typer.BadParameter("top needs a terminal; 'famulus status --json' is for programs")
     console = Console(highlight=False)
@@ -102,7 +102,7 @@ def top(address: Address = None) -> None:
             if time.monotonic() >= due_s:
                 due_s = time.monotonic() + ROUND_S
                 try:
-                    screen.status, screen.complaint = ask_status(base), ""
+                    screen.status, screen.complaint = port.ask_status(), ""
                 except NobodyAnswers as error:
                     screen.complaint = str(error)
 

@@ -164,6 +164,12 @@ def _journal(status: Status) -> Text:
 def screen(status: Status) -> RenderableType:
     """Everything on one screen."""
     parts: list[RenderableType] = [*headline(status), _journal(status)]
+    if status.plain_on_purpose:
+        parts.append(
+            Text(
+                "plain on purpose: whatever has neither keys nor TLS can be read and changed on its way", style="yellow"
+            )
+        )
     restarted = [each for each in status.processes if each.restarts or each.state != "ready"]
     if restarted:
         told = ", ".join(f"{each.name} {each.state}, {each.restarts} restarts" for each in restarted)

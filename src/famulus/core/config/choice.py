@@ -9,14 +9,14 @@ from famulus.core.config import schema
 from famulus.core.config.edit import Edit, SignedEdit
 
 #: Kinds for which the safe choice is the one that allows the least.
-GUARDED: Final = frozenset({"admin", "broker_state"})
+GUARDED: Final = frozenset({"admin", "broker_state", "principal"})
 
 _UNREADABLE: Final = len(schema.STATES)
 _DELETED: Final = _UNREADABLE + 1
 
 
 def choose(heads: Sequence[SignedEdit]) -> SignedEdit:
-    """For admins and broker states the most restrictive one; otherwise, and among equals, the latest."""
+    """For admins, principals and broker states the most restrictive one; otherwise, and among equals, the latest."""
     if len(heads) == 1:
         return heads[0]
     return max(heads, key=weight)

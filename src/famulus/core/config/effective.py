@@ -18,7 +18,17 @@ from famulus.core.config import schema
 from famulus.core.config.choice import choose
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
-from famulus.core.config.schema import Admin, Broker, BrokerState, Family, Revoked, Service, State, TrustedKey
+from famulus.core.config.schema import (
+    Admin,
+    Broker,
+    BrokerState,
+    Family,
+    Principal,
+    Revoked,
+    Service,
+    State,
+    TrustedKey,
+)
 from famulus.core.delivery import ServicePolicy
 
 #: How many of the edits that do not count are listed.
@@ -62,6 +72,7 @@ class Effective(Struct, frozen=True):
     service_owners: dict[str, str] = {}
     #: By family, then by name.
     admins: dict[str, dict[str, Admin]] = {}
+    principals: dict[str, Principal] = {}
     #: Public keys of brokers that may join without the secret.
     trusted_keys: dict[str, TrustedKey] = {}
     #: Brokers that were forgotten, by the names of their keys in the config.
@@ -168,8 +179,9 @@ class _Builder:
             return
         view = schema.read(about, chosen.edit.value)
         self._warnings += [Notice(key, warning) for warning in view.warnings]
-        if view.value is not None:
-            self._put(about, view.value)
+        value = _least(about, view.value, heads) if about.kind == "principal" else view.value
+        if value is not None:
+            self._put(about, value)
 
     def _put(self, about: schema.Subject, value: schema.Value) -> None:
         config = self._config
@@ -187,11 +199,13 @@ class _Builder:
                 self._states[about.name] = value.state
                 self._wishes.append(about.name)
             case Service():
-                config.services[about.name] = value.policy()
+                config.services[about.name] = value.rules()
                 if value.owner:
                     config.service_owners[about.name] = schema.named_family(value.owner)
             case Admin():
                 config.admins.setdefault(about.family, {})[about.name] = value
+            case Principal():
+                config.principals[about.name] = value
             case TrustedKey():
                 config.trusted_keys[about.name] = value
 
@@ -234,6 +248,9 @@ class _Builder:
             yield f"service/{service}", owner, families, "family {} to own it"
         for key, trusted in self._config.trusted_keys.items():
             yield f"trusted_key/{key}", trusted.family, families, "family {}"
+        for name, principal in self._config.principals.items():
+            for other in principal.families:
+                yield f"principal/{name}", other, families, "family {}"
         for name, admins in self._config.admins.items():
             for admin in admins:
                 yield f"admin/{name}/{admin}", name, families, "family {}"
@@ -257,10 +274,20 @@ class _Builder:
         self._warnings.append(Notice(key, sentence))
 
 
+def _least(about: schema.Subject, value: schema.Value | None, heads: Sequence[SignedEdit]) -> Principal | None:
+    """What all heads of a principal allow: nothing, if one of them deletes it or cannot be understood."""
+    for signed in heads:
+        other = schema.read(about, signed.edit.value).value if signed.edit.op == "PUT" else None
+        if not isinstance(value, Principal) or not isinstance(other, Principal):
+            return None
+        value = value.at_least(other)
+    return value if isinstance(value, Principal) else None
+
+
 def _head(signed: SignedEdit) -> Head:
     edit = signed.edit
     return Head(signed.id, edit.op, edit.broker, edit.hlc)
 
 
 def _is_public(key: str) -> bool:
-    return not key.startswith(("admin/", "trusted_key/"))
+    return not key.startswith(("admin/", "principal/", "trusted_key/"))

@@ -8,8 +8,9 @@ What an edit needs:
 
 - the proof of an admin of each family that its key belongs to, as things are before it and as it wants them; what
   belongs to no family, or to one without admins, may be changed by any admin (`authority` says who is one);
-- a broker alone may make known another one that joins, with the state `active` and a family without settings, as long
-  as nothing exists in their places; and the root may make its family's first admin. Nothing else.
+- a broker alone may make known another one that joins, with the state `active` and a family without settings other
+  than that it wants keys, as long as nothing exists in their places; and the root may make its family's first admin.
+  Nothing else.
 
 The edits of a key are processed one by one, each after its parents: those that build upon others in the order of their
 clocks, and before any that claims to be the first of its key. Of the latter, those whose brokers are most senior come
@@ -36,6 +37,8 @@ from famulus.core.config.order import Place, in_causal_order
 from famulus.core.config.revocation import broker_ranks, replaced_by, revoked_key
 
 BROKER: Final = "broker/"
+#: What a broker alone may say of a family.
+NEW_FAMILIES: Final[tuple[dict[str, str], ...]] = ({}, {"keys": "remote"}, {"keys": "all"})
 
 _NO_PROOF: Final = "it lacks the proof of an admin"
 _NO_ADMIN: Final = "its author is not an admin"
@@ -206,8 +209,11 @@ class _Judge:
         if about.kind == "revoked":
             _, key = self._introduced.get(revoked_key(edit.key), (None, ""))
             families.add(self._homes.get(key, ""))
+        values = [each.value for each in (edit, current) if each is not None]
+        if about.kind == "principal":
+            families.update(*map(schema.families_in, values))
         if about.kind in schema.OWNED:
-            families |= {schema.owner_in(about.kind, each.value) for each in (edit, current) if each is not None}
+            families |= {schema.owner_in(about.kind, value) for value in values}
         return families - {""}
 
 
@@ -216,7 +222,7 @@ def _may_alone(about: schema.Subject, edit: Edit, heads: Heads) -> bool:
     if edit.op != "PUT":
         return False
     if about.kind == "family":
-        return edit.value == {} and not heads.proven
+        return edit.value in NEW_FAMILIES and not heads.proven
     if about.kind == "broker_state" and edit.value != {"state": "active"}:
         return False
     return about.kind in ("broker", "broker_state") and not heads.there

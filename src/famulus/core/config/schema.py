@@ -7,6 +7,7 @@
 | `broker_state/<identity>`  | `BrokerState`: what an admin wants of it                                     |
 | `service/<name>`           | `Service`: what holds for its tasks, and which family it belongs to          |
 | `admin/<family>/<name>`    | `Admin`: its public key. The name has no slash, the family may               |
+| `principal/<name>`         | `Principal`: who may connect, by which keys, and what it may call and serve  |
 | `trusted_key/<public key>` | `TrustedKey`: a broker with this key may join without the secret             |
 | `revoked/<public key>/<n>` | `Revoked`: a broker that was forgotten, and which of its edits still count   |
 
@@ -15,13 +16,15 @@ Other keys and other fields may come from a newer version of Famulus: they are k
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from famulus.core.delivery import ServicePolicy
+from famulus.core.delivery import CHOICES, ServicePolicy
+from famulus.core.rights import common
 from famulus.wire import limits
 
 State = Literal["active", "joining", "draining", "disabled"]
@@ -39,6 +42,16 @@ _Names = Annotated[tuple[_Name, ...], Meta(max_length=1000)]
 _Homes = Annotated[dict[_Name, _Name], Meta(max_length=1000)]
 _Port = Annotated[int, Meta(ge=1, le=65535)]
 _Heartbeat = Annotated[int, Meta(ge=10, le=limits.HEARTBEAT_MS_MAX)]
+_Key = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+#: Names of services, or how they begin, with a star at the end.
+_Patterns = Annotated[tuple[_Name, ...], Meta(max_length=1000)]
+_Limit = Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
+#: Also part of other names: see `famulus.core.dispatch.sessions`.
+_PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
+
+
+#: Who needs a key to connect to a broker: nobody, those from other machines, or everybody.
+Keys = Literal["none", "remote", "all"]
 
 
 class Family(Struct, frozen=True):
@@ -53,6 +66,8 @@ class Family(Struct, frozen=True):
     #: The preferred broker of each worker, by identity; and of each service, for workers that are not listed.
     preferred_brokers: _Homes = {}
     preferred_brokers_of_services: _Homes = {}
+    #: What holds for the ports of its brokers. Networks that were made before there were keys have none.
+    keys: Keys = "none"
 
 
 class Broker(Struct, frozen=True):
@@ -93,7 +108,7 @@ class Service(ServicePolicy, frozen=True):
     #: The family whose admins alone may change it; if empty, any admin may.
     owner: Annotated[str, Meta(max_length=limits.NAME_CHARS_MAX)] = ""
 
-    def policy(self) -> ServicePolicy:
+    def rules(self) -> ServicePolicy:
         return ServicePolicy(**{name: getattr(self, name) for name in ServicePolicy.__struct_fields__})
 
 
@@ -102,6 +117,32 @@ class Admin(Struct, frozen=True):
     hash: Annotated[str, Meta(min_length=1, max_length=4096)]
     #: Of the key with which the admin proves that an edit is its own; empty if there is none.
     public_key: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class Principal(Struct, frozen=True):
+    #: Of its connections: two while one takes the place of the other.
+    public_keys: Annotated[tuple[_Key, ...], Meta(min_length=1, max_length=2)]
+    #: Whose brokers let it in, and whose admins may change it.
+    families: Annotated[tuple[_Name, ...], Meta(min_length=1, max_length=100)]
+    call: _Patterns = ()
+    serve: _Patterns = ()
+    #: Wall-clock time in milliseconds; 0: never.
+    expires_ms: _Limit = 0
+    #: At each broker; 0: no limit.
+    open_tasks_max: _Limit = 0
+    tasks_per_s: _Limit = 0
+
+    def at_least(self, other: Principal) -> Principal:
+        """What both of these allow."""
+        return Principal(
+            tuple(key for key in self.public_keys if key in other.public_keys),
+            tuple(family for family in self.families if family in other.families),
+            common(self.call, other.call),
+            common(self.serve, other.serve),
+            _lower(self.expires_ms, other.expires_ms),
+            _lower(self.open_tasks_max, other.open_tasks_max),
+            _lower(self.tasks_per_s, other.tasks_per_s),
+        )
 
 
 class TrustedKey(Struct, frozen=True):
@@ -118,7 +159,7 @@ class Revoked(Struct, frozen=True):
     kept: tuple[str, ...] = ()
 
 
-Value = Family | Broker | BrokerState | Service | Admin | TrustedKey | Revoked
+Value = Family | Broker | BrokerState | Service | Admin | Principal | TrustedKey | Revoked
 
 KINDS: Final[dict[str, type[Value]]] = {
     "family": Family,
@@ -126,6 +167,7 @@ KINDS: Final[dict[str, type[Value]]] = {
     "broker_state": BrokerState,
     "service": Service,
     "admin": Admin,
+    "principal": Principal,
     "trusted_key": TrustedKey,
     "revoked": Revoked,
 }
@@ -159,6 +201,8 @@ def subject(key: str) -> Subject:
     if kind == "admin":
         family, _, name = name.rpartition("/")
     known = kind in KINDS and _is_name(name) and (kind != "admin" or _is_name(family))
+    if kind == "principal":
+        known = known and _PRINCIPAL.fullmatch(name) is not None
     return Subject(kind, name, family) if known else Subject()
 
 
@@ -174,7 +218,9 @@ def read(about: Subject, value: Any) -> View:
     try:
         return View(msgspec.convert(known, kind), warnings)
     except msgspec.ValidationError as error:
-        return View(warnings=(*warnings, f"cannot be understood and is ignored: {error}"))
+        words = CHOICES.get(str(error).rpartition(".")[2].rstrip("`"))
+        hint = f" ({words})" if words else ""
+        return View(warnings=(*warnings, f"cannot be understood and is ignored: {error}{hint}"))
 
 
 def named_family(family: str) -> str:
@@ -188,6 +234,17 @@ def owner_in(kind: str, value: Any) -> str:
     if not isinstance(family, str) or (kind == "service" and not family):
         return ""
     return named_family(family)
+
+
+def families_in(value: Any) -> set[str]:
+    """The families that a principal belongs to, according to its value."""
+    families = value.get("families") if isinstance(value, dict) else None
+    return {each for each in families if isinstance(each, str)} if isinstance(families, list | tuple) else set()
+
+
+def _lower(one: int, other: int) -> int:
+    """The lower limit; 0 is none."""
+    return min(one, other) if one and other else one or other
 
 
 def _split(value: dict[str, Any], kind: type[Struct]) -> tuple[dict[str, Any], list[str]]:

@@ -21,6 +21,7 @@ from typing import Annotated, Final
 from msgspec import DecodeError, Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
+from famulus.core.config.authority import PREFIX as ADMIN
 from famulus.core.config.buckets import BUCKETS
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
@@ -91,8 +92,11 @@ def heartbeat(edits: EditSet) -> Summary:
 
 
 def news(edits: EditSet, new: Sequence[SignedEdit]) -> list[Message]:
-    """What to publish when there are new edits. It may get lost: only heartbeats make sure that everybody gets them."""
-    messages: list[Message] = list(_packed(new))
+    """What to publish when there are new edits. It may get lost: only heartbeats make sure that everybody gets them.
+
+    What passwords could be tried on is not published: whoever lacks it notices by the summary, and asks us.
+    """
+    messages: list[Message] = list(_packed(signed for signed in new if not signed.edit.key.startswith(ADMIN)))
     # Many at once are not news but the end of a long absence: the others mostly have them already.
     return [*messages, heartbeat(edits)] if len(messages) == 1 else [heartbeat(edits)]
 

@@ -76,13 +76,17 @@ class Assignment:
         now_ns = self._now.ns
         outcomes = self._outcomes
         self._counters.accepted += 1
-        outcomes.open_tasks += 1
+        outcomes.begin(task)
         service = task.service
-        if outcomes.open_tasks > self._tasks_max or outcomes.open_bytes + len(task.body) > self._body_bytes_max:
+        account = task.account
+        if account.is_limited and (refusal := account.refusal(now_ns)):
+            self._facts.over_limit(task, now_ns)
+            outcomes.reject(task, refusal)
+        elif outcomes.open_tasks > self._tasks_max or outcomes.open_bytes + len(task.body) > self._body_bytes_max:
             outcomes.reject(task, inner.REJECTED_BROKER_FULL)
         elif task.deadline_ns - now_ns <= service.service_time.least_ns and not may_try(task, now_ns):
             outcomes.reject(task, inner.REJECTED_TOO_LATE if task.deadline_ns > now_ns else inner.REJECTED_EXPIRED)
-        elif not service.backlog.tasks and (session := take_slot(service)) is not None:
+        elif not service.backlog.tasks and (session := take_slot(service, task)) is not None:
             self._hand(task, session)
         elif not service.backlog.tasks and self.delegate(task):
             pass
@@ -102,7 +106,7 @@ class Assignment:
         now_ns = self._now.ns
         task = session.running.pop(ticket)
         if task.ticket == ticket and now_ns >= task.service.service_time.next_sample_ns:
-            _sample(task, now_ns)
+            _sample(task, session, now_ns, plain=False)
         self._free_slot(session)
         if not task.waits_for(ticket):
             self._counters.late += 1
@@ -119,7 +123,7 @@ class Assignment:
             return False
         del session.running[ticket]
         if now_ns >= task.service.service_time.next_sample_ns:
-            _sample(task, now_ns)
+            _sample(task, session, now_ns)
         self._outcomes.ok(task, inner.TAIL_OK, body)
         self._free_slot(session)
         return True
@@ -265,8 +269,8 @@ class Assignment:
             if must_start_by_ns(task) < self._now.ns:
                 self._outcomes.unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
                 continue
-            taken = take_slot(service)
-            assert taken is not None, "a session with a free slot is in the LRU of each of its services"
+            taken = take_slot(service, task)
+            assert taken is not None, "a session with a free slot is listed by the chooser of each of its services"
             self._hand(task, taken)
 
     def _neediest(self, session: Session) -> Service | None:
@@ -294,7 +298,7 @@ class Assignment:
         task.service = self._services.by_name.setdefault(task.service.name, task.service)
         if task.deadline_ns - self._now.ns <= task.service.service_time.least_ns:
             self._outcomes.unstarted(task, inner.REJECTED_TOO_LATE, inner.UNKNOWN_WORKER_LOST)
-        elif (session := take_slot(task.service)) is not None:
+        elif (session := take_slot(task.service, task)) is not None:
             self._hand(task, session)
         elif self.delegate(task):
             pass
@@ -304,10 +308,14 @@ class Assignment:
             self._outcomes.unstarted(task, inner.REJECTED_OVERLOAD, inner.UNKNOWN_WORKER_LOST)
 
 
-def _sample(task: Task, now_ns: int) -> None:
+def _sample(task: Task, session: Session, now_ns: int, *, plain: bool = True) -> None:
+    """`plain`: it is an OK and nothing else."""
     assigned_ns = task.assigned
     assert isinstance(assigned_ns, int)
-    task.service.service_time.add(now_ns - assigned_ns, now_ns)
+    took_ns, service = now_ns - assigned_ns, task.service
+    service.chooser.answered(session, took_ns, now_ns, plain)
+    if now_ns >= service.service_time.due_ns:
+        service.service_time.add(took_ns, now_ns)
 
 
 def _urgency(service: Service) -> tuple[int, int]:

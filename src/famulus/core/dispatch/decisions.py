@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from famulus.core.access import BACKEND, FRONTEND, SERVE
 from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch import delegation
 from famulus.core.dispatch.flows import Flow
@@ -13,7 +14,7 @@ from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Question
 from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
-from famulus.core.dispatch.sessions import IN_USE
+from famulus.core.dispatch.sessions import IN_USE, NOT_YOURS
 from famulus.core.dispatch.strangers import unique_part
 from famulus.core.dispatch.task import Task
 from famulus.errors import ProtocolError
@@ -26,6 +27,8 @@ WAITERS_MAX: Final = 100
 
 _POISON: Final = write_error(reasons.BAD_HEADER, "no router could read this header")
 _NOT_CONNECTED: Final = write_error(reasons.NOT_CONNECTED, "connect again")
+#: To one that was let in, and that the config does not know any more.
+VOID: Final = write_error(reasons.NOT_ALLOWED, "your key is not valid here any more")
 
 
 def follow(parts: Parts, question: Question, decision: Frames) -> None:
@@ -34,13 +37,25 @@ def follow(parts: Parts, question: Question, decision: Frames) -> None:
 
 
 def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
-    _, _, name, terms_frame, worker_head, client_head, message_id, epoch_frame, visited, token = decision
-    _demand(question.origin == inner.FROM_CLIENT)
+    _, _, name, terms_frame, worker_head, client_head, message_id, epoch_frame, visited, token, passed_for, mark = (
+        decision
+    )
+    _demand(question.origin == inner.FROM_CLIENT and (not passed_for or question.account.is_broker))
+    account = parts.accounts.now_of(question.asker, question.account)
+    is_passed_on = account.is_broker and not account.is_void
+    if is_passed_on:
+        # What a broker passes on is its client's, who has no name if it came without a key.
+        account = parts.accounts.of(passed_for) if passed_for else parts.accounts.others
+    if account.is_void:
+        # It was there when it asked.
+        parts.facts.void(account, FRONTEND, question.asker, parts.now.ns)
+        _reply(parts, question, client_head + message_id + inner.REJECTED_VOID, b"")
+        return
     epoch = inner.read_epoch(epoch_frame) if epoch_frame else 0
     key = b""
     if not epoch_frame:
         token = token or _token_of(parts, question.asker)
-        key = _key(token, name, message_id)
+        key = _key(account.name, token, name, message_id)
     if key and _told_before(parts, question, key, client_head + message_id, bool(visited)):
         return
     service = parts.services.find(name, parts.now.ns)
@@ -52,20 +67,24 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
     if service is None or parts.closing.on:
         # It must not count for any service of ours.
         flow = Flow(Service(name), terms, worker_head, client_head, way)
-        task = Task(question.asker, question.envelope, question.body, seen_ns, flow, message_id, seen_ns)
+        task = Task(account, question.asker, question.envelope, question.body, seen_ns, flow, message_id, seen_ns)
         parts.counters.accepted += 1
-        parts.outcomes.open_tasks += 1
+        parts.outcomes.begin(task)
         parts.outcomes.reject(task, inner.REJECTED_DRAINING if parts.closing.on else inner.REJECTED_NO_SERVICE)
         return
-    flow = Flow(service, terms, worker_head, client_head, way, token if key else b"")
-    task = Task(question.asker, question.envelope, question.body, seen_ns, flow, message_id, seen_ns)
+    if terms.policy != service.policy:
+        parts.sessions.choose_by(service, terms.policy)
+    flow = Flow(service, terms, worker_head, client_head, way, token if key else b"", inner.read_mark(mark))
+    task = Task(account, question.asker, question.envelope, question.body, seen_ns, flow, message_id, seen_ns)
     if visited:
         parts.delegates.exchange(flow.came_from).taken += 1
     if key:
         task.known = parts.repeats.begin(key)
     parts.assignment.accept(task)
-    if epoch and service.expected_by_ns == NEVER_NS:
-        parts.flows.install(question.header, epoch, flow)
+    may_keep = epoch and service.expected_by_ns == NEVER_NS and not is_passed_on
+    # Equal rights share their flows: those of a principal must be known to be what this decision was made of.
+    if may_keep and parts.accounts.is_current(account, epoch):
+        parts.flows.install(account.flows, question.header, epoch, flow)
 
 
 def _token_of(parts: Parts, client: bytes) -> bytes:
@@ -110,6 +129,13 @@ def _on_reply(parts: Parts, question: Question, decision: Frames) -> None:
     _reply(parts, question, decision[2], decision[3])
 
 
+def _on_refuse(parts: Parts, question: Question, decision: Frames) -> None:
+    _, _, header, wanted, principal, names = decision
+    services = inner.read_names(names)
+    parts.facts.not_allowed(question.origin, wanted, principal, question.asker, services, parts.now.ns)
+    _reply(parts, question, header, b"")
+
+
 def _on_connect(parts: Parts, question: Question, decision: Frames) -> None:
     _, _, identity, terms, names, header, body, token = decision
     _demand(question.origin != inner.FROM_CLIENT)
@@ -119,11 +145,20 @@ def _on_connect(parts: Parts, question: Question, decision: Frames) -> None:
         _reply(parts, question, header, body)
         return
     session_terms = inner.read_session_terms(terms)
-    holder = parts.sessions.holder(question.asker, identity, token)
+    account = parts.accounts.now_of(question.asker, question.account)
+    holder = parts.sessions.holder(account, question.asker, identity, token)
+    if account.is_void:
+        parts.facts.void(account, BACKEND, question.asker, parts.now.ns)
+        _reply(parts, question, VOID, b"")
+        return
+    if holder is not None and holder.account is not account:
+        parts.facts.not_allowed(question.origin, SERVE, account.name, question.asker, [], parts.now.ns)
+        _reply(parts, question, NOT_YOURS, b"")
+        return
     if holder is not None:
         _claim(parts, holder, question, decision)
         return
-    refusal = parts.sessions.connect(question.asker, identity, inner.read_names(names), session_terms, token)
+    refusal = parts.sessions.connect(account, question.asker, identity, inner.read_names(names), session_terms, token)
     if refusal is None:
         _reply(parts, question, header, body)
     else:
@@ -217,9 +252,9 @@ def _reply(parts: Parts, question: Question, header: bytes, body: bytes) -> None
     to.append([question.asker, question.envelope, header, body])
 
 
-def _key(token: bytes, service: bytes, message_id: bytes) -> bytes:
+def _key(principal: bytes, token: bytes, service: bytes, message_id: bytes) -> bytes:
     """What a task is remembered by: an id means something only together with its owner. No part contains a zero."""
-    return b"\0".join((token, service, message_id))
+    return b"\0".join((principal, token, service, message_id))
 
 
 def _demand(fits: bool) -> None:
@@ -232,6 +267,7 @@ _FOLLOW: Final[dict[bytes, Callable[[Parts, Question, Frames], None]]] = {
     inner.ACCEPT: _on_accept,
     inner.ANSWER: _on_answer,
     inner.REPLY: _on_reply,
+    inner.REFUSE: _on_refuse,
     inner.CONNECT: _on_connect,
     inner.PONG: _on_pong,
     inner.DISCONNECT: _on_disconnect,

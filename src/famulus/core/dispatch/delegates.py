@@ -71,6 +71,11 @@ class Delegates:
         """Whether a peer that we can reach has slots for it, free or not."""
         return any(delegate.up and service in delegate.free for delegate in self.by_identity.values())
 
+    def is_up(self, identity: bytes) -> bool:
+        """Whether we can give it tasks."""
+        delegate = self.by_identity.get(identity)
+        return delegate is not None and delegate.up
+
     def hold(self, known: Known) -> bool:
         """Whether the task with this id is out to one of them."""
         return any(

@@ -9,7 +9,7 @@ from famulus.core.dispatch.deadlines import must_start_by_ns
 from famulus.core.dispatch.delegates import Delegate
 from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.task import ANSWERED, JUDGING, Task, next_task
-from famulus.wire import inner
+from famulus.wire import headers, inner
 
 
 def update(parts: Parts, offers: list[inner.PeerOffer]) -> None:
@@ -38,7 +38,10 @@ def answer(parts: Parts, identity: bytes, ticket: bytes, header: bytes, body: by
     delegate = parts.delegates.by_identity.get(identity)
     task = delegate.running.pop(ticket, None) if delegate is not None else None
     if delegate is None or task is None:
-        parts.counters.late += 1
+        if delegate is not None and header == headers.LEAVING:
+            _left_alone(parts, delegate)
+        else:
+            parts.counters.late += 1
         return None
     parts.delegates.give_back(delegate, task.service.name)
     if not task.waits_for(ticket):
@@ -83,6 +86,15 @@ def _take_back(parts: Parts, task: Task, delegate: Delegate | None) -> None:
         parts.delegates.refused(delegate, task.service.name)
     task.attempt -= 1
     parts.assignment.requeue(task)
+
+
+def _left_alone(parts: Parts, delegate: Delegate) -> None:
+    """The other broker stops: it has ended all tasks that it had taken, and reads no more."""
+    delegate.up = False
+    running, delegate.running = delegate.running, {}
+    for ticket, task in running.items():
+        if task.waits_for(ticket):
+            _take_back(parts, task, delegate)
 
 
 def _lose(parts: Parts, delegate: Delegate) -> None:

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from famulus.core.access import BACKEND, FRONTEND
 from famulus.core.dispatch import delegation
-from famulus.core.dispatch.decisions import follow, give_up_poison, settle_claims
+from famulus.core.dispatch.accounts import Account
+from famulus.core.dispatch.decisions import VOID, follow, give_up_poison, settle_claims
 from famulus.core.dispatch.flows import Flow
 from famulus.core.dispatch.outgoing import Frames, Outgoing, Ports
 from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Question
 from famulus.core.dispatch.session import Session
+from famulus.core.dispatch.slot_count import SlotCount
 from famulus.core.dispatch.task import Task
 from famulus.core.load import load
 from famulus.errors import ProtocolError
@@ -40,10 +43,10 @@ class Dispatcher(Parts):
     def on_clients(self, batch: list[Frames]) -> None:
         now_ns = self.now.ns
         questions = self.questions
-        flows = self.flows.by_header
+        accounts, others = self.accounts.by_peer, self.accounts.others
+        # Most messages of a batch come from the same connection as the one before, which names it by the same object.
+        last, account, flows = b"", others, others.flows
         body_bytes_max = self.body_bytes_max
-        if self.closing.on and batch:
-            self.closing.asked_ns = now_ns
         for message in batch:
             if (
                 len(message) != 4
@@ -55,15 +58,22 @@ class Dispatcher(Parts):
                 self.out.clients.append(self._refusal(message))
                 continue
             client, envelope, header, body = message
+            if client is not last:
+                last, account = client, accounts.get(client, others)
+                flows = account.flows
             flow = flows.get(header)
             if flow is not None:
-                self._follow(flow, client, envelope, body)
-                continue
-            questions.ask(Question(inner.FROM_CLIENT, client, envelope, header, body, now_ns))
+                self._follow(flow, account, client, envelope, body)
+            elif account.is_void:
+                self.facts.void(account, FRONTEND, client, now_ns)
+                self.out.clients.append([client, envelope, VOID, b""])
+            else:
+                questions.ask(Question(account, inner.FROM_CLIENT, client, envelope, header, body, now_ns))
 
     def on_workers(self, batch: list[Frames]) -> None:
         now_ns = self.now.ns
         questions, assignment, sessions = self.questions, self.assignment, self.sessions
+        accounts = self.accounts
         by_peer = sessions.by_peer
         pongs = self.flows.pongs
         plain_ok = self.bounds.flows_max > 0
@@ -88,18 +98,24 @@ class Dispatcher(Parts):
                 continue
             _, envelope, header, body = message
             if session is None:
-                questions.ask(Question(inner.FROM_STRANGER, peer, envelope, header, body, now_ns))
+                account = accounts.by_peer.get(peer, accounts.others)
+                if account.is_void:
+                    self.facts.void(account, BACKEND, peer, now_ns)
+                    self.out.workers.append([peer, envelope, VOID, b""])
+                else:
+                    questions.ask(Question(account, inner.FROM_STRANGER, peer, envelope, header, body, now_ns))
             elif envelope in session.running:
                 if not (plain_ok and assignment.plain_answer(session, envelope, header, body)):
                     task = assignment.ticket_back(session, envelope, len(body))
                     if task is not None:
-                        questions.ask(Question(inner.FROM_WORKER_ANSWER, peer, envelope, header, body, now_ns, task))
+                        account, origin = session.account, inner.FROM_WORKER_ANSWER
+                        questions.ask(Question(account, origin, peer, envelope, header, body, now_ns, task))
                 if session.farewell is not None and not session.running:
                     sessions.end(session, b"disconnected")
             elif (pong := pongs.get(header)) is not None:
                 sessions.pong(session, envelope, pong, now_ns)
             else:
-                questions.ask(Question(inner.FROM_WORKER, peer, envelope, header, body, now_ns))
+                questions.ask(Question(session.account, inner.FROM_WORKER, peer, envelope, header, body, now_ns))
 
     def on_router(self, router_id: bytes, decisions: list[Frames]) -> None:
         now_ns = self.now.ns
@@ -135,6 +151,13 @@ class Dispatcher(Parts):
             elif kind == inner.ROUTER_GONE:
                 self.on_router_gone(subject)
 
+    # -- principals come and go ---------------------------------------------------------------------------------
+
+    def on_principals(self, principals: inner.Principals) -> None:
+        """All whom the config knows now, and what they may do."""
+        self.accounts.update(principals)
+        self.sessions.check_rights(self.accounts.by_peer)
+
     # -- other brokers help -------------------------------------------------------------------------------------
 
     def on_peers(self, identity: str, offers: list[inner.PeerOffer]) -> None:
@@ -154,7 +177,8 @@ class Dispatcher(Parts):
             ticket, header, body = message
             task = delegation.answer(self, identity, ticket, header, body)
             if task is not None:
-                self.questions.ask(Question(inner.FROM_DELEGATE, identity, ticket, header, body, self.now.ns, task))
+                origin, now_ns = inner.FROM_DELEGATE, self.now.ns
+                self.questions.ask(Question(task.account, origin, identity, ticket, header, body, now_ns, task))
 
     # -- messages leave -----------------------------------------------------------------------------------------
 
@@ -168,7 +192,8 @@ class Dispatcher(Parts):
         """Send everything, and what refusals lead to: each ends a session, a router or a link, so this terminates."""
         while (out := self.take()) is not None:
             for identity, task in out.delegates:
-                if not ports.to_delegate(identity, task):
+                # It may have said meanwhile that it reads no more.
+                if not (self.delegates.is_up(identity) and ports.to_delegate(identity, task)):
                     delegation.undelivered(self, identity, task[0])
             if out.steward and not ports.to_steward(out.steward):
                 self.managing.on_steward_gone()  # the requests it has are answered when their time is up
@@ -223,28 +248,23 @@ class Dispatcher(Parts):
 
     # -- others want to know ------------------------------------------------------------------------------------
 
-    def work(self) -> inner.Work:
+    def count(self) -> SlotCount:
+        """To be gone on with."""
+        return SlotCount(self.sessions.by_peer.values())
+
+    def work(self, counted: SlotCount | None = None) -> inner.Work:
         """By service: free slots, busy slots, and waiting tasks."""
-        slots: dict[bytes, list[int]] = {name: [0, 0] for name in self.services.by_name}
-        for session in self.sessions.by_peer.values():
-            if session.ready:
-                for service in session.services:
-                    counts = slots[service.name]
-                    counts[0] += session.free
-                    counts[1] += session.slots - session.free
-        return {
-            name.decode(): (slots[name][0], slots[name][1], service.backlog.tasks)
-            for name, service in self.services.by_name.items()
-        }
+        return (counted or self.count().all()).work(self.services.by_name)
 
     def slots(self) -> tuple[int, int]:
         """Free and busy ones, each counted once: `work` counts a worker of several services for each of them."""
-        all_of_them = self.sessions.by_peer.values()
-        free = sum([session.free for session in all_of_them if session.ready])
-        return free, sum([session.slots - session.free for session in all_of_them])
+        counted = self.count().all()
+        return counted.free, counted.busy
 
-    def load(self) -> float:
-        return load(*self.slots(), sum([service.backlog.tasks for service in self.services.by_name.values()]))
+    def load(self, counted: SlotCount | None = None) -> float:
+        counted = counted or self.count().all()
+        waiting = sum([service.backlog.tasks for service in self.services.by_name.values()])
+        return load(counted.free, counted.busy, waiting)
 
     def error_workers(self) -> list[tuple[str, int, int]]:
         return self.sessions.error_workers.listed(self.now.ns)
@@ -271,11 +291,11 @@ class Dispatcher(Parts):
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _follow(self, flow: Flow, client: bytes, envelope: bytes, body: bytes) -> None:
+    def _follow(self, flow: Flow, account: Account, client: bytes, envelope: bytes, body: bytes) -> None:
         """The header is known: what a router once decided holds for this task too."""
         self.counters.by_flow += 1
         assignment = self.assignment
-        task = Task(client, envelope, body, self.now.ns, flow, self.message_ids.next(), self.now.moment)
+        task = Task(account, client, envelope, body, self.now.ns, flow, self.message_ids.next(), self.now.moment)
         assignment.accept(task)
 
     def _unreadable_answer(self, session: Session, ticket: bytes) -> None:

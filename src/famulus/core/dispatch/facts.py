@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from famulus.core.access import BACKEND, CALL, FRONTEND, NO_KEY, SERVE, UNKNOWN_KEY, Access, Refusal
+from famulus.core.dispatch.strangers import host_of
 from famulus.core.dispatch.task import QUEUED, Task
 from famulus.wire import inner, reasons
 from famulus.wire.rows import BrokerRow, Journal, PeerRow, Row, WorkerRow
 
 if TYPE_CHECKING:
+    from famulus.core.dispatch.accounts import Account
     from famulus.core.dispatch.session import Session
 
 
 #: How the rows of attempts end that do not end their task; in addition to the tails of `famulus.wire.inner`.
 TAIL_RETRY: Final = inner.tail("RETRY", reasons.reason(reasons.WORKER_LOST, "another attempt follows"))
 TAIL_LATE: Final = b',"outcome":"LATE"}'
+_OVERLOAD: Final = reasons.OVERLOAD.encode()
 
 STATE_QUEUED: Final = b"queued"
 STATE_RUNNING: Final = b"running"
@@ -40,6 +44,7 @@ class Facts:
         journal = journal or _Nowhere()
         self._journal = journal
         self._task = journal.task
+        self.access = Access(self.on)
         #: Tasks given to other brokers since the last checkpoint, by broker and service.
         self.delegated: dict[tuple[bytes, bytes], int] = {}
         #: Tasks refused for overload since the last checkpoint, by service.
@@ -51,6 +56,8 @@ class Facts:
 
     def ended(self, task: Task, ticket: bytes, tail: bytes, moment: object, response_bytes: int) -> None:
         """An attempt has ended, and usually its task with it."""
+        if task.account.is_named:
+            self._count(task, tail, moment, response_bytes)
         flow = task.flow
         self._task(
             ticket,
@@ -76,7 +83,8 @@ class Facts:
         if not self.on:
             return
         # In the meantime the task may have been given to others.
-        past = Task(task.client, task.envelope, b"", task.arrived_ns, task.flow, task.message_id, task.arrived)
+        whose = (task.account, task.client, task.envelope)
+        past = Task(*whose, b"", task.arrived_ns, task.flow, task.message_id, task.arrived)
         past.service, past.attempt, past.request_bytes = task.service, task.attempt, task.request_bytes
         past.worker, past.delegate = worker, delegate
         past.assigned = task.assigned if task.ticket == ticket else 0
@@ -101,6 +109,41 @@ class Facts:
         if self.on:
             self.refused[service] = self.refused.get(service, 0) + 1
 
+    # -- who may do what ----------------------------------------------------------------------------------------
+
+    def over_limit(self, task: Task, now_ns: int) -> None:
+        """Its principal has too many open, or sends too many."""
+        whose, address = task.account.name, host_of(task.client)
+        self.access.refuse(Refusal(FRONTEND, CALL, _OVERLOAD, whose, b"", address, task.service.name), now_ns)
+
+    def void(self, account: Account, port: bytes, peer: bytes, now_ns: int) -> None:
+        """One that was let in, and that the config does not know any more, wants something: we do not read what."""
+        why, wanted = UNKNOWN_KEY if account.name else NO_KEY, CALL if port == FRONTEND else SERVE
+        self.access.refuse(Refusal(port, wanted, why, account.name, b"", host_of(peer)), now_ns)
+
+    def not_allowed(
+        self, origin: bytes, wanted: bytes, principal: bytes, peer: bytes, services: list[bytes], now_ns: int
+    ) -> None:
+        port = FRONTEND if origin == inner.FROM_CLIENT else BACKEND
+        for service in services or [b""]:
+            refusal = Refusal(port, wanted, reasons.NOT_ALLOWED.encode(), principal, b"", host_of(peer), service)
+            self.access.refuse(refusal, now_ns)
+
+    def _count(self, task: Task, tail: bytes, ended: object, response_bytes: int) -> None:
+        if tail == TAIL_LATE or tail == inner.REJECTED_TOO_MANY_OPEN or tail == inner.REJECTED_TOO_FAST:
+            return
+        use = self.access.use(task.account.name, task.service.name)
+        # A task is counted where its client asked for it, and the time of a worker where the worker is.
+        if tail != TAIL_RETRY and not task.flow.came_from:
+            use.tasks += 1
+            use.request_bytes += task.request_bytes
+            use.response_bytes += response_bytes
+        assigned = task.assigned
+        if task.worker and assigned:
+            assert isinstance(assigned, int)
+            assert isinstance(ended, int)
+            use.busy_ns += ended - assigned
+
     # -- once a second ------------------------------------------------------------------------------------------
 
     def checkpoint(self, tasks: Iterable[Task], work: inner.Work, now_ns: int) -> None:
@@ -114,6 +157,11 @@ class Facts:
         for (delegate, service), count in self.delegated.items():
             self._journal.note(PeerRow(now_ns, delegate, b"delegated", tasks=count, service=service))
         self.delegated.clear()
+        self.note_access(now_ns)
+
+    def note_access(self, now_ns: int) -> None:
+        for row in self.access.take(now_ns):
+            self._journal.note(row)
 
     def _note_open(self, tasks: Iterable[Task], now_ns: int) -> None:
         room = OPEN_ROWS_MAX

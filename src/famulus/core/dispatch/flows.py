@@ -1,8 +1,9 @@
 """Remembers what routers decided, so that they need not be asked about the same header twice. Understands no header.
 
 A flow is a router's decision about a header, stored under the exact bytes of that header: the service, the terms, and
-both outgoing headers up to the gap where the message_id goes. Only headers without a message_id of their own become
-flows, since only those come again. So do the PINGs of workers, which must not wait behind others' headers: each is kept
+both outgoing headers up to the gap where the message_id goes. It holds for those who have the same rights: so each
+such group has a table of its own. Only headers without a message_id of their own become flows, since only those come
+again. So do the PINGs of workers, which must not wait behind others' headers: each is kept
 with the PONG that a router gave. A new configuration (a new epoch) empties the table. The table is bounded: when it is
 full, the oldest flow makes room, and its next task asks a router again.
 """
@@ -32,6 +33,7 @@ class Flow:
         "client_head",
         "client_token",
         "first_tail",
+        "key",
         "priority",
         "service",
         "terms",
@@ -48,6 +50,7 @@ class Flow:
         client_head: bytes,
         visited: tuple[bytes, ...] = (),
         client_token: bytes = b"",
+        key: int = 0,
     ) -> None:
         self.service = service
         self.terms = terms
@@ -57,6 +60,8 @@ class Flow:
         self.at_least_once = terms.at_least_once
         #: Whose task it is, if it has an id of its own: a JSON text, for a broker that it is handed over to. Secret.
         self.client_token = client_token
+        #: What a router made of the task's key; 0 if it has none, or its service does not care.
+        self.key = key
         #: The brokers that a task with this header has come through.
         self.visited = visited
         #: The last of them, and the task's priority: each task's row in the journal has them.
@@ -75,19 +80,33 @@ def tail(attempt: int, left_ms: int) -> bytes:
 class Flows:
     def __init__(self, flows_max: int) -> None:
         self._flows_max = flows_max
-        #: Anybody may look up a header here without a call, since every task does; only we change it.
-        self.by_header: dict[bytes, Flow] = {}
+        #: By rights, then by header. Whoever has a table may look up a header in it without a call, since every task
+        #: does; only we change it.
+        self._tables: dict[bytes, dict[bytes, Flow]] = {}
         #: Likewise the headers of PINGs, with those of their PONGs.
         self.pongs: dict[bytes, bytes] = {}
         self.epoch = 1
 
-    def install(self, header: bytes, epoch: int, flow: Flow) -> None:
+    def __len__(self) -> int:
+        return sum([len(table) for table in self._tables.values()])
+
+    def table(self, rights: bytes) -> dict[bytes, Flow]:
+        """That of all who have these rights."""
+        return self._tables.setdefault(rights, {})
+
+    def keep(self, rights: set[bytes]) -> None:
+        """Nobody has any others now, except for the one who has no rights of its own."""
+        for each in self._tables.keys() - rights - {b""}:
+            del self._tables[each]
+
+    def install(self, table: dict[bytes, Flow], header: bytes, epoch: int, flow: Flow) -> None:
         """Remember a decision, unless it was made under a different configuration from ours."""
         if epoch != self.epoch or len(header) > HEADER_BYTES_MAX or not self._flows_max:
             return
-        if len(self.by_header) >= self._flows_max and header not in self.by_header:
-            del self.by_header[next(iter(self.by_header))]
-        self.by_header[header] = flow
+        if header not in table and len(self) >= self._flows_max:
+            full = table or max(self._tables.values(), key=len)
+            del full[next(iter(full))]
+        table[header] = flow
 
     def install_pong(self, ping: bytes, epoch: int, pong: bytes) -> None:
         if epoch != self.epoch or len(ping) > HEADER_BYTES_MAX or not self._flows_max:
@@ -104,7 +123,8 @@ class Flows:
             self.clear()
 
     def clear(self) -> None:
-        self.by_header.clear()
+        for table in self._tables.values():
+            table.clear()
         self.pongs.clear()
 
     def close(self) -> None:

@@ -1,29 +1,14 @@
-"""Decides which free slot of a service is used next: the one that has been free longest. Knows nothing about tasks."""
+"""Decides which free slot of a service is used next: the one that has been free longest."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-
-class Candidate:
-    """A worker that may be given tasks."""
-
-    __slots__ = ("free", "unlisted")
-
-    def __init__(self, free: int, unlisted: list[LRU]) -> None:
-        self.free = free
-        #: The LRUs of its services that it is not in.
-        self.unlisted = unlisted
+from famulus.core.dispatch.chooser import Candidate, Chooser
 
 
-class LRU:
-    """The workers with a free slot, least recently used first.
-
-    A worker is listed once, however many slots it has free, and goes to the end with each use, so that all workers get
-    their share. A worker of several services may have given its last slot to another of them: it is skipped when its
-    turn comes (and this LRU noted in its `unlisted`), since removing it from every LRU at every use would cost each
-    task.
-    """
+class LRU(Chooser):
+    """The workers with a free slot, least recently used first; each use puts one at the end, so that all have turns."""
 
     __slots__ = ("_first", "_line")
 
@@ -36,7 +21,7 @@ class LRU:
         assert candidate.free
         self._line[candidate] = None
 
-    def take(self) -> Candidate | None:
+    def take(self, key: int) -> Candidate | None:
         """Take one slot of the least recently used worker, or None if no slot is free."""
         line = self._line
         while line:
@@ -60,3 +45,23 @@ class LRU:
             del self._line[candidate]
             self._first = None
             candidate.unlisted.append(self)
+
+    def listed(self) -> list[Candidate]:
+        return list(self._line)
+
+    def use(self, candidate: Candidate) -> None:
+        """Take a slot of this one, for those who choose otherwise."""
+        candidate.free -= 1
+        if not candidate.free:
+            self.withdraw(candidate)
+        else:
+            self._line.move_to_end(candidate)
+            self._first = None
+
+    def able(self) -> list[Candidate]:
+        """Those with a free slot, least recently used first; the others are withdrawn."""
+        able = [candidate for candidate in self._line if candidate.free]
+        if len(able) < len(self._line):
+            for candidate in [each for each in self._line if not each.free]:
+                self.withdraw(candidate)
+        return able

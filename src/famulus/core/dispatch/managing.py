@@ -1,4 +1,4 @@
-"""Passes requests of admins to the steward, and its answers back. Reads neither.
+"""Passes requests of admins to the steward, with who sent them, and its answers back. Reads neither.
 
 The steward may be away, or slow (checking a password is slow on purpose): what it does not answer in time is answered
 here. Bounded: admins are few. Nothing here knows who is one. So one client has only a few requests open, the steward
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.dispatch.strangers import host_of
 from famulus.wire import reasons
 from famulus.wire.headers import write_error
 
@@ -74,7 +75,8 @@ class Managing:
             # Among equals, the oldest is found first.
             number = min(self._waiting, key=self._open_of_its_client)
             request = self._waiting.pop(number)
-            self._out.steward.append([self.steward, number, request.header, request.body])
+            whose, host = request.account.name, host_of(request.asker)
+            self._out.steward.append([self.steward, number, whose, host, request.header, request.body])
 
     def _meet(self, life: bytes) -> None:
         """This steward knows nothing of what a former one was asked."""

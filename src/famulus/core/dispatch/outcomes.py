@@ -14,6 +14,9 @@ from famulus.core.dispatch.task import ENDED, NEW, Task
 from famulus.core.timers import Timers
 from famulus.wire import inner
 
+#: A task that has ended: the tail that says how, when, and how many bytes its answer has.
+Ending = tuple[Task, bytes, int, int]
+
 
 class Outcomes:
     def __init__(
@@ -35,12 +38,23 @@ class Outcomes:
         #: Tasks without an outcome, and the bodies held for them.
         self.open_tasks = 0
         self.open_bytes = 0
+        #: How many more tasks of each kind the herald will be told about. 0 if nobody asks: then a task costs one test.
+        self._ok_room = 0
+        self._failed_room = 0
+        self._sample: list[Ending] = []
+
+    def begin(self, task: Task) -> None:
+        self.open_tasks += 1
+        task.account.open_tasks += 1
 
     def ok(self, task: Task, tail: bytes, body: bytes) -> None:
         self._counters.ok += 1
         service = task.service
         service.ok += 1
         service.latency.add(self._now.ns - task.arrived_ns)
+        if self._ok_room:
+            self._ok_room -= 1
+            self._sample.append((task, tail, self._now.ns, len(body)))
         self._end(task, tail, body)
 
     def error(self, task: Task, tail: bytes, body: bytes) -> None:
@@ -48,17 +62,17 @@ class Outcomes:
         service = task.service
         service.error += 1
         service.latency.add(self._now.ns - task.arrived_ns)
-        self._end(task, tail, body)
+        self._fail(task, tail, body)
 
     def reject(self, task: Task, tail: bytes) -> None:
         self._counters.rejected += 1
         task.service.rejected += 1
-        self._end(task, tail, b"")
+        self._fail(task, tail, b"")
 
     def unknown(self, task: Task, tail: bytes) -> None:
         self._counters.unknown += 1
         task.service.unknown += 1
-        self._end(task, tail, b"")
+        self._fail(task, tail, b"")
 
     def unstarted(self, task: Task, rejection: bytes, unknown: bytes) -> None:
         """Only a task that no worker ever had has provably not run."""
@@ -67,12 +81,27 @@ class Outcomes:
         else:
             self.unknown(task, unknown)
 
+    def take_sample(self, ok_max: int, failed_max: int) -> list[Ending]:
+        """Tasks that have ended since the last call; until the next one, the first so many of each kind are kept."""
+        taken = self._sample
+        self._sample = []
+        self._ok_room = ok_max
+        self._failed_room = failed_max
+        return taken
+
+    def _fail(self, task: Task, tail: bytes, body: bytes) -> None:
+        if self._failed_room:
+            self._failed_room -= 1
+            self._sample.append((task, tail, self._now.ns, len(body)))
+        self._end(task, tail, body)
+
     def _end(self, task: Task, tail: bytes, body: bytes) -> None:
         stage = task.stage
         task.stage = ENDED[stage]
         if task.bucket is not None:
             self.timers.cancel(task)
         self.open_tasks -= 1
+        task.account.open_tasks -= 1
         if task.body:
             if stage != NEW:
                 self.open_bytes -= len(task.body)

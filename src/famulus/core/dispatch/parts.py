@@ -1,5 +1,6 @@
 """The parts of a dispatcher, put together. Each decides one thing:
 
+Accounts      who is behind a connection, and how much that may have open
 Flows         which headers need no router, since one of them decided about them before
 Questions     which router is asked; what a lost router left behind
 Services      which services are known
@@ -19,6 +20,7 @@ What concerns several of them is in functions: `decisions`, what follows from th
 
 from __future__ import annotations
 
+from famulus.core.dispatch.accounts import Accounts
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.counters import Counters
@@ -67,6 +69,7 @@ class Parts:
         self.counters = counters = Counters()
         self.closing = Drain()
         self.flows = Flows(bounds.flows_max)
+        self.accounts = Accounts(self.flows)
         self.facts = facts = Facts(journal)
         self.message_ids = message_ids or MessageIds(first_number)
         self.questions = Questions(first_number, bounds, counters)

@@ -14,6 +14,7 @@ from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.wire import inner
 
 if TYPE_CHECKING:
+    from famulus.core.dispatch.accounts import Account
     from famulus.core.dispatch.bounds import Bounds
     from famulus.core.dispatch.counters import Counters
     from famulus.core.dispatch.task import Task
@@ -29,10 +30,13 @@ ASKED_MAX: Final = 256
 class Question:
     """A header that a router must read."""
 
-    __slots__ = ("asker", "body", "envelope", "header", "number", "offers", "origin", "router", "seen_ns", "task")
+    __slots__ = (
+        "account", "asker", "body", "envelope", "header", "number", "offers", "origin", "router", "seen_ns", "task"
+    )  # fmt: skip
 
     def __init__(
         self,
+        account: Account,
         origin: bytes,
         asker: bytes,
         envelope: bytes,
@@ -41,6 +45,8 @@ class Question:
         seen_ns: int,
         task: Task | None = None,
     ) -> None:
+        #: Who is behind the connection.
+        self.account = account
         self.origin = origin
         self.asker = asker
         self.envelope = envelope
@@ -189,7 +195,7 @@ class Questions:
 
     def never_asked(self, questions: list[list[bytes]]) -> None:
         """These were never sent, so they are not to blame for whatever became of their router."""
-        for number, _, _ in questions:
+        for number, *_ in questions:
             question = self._open.get(number)
             if question is not None:
                 question.offers -= 1
@@ -252,7 +258,7 @@ def _give(question: Question, router: AskedRouter) -> None:
     question.offers += 1
     question.router = router
     router.asked[question.number] = question
-    router.outbox.append([question.number, question.origin, question.header])
+    router.outbox.append([question.number, question.origin, question.account.name, question.header])
 
 
 def _burden(router: AskedRouter) -> int:

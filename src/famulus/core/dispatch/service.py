@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from famulus.core.clock import NEVER_NS
 from famulus.core.dispatch.backlog import Backlog
+from famulus.core.dispatch.chooser import Chooser
 from famulus.core.dispatch.latency import Latency
-from famulus.core.dispatch.lru import LRU
+from famulus.core.dispatch.policies import chooser_of
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.wire.headers import answer_tail
+from famulus.wire.inner import POLICIES
 
 
 class Service:
     __slots__ = (
         "answer_tail",
         "backlog",
+        "chooser",
         "declared",
         "error",
         "expected_by_ns",
         "latency",
-        "lru",
         "name",
         "ok",
+        "policy",
         "rejected",
         "service_time",
         "sessions",
@@ -32,7 +35,9 @@ class Service:
         self.name = name
         #: How the header of a plain OK from one of its workers ends.
         self.answer_tail = answer_tail(name.decode())
-        self.lru = LRU()
+        #: How its workers are chosen: a place in `POLICIES`. What routers say about its tasks decides.
+        self.policy = 0
+        self.chooser: Chooser = chooser_of(0)
         self.backlog = Backlog()
         #: It is listed in the settings, and is never forgotten.
         self.declared = False
@@ -49,3 +54,9 @@ class Service:
         self.rejected = 0
         self.unknown = 0
         self.latency = Latency()
+
+    def choose_by(self, policy: int) -> None:
+        """From now on; those who know its workers have to list them again."""
+        self.policy = policy
+        self.chooser = chooser_of(policy)
+        self.service_time.show_all(POLICIES[policy] == "ewma")

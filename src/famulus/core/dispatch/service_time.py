@@ -25,13 +25,27 @@ TRY_SHARE: Final = 32
 
 
 class ServiceTime:
-    __slots__ = ("_added", "_samples", "_tries_at_ns", "least_ns", "long_ns", "mean_ns", "next_sample_ns", "usual_ns")
+    __slots__ = (
+        "_added",
+        "_samples",
+        "_shows_all",
+        "_tries_at_ns",
+        "due_ns",
+        "least_ns",
+        "long_ns",
+        "mean_ns",
+        "next_sample_ns",
+        "usual_ns",
+    )
 
     def __init__(self) -> None:
         self._samples: list[int] = []
         self._added = 0
         #: When an answer is worth sampling again.
+        self.due_ns = 0
+        #: When somebody wants to see one again: then, or always.
         self.next_sample_ns = 0
+        self._shows_all = False
         #: Of the last answers: the shortest, the median, the 90th percentile, the mean. All are 0 as long as too little
         #: is known.
         self.least_ns = 0
@@ -41,7 +55,8 @@ class ServiceTime:
         self._tries_at_ns = 0
 
     def add(self, duration_ns: int, now_ns: int) -> None:
-        self.next_sample_ns = now_ns + SAMPLE_EVERY_NS
+        self.due_ns = now_ns + SAMPLE_EVERY_NS
+        self.next_sample_ns = 0 if self._shows_all else self.due_ns
         samples = self._samples
         samples.append(duration_ns)
         if len(samples) > SAMPLES_MAX:
@@ -55,10 +70,15 @@ class ServiceTime:
             self.long_ns = ranked[count * 9 // 10]
             self.mean_ns = sum(samples) // count
 
+    def show_all(self, shows_all: bool) -> None:
+        """Whether somebody wants to see every answer; no more of them are samples for that."""
+        self._shows_all = shows_all
+        self.next_sample_ns = 0 if shows_all else self.due_ns
+
     def forget(self) -> None:
         """The workers that these times came from are gone."""
         self._samples.clear()
-        self.next_sample_ns = self._tries_at_ns = 0
+        self.due_ns = self.next_sample_ns = self._tries_at_ns = 0
         self.least_ns = self.usual_ns = self.long_ns = self.mean_ns = 0
 
     def wait_ns(self, ahead: int, slots: int) -> int:

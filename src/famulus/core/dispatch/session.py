@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from famulus.core.clock import NS_PER_MS
-from famulus.core.dispatch.lru import Candidate
+from famulus.core.dispatch.chooser import Candidate, mark_of
+from famulus.core.rights import not_allowed
 from famulus.wire.limits import HEARTBEATS_UNTIL_LOST
 
 if TYPE_CHECKING:
+    from famulus.core.dispatch.accounts import Account
+    from famulus.core.dispatch.chooser import Chooser
     from famulus.core.dispatch.service import Service
     from famulus.core.dispatch.task import Task
     from famulus.wire.inner import SessionTerms
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
 class Session(Candidate):
     __slots__ = (
+        "account",
         "ended",
         "farewell",
         "greeted_ns",
@@ -26,12 +30,12 @@ class Session(Candidate):
         "seen_ns",
         "services",
         "silence_ns",
-        "slots",
         "token",
     )
 
     def __init__(
         self,
+        account: Account,
         peer: bytes,
         identity: bytes,
         services: list[Service],
@@ -39,17 +43,20 @@ class Session(Candidate):
         now_ns: int,
         token: bytes = b"",
     ) -> None:
+        #: Whose worker it is.
+        self.account = account
         self.peer = peer
         self.identity = identity
         #: What identifies the same worker over another connection; empty if it gave none.
         self.token = token
         self.services = services
         self.slots = self.free = terms.slots
-        self.unlisted = [service.lru for service in services]
+        self.mark = mark_of(identity)
+        self.unlisted = [service.chooser for service in services]
         self.silence_ns = terms.heartbeat_ms * NS_PER_MS * HEARTBEATS_UNTIL_LOST
         #: Any message counts as a heartbeat: a busy worker must not look dead.
         self.seen_ns = now_ns
-        #: True from its first PONG until it says goodbye: only then are its slots in the LRU.
+        #: True from its first PONG until it says goodbye: only then can its slots be chosen.
         self.ready = False
         #: When the PING came that made it ready.
         self.greeted_ns = 0
@@ -60,8 +67,15 @@ class Session(Candidate):
         #: The answer to its DISCONNECT, kept until its last task is done.
         self.farewell: list[bytes] | None = None
 
+    def lacks_rights(self) -> bool:
+        """Whether it serves something that it may not (any more)."""
+        account = self.account
+        if account.is_void or not account.name:
+            return account.is_void
+        return bool(not_allowed(account.terms.serve, [each.name.decode() for each in self.services]))
+
     def enter(self, greeted_ns: int) -> None:
-        """Its first PONG: its slots enter the LRU."""
+        """Its first PONG: its slots can be chosen."""
         self.ready = True
         self.greeted_ns = greeted_ns
         for service in self.services:
@@ -76,22 +90,32 @@ class Session(Candidate):
     def leave(self) -> None:
         """It gets no more tasks."""
         for service in self.services:
-            service.lru.withdraw(self)
+            service.chooser.leave(self)
             if self.ready:
                 service.slots -= self.slots
                 if not service.slots:
                     service.service_time.forget()
         self.ready = False
 
+    def exchange(self, former: Chooser, chooser: Chooser) -> None:
+        """One of its services chooses otherwise from now on."""
+        if former in self.unlisted:
+            self.unlisted.remove(former)
+            self.unlisted.append(chooser)
+        elif self.free:
+            chooser.offer(self)
+        else:
+            self.unlisted.append(chooser)
+
     def _list(self) -> None:
         if self.free:
-            for lru in self.unlisted:
-                lru.offer(self)
+            for chooser in self.unlisted:
+                chooser.offer(self)
             self.unlisted.clear()
 
 
-def take_slot(service: Service) -> Session | None:
-    """A slot of the worker that is next in line, or None if no slot is free."""
-    taken = service.lru.take()
+def take_slot(service: Service, task: Task) -> Session | None:
+    """A slot of the worker that is chosen for this task, or None if no slot is free."""
+    taken = service.chooser.take(task.flow.key)
     assert taken is None or isinstance(taken, Session)
     return taken

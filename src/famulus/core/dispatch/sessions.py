@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.dispatch.accounts import Account
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.bounds import Bounds
 from famulus.core.dispatch.claims import Claims
@@ -14,6 +15,7 @@ from famulus.core.dispatch.facts import Facts
 from famulus.core.dispatch.liveness import Liveness
 from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outgoing import Frames, Outgoing
+from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.services import Services
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.strangers import readable
@@ -28,6 +30,8 @@ IN_USE: Final = write_error(
     reasons.CONFLICT,
     "a worker with this identity is connected and answers; give this one another identity, or stop that one first",
 )
+NOT_YOURS: Final = write_error(reasons.NOT_ALLOWED, "a worker of another principal is connected with this identity")
+_NO_RIGHT: Final = write_error(reasons.NOT_ALLOWED, "what this worker may serve has changed; it has to connect again")
 _PING: Final = write("PING", "REQUEST")
 _FULL: Final = write_error(reasons.OVERLOAD, "this broker has all the workers or services it can hold")
 _NAMED: Final = write_error(reasons.NOT_ALLOWED, "this worker is on the list of error workers of the config")
@@ -67,12 +71,12 @@ class Sessions:
         #: The broker is draining: nobody may connect.
         self.closed = False
 
-    def holder(self, peer: bytes, identity: bytes, token: bytes) -> Session | None:
+    def holder(self, account: Account, peer: bytes, identity: bytes, token: bytes) -> Session | None:
         """Who has this name, unless it is the very worker that now comes with this token or over this connection."""
         holder = None if self.closed else self.by_identity.get(identity)
-        if holder is None or holder.peer == peer or (token and token == holder.token):
+        if holder is None or holder.peer == peer:
             return None
-        return holder
+        return None if token and token == holder.token and holder.account is account else holder
 
     def ask(self, holder: Session) -> None:
         """Ask whether it is there. A closed connection refuses the question; a worker that is there says something."""
@@ -84,15 +88,15 @@ class Sessions:
         self._lose([holder], _REPLACED)
 
     def connect(
-        self, peer: bytes, identity: bytes, names: list[bytes], terms: SessionTerms, token: bytes
+        self, account: Account, peer: bytes, identity: bytes, names: list[bytes], terms: SessionTerms, token: bytes
     ) -> bytes | None:
-        """Begin a session, or return the header that says why not. It is not in the LRU yet."""
+        """Begin a session, or return the header that says why not. It gets no tasks yet."""
         now_ns = self._now.ns
         if self.closed:
             return _CLOSED
         if identity in self.error_workers.named:
             return _NAMED
-        wait_ns = self.error_workers.ignored_for_ns(identity, now_ns)
+        wait_ns = self.error_workers.ignored_for_ns(listed_as(identity, account), now_ns)
         if wait_ns:
             seconds = -(-wait_ns // NS_PER_S)
             return write_error(reasons.NOT_ALLOWED, f"too many faults; come again in {seconds} s")
@@ -101,13 +105,21 @@ class Sessions:
         if services is None or (len(self.by_peer) >= self._bounds.workers_max and not known):
             return _FULL
         self._make_way(peer, identity)
-        session = Session(peer, identity, services, terms, now_ns, token)
+        session = Session(account, peer, identity, services, terms, now_ns, token)
         for service in services:
             service.sessions += 1
         self.by_peer[peer] = self.by_identity[identity] = session
         self._liveness.watch(session)
         self._facts.worker(session, b"connect", now_ns)
         return None
+
+    def choose_by(self, service: Service, policy: int) -> None:
+        """The config says anew how workers of this service are chosen."""
+        former = service.chooser
+        service.choose_by(policy)
+        for session in self.by_peer.values():
+            if service in session.services:
+                session.exchange(former, service.chooser)
 
     def say_goodbye(self, session: Session, farewell: Frames) -> None:
         """It gets no more tasks, and is answered when its last one is done."""
@@ -161,7 +173,7 @@ class Sessions:
         self._out.workers.append(answer)
         now_ns = self._now.ns
         session = self.by_peer.get(peer)
-        name = session.identity if session is not None else peer
+        name = listed_as(session.identity, session.account) if session is not None else peer
         if not self.error_workers.fault(name, now_ns):
             return
         self._facts.stranger(readable(name).encode(), b"error_listed", now_ns, _FAULTS)
@@ -176,6 +188,18 @@ class Sessions:
             if session is not None:
                 self._out.workers.append([session.peer, b"", _NAMED, b""])
                 self._lose([session], _FAULTS)
+
+    def check_rights(self, accounts: dict[bytes, Account]) -> None:
+        """The config says anew who may serve what: whoever serves more than it may is told, and dropped at once.
+
+        `accounts`: by connection.
+        """
+        for session in self.by_peer.values():
+            session.account = accounts.get(session.peer, session.account)
+        dropped = [session for session in self.by_peer.values() if session.lacks_rights()]
+        for session in dropped:
+            self._out.workers.append([session.peer, b"", _NO_RIGHT, b""])
+        self._lose(dropped, _FAULTS)
 
     def ignored(self, peer: bytes) -> bool:
         return bool(self.error_workers) and self.error_workers.ignored_for_ns(peer, self._now.ns) > 0
@@ -205,3 +229,8 @@ class Sessions:
         for former in (self.by_peer.get(peer), self.by_identity.get(identity)):
             if former is not None and not former.ended:
                 self.end(former, b"lost", _REPLACED)
+
+
+def listed_as(identity: bytes, account: Account) -> bytes:
+    """By what name faults are counted: whatever others do under the same identity is not this worker's fault."""
+    return b"%b (%b)" % (identity, account.name) if account.name else identity

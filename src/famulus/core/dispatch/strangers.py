@@ -25,6 +25,13 @@ def unique_part(name: bytes) -> bytes:
     return name[:_HEAD_BYTES] if name[:1] == b"\0" else name
 
 
+def host_of(name: bytes) -> bytes:
+    """Where a connection comes from, without the port."""
+    place = name[_HEAD_BYTES:] if name[:1] == b"\0" else b""
+    host = place.rpartition(b":")[0] or place
+    return host[1:-1] if host[:1] == b"[" else host
+
+
 def readable(name: bytes) -> str:
     """What an admin can read and type: who a worker says it is, or where a stranger comes from."""
     if name[:1] == b"\0":

@@ -10,6 +10,7 @@ from famulus.core.dispatch.flows import Flow, tail
 from famulus.wire.headers import write_text
 
 if TYPE_CHECKING:
+    from famulus.core.dispatch.accounts import Account
     from famulus.core.dispatch.repeats import Known
     from famulus.core.dispatch.service import Service
 
@@ -41,6 +42,7 @@ ANSWERED: Final[dict[int, int]] = NEXT["answered"]
 
 class Task(Queueable):
     __slots__ = (
+        "account",
         "arrived",
         "arrived_ns",
         "assigned",
@@ -63,6 +65,7 @@ class Task(Queueable):
 
     def __init__(
         self,
+        account: Account,
         client: bytes,
         envelope: bytes,
         body: bytes,
@@ -71,6 +74,8 @@ class Task(Queueable):
         message_id: bytes,
         arrived: object,
     ) -> None:
+        #: Whose task it is, wherever it came from.
+        self.account = account
         self.bucket = None
         self.client = client
         self.envelope = envelope
@@ -119,6 +124,8 @@ class Task(Queueable):
         left_ms = max(1, (self.deadline_ns - now_ns) // NS_PER_MS)
         visited = b",".join([write_text(name.decode()) for name in (*self.flow.visited, broker)])
         whose = self.flow.client_token or token
+        if self.account.name:
+            whose += b',"principal":' + write_text(self.account.name.decode())
         end = b',"timeout_ms":%d,"via":[%b],"client_token":%b}' % (left_ms, visited, whose)
         return self.flow.worker_head + self.message_id + end
 

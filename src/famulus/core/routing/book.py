@@ -10,6 +10,7 @@ import msgspec
 
 from famulus.core.config.schema import State
 from famulus.core.delivery import ServicePolicy
+from famulus.core.rights import Rights
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class BrokerAddress:
     backend: str
     #: The services whose tasks and workers it takes; None means all.
     services: tuple[str, ...] | None = None
+    #: Of its connections, for those who have keys; empty if it wants none.
+    public_key: str = ""
     #: For one that can stand in for others: 0 means nothing to do, 1 no free slot, more that tasks are waiting.
     load: float = 0.0
 
@@ -52,6 +55,8 @@ class Book:
     preferred_of_services: dict[str, str] = field(default_factory=dict)
     #: Brokers that are alive and active, of this family and then of its fallback families, best first.
     others: tuple[BrokerAddress, ...] = ()
+    #: What principals may do; None where the ports have no keys, and everybody may do anything.
+    rights: dict[str, Rights] | None = None
 
     # -- what workers may see: this, and nothing else -----------------------------------------------------------
 
@@ -109,6 +114,7 @@ class Book:
                 "backend": other.backend,
                 "family": other.family,
                 "load": round(other.load, 3),
+                **_key_of(other),
             }
             for other in useful
         ]
@@ -125,4 +131,9 @@ def _told(broker: BrokerAddress) -> dict[str, object]:
         "frontend": broker.frontend,
         "backend": broker.backend,
         "services": "all" if broker.services is None else list(broker.services),
+        **_key_of(broker),
     }
+
+
+def _key_of(broker: BrokerAddress) -> dict[str, str]:
+    return {"public_key": broker.public_key} if broker.public_key else {}

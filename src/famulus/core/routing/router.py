@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
+from shlex import quote
+from typing import Literal
 
+from famulus.core.access import CALL, DELEGATE, SERVE
+from famulus.core.delivery import ServicePolicy
+from famulus.core.rights import Rights, not_allowed
 from famulus.core.routing.book import Book
 from famulus.errors import ProtocolError
 from famulus.wire import headers, inner, limits, reasons
@@ -20,9 +25,10 @@ Frames = list[bytes]
 REMEMBERED_MAX = 4096
 #: How many a reason names; NEEDBROKER lists them all.
 BROKERS_NAMED_MAX = 5
+SERVICES_NAMED_MAX = 5
 
 # The fields of a task and of its answer that are the broker's business; all others pass through untouched.
-_TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via", "client_token")
+_TASK_FIELDS = ("message_id", "timeout_ms", "attempt", "via", "client_token", "principal")
 _ANSWER_FIELDS = frozenset({"request", "type", "message_id", "service", "outcome", "reason", "protocol"})
 
 
@@ -51,22 +57,22 @@ class Router:
         self._terms_of = lru_cache(REMEMBERED_MAX)(self._write_terms)
 
     def decide(self, questions: list[Frames]) -> list[Frames]:
-        return [self._decide(number, origin, header) for number, origin, header in questions]
+        return [self._decide(*question) for question in questions]
 
-    def _decide(self, number: bytes, origin: bytes, header: bytes) -> Frames:
+    def _decide(self, number: bytes, origin: bytes, principal: bytes, header: bytes) -> Frames:
         try:
             fields = headers.read_fields(header)
             message = headers.read_message(fields)
-            return self._mean(number, origin, fields, message)
+            return self._mean(number, origin, principal.decode(), fields, message)
         except ProtocolError as error:
             code, _, sentence = str(error).partition(": ")
             return [number, inner.FAULT, headers.write_error(code, sentence)]
 
-    def _mean(self, number: bytes, origin: bytes, fields: Fields, message: headers.Message) -> Frames:
+    def _mean(self, number: bytes, origin: bytes, principal: str, fields: Fields, message: headers.Message) -> Frames:
         is_active = self._book.state == "active"
         match message:
             case headers.TaskRequest() if origin == inner.FROM_CLIENT and is_active:
-                return self._accept(number, fields, message)
+                return self._accept(number, principal, fields, message)
             # A broker that is not active takes neither tasks nor workers, and says so: others may take them.
             case headers.TaskRequest() if origin == inner.FROM_CLIENT:
                 return self._reject(number, message, self._inactive)
@@ -87,11 +93,11 @@ class Router:
             case headers.DisconnectRequest() if origin in _WORKERS:
                 return [number, inner.DISCONNECT, self._goodbye]
             case headers.ConnectRequest() if origin in _WORKERS and is_active:
-                return self._connect(number, message)
+                return self._connect(number, principal, message)
             case headers.PingRequest() if origin == inner.FROM_WORKER and is_active:
                 return [number, inner.PONG, self._pong, self._epoch]
             case headers.CheckConfigRequest() if origin == inner.FROM_WORKER and is_active:
-                return self._check_config(number, message)
+                return self._check_config(number, principal, message)
             case headers.ConnectRequest() | headers.PingRequest() | headers.CheckConfigRequest() if origin in _WORKERS:
                 header = self._not_connected if is_active else headers.write("ERROR", "RESPONSE", reason=self._inactive)
                 return [number, inner.REPLY, header, b""]
@@ -100,11 +106,21 @@ class Router:
     # -- tasks --------------------------------------------------------------------------------------------------
 
     def _reject(self, number: bytes, task: headers.TaskRequest, reason: str) -> Frames:
-        head = _client_head(task.service) + headers.write_text(task.message_id or self._make_id())
-        return [number, inner.REPLY, head + inner.tail("REJECTED", reason), b""]
+        return [number, inner.REPLY, self._rejection(task, reason), b""]
 
-    def _accept(self, number: bytes, fields: Fields, task: headers.TaskRequest) -> Frames:
+    def _rejection(self, task: headers.TaskRequest, reason: str) -> bytes:
+        head = _client_head(task.service) + headers.write_text(task.message_id or self._make_id())
+        return head + inner.tail("REJECTED", reason)
+
+    def _accept(self, number: bytes, principal: str, fields: Fields, task: headers.TaskRequest) -> Frames:
         service = task.service
+        if self._may_not_pass_on(principal, task):
+            header = headers.write_error(reasons.NOT_ALLOWED, "only brokers pass tasks on, and say for whom")
+            return _refuse(number, header, DELEGATE, principal, [service])
+        caller = self._caller(principal, task)
+        if lacking := self._lacks(caller, "call", [service]):
+            header = self._rejection(task, _may_not(caller, "call", lacking))
+            return _refuse(number, header, CALL, caller, lacking)
         if not self._book.broker.serves_any((service,)):
             return self._reject(number, task, self._not_served([service]))
         # What the client says is passed on to the worker, known or not; the dispatcher adds id, attempt and time left.
@@ -122,7 +138,23 @@ class Router:
             b"" if task.message_id else self._epoch,
             inner.write_names(task.via) if task.via else b"",
             headers.write_text(task.client_token) if task.client_token else b"",
+            caller.encode() if caller != principal else b"",
+            inner.write_mark(task.key) if task.key and self._policy_of(service).policy == "key" else b"",
         ]
+
+    def _needs_no_key(self, principal: str) -> bool:
+        rights = self._book.rights
+        return rights is None or (not principal and "" in rights)
+
+    def _may_not_pass_on(self, principal: str, task: headers.TaskRequest) -> bool:
+        is_broker = principal.startswith(inner.BROKER)
+        is_sound = is_broker == bool(task.via) and (is_broker or not task.principal)
+        return not (is_sound or self._needs_no_key(principal))
+
+    def _caller(self, principal: str, task: headers.TaskRequest) -> str:
+        """Whose task it is: another broker passes on what is somebody else's, who has no name if it needs no key."""
+        is_broker = principal.startswith(inner.BROKER)
+        return task.principal if is_broker and not self._needs_no_key(principal) else principal
 
     def _answer(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
         outcome = answer.outcome
@@ -145,15 +177,29 @@ class Router:
         return [number, inner.ANSWER, verdict, inner.tail(answer.outcome, answer.reason[: limits.REASON_CHARS_MAX])]
 
     def _write_terms(self, service: str, timeout_ms: int | None, priority: int) -> bytes:
-        policy = self._book.services.get(service, self._book.default_policy)
-        return inner.write_terms(policy.terms(timeout_ms, priority))
+        return inner.write_terms(self._policy_of(service).terms(timeout_ms, priority))
+
+    def _policy_of(self, service: str) -> ServicePolicy:
+        return self._book.services.get(service, self._book.default_policy)
+
+    # -- rights -------------------------------------------------------------------------------------------------
+
+    def _lacks(self, principal: str, what: Literal["call", "serve"], services: list[str]) -> list[str]:
+        """With which of these services it may not do this: some of them, if there are many."""
+        everybody = self._book.rights
+        if everybody is None:
+            return []
+        rights = everybody.get(principal, Rights())
+        return not_allowed(rights.call if what == "call" else rights.serve, services)[:SERVICES_NAMED_MAX]
 
     # -- workers ------------------------------------------------------------------------------------------------
 
     def _turn_worker_away(self, number: bytes, services: list[str]) -> Frames:
         return [number, inner.REPLY, headers.write("ERROR", "RESPONSE", reason=self._not_served(services)), b""]
 
-    def _connect(self, number: bytes, wish: headers.ConnectRequest) -> Frames:
+    def _connect(self, number: bytes, principal: str, wish: headers.ConnectRequest) -> Frames:
+        if lacking := self._lacks(principal, "serve", wish.services):
+            return _refuse_worker(number, principal, lacking)
         # A worker that offers more than we serve is accepted: tasks of the other services do not get past us.
         if not self._book.broker.serves_any(wish.services):
             return self._turn_worker_away(number, wish.services)
@@ -176,7 +222,9 @@ class Router:
         sentence = f"broker {self._book.broker.identity} does not serve {what}{there}"
         return reasons.reason(reasons.NO_SERVICE, sentence)[: limits.REASON_CHARS_MAX]
 
-    def _check_config(self, number: bytes, wish: headers.CheckConfigRequest) -> Frames:
+    def _check_config(self, number: bytes, principal: str, wish: headers.CheckConfigRequest) -> Frames:
+        if lacking := self._lacks(principal, "serve", wish.services):
+            return _refuse_worker(number, principal, lacking)
         if not self._book.broker.serves_any(wish.services):
             return self._turn_worker_away(number, wish.services)
         return [number, inner.REPLY, *self._config(wish)]
@@ -204,3 +252,23 @@ class Router:
             current=current or None,
         )
         return header, b"" if current else body
+
+
+def _may_not(principal: str, what: Literal["call", "serve"], services: list[str]) -> str:
+    """Why it may not do this with these services."""
+    if not principal:
+        sentence = f"whoever has no key may not {what} {', '.join(services)}"
+        return reasons.reason(reasons.NOT_ALLOWED, sentence)[: limits.REASON_CHARS_MAX]
+    named = " ".join(f"--{what} {quote(each)}" for each in services)
+    remedy = f"an admin can allow it: famulus pass rights {quote(principal)} {named}"
+    sentence = f"{principal} may not {what} {', '.join(services)}; {remedy}"
+    return reasons.reason(reasons.NOT_ALLOWED, sentence)[: limits.REASON_CHARS_MAX]
+
+
+def _refuse_worker(number: bytes, principal: str, services: list[str]) -> Frames:
+    header = headers.write("ERROR", "RESPONSE", reason=_may_not(principal, "serve", services))
+    return _refuse(number, header, SERVE, principal, services)
+
+
+def _refuse(number: bytes, header: bytes, wanted: bytes, principal: str, services: list[str]) -> Frames:
+    return [number, inner.REFUSE, header, wanted, principal.encode(), inner.write_names(services)]

@@ -4,9 +4,9 @@ A task is *unsent* until the connection has taken it; until then it provably did
 it says REJECTED. Once sent, it ends with the broker's answer; if the broker is lost, or says nothing until well after
 the deadline, it is UNKNOWN.
 
-A client that knows several brokers can do more. A task that its broker refused to take provably did not run, so it can
-be sent to another one. And a task that should run at least once is sent again when its broker is lost, under the same
-message_id; from then on nobody can prove that it did not run.
+A task that its broker refused to take provably did not run, so it can be sent to another one, or again to the same one
+a moment later: see `retries`. And a task that should run at least once is sent again when its broker is lost, under the
+same message_id; from then on nobody can prove that it did not run.
 
 The connection over which a task was sent is its *leg*: legs are counted from 1, and one may end while another goes on.
 """
@@ -16,10 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from famulus.core.clock import NS_PER_MS, NS_PER_S
+from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.delivery import Outcome
 from famulus.core.session.done import Done, Frames, Repeatable, doubt, may_have_run
 from famulus.core.session.kept_bodies import LET_GO, KeptBodies
+from famulus.core.session.retries import Retries
+from famulus.core.session.retry import Retry
 from famulus.core.session.task_headers import TaskHeaders
 from famulus.core.timers import Timers
 from famulus.wire import headers, limits, reasons
@@ -35,7 +37,13 @@ _OK_TAIL: Final = b',"outcome":"OK"}'
 
 
 class ClientSession:
-    def __init__(self, first_number: int = 0, new_id: Callable[[], str] | None = None, token: str = "") -> None:
+    def __init__(
+        self,
+        first_number: int = 0,
+        new_id: Callable[[], str] | None = None,
+        token: str = "",
+        chance: Callable[[], float] = lambda: 0.5,
+    ) -> None:
         """`new_id` makes ids for tasks that should run at least once and have none.
 
         By the `token`, which is a secret, brokers tell this client's ids from those of others.
@@ -55,14 +63,17 @@ class ClientSession:
         self._keeps = False
         # See `on_brokers`.
         self._elsewhere = False
-        self._tried = ""
+        self._tried = self._address = ""
         self._question = b""
         #: The body of an answer to `question`; whoever asked takes it away.
         self.told = b""
         #: Tasks that the broker would not take: `send_again` or `pass_on` must follow.
         self.refused: list[Done] = []
-        #: Tasks that may have run, and that our present broker will not take: they wait for the next one.
-        self._resting: list[Done] = []
+        #: The broker at the end of this leg reads no more: whoever has the connection closes it, and sets this to 0.
+        self.left = 0
+        #: Those that rest before they are sent again.
+        self._retries = Retries(chance)
+        self._was_lost = False
 
     def __len__(self) -> int:
         """How many tasks are open."""
@@ -87,7 +98,12 @@ class ClientSession:
         message_id: str = "",
         place: int = 0,
         at_least_once: bool = False,
+        retry: Retry | None = None,
+        more: bytes = b"",
     ) -> None:
+        """`more` are further fields of its header."""
+        if retry is not None:
+            self._keeps = True
         self._number += 1
         envelope = self._number.to_bytes(8, "big")
         deadline_ns = now_ns + timeout_ms * NS_PER_MS
@@ -95,13 +111,14 @@ class ClientSession:
             self._keeps = True
             if not message_id and self._new_id is not None:
                 message_id = self._new_id()
-        header = self._headers.of(service, timeout_ms, priority, message_id)
+        header = self._headers.of(service, timeout_ms, priority, message_id, more)
         message = [envelope, header, body]
         if at_least_once:
-            pending: Done = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns)
+            pending: Done = Repeatable(token, message_id, envelope, message, now_ns, deadline_ns, retry)
         else:
-            pending = Done(token, message_id, envelope, message, now_ns, deadline_ns)
+            pending = Done(token, message_id, envelope, message, now_ns, deadline_ns, retry)
         pending.place = place
+        pending.service = service
         self._pending[envelope] = pending
         self._unsent.append(pending)
         self._timers.set(pending, deadline_ns)
@@ -128,14 +145,15 @@ class ClientSession:
                 pending.message = LET_GO  # the envelope is all that the answer needs; the body can go
         del self._unsent[:count]
 
-    def on_messages(self, batch: list[Frames]) -> list[Done]:
+    def on_messages(self, batch: list[Frames], now_ns: int = NEVER_NS, leg: int = 0) -> list[Done]:
+        """`leg`: over which they came; 0 stands for the present one."""
         done: list[Done] = []
         all_pending, timers = self._pending, self._timers
         keeps = self._keeps
         for message in batch:
             pending = all_pending.get(message[0]) if len(message) == 3 else None
             if pending is None or not pending.leg:
-                self._on_other(message)
+                self._on_other(message, leg or self.leg)
                 continue
             del all_pending[message[0]]
             timers.cancel(pending)
@@ -145,8 +163,12 @@ class ClientSession:
                 pending.body = message[2]
             else:
                 pending.read_answer(header, message[2])
+                pending.broker = self._address_of(pending)
                 if self._is_refusal(pending):
                     self.refused.append(pending)
+                    continue
+                if pending.outcome == "REJECTED" and self._retries.allows(pending, now_ns, self._number):
+                    self._rest(pending, now_ns)
                     continue
                 doubt(pending)
             if keeps and pending.message:
@@ -160,6 +182,7 @@ class ClientSession:
         So does what should run at least once.
         """
         reason = reasons.reason(reasons.BROKER_LOST, "the connection was lost before the answer came")
+        self._was_lost = True
         lost = [pending for pending in self._pending.values() if pending.leg and leg in (0, pending.leg)]
         again: list[Done] = []
         ended: list[Done] = []
@@ -169,8 +192,12 @@ class ClientSession:
                 again.append(pending)
             else:
                 ended.append(self._give_up(pending, "UNKNOWN", reason))
-        self._send_first(again + self._take_resting())
+        self._send_first(again + self._retries.take())
         return ended
+
+    def on_up(self, now_ns: int) -> None:
+        if self._was_lost:
+            self._retries.on_back(now_ns)
 
     def open_tokens(self) -> list[object]:
         """The tokens of all tasks that have not ended."""
@@ -182,7 +209,7 @@ class ClientSession:
         for pending in self._timers.due(now_ns):
             if not pending.leg:
                 expired += 1
-                done.append(self._give_up(pending, "REJECTED", self._expired()))
+                done.append(self._give_up(pending, "REJECTED", pending.reason or self._expired()))
             elif pending.deadline_ns + GRACE_NS <= now_ns:
                 reason = reasons.reason(reasons.BROKER_LOST, "no answer within the time-out")
                 done.append(self._give_up(pending, "UNKNOWN", reason))
@@ -191,7 +218,9 @@ class ClientSession:
                 self._timers.set(pending, pending.deadline_ns + GRACE_NS)
         if expired:
             self._unsent = [pending for pending in self._unsent if pending.envelope in self._pending]
-            self._resting = [pending for pending in self._resting if pending.envelope in self._pending]
+            self._retries.drop_ended(self._pending)
+        if self._retries.next_due_ns <= now_ns:
+            self._unsent[:0] = self._retries.due(now_ns)
         return done
 
     def close(self) -> list[Done]:
@@ -199,7 +228,7 @@ class ClientSession:
         reason = reasons.reason(reasons.BROKER_LOST, "the client was closed before the answer came")
         never = reasons.reason(reasons.EXPIRED, "the client was closed before it was sent")
         self._unsent.clear()
-        self._resting.clear()
+        self._retries.take()
         refused, self.refused = self.refused, []
         ended = [self._end_refused(pending) for pending in refused]
         for pending in list(self._pending.values()):
@@ -211,12 +240,13 @@ class ClientSession:
 
     @property
     def next_due_ns(self) -> int:
-        return self._timers.next_due_ns
+        return min(self._timers.next_due_ns, self._retries.next_due_ns)
 
     # -- from broker to broker ----------------------------------------------------------------------------------
 
-    def on_brokers(self, elsewhere: bool, tried: str) -> None:
-        """Whether there is another broker to go to, and where we have looked for one."""
+    def on_brokers(self, elsewhere: bool, tried: str, address: str = "") -> None:
+        """Whether there is another broker to go to, where we have looked for one, and where we are."""
+        self._address = address
         self._elsewhere = elsewhere
         self._keeps = self._keeps or elsewhere
         self._tried = tried
@@ -233,7 +263,7 @@ class ClientSession:
         leg = self.leg
         self.leg += 1
         self._question = b""
-        self._send_first(self._take_resting())
+        self._send_first(self._retries.take())
         return leg, [pending for pending in self._pending.values() if pending.leg == leg]
 
     def is_open(self, done: Done, leg: int) -> bool:
@@ -254,13 +284,13 @@ class ClientSession:
         return ended
 
     def pass_on(self, now_ns: int) -> list[Done]:
-        """Nobody else will take the refused ones. Returns those that have ended: all except those that may have run."""
+        """Nobody else will take the refused ones: they rest, and are tried again. Returns those that have ended."""
         refused, self.refused = self.refused, []
         ended: list[Done] = []
         for pending in refused:
-            if may_have_run(pending) and pending.deadline_ns > now_ns:
-                self._renew(pending)
-                self._resting.append(pending)
+            goes_on = may_have_run(pending) and pending.deadline_ns > now_ns
+            if goes_on or self._retries.allows(pending, now_ns, self._number):
+                self._rest(pending, now_ns)
             else:
                 ended.append(self._end_refused(pending))
         return ended
@@ -289,23 +319,43 @@ class ClientSession:
         if pending.bucket is None:
             self._timers.set(pending, pending.deadline_ns)
 
-    def _take_resting(self) -> list[Done]:
-        resting, self._resting = self._resting, []
-        return resting
+    def _rest(self, pending: Done, now_ns: int) -> None:
+        reason = pending.reason
+        self._renew(pending)
+        # Should its time be up before anybody takes it.
+        pending.reason = reason
+        self._retries.rest(pending, now_ns)
 
     def _end_refused(self, pending: Done) -> Done:
         self._bodies.let_go(pending)
         doubt(pending)
         return pending
 
-    def _on_other(self, message: Frames) -> None:
+    def _on_other(self, message: Frames, leg: int) -> None:
         if self._question and message and message[0] == self._question:
             self._question = b""
             self.told = message[-1]
+        elif len(message) == 3 and message[1] == headers.LEAVING:
+            self._on_leaving(leg)
         else:
             self.late += 1
 
+    def _on_leaving(self, leg: int) -> None:
+        """Its broker has ended all tasks that it had taken, and reads no more: what is open there did not run."""
+        self.left = leg
+        for pending in [each for each in self._pending.values() if each.leg == leg]:
+            del self._pending[pending.envelope]
+            if pending.bucket is not None:
+                self._timers.cancel(pending)
+            pending.outcome = "REJECTED"
+            pending.reason = reasons.reason(reasons.DISABLED, "the broker stopped before it read the task")
+            pending.broker = self._address_of(pending)
+            self.refused.append(pending)
+
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def _address_of(self, pending: Done) -> str:
+        return self._address if pending.leg == self.leg else ""
 
     def _expired(self) -> str:
         where = f"; tried {self._tried}" if self._tried else ""
@@ -318,5 +368,6 @@ class ClientSession:
         self._bodies.let_go(pending)
         pending.outcome = outcome
         pending.reason = reason
+        pending.broker = self._address_of(pending)
         doubt(pending)
         return pending

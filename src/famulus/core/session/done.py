@@ -6,6 +6,7 @@ from typing import Final
 
 from famulus.core.clock import NS_PER_MS
 from famulus.core.delivery import Outcome
+from famulus.core.session.retry import Retry
 from famulus.core.timers import Timed
 from famulus.errors import ProtocolError
 from famulus.wire import headers, reasons
@@ -25,6 +26,7 @@ class Done(Timed):
 
     __slots__ = (
         "body",
+        "broker",
         "deadline_ns",
         "envelope",
         "leg",
@@ -33,12 +35,22 @@ class Done(Timed):
         "outcome",
         "place",
         "reason",
+        "retry",
+        "service",
         "submitted_ns",
         "token",
+        "tries",
     )
 
     def __init__(
-        self, token: object, message_id: str, envelope: bytes, message: Frames, submitted_ns: int, deadline_ns: int
+        self,
+        token: object,
+        message_id: str,
+        envelope: bytes,
+        message: Frames,
+        submitted_ns: int,
+        deadline_ns: int,
+        retry: Retry | None = None,
     ) -> None:
         self.bucket = None
         #: What the caller passed when it submitted the task, and the task's place among several.
@@ -53,9 +65,15 @@ class Done(Timed):
         self.deadline_ns = deadline_ns
         #: 0 until it is sent.
         self.leg = 0
+        #: Whether it is sent again if it is refused, and how often that happened.
+        self.retry = retry
+        self.tries = 0
         self.outcome: Outcome = "UNKNOWN"
         self.reason = ""
         self.body = b""
+        # For people: what it was for, and, unless it ended OK, the address of the broker that it was sent to.
+        self.service = ""
+        self.broker = ""
 
     def is_stale(self, now_ns: int) -> bool:
         return now_ns - self.submitted_ns > (self.deadline_ns - self.submitted_ns) // STALE_PART
@@ -101,9 +119,16 @@ class Repeatable(Done):
     __slots__ = ("may_have_run",)
 
     def __init__(
-        self, token: object, message_id: str, envelope: bytes, message: Frames, submitted_ns: int, deadline_ns: int
+        self,
+        token: object,
+        message_id: str,
+        envelope: bytes,
+        message: Frames,
+        submitted_ns: int,
+        deadline_ns: int,
+        retry: Retry | None = None,
     ) -> None:
-        super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns)
+        super().__init__(token, message_id, envelope, message, submitted_ns, deadline_ns, retry)
         #: It was sent to a broker that was lost: no later REJECTED can be trusted.
         self.may_have_run = False
 

@@ -1,7 +1,7 @@
 """The messages that a client keeps after sending them, since another broker may have to be given them: bounded.
 
 Those of tasks that should run at least once are kept from submission to outcome, and a task for which there is no room
-is not taken. Those of other tasks are kept only if there is another broker, and room.
+is not taken. Those of other tasks are kept only if they may be tried again or there is another broker, and room.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class KeptBodies:
         if isinstance(task, Repeatable):
             return
         size = len(task.message[2])
-        if elsewhere and size <= self.spare_bytes:
+        if (elsewhere or task.retry is not None) and size <= self.spare_bytes:
             self.spare_bytes -= size
         else:
             task.message = LET_GO

@@ -26,7 +26,10 @@ class TaskHeaders:
         """The services of all tasks so far; none if there are too many to name."""
         return list(self._services) if len(self._services) <= SERVICES_NAMED_MAX else []
 
-    def of(self, service: str, timeout_ms: int, priority: int, message_id: str) -> bytes:
+    def of(self, service: str, timeout_ms: int, priority: int, message_id: str, more: bytes = b"") -> bytes:
+        """`more` are further fields, as JSON after a comma."""
+        if more:
+            return b"%b%b}" % (self.of(service, timeout_ms, priority, message_id)[:-1], more)
         last = self._last
         if service == last[0] and timeout_ms == last[1] and priority == last[2] and not message_id:
             return last[3]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from famulus.core.config.draft import FieldChange, Moved
 from famulus.core.config.effective import Notice
-from famulus.errors import Refused
+from famulus.errors import Unclear
 
 HIDDEN: Final = "hidden"
 
@@ -191,7 +191,7 @@ def read(kind: type[_Answer], body: bytes) -> _Answer:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         # The error quotes the broker's JSON, which may contain anything.
-        raise Refused(f"the broker's answer cannot be understood: {str(error)[:200]}") from None
+        raise Unclear(f"the broker's answer cannot be understood: {str(error)[:200]}") from None
 
 
 def read_shown(body: bytes) -> Shown:

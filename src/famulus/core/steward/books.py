@@ -11,22 +11,26 @@ from typing import Final
 
 from famulus.core.config.effective import Effective
 from famulus.core.config.schema import Broker
+from famulus.core.rights import Rights
 from famulus.core.routing.book import Book, BrokerAddress
 from famulus.core.steward.peer import Peer
+from famulus.core.steward.principals import wanted_key
 from famulus.wire import inner
 
 #: A name or an address that can be connected to. An edit can say anything, and must not trip anybody up.
 _HOST: Final = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:%_-]*")
 
 
-def book_of(config: Effective, identity: str, alive: list[Peer], epoch: int) -> Book | None:
+def book_of(
+    config: Effective, identity: str, alive: list[Peer], epoch: int, rights: dict[str, Rights] | None = None
+) -> Book | None:
     """None as long as the config does not know this broker."""
     broker = config.brokers.get(identity)
     if broker is None:
         return None
     family = config.family(broker.family)
     return Book(
-        broker=_address(identity, broker),
+        broker=_address(config, identity, broker),
         heartbeat_ms=broker.default_heartbeat_interval or family.heartbeat_ms,
         services=dict(config.services),
         default_policy=family.default_service,
@@ -38,13 +42,14 @@ def book_of(config: Effective, identity: str, alive: list[Peer], epoch: int) -> 
         preferred_of_workers=family.preferred_brokers,
         preferred_of_services=family.preferred_brokers_of_services,
         others=_others(config, identity, alive),
+        rights=rights,
     )
 
 
 def _members(config: Effective, family: str, but: str) -> tuple[BrokerAddress, ...]:
     """The brokers of a family that a worker may try, alive or not."""
     return tuple(
-        _address(identity, broker)
+        _address(config, identity, broker)
         for identity, broker in sorted(config.brokers.items())
         if identity != but
         and broker.family == family
@@ -66,7 +71,7 @@ def offers_of(config: Effective, identity: str, alive: list[Peer]) -> list[inner
     return [
         (
             peer.identity,
-            _address(peer.identity, peer.located).frontend,
+            _address(config, peer.identity, peer.located).frontend,
             families.index(peer.broker.family),
             _free_slots(peer) if _can_help(config, peer) else {},
         )
@@ -87,7 +92,7 @@ def _others(config: Effective, identity: str, alive: list[Peer]) -> tuple[Broker
     others: list[BrokerAddress] = []
     for name in (config.brokers[identity].family, *config.fallbacks_of(identity)):
         members = [
-            replace(_address(peer.identity, peer.located), load=peer.load())
+            replace(_address(config, peer.identity, peer.located), load=peer.load())
             for peer in alive
             if peer.broker.family == name and _can_help(config, peer)
         ]
@@ -105,7 +110,7 @@ def is_host(text: str) -> bool:
     return _HOST.fullmatch(text) is not None
 
 
-def _address(identity: str, broker: Broker) -> BrokerAddress:
+def _address(config: Effective, identity: str, broker: Broker) -> BrokerAddress:
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
     return BrokerAddress(
         identity,
@@ -113,4 +118,5 @@ def _address(identity: str, broker: Broker) -> BrokerAddress:
         f"tcp://{host}:{broker.frontend_port}",
         f"tcp://{host}:{broker.backend_port}",
         None if broker.services == "all" else broker.services,
+        wanted_key(config, identity).hex(),
     )

@@ -33,6 +33,13 @@ from famulus.wire import headers, limits, reasons
 DRAFTS_MAX: Final = 1000
 #: What somebody is told whose name or password we do not know; we do not say which of the two.
 WRONG_PASSWORD: Final = "wrong name or password"
+#: The source of requests from our own HTTP port, which says who asked there.
+HTTP_PORT: Final = "HTTP port"
+CLIENT_CHARS_MAX: Final = 64
+
+# Why an admin is not heard, in the journal.
+WRONG_PASSWORD_CODE: Final = b"wrong_password"
+WRONG_PLACE: Final = b"wrong_place"
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -70,6 +77,8 @@ class Answer:
     forgive: str | None = None
     #: We do not know who asked.
     stranger: bool = False
+    #: Why it was not heard, for the journal: a code. Empty if it was, or if it is not to blame.
+    not_heard: bytes = b""
 
 
 class _Drafts(Struct, frozen=True):
@@ -103,18 +112,23 @@ class Commands:
         except ProtocolError as error:
             return _refuse(error)
         who = f"admin {request.username!r}, {request.command!r}"
+        not_heard = b""
         try:
             if self._steward.behind:
                 # Nobody can be recognised here yet, not even with the right password.
                 raise ProtocolError(reasons.DISABLED, BEHIND)
             arguments = _arguments(body)
-            password = arguments.pop("password", None)
+            password, client = arguments.pop("password", None), arguments.pop("client", "")
+            if source == HTTP_PORT:
+                source = f"{HTTP_PORT}, {str(client)[:CLIENT_CHARS_MAX]}"
             if not private:
+                not_heard = WRONG_PLACE
                 where = f"ask on the broker's own machine, with --broker {self._private_at}"
                 raise ProtocolError(reasons.NOT_ALLOWED, f"a password would be readable on its way: {where}")
+            not_heard = WRONG_PASSWORD_CODE
             asker = self._authenticate(request.username, password, source)
         except ProtocolError as error:
-            return _refuse(error, who, stranger=True)
+            return replace(_refuse(error, who, stranger=True), not_heard=not_heard)
         try:
             answer = self._do(request.command, arguments, asker)
         except HeadsMoved as error:

@@ -1,4 +1,5 @@
-"""What the steward has to tell its journal: edits and conflicts as they come and go, peers as they are heard and lost.
+"""What the steward has to tell its journal: edits and conflicts as they come and go, peers as they are heard and lost,
+keys that expire, and who was refused at its ports.
 
 It compares what the steward knows now with what it knew at the last look.
 """
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from famulus.core.access import Access
 from famulus.core.clock import NS_PER_S
+from famulus.core.config import schema
 from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
 from famulus.wire.rows import ConfigRow, PeerRow, Row
@@ -22,6 +25,12 @@ if TYPE_CHECKING:
 LOAD_NS: Final = 10 * NS_PER_S
 #: For edits, at once; pulling a whole network may bring more.
 ROWS_MAX: Final = 100_000
+#: How often what was refused is recorded.
+ACCESS_NS: Final = NS_PER_S
+#: A journal is kept for days, and keys are valid for years: so what expires is recorded again and again.
+EXPIRES_NS: Final = 24 * 3600 * NS_PER_S
+#: The end of the year 9999: many who read a journal know no later one.
+INSTANT_MS_MAX: Final = 253_402_300_799_999
 INT_MAX: Final = (1 << 31) - 1
 
 
@@ -30,7 +39,8 @@ class StewardFacts:
         self._core = core
         self._alive: set[str] = set()
         self._conflicts = {conflict.key: conflict for conflict in core.config.conflicts}
-        self._load_ns = 0
+        self._load_ns = self._access_ns = self._expires_ns = 0
+        self.access = Access()
 
     def look(self, now_ns: int) -> list[Row]:
         """What is new; call this after each pass."""
@@ -48,7 +58,18 @@ class StewardFacts:
         if now_ns >= self._load_ns:
             self._load_ns = now_ns + LOAD_NS
             rows += [_load(now_ns, peer) for peer in alive.values()]
+        if now_ns >= self._access_ns:
+            self._access_ns = now_ns + ACCESS_NS
+            rows += self.access.take(now_ns)
+        if now_ns >= self._expires_ns:
+            self._expires_ns = now_ns + EXPIRES_NS
+            rows += self._expiring(now_ns)
         return rows
+
+    def _expiring(self, now_ns: int) -> list[ConfigRow]:
+        principals = self._core.config.principals
+        keys = [f"principal/{name}" for name, principal in principals.items() if principal.expires_ms]
+        return [self._edit(b"expires", _highest(self._core, key), now_ns) for key in keys[:ROWS_MAX]]
 
     def _edits(self, taken: Sequence[SignedEdit], now_ns: int) -> list[ConfigRow]:
         own = self._core.me.name
@@ -82,7 +103,17 @@ class StewardFacts:
             edited=time_ms(edit.hlc) * 1000,
             version=edits.version,
             digest=edits.digest.encode(),
+            expires=_expires_us(signed),
         )
+
+
+def _expires_us(signed: SignedEdit) -> int:
+    """Of a principal that expires; 0 for anything else."""
+    edit = signed.edit
+    about = schema.subject(edit.key)
+    found = schema.read(about, edit.value).value if about.kind == "principal" else None
+    expires_ms = found.expires_ms if isinstance(found, schema.Principal) else 0
+    return expires_ms * 1000 if expires_ms <= INSTANT_MS_MAX else 0
 
 
 def _heads(conflict: Conflict) -> set[str]:

@@ -1,7 +1,7 @@
 """Decides who may join the network, and makes new brokers known by an edit of ours.
 
-A broker may join if it proves that it has the secret, or if an admin has added its public key to the trusted ones: its
-signature under the request shows that the key is its own.
+A broker may join if it proves that it has the network's secret, or that of an invitation; or if an admin has added its
+public key to the trusted ones: its signature under the request shows that the key is its own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from famulus.core.config import schema
 from famulus.core.config.draft import Author, Draft, parents_for
 from famulus.core.config.edit import public_key_in
+from famulus.core.steward.invitations import valid_secrets
 from famulus.core.steward.post import Frames
 from famulus.core.steward.steward import Steward
 from famulus.errors import ProtocolError
@@ -40,11 +41,23 @@ def check_proof(proof: bytes, secret: str, role: str, *nonces: bytes) -> bool:
     return hmac.compare_digest(proof, prove(secret, role, *nonces)) and secret != ""
 
 
+def join_keys(secret: str) -> tuple[bytes, bytes]:
+    """Of the connection of one that joins, and of the broker that it joins: those who have the secret have both.
+
+    So nobody has to be told another key, and both know that they talk to somebody who has the secret.
+    """
+    key = secret.encode("utf-8", "surrogatepass")
+    joiner, member = (hmac.digest(key, f"famulus key of a {role} 1".encode(), "sha256") for role in (JOINER, MEMBER))
+    return joiner, member
+
+
 class Gate:
     def __init__(self, steward: Steward, secret: str, root: str) -> None:
         self._steward = steward
         self._secret = secret
         self._root = root
+        #: Who was refused since somebody looked: connections. The owner empties it.
+        self.refused: list[bytes] = []
 
     def on_letter(self, frames: Frames, route: bytes, now_ms: int) -> bool:
         """True if it was a request to join, which is then answered."""
@@ -59,6 +72,7 @@ class Gate:
             assert isinstance(letter.content, peers.Join)
             answer: peers.Content = self._welcome(letter.sender, letter.content, now_ms)
         except ProtocolError as error:
+            self.refused.append(route)
             answer = peers.Refused(str(error)[:1000])
         self._steward.letters.replies.append((route, self._steward.post.write(answer)))
         return True
@@ -67,8 +81,9 @@ class Gate:
         steward = self._steward
         public_key = str(join.value.get("public_key", ""))
         parts = (sender.encode(), public_key.encode(), join.nonce.encode())
+        secret = ""
         if join.proof:
-            self._check_secret(join.proof, parts)
+            secret = self._proven(join.proof, parts, now_ms)
         else:
             self._check_trust(sender, public_key, join.value)
         if steward.state == "disabled":
@@ -86,14 +101,19 @@ class Gate:
             if any(public_key_in(signed.edit) == public_key for signed in steward.edits.history(key)):
                 raise ProtocolError(reasons.CONFLICT, f"broker {sender!r} was removed; it needs a new key"[:200])
             steward.add(steward.edit(self._drafts(key, sender, join.value), Author("join"), now_ms))
-        proof = prove(self._secret, MEMBER, self._root.encode(), *parts) if join.proof else b""
-        return peers.Joined(self._root, join.nonce, proof)
+        proof = prove(secret, MEMBER, self._root.encode(), *parts) if secret else b""
+        # Whoever was invited came over a connection with keys, and is to invite others itself.
+        passed_on = str(self._secret) if secret not in ("", self._secret) else ""
+        return peers.Joined(self._root, join.nonce, proof, passed_on)
 
-    def _check_secret(self, proof: bytes, parts: tuple[bytes, ...]) -> None:
+    def _proven(self, proof: bytes, parts: tuple[bytes, ...], now_ms: int) -> str:
+        """Which secret it has: the network's, or that of an invitation."""
         if not self._secret:
             raise ProtocolError(reasons.NOT_ALLOWED, "this broker does not have the network's secret; ask another one")
-        if not check_proof(proof, self._secret, JOINER, *parts):
-            raise ProtocolError(reasons.NOT_ALLOWED, "the secret is not that of this network")
+        for secret in valid_secrets(self._secret, now_ms):
+            if check_proof(proof, secret, JOINER, *parts):
+                return secret
+        raise ProtocolError(reasons.NOT_ALLOWED, "the secret is not that of this network, or has expired")
 
     def _check_trust(self, sender: str, public_key: str, value: dict[str, Any]) -> None:
         trusted = self._steward.config.trusted_keys.get(public_key)
@@ -115,8 +135,14 @@ class Gate:
         ]
         family = f"family/{_family(value)}"
         if not edits.heads(family):
-            drafts.append(Draft(family, "PUT", {}, ()))
+            drafts.append(Draft(family, "PUT", self._first_settings(), ()))
         return drafts
+
+    def _first_settings(self) -> dict[str, Any]:
+        """Of a new family: its brokers want keys if ours do."""
+        own = self._steward.config.brokers.get(self._steward.me.name)
+        keys = self._steward.config.family(own.family).keys if own is not None else "none"
+        return {"keys": keys} if keys != "none" else {}
 
 
 def _family(value: dict[str, Any]) -> str:

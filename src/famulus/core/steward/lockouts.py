@@ -3,12 +3,16 @@
 It depends on where the passwords came from and whose they were: guesses from elsewhere lock nobody out here. And a
 place from which the right one has come is never made to wait, so that not even somebody who guesses from the same place
 can lock the admin out; there, guessing is as slow as checking a password.
+
+So a place must be no larger than it has to be: otherwise one admin's success would let all others guess without a wait.
+At the frontend it is a principal on a host; those without a key are all on the broker's own machine.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 from famulus.core.clock import NS_PER_S
@@ -19,7 +23,26 @@ DELAY_MAX_NS: Final = 300 * NS_PER_S
 #: delay.
 ACCOUNTS_MAX: Final = 10_000
 
+#: Of an IPv6 address: whoever has one of these has all with the same beginning.
+NETWORK_BITS: Final = 64
+
 Place = tuple[str, str]
+
+
+def frontend_source(principal: str, host: str) -> str:
+    """Where a request comes from that came to the frontend: over the connection of this principal, if it has a key."""
+    return f"frontend, {principal} at {_own_part(host)}" if principal else "frontend"
+
+
+def _own_part(host: str) -> str:
+    """Of an address, what nobody can have thousands of."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if address.is_loopback:
+        return "this machine"
+    return str(IPv6Network((address, NETWORK_BITS), strict=False)) if isinstance(address, IPv6Address) else host
 
 
 class Lockouts:

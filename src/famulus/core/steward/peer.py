@@ -33,6 +33,7 @@ class Peer:
         self.slots = Slots(0, 0)
         #: Where it listens, as it last said; None as long as it has not.
         self.place: Place | None = None
+        self.dashboard = ""
 
     @property
     def located(self) -> Broker:
@@ -67,6 +68,7 @@ class Peer:
         self.work = beat.work
         self.slots = beat.slots or _counted_by_service(beat.work)
         self.place = beat.place
+        self.dashboard = beat.dashboard
 
     @property
     def backlog(self) -> int:

@@ -31,6 +31,9 @@ def touched_families(config: Effective, draft: Draft) -> set[str]:
         return {about.name}
     if about.kind == "admin":
         return {about.family}
+    if about.kind == "principal":
+        principal = config.principals.get(about.name)
+        return schema.families_in(draft.value) | set(principal.families if principal is not None else ())
     families = {schema.owner_in(about.kind, draft.value)} if about.kind in schema.OWNED else set()
     if about.kind in ("broker", "broker_state") and about.name in config.brokers:
         families.add(config.brokers[about.name].family)

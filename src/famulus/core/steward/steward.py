@@ -44,13 +44,15 @@ class Steward:
         make_nonce: Callable[[], str],
         place: peers.Place | None = None,
         known: Mapping[str, Broker] | None = None,
+        dashboard: str = "",
     ) -> None:
-        """`place`: where we listen; if None, where the config says.
+        """`place`: where we listen; if None, where the config says. `dashboard`: the address of ours, for others.
 
         `known`: where brokers were, for a broker whose edits were damaged: the config may no longer say whom to ask.
         """
         self.me = me
         self.place = place
+        self.dashboard = dashboard
         self.edits = edits
         self.post = Post(me, verify)
         self.clock = HybridClock()
@@ -246,7 +248,8 @@ class Steward:
         if not due:
             return
         self._beat_ns = now_ns + BEAT_NS
-        beat = peers.Beat(self.edits.version, self.edits.digest, self.state, self._work, self._slots, self.place)
+        config = (self.edits.version, self.edits.digest)
+        beat = peers.Beat(*config, self.state, self._work, self._slots, self.place, self.dashboard)
         for identity in self.peers:
             self._send(identity, b"", beat)
 

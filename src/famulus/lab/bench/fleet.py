@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 from famulus.errors import BenchFailed
@@ -24,21 +27,28 @@ LOOK_S = 0.02
 class Member:
     """One process."""
 
-    def __init__(self, name: str, command: list[str], *, stderr: bool = False) -> None:
-        """With `stderr`, what it prints there is read as well."""
+    def __init__(
+        self, name: str, command: list[str], *, stderr: bool = False, environment: dict[str, str] | None = None
+    ) -> None:
+        """With `stderr`, what it prints there is read as well. `environment`: what it has besides our own."""
         self.name = name
         elsewhere = subprocess.STDOUT if stderr else subprocess.DEVNULL
         # In a session of its own, so that Ctrl-C reaches only us, and we stop it in order.
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=elsewhere, text=True, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=elsewhere,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
         )
         self.pid = self._process.pid
 
-    def wait_until(self, pattern: str) -> re.Match[str]:
+    def wait_until(self, pattern: str, within_s: float = START_S) -> re.Match[str]:
         """Wait for a line that matches. A process without one in time is killed; its last line becomes the error."""
         assert self._process.stdout is not None
         last = "it said nothing"
-        alarm = threading.Timer(START_S, self.signal, (signal.SIGKILL,))
+        alarm = threading.Timer(within_s, self.signal, (signal.SIGKILL,))
         alarm.start()
         try:
             for line in self._process.stdout:
@@ -85,6 +95,12 @@ class Member:
         if self._process.stdout is not None:
             self._process.stdout.close()
 
+    def ended(self) -> None:
+        """Wait until it has ended by itself."""
+        self._process.wait(START_S)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
     def parts(self) -> dict[str, int]:
         """It and its children by name: a broker is several processes."""
         parts = {self.name: self.pid}
@@ -105,17 +121,31 @@ class Broker(NamedTuple):
 class Crew(list[Member]):
     """All its members are stopped at the end, the last one first, including one that never became ready."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        #: For members that are started from now on.
+        self.environment: dict[str, str] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
     def __enter__(self) -> Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
         for member in reversed(self):
             member.stop()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def start(self, name: str, command: list[str], *, stderr: bool = False) -> Member:
-        member = Member(name, command, stderr=stderr)
+        member = Member(name, command, stderr=stderr, environment=self.environment)
         self.append(member)
         return member
+
+    def folder(self) -> Path:
+        """For files of its members; it is removed when they are stopped."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="famulus-bench-", ignore_cleanup_errors=True)
+        return Path(self._folder.name)
 
     def part(self, name: str, module: str, *words: object, stderr: bool = False) -> Member:
         """One of our own processes: the `main` of a module of the bench, with these words as arguments."""
@@ -123,7 +153,8 @@ class Crew(list[Member]):
 
     def broker(self, *flags: str, name: str = "broker") -> Broker:
         """On free ports if it has no folder, and without a journal or an HTTP port unless the flags say otherwise."""
-        ports = () if "--folder" in flags else ("--frontend-port", "0", "--backend-port", "0")
+        given = {"--folder", "--frontend-port"} & {*flags}
+        ports = () if given else ("--frontend-port", "0", "--backend-port", "0")
         command = python("famulus", "broker", *ports, "--drain-ms", "500", "--no-http", "--no-journal", *flags)
         member = self.start(name, command)
         ready = member.wait_until(r"clients (\S+), workers (\S+) ")
@@ -132,8 +163,11 @@ class Crew(list[Member]):
     def echo_broker(self, window: int, *flags: str, name: str = "broker") -> Broker:
         """With a worker that has twice as many slots as the window is wide, so that the backlog is never measured."""
         broker = self.broker(*flags, name=name)
-        self.worker("famulus", broker.backend, max(64, 2 * window))
+        self.echo_worker(broker, window)
         return broker
+
+    def echo_worker(self, broker: Broker, window: int) -> Member:
+        return self.worker("famulus", broker.backend, max(64, 2 * window))
 
     def worker(self, peer: str, *arguments: object) -> Member:
         """An echo worker of one of the peers."""

@@ -32,6 +32,8 @@ from famulus.lab.bench.fleet import GRACE_S, Crew
 from famulus.lab.bench.meter import Meter
 from famulus.lab.bench.nats_crowd import SCHEME, NatsCaller
 from famulus.lab.bench.steps import service_name
+from famulus.net.passes import read_pass
+from famulus.wire import headers
 
 CONNECT_WITHIN_S = 30
 #: At most this many are submitted before the answers are looked at, when a lot is due.
@@ -56,6 +58,8 @@ class OfferedLoad(msgspec.Struct, frozen=True):
     connections: int = 1
     #: How many of the connections carry tasks; the others are idle.
     asking: int = 1
+    #: If not 0, each task has one of this many keys, in turn.
+    keys: int = 0
     #: Process ids. Their CPU time is read at the very moments between which the tasks are counted.
     weigh: list[int] = []
 
@@ -123,7 +127,7 @@ class BrokerCaller:
     """A connection to a broker."""
 
     def __init__(self, address: str) -> None:
-        self._connection = connection = Connection(address)
+        self._connection = connection = Connection(address, admitted_by=read_pass(None))
         self.fd = connection.line.fd
         self.submit, self.send, self.step = connection.session.submit, connection.send, connection.step
 
@@ -149,6 +153,7 @@ class Loop:
         self._by_fd = {caller.fd: caller for caller in callers}
         self._turn = cycle(callers[: offer.asking])
         self._services = cycle([service_name(number) for number in range(offer.services)] or [offer.service])
+        self._keys = cycle([headers.write_more(key=f"key-{number}") for number in range(offer.keys)] or [b""])
         self._body = bytes(offer.size)
         self._outcomes: Counter[str] = Counter()
         self._latencies: dict[str, LatencyBuckets] = {}
@@ -193,7 +198,7 @@ class Loop:
         asked: set[Caller] = set()
         for due_ns in schedule.due(now_ns, BURST_MAX):
             caller = next(self._turn)
-            caller.submit(now_ns, due_ns, next(self._services), self._body, offer.timeout_ms)
+            caller.submit(now_ns, due_ns, next(self._services), self._body, offer.timeout_ms, more=next(self._keys))
             asked.add(caller)
             self._open += 1
             if due_ns >= self._from_ns:

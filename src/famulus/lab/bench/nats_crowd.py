@@ -99,7 +99,9 @@ class NatsCaller(NatsLine):
         self.subscribe(self._inbox.decode())
         self.settle()
 
-    def submit(self, now_ns: int, due_ns: int, service: str, body: bytes, timeout_ms: int) -> None:
+    def submit(
+        self, now_ns: int, due_ns: int, service: str, body: bytes, timeout_ms: int, *, more: bytes = b""
+    ) -> None:
         self.publish(service.encode(), due_ns.to_bytes(STAMP_BYTES, "big") + body[STAMP_BYTES:], self._inbox)
 
     def step(self) -> list[Done]:

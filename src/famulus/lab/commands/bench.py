@@ -9,13 +9,30 @@ import sys
 
 import typer
 
+from famulus.exit_codes import ExitCode
+from famulus.lab.commands.bench_batch import batch
 from famulus.lab.commands.bench_echo import echo, journal, peers, viewers
-from famulus.lab.commands.bench_limits import latency, overload, recovery, scale
+from famulus.lab.commands.bench_limits import arrivals, latency, overload, recovery, restarts, scale
 from famulus.lab.commands.bench_pipeline import pipeline
+from famulus.lab.commands.bench_policy import policy
 from famulus.lab.processes import family, send_signal
 
-app = typer.Typer(no_args_is_help=True)
-for command in (echo, overload, latency, scale, peers, pipeline, journal, viewers, recovery):
+app = typer.Typer()
+for command in (
+    echo,
+    overload,
+    latency,
+    scale,
+    arrivals,
+    policy,
+    batch,
+    peers,
+    pipeline,
+    journal,
+    viewers,
+    recovery,
+    restarts,
+):
     app.command()(command)
 
 
@@ -30,7 +47,7 @@ def _bench() -> None:
 def _end(number: int, _: object) -> None:
     """As with Ctrl-C, whatever was started is stopped first; nothing interrupts that."""
     signal.signal(number, signal.SIG_IGN)
-    sys.exit(128 + number)
+    sys.exit(ExitCode.TERMINATED)
 
 
 def _leave_nobody_behind() -> None:

@@ -121,6 +121,9 @@ def peers(
     network: Annotated[
         bool, typer.Option("--network", help="Our broker is one of three of a network, with stewards and peers.")
     ] = False,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="Ours with keys and without, and nats-server with TLS; nobody else.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(help="Write a page with bar charts to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with ratios, medians and rounds.")] = False,
 ) -> None:
@@ -138,14 +141,23 @@ def peers(
     """
     from famulus.lab.bench.peers.contest import Plan, contest
     from famulus.lab.bench.peers.page import page
-    from famulus.lab.bench.peers.side import UnknownSide, chosen, in_network
+    from famulus.lab.bench.peers.side import SECURE_SIDES, SIDES, UnknownSide, chosen, in_network
 
+    if network and secure:
+        raise typer.BadParameter("not with --network: it is about one broker", param_hint="--secure")
     try:
-        sides = chosen(only or ())
+        sides = chosen(only or (), SECURE_SIDES if secure else SIDES)
     except UnknownSide as error:
         raise typer.BadParameter(str(error), param_hint="--only") from None
     check_page(html)
-    plan = {"seconds": seconds, "rounds": rounds, "size": size, "only": only or [], "network": network}
+    plan = {
+        "seconds": seconds,
+        "rounds": rounds,
+        "size": size,
+        "only": only or [],
+        "network": network,
+        "secure": secure,
+    }
     with tempfile.TemporaryDirectory(prefix="famulus-bench-") as scratch:
         if network:
             sides = in_network(sides, Path(scratch))
@@ -155,6 +167,8 @@ def peers(
 
 def _show_peers(say: Print, result: Result) -> None:
     columns = {"p50": "p50 us", "p99": "p99 us", "p99.9": "p99.9 us", "cpu_us_all": "CPU us", "cpu_us_server": "server"}
+    if result["plan"]["secure"]:
+        del columns["p99.9"]  # the names of these sides are longer
     rows = []
     for side, figures in result["medians"].items():
         rate, rates = figures["rate"], result["spread"][side]["rate"]
@@ -167,6 +181,6 @@ def _show_peers(say: Print, result: Result) -> None:
     say()
     for name, ratio in result["ratios"].items():
         extremes = result["ratio_spread"][name]
-        say(f"{name:20} {ratio:6.2f} times theirs ({extremes['min']:.2f} to {extremes['max']:.2f})")
+        say(f"{name:24} {ratio:6.2f} times theirs ({extremes['min']:.2f} to {extremes['max']:.2f})")
     for name, reason in result["absent"].items():
         say(f"{name} is absent: {reason}", markup=False)

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from famulus.lab.commands.bench_result import Print, Result, check_page, give, table, tell, tell_unless
+from famulus.lab.commands.bench_result import (
+    Print,
+    Result,
+    beside,
+    check_page,
+    give,
+    table,
+    tell,
+    tell_rounds,
+    tell_unless,
+)
 
 
 def latency(
@@ -139,6 +149,73 @@ def _show_recovery(say: Print, result: Result) -> None:
     say(table("from the fault to the next success", rows, left=1))
     for name, value in result["under_load"].items():
         say(f"{name}: {value:,}")
+
+
+def restarts(
+    bodies: Annotated[int, typer.Option(min=10, help="Tasks of each round.")] = 20_000,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with all rounds.")] = False,
+) -> None:
+    """What a client is told whose only broker, or whose workers, are restarted twice while it asks.
+
+    They are stopped with Ctrl-C or killed, and started again. Tasks that should run at least once all end OK; of those
+    that run at most once, some of which nobody can say whether they ran are UNKNOWN if a part is killed.
+
+    Example: famulus bench restarts --bodies 5000
+    """
+    from famulus.lab.bench.restarts import measure
+
+    give("restarts", {"rounds": measure(bodies, tell_unless(as_json))}, as_json, _show_restarts)
+
+
+def _show_restarts(say: Print, result: Result) -> None:
+    rows = [
+        {
+            "restarted": found["what"],
+            "tasks run": found["delivery"],
+            "took": f"{found['seconds']:.1f} s",
+            **{kind: f"{found['outcomes'].get(kind, 0):,}" for kind in _kinds(result)},
+        }
+        for found in result["rounds"]
+    ]
+    say(table("what the client was told", rows, left=2))
+
+
+def _kinds(result: Result) -> list[str]:
+    """OK first."""
+    seen = {kind for found in result["rounds"] for kind in found["outcomes"]}
+    return ["OK", *sorted(seen - {"OK"})]
+
+
+def arrivals(
+    connections: Annotated[int, typer.Option(min=1, help="Workers that come, each with its own connection.")] = 10_000,
+    rate: Annotated[float, typer.Option(min=1.0, help="Tasks per second of the other client.")] = 500.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds with keys and without; the medians are shown.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with medians and rounds.")] = False,
+) -> None:
+    """What it costs when thousands come at once, with keys and without: how fast, memory, and what others notice.
+
+    `handshakes_per_s` is how many with keys come in a second; a broker bounds that for each address. `p99_ratio` is the
+    latency of another client while they come over that before. `kib_with_keys` and `kib_plain` are the broker's memory
+    for each connection.
+
+    Example: famulus bench arrivals --connections 2000
+    """
+    from dataclasses import asdict
+
+    from famulus.lab.bench.arrivals import Plan, measure
+
+    line = (
+        "{side:6} {connected:6,.0f} came, {per_s:6,.0f} per second; p99 {p99_ms_before:.2f}, {p99_ms_meanwhile:.2f} ms"
+    )
+    plan = Plan(connections, rate, rounds)
+    give("arrivals", {"plan": asdict(plan), **measure(plan, tell_rounds(line, as_json))}, as_json, _show_arrivals)
+
+
+def _show_arrivals(say: Print, result: Result) -> None:
+    say(beside("arrivals: medians of the rounds", result["medians"], decimals=2))
+    say(f"with keys {result['handshakes_per_s']:,.0f} come in a second")
+    say(f"and the p99 of another client is {result['p99_ratio']:.2f} times that before")
+    say(f"a connection takes {result['kib_with_keys']:.1f} KiB with keys, and {result['kib_plain']:.1f} KiB without")
 
 
 def scale(

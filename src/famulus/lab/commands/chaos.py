@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from famulus.errors import SettingsError
+from famulus.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from famulus.lab.chaos.run import Run
@@ -25,7 +26,7 @@ def chaos(
     seed: Annotated[int, typer.Option(min=0, help="The plan of faults follows from it.")] = 0,
     brokers: Annotated[int, typer.Option(min=2, max=8, help="The last one is of a family to fall back on.")] = 3,
     workers: Annotated[int, typer.Option(min=1, max=16, help="With 8 slots each.")] = 4,
-    clients: Annotated[int, typer.Option(min=1, max=8)] = 2,
+    clients: Annotated[int, typer.Option(min=1, max=8, help="Each a process, with a ledger.")] = 2,
     callers: Annotated[int, typer.Option(min=1, max=1000, help="Of each client, with one task open at a time.")] = 16,
     lan: Annotated[
         bool, typer.Option("--lan/--loopback", help="Give each process a network namespace, where root allows it.")
@@ -77,7 +78,7 @@ def chaos(
     if not violations and folder is None:
         shutil.rmtree(place, ignore_errors=True)
     typer.echo(json.dumps(report) if as_json else _in_words(report))
-    raise typer.Exit(1 if violations else 0)
+    raise typer.Exit(ExitCode.FAILED if violations else ExitCode.DONE)
 
 
 def _report(run: Run, seed: int, seconds: float, parting: bool, folder: str) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from famulus.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from famulus.lab.demo.screen import Screen
 
@@ -48,7 +50,7 @@ def demo(
     if broken:
         for promise in broken:
             typer.echo(f"broken: {promise}", err=True)
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
     console.print("A worker died, a broker died, and the brokers lost and found each other. Every promise was kept.")
     console.print("Next, each in a terminal of its own:")
     for command in ("broker", "worker examples.greeter:worker", "call greet you"):

@@ -20,7 +20,9 @@ import msgspec
 import typer
 
 from famulus._plain import SWITCH
+from famulus.core.delivery import Policy
 from famulus.errors import FamulusError, SettingsError
+from famulus.exit_codes import ExitCode
 from famulus.lab.processes import python
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 #: What is simulated: for a network, or for one broker besides its usual worlds.
-What = Literal["config", "tasks", "overload"]
+What = Literal["config", "tasks", "rights", "overload"]
 
 
 def simulate(
@@ -48,8 +50,11 @@ def simulate(
     ] = None,
     what: Annotated[
         What,
-        typer.Option(help="With --brokers: the config that they share, or the tasks that they carry. Or overload."),
+        typer.Option(
+            help="With --brokers: the config that they share, the tasks that they carry, or rights. Or overload."
+        ),
     ] = "config",
+    policy: Annotated[Policy, typer.Option(help="By which all services choose their workers.")] = "lru",
     jobs: Annotated[int | None, typer.Option(min=1, metavar="J", help="Processes; one per core unless told.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:
@@ -72,6 +77,13 @@ def simulate(
     while brokers, workers and clients are killed, paused, drained, disabled and cut off from each other. Every task has
     one outcome in time, what was rejected never ran, at-most-once tasks never run twice, and no task goes in circles.
 
+    Or the rights of those who bring and do these tasks (--what rights): principals are revoked, narrowed and widened,
+    their keys are replaced, and brokers that cannot hear each other are told different things. Nothing runs that its
+    broker never allowed, or has not allowed for two seconds, and nobody loses anything by a new key.
+
+    With --policy all services choose their workers by that policy, and all of this must hold as before. By `key`, a
+    task goes to the worker of its key as long as that is there and has room.
+
     With --what overload one broker is asked for more than its worker can do: what can be done is done, in time, and
     next to nothing is begun in vain.
 
@@ -89,16 +101,22 @@ def simulate(
 
     famulus simulate --brokers 5 --what tasks --seeds 1000
 
+    famulus simulate --brokers 0 --what rights --seeds 1000
+
     famulus simulate --what overload --seeds 100
+
+    famulus simulate --policy key --seeds 100
     """
     if what == "overload" and (brokers is not None or trace):
         raise SettingsError("--what overload is about one broker, and has no --trace")
-    if what == "tasks" and brokers is None:
-        raise SettingsError("--what tasks is about a network: say how large with --brokers (0: as each seed says)")
+    if what in ("tasks", "rights") and brokers is None:
+        raise SettingsError(f"--what {what} is about a network: say how large with --brokers (0: as each seed says)")
     if what == "tasks" and brokers in (1, 2):
         raise SettingsError("--brokers: a family has 3 brokers or more here, or 0, as each seed says")
     scenario = "one" if brokers is None and what == "config" else {"tasks": "brokers"}.get(what, what)
-    experiment = Experiment(scenario, brokers or 0, mutant, trace)
+    if policy != "lru" and scenario in ("config", "overload"):
+        raise SettingsError("--policy is about worlds with several workers: one broker, --what tasks or --what rights")
+    experiment = Experiment(scenario, brokers or 0, mutant, trace, policy)
     mutants = experiment.scenario.mutants
     if mutant == "list":
         for name, each in mutants.items():
@@ -112,7 +130,8 @@ def simulate(
         raise SettingsError("--trace cannot show the config of a network yet")
     how = "" if brokers is None else f" --brokers {brokers}"
     how += "" if what == "config" else f" --what {what}"
-    how += " --trace" if scenario in ("one", "brokers") else ""
+    how += "" if policy == "lru" else f" --policy {policy}"
+    how += " --trace" if scenario in ("one", "brokers", "rights") else ""
     how += f" --mutant {mutant}" if mutant else ""
     if seed is not None:
         first, seeds, jobs = seed, 1, 1
@@ -125,7 +144,7 @@ def simulate(
         typer.echo(msgspec.json.encode(report).decode())
     else:
         _show(report)
-    raise typer.Exit(0 if bool(report["failures"]) == bool(mutant) else 1)
+    raise typer.Exit(ExitCode.DONE if bool(report["failures"]) == bool(mutant) else ExitCode.FAILED)
 
 
 class Experiment(msgspec.Struct, frozen=True):
@@ -137,12 +156,14 @@ class Experiment(msgspec.Struct, frozen=True):
     mutant: str
     #: Whether the faults and the last steps are shown.
     trace: bool = False
+    policy: Policy = "lru"
 
     @property
     def scenario(self) -> Scenario[Any]:
         from famulus.lab.sim.scenarios import SCENARIOS
 
-        return SCENARIOS[self.name]
+        scenario = SCENARIOS[self.name]
+        return scenario if self.policy == "lru" else scenario.choosing_by(self.policy)
 
     @property
     def caught_by(self) -> tuple[str, ...]:
@@ -312,4 +333,4 @@ if __name__ == "__main__":
         _work(*sys.argv[1:])
     except BrokenPipeError:
         # Whoever was reading is gone. Nothing is left to flush, so nothing is left to complain about.
-        os._exit(1)
+        os._exit(ExitCode.FAILED)

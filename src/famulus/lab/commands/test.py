@@ -10,7 +10,9 @@ from typing import Annotated
 
 import typer
 
+from famulus.cli.packages import missing_of
 from famulus.errors import FamulusError, SettingsError
+from famulus.exit_codes import ExitCode
 
 #: Most tests wait for processes most of the time, so more of them run at once than there are cores.
 AT_ONCE = 2 * (os.cpu_count() or 1)
@@ -33,6 +35,9 @@ def run_tests(
 ) -> None:
     """Check style and types and run all tests; with arguments, run pytest alone with them."""
     root = find_root()
+    if said := missing_of("dev"):
+        # Its steps are processes of their own, which would only say that there is no such module.
+        raise FamulusError(said)
     if quick and pytest_args:
         raise SettingsError(f"--quick says itself which tests are run: it goes without {' '.join(pytest_args)}")
     if pytest_args:
@@ -51,11 +56,11 @@ def find_root() -> Path:
     return root
 
 
-def _run(root: Path, step: tuple[str, ...]) -> int:
+def _run(root: Path, step: tuple[str, ...]) -> ExitCode:
+    """Whatever its own code means: ours have one meaning each."""
     # Announcements must come before the output of the child, even in a pipe.
     sys.stdout.flush()
     # Without files of bytecode, each of hundreds of processes would compile every module again.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    code = subprocess.run([sys.executable, "-m", *step], cwd=root, env=environment, check=False).returncode
-    # A child that died of a signal has a negative code; a shell would call it 128 + signal.
-    return code if code >= 0 else 128 - code
+    done = subprocess.run([sys.executable, "-m", *step], cwd=root, env=environment, check=False)
+    return ExitCode.FAILED if done.returncode else ExitCode.DONE

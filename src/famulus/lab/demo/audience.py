@@ -1,4 +1,4 @@
-"""The clients of the demo: they ask at a steady rate, whatever happens, and keep an account of every task.
+"""The clients of the demo: they ask at a steady rate, whatever happens, and keep an results of every task.
 
 At the end they say which promises were broken. It should be none.
 """
@@ -36,7 +36,7 @@ class Ended:
 
 
 @dataclass
-class Account:
+class Results:
     """What became of the tasks of one service."""
 
     service: Service
@@ -66,7 +66,7 @@ class Audience:
     def __init__(self, frontends: Sequence[str]) -> None:
         """As many clients as frontends; each starts at its own, and learns of the others."""
         self._frontends = frontends
-        self.accounts = {service.name: Account(service) for service in SERVICES}
+        self.by_service = {service.name: Results(service) for service in SERVICES}
         self._successes: list[asyncio.Future[float] | None] = [None] * len(frontends)
         self._leaving = asyncio.Event()
 
@@ -74,7 +74,7 @@ class Audience:
         """Asks until `leave`; returns when everything asked has its outcome."""
         clients = [AsyncClient(frontend, timeout=TIMEOUT_S) for frontend in self._frontends]
         try:
-            rates = [self._load(clients, account) for account in self.accounts.values()]
+            rates = [self._load(clients, results) for results in self.by_service.values()]
             await asyncio.gather(*rates)
         finally:
             for client in clients:
@@ -89,39 +89,39 @@ class Audience:
         self._successes[client] = success
         return success
 
-    async def _load(self, clients: list[AsyncClient], account: Account) -> None:
+    async def _load(self, clients: list[AsyncClient], results: Results) -> None:
         opened: set[asyncio.Task[None]] = set()
         start_s = monotonic()
         number = 0
         while not self._leaving.is_set():
-            due_s = start_s + number / account.service.per_second
+            due_s = start_s + number / results.service.per_second
             await asyncio.sleep(max(0.0, due_s - monotonic()))
-            task = asyncio.create_task(self._one(clients, account, number))
+            task = asyncio.create_task(self._one(clients, results, number))
             opened.add(task)
             task.add_done_callback(opened.discard)
             number += 1
         if opened:
             await asyncio.wait(opened)
 
-    async def _one(self, clients: list[AsyncClient], account: Account, number: int) -> None:
+    async def _one(self, clients: list[AsyncClient], results: Results, number: int) -> None:
         which = number % len(clients)
-        service = account.service
+        service = results.service
         body = f"{number}".encode()
-        account.sent += 1
+        results.sent += 1
         sent_s = monotonic()
         awaited = self._successes[which]
         code = ""
         try:
             answer = await clients[which].request(service.name, body, at_least_once=service.delivery == "at_least_once")
             outcome = "OK"
-            account.wrong_answers += answer != _right_answer(service.name, body)
+            results.wrong_answers += answer != _right_answer(service.name, body)
         except OutcomeError as error:
             outcome, code = error.outcome, error.code
         now_s = monotonic()
         if outcome == "OK" and awaited is not None and not awaited.done():
             awaited.set_result(now_s)
         expected = "ERROR" if service.fails_every and number % service.fails_every == 0 else "OK"
-        account.note(Ended(now_s, outcome, code, (now_s - sent_s) * 1000), expected)
+        results.note(Ended(now_s, outcome, code, (now_s - sent_s) * 1000), expected)
 
 
 def _right_answer(service: str, body: bytes) -> bytes:
@@ -157,23 +157,23 @@ class Loss:
         return self.killed_s <= ended.at_s <= self.over_s
 
 
-def broken(accounts: Mapping[str, Account], recoveries: Iterable[Recovery], worker: Loss, broker: Loss) -> list[str]:
+def broken(by_service: Mapping[str, Results], recoveries: Iterable[Recovery], worker: Loss, broker: Loss) -> list[str]:
     found = [f"{each.what} took {each.seconds:.1f} s" for each in recoveries if each.seconds > each.allowed_s]
-    for name, account in accounts.items():
-        found += [f"{name}: {fault}" for fault in _faults(account, worker, broker)]
+    for name, results in by_service.items():
+        found += [f"{name}: {fault}" for fault in _faults(results, worker, broker)]
     return found
 
 
-def _faults(account: Account, worker: Loss, broker: Loss) -> list[str]:
+def _faults(results: Results, worker: Loss, broker: Loss) -> list[str]:
     faults = []
-    if missing := account.sent - account.outcomes.total():
+    if missing := results.sent - results.outcomes.total():
         faults.append(f"{missing} tasks have no outcome")
-    if account.wrong_answers:
-        faults.append(f"{account.wrong_answers} answers were wrong")
-    busy = [each for each in account.trouble if each.code in _BUSY]
-    if len(busy) > BUSY_SHARE_MAX * account.sent:
-        faults.append(f"{len(busy)} of {account.sent} tasks were refused ({_codes(busy)})")
-    trouble = [each for each in account.trouble if each.code not in _BUSY]
+    if results.wrong_answers:
+        faults.append(f"{results.wrong_answers} answers were wrong")
+    busy = [each for each in results.trouble if each.code in _BUSY]
+    if len(busy) > BUSY_SHARE_MAX * results.sent:
+        faults.append(f"{len(busy)} of {results.sent} tasks were refused ({_codes(busy)})")
+    trouble = [each for each in results.trouble if each.code not in _BUSY]
     after_broker = [each for each in trouble if broker.explains(each)]
     # The broker is killed soon after the worker: what goes wrong from then on is not due to the worker.
     after_worker = [each for each in trouble if worker.explains(each) and each not in after_broker]
@@ -182,7 +182,7 @@ def _faults(account: Account, worker: Loss, broker: Loss) -> list[str]:
         faults.append(f"{len(elsewhere)} tasks failed while nothing was lost ({_codes(elsewhere)})")
     if len(after_worker) > SLOTS:
         faults.append(f"{len(after_worker)} tasks failed though the lost worker had {SLOTS} slots")
-    if account.service.delivery == "at_least_once" and trouble:
+    if results.service.delivery == "at_least_once" and trouble:
         faults.append(f"{len(trouble)} at-least-once tasks were not given to somebody else")
     if wrong := [each for each in trouble if each.outcome in ("OK", "ERROR")]:
         faults.append(f"{len(wrong)} tasks ended with the other of OK and ERROR")

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from famulus.lab.bench.figures import percentile
 from famulus.lab.chaos.network import Program
-from famulus.lab.demo.audience import RECENT_S, Account, Audience
+from famulus.lab.demo.audience import RECENT_S, Audience, Results
 from famulus.lab.demo.stage import Stage
 
 FRAMES_PER_S = 4
@@ -56,19 +56,19 @@ class Screen:
 def picture(stage: Stage, audience: Audience) -> Panel:
     now_s = monotonic()
     table = _accounts("tasks/s", expand=True)
-    for account in audience.accounts.values():
-        recent = account.look(now_s)
+    for results in audience.by_service.values():
+        recent = results.look(now_s)
         times_us = [int(ended.latency_ms * 1000) for ended in recent]
-        table.add_row(account.service.name, f"{len(recent) / RECENT_S:,.0f}", *_figures(account, times_us))
+        table.add_row(results.service.name, f"{len(recent) / RECENT_S:,.0f}", *_figures(results, times_us))
     footer = Text.assemble("\nbrokers  ", _lights(stage.brokers), "\nworkers  ", _lights(stage.workers))
     return Panel(Group(table, footer), title=f"live, over the last {RECENT_S:.0f} s", border_style="dim")
 
 
 def summary(audience: Audience) -> Table:
     table = _accounts("sent", title="\nWhat became of the tasks", title_justify="left")
-    for account in audience.accounts.values():
-        name = f"{account.service.name}, {account.service.what}"
-        table.add_row(name, f"{account.sent:,}", *_figures(account, account.latencies_us))
+    for results in audience.by_service.values():
+        name = f"{results.service.name}, {results.service.what}"
+        table.add_row(name, f"{results.sent:,}", *_figures(results, results.latencies_us))
     return table
 
 
@@ -80,8 +80,8 @@ def _accounts(amount: str, **options: Any) -> Table:
     return table
 
 
-def _figures(account: Account, times_us: list[int]) -> list[str]:
-    counts = [f"{account.outcomes[outcome]:,}" for outcome in OUTCOMES]
+def _figures(results: Results, times_us: list[int]) -> list[str]:
+    counts = [f"{results.outcomes[outcome]:,}" for outcome in OUTCOMES]
     return counts + [f"{percentile(sorted(times_us), share) / 1000:,.1f}" for share in (0.5, 0.99)]
 
 

@@ -53,7 +53,7 @@ class Story:
         await asyncio.sleep(PAUSE_S)
 
     def broken_promises(self) -> list[str]:
-        return broken(self._audience.accounts, self.recoveries, self._worker, self._broker)
+        return broken(self._audience.by_service, self.recoveries, self._worker, self._broker)
 
     # -- the acts -----------------------------------------------------------------------------------------------
 

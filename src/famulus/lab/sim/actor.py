@@ -59,6 +59,10 @@ class Actor:
     def plug_to(self, address: str, door: str) -> Plug:
         return Plug(self.world.network, self.clock, self, address, door)
 
+    def key_for(self, address: str) -> bytes:
+        """What it shows to whoever listens there; empty: it connects without a key."""
+        return b""
+
     def new_token(self) -> str:
         return f"{self.random.getrandbits(64):016x}"
 
@@ -90,8 +94,10 @@ class Doors(Actor):
                 link.believes[True] = False
                 link.cut(notice_ns)
 
-    def accept(self, link: Link) -> None:
+    def accept(self, link: Link) -> bool:
+        """Whether it lets it in."""
         self.links[link.door][link.peer] = link
+        return True
 
     def receive(self, link: Link, message: Frames) -> None:
         self.take(link.door, link.peer, message)

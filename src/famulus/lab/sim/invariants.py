@@ -20,11 +20,17 @@ class Invariant(StrEnum):
     GOODPUT = "goodput"
     IN_VAIN = "in vain"
     NAMES = "names"
+    # Where workers are chosen by key.
+    AFFINITY = "affinity"
     # Of the tasks of a network.
     MEMORY = "memory"
     WAYS = "ways"
     PEERS = "peers"
     CIRCLES = "circles"
+    # Of principals and their rights.
+    PERMISSION = "permission"
+    REVOCATION = "revocation"
+    ACCESS = "access"
     # Of the config of a network.
     SAFETY = "nothing acknowledged is lost"
     CLOSURE = "closure"

@@ -38,7 +38,7 @@ class Listener(Protocol):
     name: str
     alive: bool
 
-    def accept(self, link: Link) -> None: ...
+    def accept(self, link: Link) -> bool: ...
 
     def receive(self, link: Link, message: Frames) -> None: ...
 
@@ -52,6 +52,8 @@ class Owner(Protocol):
     random: Random
 
     def wake_at(self, time_ns: int) -> None: ...
+
+    def key_for(self, address: str) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class Network:
             deliver()
 
     def connect(self, plug: Plug) -> Link | None:
-        """None if nobody is there or can be reached."""
+        """None if nobody is there, can be reached, or lets us in."""
         broker = self.listeners[plug.address]
         if not broker.alive or self.apart_until_ns(plug.name, broker.name):
             return None
@@ -124,7 +126,8 @@ class Network:
         self._born += 1
         peer = f"{plug.name}/{self._born}".encode()
         link = Link(self._clock, peer, plug, broker)
-        broker.accept(link)
+        if not broker.accept(link):
+            return None
         self.plugs[plug] = None
         return link
 
@@ -135,6 +138,8 @@ class Link:
     def __init__(self, clock: Clock, peer: bytes, plug: Plug, broker: Listener) -> None:
         self.peer = peer
         self.door = plug.door
+        #: By which the other end shows who it is; empty if it does not.
+        self.key = plug.owner.key_for(plug.address)
         self._clock = clock
         self._random = plug.owner.random
         # Each of these is first for the other end, then for the broker's: False and True are the indices.
@@ -198,6 +203,8 @@ class Plug:
         #: As the owner knows it.
         self.up = False
         self.closed = False
+        #: All that it has shown.
+        self.keys: set[bytes] = set()
         self._network = network
         self._clock = clock
         self._changes: list[bool] = []
@@ -231,6 +238,16 @@ class Plug:
 
     def close(self) -> None:
         self.closed = True
+        self._drop()
+
+    def hang_up(self) -> None:
+        """Its owner wants another connection to the same place."""
+        if self.link is not None:
+            self._drop()
+            self._note(up=False)
+            self._try_soon(RETRY_NS)
+
+    def _drop(self) -> None:
         self._network.plugs.pop(self, None)
         if self.link is not None:
             link, self.link = self.link, None
@@ -261,6 +278,7 @@ class Plug:
         if self.link is None:
             self._try_soon(RETRY_NS)
         else:
+            self.keys.add(self.link.key)
             self._note(up=True)
 
     def _note(self, *, up: bool) -> None:

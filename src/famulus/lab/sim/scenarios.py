@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
+from famulus.core.delivery import Policy
 from famulus.lab.sim.config import faults as config_faults
 from famulus.lab.sim.config.mutants import OF_THE_CONFIG
 from famulus.lab.sim.config.workload import Config
@@ -47,6 +48,13 @@ class Scenario(Generic[W]):
             workload.on_faults_planned(count)
         return workload
 
+    def choosing_by(self, policy: Policy) -> Scenario[Tasks]:
+        """The same, but workers are chosen by this policy. Only for worlds with workers."""
+        assert isinstance(self.workload, partial)
+        told = replace(self.workload.keywords["setting"], policy=policy)
+        known = mutants.OF_KEYS if policy == "key" else self.mutants
+        return replace(cast("Scenario[Tasks]", self), workload=partial(Tasks, setting=told), mutants=known)
+
     def run(self, seed: int, brokers: int = 0) -> Result:
         return self.start(seed, brokers).run()
 
@@ -69,6 +77,17 @@ SEVERAL_BROKERS = Scenario(
     faults_drawn=(0, 3, 8, 15, 25),
     kinds_min=4,
 )
+RIGHTS = Scenario(
+    "rights",
+    partial(Tasks, setting=setting.GUARDED),
+    mutants.OF_RIGHTS,
+    500_000,
+    faults.OF_RIGHTS,
+    faults_drawn=(0, 6, 10, 14),
+    kinds_min=8,
+)
 CONFIG = Scenario("config", Config, OF_THE_CONFIG, 200_000, config_faults.FAULTS, (0, 2, 8, 20), kinds_min=1)
 OVERLOAD = Scenario("overload", Overload, mutants.OF_OVERLOAD, 200_000)
-SCENARIOS: dict[str, Scenario[Any]] = {each.name: each for each in (ONE_BROKER, SEVERAL_BROKERS, CONFIG, OVERLOAD)}
+SCENARIOS: dict[str, Scenario[Any]] = {
+    each.name: each for each in (ONE_BROKER, SEVERAL_BROKERS, RIGHTS, CONFIG, OVERLOAD)
+}

@@ -12,8 +12,8 @@ import pyarrow as pa
 from famulus.journal.arrow import schema_of
 from famulus.lab.synth.arrivals import CLIENTS, HOP_NS, NOBODY, OUTCOMES, Arrivals, arrivals_of
 from famulus.lab.synth.edits import versions
-from famulus.lab.synth.plan import US_PER_S
-from famulus.lab.synth.world import Boot, Cell, World
+from famulus.lab.synth.plan import US_PER_MINUTE, US_PER_S
+from famulus.lab.synth.world import PRINCIPALS, Boot, Cell, World
 
 PEER_LOAD_S: Final = 10
 _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), dtype=np.uint16)
@@ -30,12 +30,15 @@ def tables_of(world: World, cell: Cell) -> Iterator[tuple[str, Boot, pa.Table]]:
     }
     yield "tasks", cell.boot, _table("tasks", len(drawn.service), here)
     yield "open_tasks", cell.boot, _open_tasks(drawn, here)
+    yield "access", cell.boot, _called(world, cell.boot, drawn, 1, np.where(given, 0, drawn.service_ns))
     away = drawn.take(given)
     target = (cell.boot.broker + 1) % world.plan.brokers
     for boot in world.boots:
         if boot.broker == target:
             lives = (away.arrived_us > boot.start_us) & (away.ended_us < boot.end_us)
-            yield "tasks", boot, _there(world, cell, boot, away.take(lives))
+            there = away.take(lives)
+            yield "tasks", boot, _there(world, cell, boot, there)
+            yield "access", boot, _called(world, boot, there, 0, _service_ns_there(there))
     yield "brokers", cell.boot, _loads(world, cell)
     yield "peers", cell.boot, pa.concat_tables([_peer_loads(world, cell), _given_away(world, cell, away)])
 
@@ -76,11 +79,45 @@ def _workers(world: World, numbers: np.ndarray) -> pa.Array:
 
 def _there(world: World, cell: Cell, boot: Boot, away: Arrivals) -> pa.Table:
     """The same tasks as seen by the broker that they were given to: a little later, and a little shorter."""
-    queue_ns = np.full(len(away.service), HOP_NS // 2, dtype=np.int64)
-    service_ns = away.service_ns - 2 * HOP_NS - queue_ns
+    queue_ns, service_ns = np.full(len(away.service), HOP_NS // 2, dtype=np.int64), _service_ns_there(away)
     seen = replace(away, queue_ns=queue_ns, service_ns=service_ns, ended_us=away.ended_us - HOP_NS // 1000)
     columns = _columns(world, boot, seen, ((cell.number + 1) << 32) + (1 << 31))
     return _table("tasks", len(away.service), columns | {"delegated_from": world.brokers[cell.boot.broker]})
+
+
+def _service_ns_there(away: Arrivals) -> np.ndarray:
+    shorter: np.ndarray = away.service_ns - 2 * HOP_NS - HOP_NS // 2
+    return shorter
+
+
+def _called(world: World, boot: Boot, drawn: Arrivals, counted: int, busy_ns: np.ndarray) -> pa.Table:
+    """What each principal called of each service in each minute. `counted`: 0 where only their workers are."""
+    minutes, whose = drawn.ended_us // US_PER_MINUTE, drawn.client % len(PRINCIPALS)
+    key = np.stack([minutes, whose.astype(np.int64), drawn.service.astype(np.int64)], axis=1)
+    if not len(key):
+        return _table("access", 0, {})
+    groups, group = np.unique(key, axis=0, return_inverse=True)
+    last_us = np.zeros(len(groups), dtype=np.int64)
+    np.maximum.at(last_us, group, drawn.ended_us)
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        sums = np.zeros(len(groups), dtype=np.int64)
+        np.add.at(sums, group, values)
+        return sums
+
+    columns = {
+        **world.where(boot),
+        "at": last_us,
+        "port": "frontend",
+        "wanted": "call",
+        "principal": _chosen(list(PRINCIPALS), groups[:, 1]),
+        "service": _services(world, groups[:, 2]),
+        "times": summed(np.full(len(key), counted, dtype=np.int64)),
+        "request_bytes": summed(drawn.request_bytes * counted),
+        "response_bytes": summed(drawn.response_bytes * counted),
+        "busy_ns": summed(busy_ns),
+    }
+    return _table("access", len(groups), columns)
 
 
 def _open_tasks(drawn: Arrivals, here: dict[str, Any]) -> pa.Table:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
-from famulus.lab.synth.plan import US_PER_MINUTE, US_PER_S
-from famulus.lab.synth.world import World
+from famulus.lab.synth.plan import US_PER_HOUR, US_PER_MINUTE, US_PER_S
+from famulus.lab.synth.world import PRINCIPALS, World
+
+US_PER_DAY: Final = 24 * US_PER_HOUR
 
 #: Edits that every broker had before the journal begins.
 BEFORE: Final = 3
@@ -26,6 +28,8 @@ class Edit:
     at_us: int
     #: When each broker had it.
     had_us: tuple[int, ...]
+    #: Of a principal: when its keys expire.
+    expires_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,17 @@ def slow_edit(world: World) -> Edit:
     return _edit(world, "slow", key, "grace", 0, world.plan.at_us(0.25) + 7_000_000, delay)
 
 
+def expiring_key(world: World) -> Edit:
+    key, at_us = f"principal/{PRINCIPALS[1]}", world.plan.at_us(0.55) + 4 * US_PER_S
+    return replace(_edit(world, "expiring", key, "ada", 0, at_us), expires_us=world.plan.end_us + 5 * US_PER_DAY)
+
+
+def _lasting_key(world: World) -> Edit:
+    at_us = world.plan.at_us(0.50) + 4 * US_PER_S
+    key = _edit(world, "lasting", f"principal/{PRINCIPALS[0]}", "ada", 0, at_us)
+    return replace(key, expires_us=world.plan.end_us + 400 * US_PER_DAY)
+
+
 def conflict(world: World, name: str) -> Conflict:
     """The one of the truth with this name."""
     resolved = name == "resolved_conflict"
@@ -74,6 +89,8 @@ def edits(world: World) -> list[Edit]:
         _edit(world, "plain 1", f"service/{world.services[0].name}", "ada", 0, plan.at_us(0.05) + 5 * US_PER_S),
         _edit(world, "plain 2", f"service/{world.services[-1].name}", "grace", 1, plan.at_us(0.15) + 9 * US_PER_S),
     ]
+    if world.has("expiring_key"):
+        known += [_lasting_key(world), expiring_key(world)]
     if world.has("slow_convergence"):
         known.append(slow_edit(world))
     said = [edit for each in conflicts(world) for edit in (each.first, each.second, each.settled)]
@@ -112,6 +129,7 @@ def _row(world: World, event: str, edit: Edit, broker: int, at_us: int) -> dict[
         "author": edit.author,
         "accepted_by": world.brokers[edit.broker],
         "edited": edit.at_us,
+        "expires": edit.expires_us,
         "version": BEFORE + len(had),
         "digest": hashlib.sha256("".join(had).encode()).hexdigest(),
     }

@@ -28,6 +28,9 @@ TRUTHS: Final[dict[str, str]] = {
     "hot_service": "a service has too few slots at its busiest hour",
     "error_burst": "for some minutes most tasks of one service fail",
     "journal_gap": "a broker could not write some rows, and says so",
+    "refused_principal": "a principal calls a service again and again that it may not call",
+    "unknown_key": "somebody whom nobody knows tries to connect again and again",
+    "expiring_key": "the keys of a principal expire some days after the journal ends",
 }
 BROKERS_MAX: Final = 26
 SERVICES_MAX: Final = 100

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from famulus.lab.synth import edits
 from famulus.lab.synth.plan import TRUTHS, US_PER_MINUTE, US_PER_S
-from famulus.lab.synth.world import RESTART_US, SLOW_FACTOR, Service, Worker, World
+from famulus.lab.synth.world import PRINCIPALS, RESTART_US, SLOW_FACTOR, Service, Worker, World
 
 Row = dict[str, Any]
 #: Its number, which of the service's workers had it, how long it waited, when it ended and how, and why.
@@ -20,6 +20,7 @@ Attempt = tuple[int, int, int, int, str, str | None]
 SWALLOWED_RUNNING: Final = 5
 SWALLOWED_QUEUED: Final = 2
 GAP_ROWS: Final = 137
+REFUSED: Final = 300
 #: Short, so that one task that ran out of time does not make its minute an outlier.
 TIMEOUT_US: Final = 400_000
 
@@ -228,6 +229,33 @@ def journal_gap(world: World) -> Planted:
     row = {"broker": 0, "at": at_us, "event": "gap", "table": "peers", "rows": GAP_ROWS, "detail": "the disk was full"}
     facts = {"broker": world.brokers[0], "at": instant(at_us), "table": "peers", "rows": GAP_ROWS}
     return Planted({"brokers": [row]}, facts)
+
+
+def refused_principal(world: World) -> Planted:
+    """Some twenty times a minute, for a quarter of an hour."""
+    service, from_us = world.services[-1].name, world.plan.at_us(0.60)
+    rows = [
+        {"broker": 1, "at": from_us + number * 3 * US_PER_S, "port": "frontend", "wanted": "call", "why": "not_allowed",
+         "principal": PRINCIPALS[2], "address": "192.0.2.7", "service": service, "times": 1}
+        for number in range(REFUSED)
+    ]  # fmt: skip
+    facts = {"principal": PRINCIPALS[2], "service": service, "broker": world.brokers[1], "times": REFUSED}
+    return Planted({"access": rows}, facts)
+
+
+def unknown_key(world: World) -> Planted:
+    """In one second it tries so often that the rest is only counted, with that of others."""
+    at_us, key = world.plan.at_us(0.62), 2 * world.name("key", "unknown")[:32]
+    tries = {"broker": 0, "port": "backend", "wanted": "connect", "why": "unknown_key"}
+    rows = [{**tries, "at": at_us + n * US_PER_S, "key": key, "address": "192.0.2.8", "times": 40} for n in range(10)]
+    rows.append({**tries, "at": at_us + US_PER_S, "address": "*", "times": 5000})
+    return Planted({"access": rows}, {"key": key, "broker": world.brokers[0], "times": 400})
+
+
+def expiring_key(world: World) -> Planted:
+    edit = edits.expiring_key(world)
+    assert edit.expires_us is not None
+    return Planted(facts={"principal": edit.key.partition("/")[2], "expires": instant(edit.expires_us)})
 
 
 def _facts(world: World, task: Planting, at_us: int, worker: Worker) -> dict[str, Any]:

@@ -35,6 +35,8 @@ SERVICES: Final = (
     ("score", 0.025, 3.0),
     ("geocode", 0.010, 2.0),
 )
+#: Whose clients call the services.
+PRINCIPALS: Final = ("shop", "office", "reports")
 FAMILY_SIZE: Final = 3
 SPREAD: Final = 0.35
 #: Slots are sized so that this share of them is taken at the busiest minute.

@@ -11,6 +11,7 @@ from famulus.pipeline.report import timeline
 from famulus.pipeline.report.document import document
 from famulus.pipeline.report.html import Safe, joined, text
 from famulus.pipeline.report.reading import Tables
+from famulus.pipeline.report.sections.access import access
 from famulus.pipeline.report.sections.anomalies import anomalies
 from famulus.pipeline.report.sections.audit import audit
 from famulus.pipeline.report.sections.brokers import brokers
@@ -44,6 +45,7 @@ def page(tables: Tables) -> str:
         "failovers": failovers(tables, seen),
         "brokers": brokers(tables, seen),
         "config": config(tables),
+        "access": access(tables),
         "capacity": capacity(tables),
         "anomalies": anomalies(tables, seen),
         "audit": audit(tables),

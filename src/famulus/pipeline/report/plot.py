@@ -19,6 +19,7 @@ from famulus.pipeline.report.words import instant
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px 2px", "2px 2px")
 SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 COLOURS: Final = 8
+DOT: Final = 7
 
 #: Ticks of a logarithmic axis of time, in seconds.
 _TICKS: Final = (
@@ -39,16 +40,27 @@ def label(name: str) -> str:
 def line(
     name: str, number: int, x: Sequence[Any], y: Sequence[float | None], hover: str, **more: Any
 ) -> dict[str, Any]:
+    values = [None if value is None or not math.isfinite(value) else round(value, 9) for value in y]
     return {
         "type": "scatter",
-        "mode": "lines",
+        **_dots(values, number),
         "name": label(name),
         "x": list(x),
-        "y": [None if value is None or not math.isfinite(value) else round(value, 9) for value in y],
+        "y": values,
         "line": {"color": colour(number), "dash": DASHES[number % len(DASHES)], "width": 2},
         "hovertemplate": f"%{{x}}<br>{hover}<extra>%{{fullData.name}}</extra>",
         **more,
     }
+
+
+def _dots(values: Sequence[float | None], number: int) -> dict[str, Any]:
+    """A line of one point cannot be seen: such a point is a dot."""
+    around = [None, *values, None]
+    alone = [value is not None and around[at] is None and around[at + 2] is None for at, value in enumerate(values)]
+    if not any(alone):
+        return {"mode": "lines"}
+    sizes = [DOT if each else 0 for each in alone]
+    return {"mode": "lines+markers", "marker": {"color": colour(number), "size": sizes}}
 
 
 def marks(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from famulus.pipeline.tables import (
+    access,
     anomalies,
     audit,
     capacity,
@@ -31,6 +32,8 @@ ALL: Final[tuple[Table, ...]] = (
     Table.of(loads.broker_minutes, Grain.HOURLY, neighbours=True),
     Table.of(losses.lost_attempts, Grain.HOURLY),
     Table.of(losses.losses, Grain.HOURLY),
+    Table.of(access.refusals, Grain.HOURLY),
+    Table.of(access.principal_hours, Grain.HOURLY),
     Table.of(audit.audit, Grain.HOURLY, neighbours=True, by_task=True),
     Table.of(service_figures.service_days, Grain.WHOLE),
     Table.of(workers.worker_health, Grain.WHOLE),

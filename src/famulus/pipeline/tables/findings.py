@@ -33,6 +33,10 @@ DEATHS_MIN: Final = 3
 RECOVERY_S: Final = 300
 #: An edit that takes this many minutes to reach a broker is late.
 LATE_MINUTES: Final = 2
+#: Somebody who is refused this often in a day does not stop trying.
+REFUSED_MIN: Final = 100
+#: For how long before its keys expire a principal is mentioned.
+EXPIRES_DAYS: Final = 14
 # Bounds of the config.
 _BACKLOG_TASKS_MAX: Final = 10_000_000
 _TIMEOUT_MS_MAX: Final = 86_400_000
@@ -48,6 +52,8 @@ def findings(
     audit: DataFrame,
     capacity: DataFrame,
     anomalies: DataFrame,
+    refusals: DataFrame,
+    config: DataFrame,
 ) -> DataFrame:
     end = F.greatest(newest(service_hours, "at"), newest(broker_minutes, "minute"))
     day = cached(service_hours.transform(_since, end, "at", DAY_H).transform(_services))
@@ -66,6 +72,8 @@ def findings(
         _crashes(audit.transform(_since, end, "at", WEEK_H)),
         _unexplained(audit.transform(_since, end, "at", WEEK_H)),
         _unusual(anomalies.transform(_since, end, "minute", DAY_H)),
+        _refused_often(refusals.transform(_since, end, "last", DAY_H)),
+        _keys_expire(config, end),
     ]
     return union_all(found).transform(_ranked)
 
@@ -245,6 +253,54 @@ def _edits_late(config_convergence: DataFrame, broker_minutes: DataFrame) -> Dat
     rows = _each(late_there, ["broker"], "at", slowest=F.max(F.struct("delay_ms", "key")))
     slowest_s = F.floor(F.col("slowest.delay_ms") / 1000)
     return _finding("edits_late", rows, limit=F.lit(LATE_MINUTES), slowest_s=slowest_s)
+
+
+# -- who may do what ----------------------------------------------------------------------------------------------
+
+
+def _refused_often(refusals: DataFrame) -> DataFrame:
+    """Somebody of whom nothing is known, not even an address, is nobody whom an admin could look for."""
+    who = F.coalesce("principal", "key", F.when(F.col("address") != "*", F.col("address")))
+    most = F.max(F.struct("times", "broker", "port", "wanted", F.coalesce("service", F.lit("")).alias("service")))
+    rows = (
+        refusals.withColumns({"who": who, "is_known": F.col("principal").isNotNull()})
+        .where(F.col("who").isNotNull())
+        .transform(_each, ["who", "why"], "last", times=F.sum("times"), is_known=F.max("is_known"), most=most)
+        .where(F.col("times") >= REFUSED_MIN)
+    )
+    has_right = (F.col("why") == "not_allowed") & F.col("most.wanted").isin("call", "serve") & F.col("is_known")
+    allow = "If it should, allow it: famulus pass rights {who} --{most.wanted} {most.service}. If not, ask whose it is."
+    return _finding(
+        "refused_often",
+        rows,
+        severity=F.when(F.col("why") == "overload", "info").otherwise("warning"),
+        cure=F.when(F.col("why") == "overload", "It sends more than it may: raise its limits, or slow it down.")
+        .when(has_right & (F.col("most.service") != ""), said(allow))
+        .otherwise("If it belongs here, give it a pass that is valid. If not, keep it away from that port."),
+        wish=F.trim(F.concat_ws(" ", "most.wanted", "most.service")),
+    )
+
+
+def _keys_expire(config: DataFrame, end: Column) -> DataFrame:
+    """The last edit of a principal counts. One that has just expired is mentioned as well: now it is missed."""
+    newest_edit = F.max(F.struct("edited", "edit", "expires"))
+    edits = config.where(F.col("key").startswith("principal/") & F.col("event").isin("accepted", "applied", "expires"))
+    days = F.make_dt_interval(days=F.lit(EXPIRES_DAYS))
+    rows = (
+        _each(edits, ["key"], "at", newest=newest_edit)
+        .withColumn("expires", F.col("newest.expires"))
+        .transform(_since, end, "expires", DAY_H)
+        .where(F.col("expires") <= end + days)
+    )
+    return _finding(
+        "keys_expire",
+        rows,
+        severity=F.when(F.col("expires") <= end, "critical").otherwise("warning"),
+        key=F.col("key"),
+        principal=F.substring_index("key", "/", -1),
+        day=F.date_format("expires", "yyyy-MM-dd"),
+        instant=F.date_format("expires", "yyyy-MM-dd HH:mm:ss"),
+    )
 
 
 # -- the audit, and what is not as usual --------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // Who is logged in. A password goes out once and is kept nowhere. Of the session only the token is kept, for all pages of
 // this port; it is worth nothing without the cookie, which no script can read.
 
-import { h } from "./dom.js";
+import { h, link } from "./dom.js";
 import { open } from "./dialog.js";
 
 const KEY = "famulus-token";
@@ -93,10 +93,10 @@ export class Account {
   // -- what is seen of it ------------------------------------------------------------------------------------------
 
   // The same button for both, so that the focus stays on it.
-  view() {
+  view(status) {
     const [label, onclick] = this.admin ? ["Log out", () => this.logout()] : ["Log in", () => this.dialog()];
     return h("div", {}, h("span", { class: "muted" }, this.admin && ["admin ", h("strong", {}, this.admin)]),
-      (this.admin || this.offered) && h("button", { type: "button", class: "button", onclick }, label));
+      this.admin || this.offered ? h("button", { type: "button", class: "button", onclick }, label) : status?.config.network && this.why && link("/config", "No login here"));
   }
 
   dialog() {

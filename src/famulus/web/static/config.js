@@ -1,14 +1,16 @@
 // What holds in the network, who has it, what is to be decided, and what was changed last.
 
 import { act, edit } from "./actions.js";
-import { h, panel, table } from "./dom.js";
-import { count, digest, moment } from "./format.js";
+import { h, panel, table, toBroker } from "./dom.js";
+import { count, digest, many, moment, ms, setting } from "./format.js";
 import { fact } from "./services.js";
 
 export function config({ status, account, memory, render }) {
   if (memory.version !== status.config.digest || !memory.told) load(status.config.digest, memory, render);
   if (!status.config.network) {
-    return [h("h1", {}, "Config"), h("p", { class: "empty tall" }, "This broker stands alone: only its own settings apply, and there is no config to share. So there are no admins, and nobody can log in.")];
+    return [h("h1", {}, "Config"),
+      h("p", { class: "note" }, "This broker stands alone: only its own settings apply, and there is no config to share. So there are no admins, and nobody can log in."),
+      memory.told?.settings && settings(memory.told.settings)];
   }
   if (!account.admin) memory.shown = memory.shownOf = null;
   else if (memory.shownOf !== status.config.digest) look(status.config.digest, account, memory, render);
@@ -26,7 +28,7 @@ export function config({ status, account, memory, render }) {
       told.warnings.length > 0 && panel("Warnings", "", h("ul", { class: "list" }, told.warnings.map((each) => h("li", {}, h("code", {}, each.key), " ", each.sentence)))),
     ],
     panel("Brokers", "", table("Brokers and their config", [
-      { label: "Broker", cell: (row) => row.identity }, { label: "Family", cell: (row) => row.family },
+      { label: "Broker", cell: toBroker }, { label: "Family", cell: (row) => row.family },
       { label: "State", cell: (row) => h("span", { class: `state small ${row.state}` }, row.state) },
       { label: "Version", num: true, cell: (row) => count(row.version) },
       { label: "Digest", cell: (row) => h("code", { class: row.digest === status.config.digest ? "" : "wait" }, digest(row.digest)) },
@@ -34,16 +36,29 @@ export function config({ status, account, memory, render }) {
     ], status.brokers)),
     shown && panel("Keys", "all that is set, but for admins and states", keys(shown, account),
       h("p", { class: "buttons left" }, h("button", { type: "button", class: "button", onclick: () => edit(account, { key: "", path: "set" }) }, "Set another key…"))),
-    told && panel("Services", "what the config says about them", table("Services in the config", [
-      { label: "Service", cell: (row) => row[0] }, { label: "Delivery", cell: (row) => row[1].delivery.replaceAll("_", "-") },
-      { label: "Time-out", num: true, cell: (row) => `${count(row[1].timeout_ms)} ms` }, { label: "Attempts", num: true, cell: (row) => count(row[1].max_attempts) },
-      { label: "Backlog", num: true, cell: (row) => count(row[1].backlog_tasks_max) },
-    ], Object.entries(told.services), { empty: "No service is named; the defaults of each family apply." })),
+    told && panel("Services", "what the config says about them", table("Services in the config", policies, Object.entries(told.services), { empty: "No service is named; the defaults of each family apply." })),
     memory.told && panel("History", "the newest edits, without those about admins", h("ol", { class: "history" }, memory.told.history.map((edit) => h("li", { "data-key": edit.id },
       h("details", {}, h("summary", {}, h("time", {}, moment(edit.at_ms)), h("strong", {}, edit.key), h("span", { class: `tag ${edit.op === "DEL" ? "del" : ""}` }, edit.op === "DEL" ? "removed" : "set"), h("span", { class: "muted" }, `at ${edit.broker}, `, h("code", {}, edit.id.slice(0, 8)))),
         h("pre", {}, JSON.stringify(edit.value, null, 2))))))),
   ];
 }
+
+// Those of a broker that stands alone, as they are in force: from its file, its flags, and the defaults.
+function settings(told) {
+  const { services, default_service, bounds, ...own } = told;
+  const list = (values) => h("dl", { class: "facts settings" }, Object.entries(values).map(([name, value]) => fact(h("code", {}, name), setting(name, value))));
+  return [
+    panel("Settings", "in force now: from flags, the file of settings, and the defaults", list(own)),
+    panel("Bounds", "what it holds at most", list(bounds)),
+    panel("Services", "what is declared; the first row is for all others", table("Services in the settings", policies, [["(all others)", default_service], ...Object.entries(services)])),
+  ];
+}
+
+const policies = [
+  { label: "Service", cell: (row) => row[0] }, { label: "Delivery", cell: (row) => row[1].delivery.replaceAll("_", "-") },
+  { label: "Time-out", num: true, cell: (row) => ms(row[1].timeout_ms) }, { label: "Attempts", num: true, cell: (row) => count(row[1].max_attempts) },
+  { label: "Backlog", num: true, cell: (row) => many(row[1].backlog_tasks_max, "task") },
+];
 
 function conflict(told, key, account) {
   const heads = key?.heads.map((head) => head.id);

@@ -8,6 +8,7 @@ function make(element, attributes, children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element[name] = value;
     else if (name === "vars") element.vars = value;
+    else if (name === "chosen") element.chosen = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
   for (const child of children.flat(9)) {
@@ -15,6 +16,7 @@ function make(element, attributes, children) {
     element.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
   applyVars(element);
+  if ("chosen" in element) element.value = element.chosen;
   return element;
 }
 
@@ -35,7 +37,7 @@ export function morph(old, fresh) {
     if (!present) old.append(node);
     else if (present.nodeType !== node.nodeType || present.nodeName !== node.nodeName || keyOf(present) !== keyOf(node)) present.replaceWith(node);
     else if (node.nodeType === Node.TEXT_NODE) { if (present.data !== node.data) present.data = node.data; }
-    else { copyAttributes(present, node); morph(present, node); }
+    else { copyAttributes(present, node); morph(present, node); choose(present, node); }
   });
   before.slice(after.length).forEach((node) => node.remove());
 }
@@ -49,17 +51,39 @@ function copyAttributes(present, fresh) {
   for (const { name, value } of [...fresh.attributes]) {
     if (name !== "style" && present.getAttribute(name) !== value) present.setAttribute(name, value);
   }
-  for (const event of ["onclick", "oninput", "onchange"]) if (present[event] !== fresh[event]) present[event] = fresh[event];
+  for (const event of ["onclick", "oninput", "onchange", "onpointermove", "onpointerleave"]) if (present[event] !== fresh[event]) present[event] = fresh[event];
   present.vars = fresh.vars;
   applyVars(present);
 }
 
+// What a list of choices shows is what the address says; only the page changes that.
+function choose(present, fresh) {
+  if (!("chosen" in fresh)) return;
+  present.chosen = fresh.chosen;
+  if (present.value !== fresh.chosen) present.value = fresh.chosen;
+}
+
 export const link = (path, ...children) => h("a", { href: `#${path}` }, ...children);
 export const toService = (name) => link(`/services/${encodeURIComponent(name)}`, name);
+// Another broker has a dashboard of its own.
+export const toBroker = (broker) => (broker.dashboard ? h("a", { href: broker.dashboard, title: `The dashboard of ${broker.identity}` }, broker.identity) : broker.identity);
+// Tasks that have these values: {service, outcome, reason, worker, principal}.
+export const tasksWith = (values) => `/tasks?${new URLSearchParams(values)}`;
+export const toTask = (task) => h("a", { class: "task", href: `#/tasks/${encodeURIComponent(task.message_id)}?ended_ms=${task.ended_ms}` }, shortId(task.message_id));
+// As `famulus tasks` shows it: a beginning and an end are enough to find it again.
+export const shortId = (id) => (/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id) ? `${id.slice(0, 8)}..${id.slice(-12).replace(/^0+/, "") || "0"}` : id);
+// A number that counts something bad leads to what it counts.
+export const counted = (value, text, path, kind = "bad") => (value > 0 ? h("a", { href: `#${path}`, class: kind }, text) : h("span", {}, text));
+export const outcome = (name) => h("span", { class: `outcome ${name.toLowerCase()}` }, name);
 export const toWorker = (identity) => link(`/workers/${encodeURIComponent(identity)}`, identity);
 
 export function panel(title, note, ...children) {
-  return h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", {}, title), note && h("p", { class: "note" }, note)), ...children);
+  return panelWith(null, title, note, ...children);
+}
+
+// With something at the end of its head.
+export function panelWith(tool, title, note, ...children) {
+  return h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", {}, title), note && h("p", { class: "note" }, note), tool), ...children);
 }
 
 // Columns: {label, cell(row), num, sort(row), key}. With `order`, headings are buttons that sort.

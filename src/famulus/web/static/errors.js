@@ -1,51 +1,52 @@
-// What went wrong: workers that broke the protocol, processes that died, and every counter.
+// What went wrong with tasks: by service and reason, with an example of each, and whether it is safe to try again.
 
-import { act } from "./actions.js";
-import { h, panel, table } from "./dom.js";
-import { age, count } from "./format.js";
+import { counted, h, link, outcome, panel, table, tasksWith, toService, toTask } from "./dom.js";
+import { meter } from "./charts.js";
+import { ago, count, many, moment, rate } from "./format.js";
+import { fact } from "./services.js";
 
-// By the names of the counters in the status: how they are called here, what they count, and whether that is trouble.
-const COUNTERS = {
-  accepted: ["Accepted", "tasks that were accepted"],
-  by_flow: ["Without a router", "accepted tasks whose header was known, so that no router had to read it"],
-  repeated: ["Repeated", "tasks asked for again by their own id, and not run again"],
-  delegated: ["Handed over", "tasks that another broker was given"],
-  ok: ["OK", "tasks that went well"],
-  error: ["Error", "tasks whose worker said that they failed"],
-  rejected: ["Rejected", "tasks that provably did not run"],
-  unknown: ["Unknown", "tasks that may have run", true],
-  late: ["Late answers", "answers to tasks that had their outcome already"],
-  attempts_again: ["Tried again", "at-least-once tasks that were given to another worker", true],
-  refused_by_worker: ["Worker gone", "messages to workers that were gone"],
-  refused_by_client: ["Client gone", "messages to clients that were gone"],
-  faults: ["Faults", "messages that broke the protocol", true],
-  ignored: ["Ignored", "messages from senders that are ignored", true],
-  asked_again: ["Asked again", "questions that were asked again, since their router was lost"],
-  stale_decisions: ["Decided twice", "decisions of routers that came too late"],
-  workers_lost: ["Workers lost", "workers that were lost", true],
-};
-const about = (name) => COUNTERS[name] ?? [name.replaceAll("_", " "), ""];
+const AGAIN_MS = 2000;
 
-function forgive(account, identity) {
-  const onclick = () => act(account, { title: `Forgive ${identity}`, path: "errors/clear", wish: { identity }, label: "Forgive it" });
-  return h("button", { type: "button", class: "button small", "aria-label": `Forgive ${identity}`, onclick }, "Forgive");
-}
-
-export function errors({ status, account }) {
+export function errors({ status, memory, render }) {
+  if (!memory.asked || performance.now() - memory.asked > AGAIN_MS) {
+    memory.asked = performance.now();
+    fetchKinds(memory, render);
+  }
+  memory.order ??= { by: "Times", down: true };
+  const { tasks } = status;
+  const number = (name) => counted(tasks[name], count(tasks[name]), tasksWith({ outcome: name.toUpperCase() }));
   return [
     h("h1", {}, "Errors"),
-    panel("Workers that broke the protocol", account.admin ? "they are ignored for a while, unless they are forgiven" : "they are ignored for a while; an admin can forgive them", table("Workers that broke the protocol", [
-      { label: "Worker", cell: (row) => row.identity }, { label: "Faults", num: true, cell: (row) => count(row.faults) },
-      { label: "Ignored for", num: true, cell: (row) => (row.ignored_s ? `${age(row.ignored_s)} more` : "no longer") },
-      ...(account.admin ? [{ label: "Actions", cell: (row) => forgive(account, row.identity) }] : []),
-    ], status.errors, { empty: "None: all workers keep to the protocol." })),
-    panel("Processes of the broker", "", table("Processes", [
-      { label: "Process", cell: (row) => row.name }, { label: "State", cell: (row) => h("span", { class: `state small ${row.state}` }, row.state) },
-      { label: "Restarts", num: true, cell: (row) => h("span", { class: row.restarts ? "wait" : "" }, count(row.restarts)) }, { label: "pid", num: true, cell: (row) => String(row.pid) },
-    ], status.processes)),
-    panel("Counters", "since the dispatcher started", table("Counters", [
-      { label: "Counter", cell: (row) => about(row[0])[0] }, { label: "Count", num: true, cell: (row) => h("span", { class: row[1] && about(row[0])[2] ? "wait" : "" }, row[1].toLocaleString("en")) },
-      { label: "Meaning", cell: (row) => about(row[0])[1] },
-    ], Object.entries(status.counters))),
+    h("dl", { class: "facts few" },
+      fact("Failing now", [counted(tasks.failed_rate_s, `${rate(tasks.failed_rate_s)}/s`, tasksWith({ outcome: "failed" })), meaning("the last five seconds")]),
+      fact("ERROR", [number("error"), meaning("the worker said that it failed")]), fact("REJECTED", [number("rejected"), meaning("it provably did not run")]),
+      fact("UNKNOWN", [number("unknown"), meaning("it may have run")])),
+    memory.told ? kinds(memory, tasks, status.at_ms, render) : h("p", { class: "empty" }, "Asking…"),
   ];
+}
+
+const meaning = (words) => h("span", { class: "note" }, words);
+
+function kinds(memory, tasks, now_ms, render) {
+  const rows = memory.told;
+  const seen = rows.reduce((sum, row) => sum + row.times, 0);
+  const most = Math.max(1, ...rows.map((row) => row.times));
+  const all = tasks.error + tasks.rejected + tasks.unknown;
+  const note = all > seen ? `among the ${count(seen)} that were looked at, of ${many(all, "failure")} since the dispatcher started` : "since the dispatcher started";
+  return panel("By service and reason", rows.length ? note : "", h("div", { class: "stackable" }, table("Failures by service and reason", [
+    { label: "Service", cell: (row) => toService(row.service), sort: (row) => row.service },
+    { label: "Why", cell: (row) => [outcome(row.outcome), row.reason && h("span", { class: "reason" }, row.reason)], sort: (row) => `${row.outcome} ${row.reason}` },
+    { label: "Times", num: true, cell: (row) => h("span", { class: "pair fails" }, meter(row.times, most * 1.0001, ""), counted(row.times, count(row.times), tasksWith({ service: row.service, outcome: row.outcome, ...(row.reason && { reason: row.reason }) }))), sort: (row) => row.times },
+    { label: "Try again?", cell: (row) => h("span", { class: "advice" }, row.try_again) },
+    { label: "An example", cell: (row) => toTask(row.example) },
+    { label: "Last time", num: true, cell: (row) => h("time", { title: moment(row.example.ended_ms) }, ago(now_ms - row.example.ended_ms)), sort: (row) => row.example.ended_ms },
+  ], rows, { order: memory.order, onOrder: (order) => { memory.order = order; render(); }, empty: "No task has failed since the herald started." })),
+  h("p", { class: "note gap" }, "What each reason means: ", h("code", {}, "famulus explain REASON"), ". Faults of the protocol, processes and counters: ", link("/broker", "Broker"), "."));
+}
+
+async function fetchKinds(memory, render) {
+  try {
+    const answer = await fetch("/api/v1/failures");
+    if (answer.ok) { memory.told = (await answer.json()).failures; render(); }
+  } catch { /* the page says that the broker is gone */ }
 }

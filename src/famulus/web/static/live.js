@@ -2,6 +2,8 @@
 
 const SILENCE_MS = 2500;
 const AGAIN_MS = 1000;
+// Minutes are fetched as they pass.
+const MINUTES_MS = 60000;
 const SERVICE_POINTS = 120;
 const BROKER_POINTS = 900;
 
@@ -10,7 +12,8 @@ export class Live {
     this.status = null;
     this.lost = false;
     this.heardAt = performance.now();
-    this.points = [];          // of the broker: [at_ms, rate, failed, backlog, busy]
+    this.points = [];          // of the broker: [at_ms, rate, failed, backlog, busy, p50, p99]
+    this.minutes = [];         // likewise, one a minute
     this.services = new Map(); // by name, likewise
     this.onChange = onChange;
     this.last = null;
@@ -51,6 +54,8 @@ export class Live {
       const past = await (await fetch("/api/v1/history")).json();
       const join = (old, fresh) => [...old.filter((point) => !fresh.length || point[0] < fresh[0][0]), ...fresh];
       this.points = join(past.seconds, this.points);
+      this.minutes = past.minutes;
+      this.preloaded = performance.now();
       for (const [name, points] of Object.entries(past.services)) this.services.set(name, join(points, this.services.get(name) ?? []));
       this.onChange();
     } catch { /* the events will fill it */ }
@@ -63,13 +68,13 @@ export class Live {
     this.status = status;
     const here = status.brokers[0];
     const perSecond = this.between(status);
-    this.add(this.points, [status.at_ms, ...perSecond(null), status.tasks.backlog, here.busy], BROKER_POINTS);
+    this.add(this.points, [status.at_ms, ...perSecond(null), status.tasks.backlog, here.busy, status.tasks.p50_now_ms, status.tasks.p99_now_ms], BROKER_POINTS);
     for (const service of status.services) {
       if (!this.services.has(service.name)) this.services.set(service.name, []);
-      this.add(this.services.get(service.name), [status.at_ms, ...perSecond(service.name), service.backlog, service.busy], SERVICE_POINTS);
+      this.add(this.services.get(service.name), [status.at_ms, ...perSecond(service.name), service.backlog, service.busy, service.p50_now_ms, service.p99_now_ms], SERVICE_POINTS);
     }
     for (const name of this.services.keys()) if (this.services.size > 1000) this.services.delete(name);
-    if (back) this.preload();
+    if (back || performance.now() - (this.preloaded ?? 0) > MINUTES_MS) { this.preloaded = performance.now(); this.preload(); }
     this.onChange();
   }
 

@@ -1,6 +1,6 @@
 // The map of the network: clients, families with their brokers, services with their slots, and tasks that flow.
 
-import { h, s, toService } from "./dom.js";
+import { h, s, toBroker, toService } from "./dom.js";
 import { meter, ring } from "./charts.js";
 import { count, many, rate } from "./format.js";
 
@@ -46,7 +46,7 @@ function brokerNode(broker, status, lost) {
     "data-given": lost ? 0 : broker.given_rate_s, "data-taken": lost ? 0 : broker.taken_rate_s },
     ring(broker.busy, slots, `${broker.busy} of ${slots} slots busy`, broker.state),
     h("div", {},
-      h("strong", {}, broker.identity), broker.here && h("span", { class: "tag" }, "here"),
+      h("strong", {}, toBroker(broker)), broker.here && h("span", { class: "tag" }, "here"),
       h("p", { class: "note" }, h("span", { class: `state small ${broker.state}` }, broker.state),
         ` · ${many(slots, "slot")}`, broker.backlog > 0 && `, ${count(broker.backlog)} waiting`, broker.here && `, ${many(status.workers_total, "worker")}`, behind && ", config not in step"),
       exchange(broker)));

@@ -1,6 +1,6 @@
 // All workers, and one of them.
 
-import { h, link, panel, table, toService, toWorker } from "./dom.js";
+import { counted, h, link, panel, table, tasksWith, toService, toWorker } from "./dom.js";
 import { chart, meter } from "./charts.js";
 import { count, ms } from "./format.js";
 import { fact, search } from "./services.js";
@@ -57,7 +57,8 @@ export function worker({ status, name, memory, render }) {
       fact("State", h("span", { class: `state ${found.state}` }, found.state)),
       fact("Busy slots", h("span", { class: "pair" }, meter(found.busy, found.slots, ""), `${count(found.busy)} of ${count(found.slots)}`)),
       fact("Silent for", silence(found)), fact("Heartbeat", ms(found.heartbeat_ms)), fact("Lost after", ms(3 * found.heartbeat_ms)),
-      faults && fact("Faults", count(faults.faults), "bad")),
+      fact("Its tasks", link(tasksWith({ worker: name }), "the last ones")),
+      faults && fact("Faults", counted(faults.faults, count(faults.faults), "/broker"))),
     load(points, name, found.slots),
     panel("Its services", "", table(`Services of ${name}`, [
       { label: "Service", cell: (row) => toService(row.name) },
@@ -71,7 +72,7 @@ export function worker({ status, name, memory, render }) {
 }
 
 const load = (points, name, slots) => panel("Load", "busy slots, the last five minutes",
-  chart(points, [{ label: "busy slots", kind: "busy", of: (point) => point[1] }], `busy slots of ${name}`, 110, slots));
+  chart(points, [{ label: "busy slots", kind: "busy", of: (point) => point[1] }], `busy slots of ${name}`, { height: 110, most: slots, words: count }));
 
 // What the herald remembers, and the seconds since it was asked.
 function past(status, listed, memory) {

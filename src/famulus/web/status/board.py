@@ -12,6 +12,7 @@ from famulus.core.clock import NS_PER_S
 from famulus.core.dispatch.latency import BUCKETS
 from famulus.web.status import views
 from famulus.web.status.durations import quantile_ms
+from famulus.web.status.ended import EndedTasks
 from famulus.web.status.tracks import MINUTES_MAX, SECONDS_MAX, Exchanges, Pasts, Track, Traffic
 from famulus.wire import status as snapshots
 
@@ -20,6 +21,8 @@ SILENCE_NS = 3 * NS_PER_S
 #: How many services have a past, and how many seconds of it.
 TRACKS_MAX = 1000
 SERVICE_SECONDS_MAX = 300
+#: Who tells how long tasks took; each life of a dispatcher is one.
+SOURCES_MAX = 32
 #: How many minutes of a service's past are kept.
 SERVICE_MINUTES_MAX = 180
 
@@ -42,7 +45,10 @@ class Board:
         #: By service.
         self.tracks: dict[str, Track] = {}
         self.workers = Pasts()
+        self.ended = EndedTasks()
         self._exchanges = Exchanges()
+        #: Who has told how long tasks took.
+        self._timed_by: set[str] = set()
 
     # -- snapshots arrive ---------------------------------------------------------------------------------------
 
@@ -56,6 +62,8 @@ class Board:
                 self._track(snapshot, now_ms)
                 self._exchanges.take(snapshot)
                 self.workers.take(snapshot.workers, now_ms)
+            case snapshots.TaskEnds():
+                self.ended.take(snapshot, now_ms)
             case snapshots.Supervisor():
                 self.supervisor = snapshot
             case snapshots.Steward():
@@ -64,10 +72,20 @@ class Board:
             case snapshots.Config():
                 self.config = snapshot
             case snapshots.Latency():
-                for name, took in snapshot.services.items():
-                    if (track := self._track_of(name)) is not None and len(took.counts) == BUCKETS:
-                        track.recent.take(snapshot.source, now_ns, took.sum_ns, took.counts)
+                self._time(snapshot, now_ns)
         return urgent
+
+    def _time(self, told: snapshots.Latency, now_ns: int) -> None:
+        for name, took in told.services.items():
+            if (track := self._track_of(name)) is not None and len(took.counts) == BUCKETS:
+                fresh = track.recent.take(told.source, now_ns, took.sum_ns, took.counts)
+                # If we are new, the first counts are those of a whole life.
+                if told.source in self._timed_by:
+                    track.took(fresh)
+                    self.total.took(fresh)
+        if len(self._timed_by) >= SOURCES_MAX:
+            self._timed_by.clear()
+        self._timed_by.add(told.source)
 
     def _track(self, told: snapshots.Dispatcher, now_ms: int) -> None:
         counters, at_ns = told.counters, told.at_ns
@@ -147,6 +165,13 @@ class Board:
             errors=tuple(views.ErrorWorker(*astuple(each)) for each in told.errors),
             counters=told.counters,
             journal=_journal(supervisor),
+            keys=steward.keys,
+            plain_on_purpose=supervisor.plain_on_purpose,
+            principals=tuple(_connected(each, now_ms) for each in told.principals),
+            refusals=tuple(
+                _refusal(each, now_ms)
+                for each in sorted((*told.refusals, *steward.refusals), key=lambda each: each.ago_ms)
+            ),
         )
 
     def _tasks(self, told: snapshots.Dispatcher, now_ns: int) -> views.Tasks:
@@ -167,14 +192,23 @@ class Board:
             failed_rate_s=failed_rate_s,
             p50_ms=quantile_ms(recent, 0.5),
             p99_ms=quantile_ms(recent, 0.99),
+            p50_now_ms=self.total.now_ms[0] if alive else None,
+            p99_now_ms=self.total.now_ms[1] if alive else None,
         )
 
     def _service(self, told: snapshots.Service, now_ns: int) -> views.Service:
         track = self.tracks.get(told.name, NO_TRACK)
         rate_s, failed_rate_s = track.rates.smooth if self.fresh(snapshots.Dispatcher, now_ns) else (0.0, 0.0)
         p50_ms, p99_ms = track.recent.quantiles(now_ns)
-        facts = asdict(told)
-        return views.Service(**facts, rate_s=rate_s, failed_rate_s=failed_rate_s, p50_ms=p50_ms, p99_ms=p99_ms)
+        return views.Service(
+            **asdict(told),
+            rate_s=rate_s,
+            failed_rate_s=failed_rate_s,
+            p50_ms=p50_ms,
+            p99_ms=p99_ms,
+            p50_now_ms=track.now_ms[0],
+            p99_now_ms=track.now_ms[1],
+        )
 
     def _brokers(self, now_ns: int) -> tuple[views.Broker, ...]:
         supervisor, told, steward = self.supervisor, self.dispatcher, self.steward
@@ -205,6 +239,15 @@ def _journal(supervisor: snapshots.Supervisor) -> views.Journal:
         return views.Journal()
     states = {process.name: process.state for process in supervisor.processes}
     return views.Journal(True, states.get("scribe", "dead"), *astuple(supervisor.journal))
+
+
+def _connected(told: snapshots.Presence, now_ms: int) -> views.ConnectedPrincipal:
+    return views.ConnectedPrincipal(told.principal, told.port, told.connections, now_ms - told.connected_ms)
+
+
+def _refusal(told: snapshots.Refusal, now_ms: int) -> views.Refusal:
+    at_ms, who = now_ms - told.ago_ms, (told.principal, told.key, told.address)
+    return views.Refusal(at_ms, told.port, *who, told.wanted, told.service, told.why, told.times)
 
 
 def _worker(told: snapshots.Worker) -> views.Worker:

@@ -71,7 +71,9 @@ class Recent:
         self._quantiles: tuple[float | None, float | None] = (None, None)
         self._computed_ns = -RECENT_STEP_NS
 
-    def take(self, source: str, at_ns: int, sum_ns: int, counts: Sequence[int]) -> None:
+    def take(self, source: str, at_ns: int, sum_ns: int, counts: Sequence[int]) -> list[int]:
+        """Returns what was counted since the last time, or since the source began."""
+        fresh = difference(counts, self.counts if source == self._source else ())
         if source != self._source:
             self._source = source
             self._marks.clear()
@@ -81,6 +83,7 @@ class Recent:
         self.counts, self.sum_ns = counts, sum_ns
         self._computed_ns = -RECENT_STEP_NS
         self._forget(at_ns)
+        return fresh
 
     def quantiles(self, now_ns: int) -> tuple[float | None, float | None]:
         """p50 and p99; None if there were no tasks."""
@@ -120,12 +123,15 @@ class History:
 
 def _mean(points: list[Point]) -> Point:
     count = len(points)
+    halves = [point.p50_ms for point in points if point.p50_ms is not None]
     return Point(
         points[-1].at_ms,
         round(sum(point.rate_s for point in points) / count, 2),
         round(sum(point.failed_rate_s for point in points) / count, 2),
         max(point.backlog for point in points),
         max(point.busy for point in points),
+        round(sum(halves) / len(halves), 3) if halves else None,
+        max((point.p99_ms for point in points if point.p99_ms is not None), default=None),
     )
 
 
@@ -136,12 +142,21 @@ class Track:
         self.rates = Rates()
         self.recent = Recent()
         self.history = History(seconds_max, minutes_max)
+        #: p50 and p99 of the tasks since the last point but one.
+        self.now_ms: tuple[float | None, float | None] = (None, None)
+        self._fresh: list[int] = []
+
+    def took(self, fresh: list[int]) -> None:
+        """So many tasks took so long since the last time."""
+        self._fresh = [before + more for before, more in zip(self._fresh, fresh, strict=True)] if self._fresh else fresh
 
     def count(self, at_ns: int, now_ms: int, ended: int, failed: int, backlog: int, busy: int) -> None:
         """Add what a snapshot says: one more point of the past."""
         self.rates.count(at_ns, ended, failed)
+        self.now_ms = (quantile_ms(self._fresh, 0.5), quantile_ms(self._fresh, 0.99))
+        self._fresh = []
         if (rates := self.rates.last) is not None:
-            self.history.add(Point(now_ms, *rates, backlog, busy))
+            self.history.add(Point(now_ms, *rates, backlog, busy, *self.now_ms))
 
 
 # -- tasks between this broker and others ---------------------------------------------------------------------------

@@ -30,6 +30,8 @@ class Broker(Struct, frozen=True):
     taken: int = 0
     given_rate_s: float = 0.0
     taken_rate_s: float = 0.0
+    #: The address of its dashboard; empty if it has none that others can reach, or if it is the broker itself.
+    dashboard: str = ""
 
 
 class Family(Struct, frozen=True):
@@ -54,6 +56,9 @@ class Tasks(Struct, frozen=True):
     #: Of the last minute.
     p50_ms: float | None
     p99_ms: float | None
+    #: Of the last second or so.
+    p50_now_ms: float | None
+    p99_now_ms: float | None
 
 
 class Service(snapshots.Service, frozen=True, array_like=False):
@@ -63,6 +68,8 @@ class Service(snapshots.Service, frozen=True, array_like=False):
     failed_rate_s: float
     p50_ms: float | None
     p99_ms: float | None
+    p50_now_ms: float | None
+    p99_now_ms: float | None
 
 
 class Worker(Struct, frozen=True):
@@ -110,6 +117,72 @@ class Journal(Struct, frozen=True):
     open_rows: int = 0
 
 
+class ConnectedPrincipal(Struct, frozen=True):
+    """Who is connected, as whom."""
+
+    name: str
+    #: frontend or backend.
+    port: str
+    connections: int
+    #: Of the oldest of them, on the wall clock.
+    since_ms: int
+
+
+class Refusal(Struct, frozen=True):
+    """Somebody was not let in, or may not do what it wanted; `times`, the last of them at `at_ms`."""
+
+    at_ms: int
+    port: str
+    #: Empty if nobody has this key; the key is empty if it came without one.
+    principal: str
+    key: str
+    host: str
+    #: connect, call or serve.
+    wanted: str
+    service: str
+    why: str
+    times: int
+
+
+class EndedTask(Struct, frozen=True):
+    """A task that has ended. Nothing of what it carried."""
+
+    message_id: str
+    service: str
+    outcome: str
+    #: The code; empty if there is none.
+    reason: str
+    #: Who had it last; both empty if it was given to nobody.
+    worker: str
+    delegated_to: str
+    #: The broker that it came from; empty if its client asked this one.
+    delegated_from: str
+    #: Whose it was; empty without keys, null if it is from the journal, which does not say.
+    principal: str | None
+    attempt: int
+    at_most_once: bool
+    priority: int
+    #: On the wall clock.
+    ended_ms: float
+    total_ms: float
+    queue_ms: float
+    request_bytes: int
+    response_bytes: int
+
+
+class FailureKind(Struct, frozen=True):
+    """Tasks of one service that failed for the same reason."""
+
+    service: str
+    outcome: str
+    reason: str
+    #: Of those that the dispatcher told about, which are not all if there were very many.
+    times: int
+    first_ms: float
+    #: The last one.
+    example: EndedTask
+
+
 class Status(Struct, frozen=True):
     #: When this was put together, in milliseconds of the wall clock.
     at_ms: int
@@ -137,6 +210,12 @@ class Status(Struct, frozen=True):
     errors: tuple[ErrorWorker, ...]
     counters: dict[str, int]
     journal: Journal = Journal()
+    #: Whether the ports for clients, workers and brokers want keys: none, those from other machines (remote) or all.
+    keys: str = "none"
+    plain_on_purpose: bool = False
+    principals: tuple[ConnectedPrincipal, ...] = ()
+    #: The newest first.
+    refusals: tuple[Refusal, ...] = ()
 
 
 class WorkerPoint(Struct, frozen=True, array_like=True):
@@ -147,10 +226,14 @@ class WorkerPoint(Struct, frozen=True, array_like=True):
 
 
 class Point(Struct, frozen=True, array_like=True):
-    """One second of the past, or one minute: rates per second, and the highest backlog and number of busy slots."""
+    """One second of the past, or one minute: rates per second, the highest backlog and number of busy slots, and how
+    long tasks took; of a minute, the mean of the seconds' p50 and the highest p99."""
 
     at_ms: int
     rate_s: float
     failed_rate_s: float
     backlog: int
     busy: int
+    #: None if no task was answered.
+    p50_ms: float | None = None
+    p99_ms: float | None = None

@@ -131,6 +131,11 @@ def test_what_cannot_be_understood_is_said_in_words(key: str, value: Any, words:
     assert "ignored" in warning
 
 
+def test_where_only_some_words_can_be_said_they_are_named() -> None:
+    (warning,) = read("service/echo", {"policy": "random"}).warnings
+    assert warning.endswith("(lru, least_busy, ewma or key)")
+
+
 def test_unknown_fields_are_ignored_with_a_warning() -> None:
     view = read("service/x", {"max_attempts": 5, "colour": "red"})
     assert view == View(Service(max_attempts=5), ("the field 'colour' is unknown and ignored",))

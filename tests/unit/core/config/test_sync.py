@@ -290,6 +290,12 @@ def test_news_bring_the_new_edits_and_a_summary(network: Network) -> None:
     assert sync.news(network.edits, [signed]) == [Edits([signed]), sync.heartbeat(network.edits)]
 
 
+def test_what_is_about_admins_is_not_published(network: Network) -> None:
+    family, admin = network.put("family/a", {}), network.put("admin/a/ben", {"hash": "of a password"})
+    assert sync.news(network.edits, [admin]) == [sync.heartbeat(network.edits)]
+    assert sync.news(network.edits, [admin, family]) == [Edits([family]), sync.heartbeat(network.edits)]
+
+
 def test_many_new_edits_are_no_news(network: Network) -> None:
     many = [network.put(f"family/{number}", {}) for number in range(sync.EDITS_MAX + 1)]
     assert sync.news(network.edits, many) == [sync.heartbeat(network.edits)]

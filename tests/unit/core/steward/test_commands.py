@@ -18,7 +18,7 @@ from famulus.core.clock import NS_PER_S
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.schema import Admin
 from famulus.core.steward import answers
-from famulus.core.steward.commands import DRAFTS_MAX, Answer, Commands, Unlocked
+from famulus.core.steward.commands import DRAFTS_MAX, HTTP_PORT, Answer, Commands, Unlocked
 from famulus.core.steward.lockouts import Lockouts
 from famulus.errors import SettingsError
 from famulus.lab.sim.config.pen import broker_value, signer
@@ -182,6 +182,21 @@ def test_after_a_wrong_password_one_has_to_wait_even_with_the_right_one(desk: De
     desk.told("show")
 
 
+def test_at_the_http_port_one_waits_by_the_address_that_one_comes_from(desk: Desk) -> None:
+    desk.source = HTTP_PORT
+    desk.told("show", client="10.0.0.8")
+    desk.refused("show", client="10.0.0.9", password="wrong")
+    assert "too many wrong passwords" in desk.refused("show", client="10.0.0.9")
+    desk.told("show", client="10.0.0.7")
+    for nonsense in ({"a": 1}, None, "x" * 1000):
+        desk.told("show", client=nonsense)
+
+
+def test_elsewhere_nobody_is_believed_about_it(desk: Desk) -> None:
+    desk.refused("show", client="10.0.0.9", password="wrong")
+    assert "too many wrong passwords" in desk.refused("show", client="10.0.0.8")
+
+
 def test_every_failure_doubles_the_wait_and_a_success_ends_it(desk: Desk) -> None:
     for seconds in (1, 2, 4):
         assert "wrong name" in desk.refused("show", password="wrong")
@@ -201,6 +216,15 @@ def test_strangers_who_guess_do_not_keep_an_admin_out(desk: Desk) -> None:
     for _ in range(20):
         assert desk.refused("show", password="wrong") == "not_allowed: wrong name or password"
     desk.told("show")
+
+
+def test_why_somebody_is_not_heard_is_told_to_the_journal(desk: Desk) -> None:
+    assert desk.asks("show", password="wrong").not_heard == b"wrong_password"
+    assert desk.asks("show").not_heard == b"wrong_password", "it has to wait"
+    desk.network.now_ns += NS_PER_S
+    assert Desk(desk.network, private=False).asks("show").not_heard == b"wrong_place"
+    assert desk.asks("show").not_heard == b""
+    assert desk.asks("no such command").not_heard == b"", "an admin may be wrong"
 
 
 def test_one_admins_failures_are_not_anothers(desk: Desk) -> None:

@@ -52,8 +52,10 @@ class Door:
     def refusal(self, frames: Frames) -> str:
         """The reason, after a look that nothing has changed."""
         before = self.core.edits.digest
+        self.gate.refused.clear()
         answer = self.answer(frames)
         assert isinstance(answer, Refused)
+        assert self.gate.refused == [b"route"]
         assert self.core.edits.digest == before
         return answer.reason
 
@@ -72,6 +74,7 @@ def test_who_has_the_secret_is_made_known(door: Door) -> None:
     answer = door.answer(door.asks())
     assert isinstance(answer, Joined)
     assert (answer.root, answer.nonce) == (ROOT, "once")
+    assert door.gate.refused == []
     config = door.core.config
     assert config.brokers["b4"].public_key == Pen("b4", "").public_key
     assert config.broker_states["b4"] == "active"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from famulus.core.clock import NS_PER_S
-from famulus.core.steward.lockouts import ACCOUNTS_MAX, Lockouts
+from famulus.core.steward.lockouts import ACCOUNTS_MAX, Lockouts, frontend_source
 
 
 def test_each_failure_doubles_the_wait_up_to_five_minutes() -> None:
@@ -70,3 +72,29 @@ def test_a_good_place_is_one_after_a_restart() -> None:
     after.failed("here", "bob", 0)
     assert after.wait_ns("here", "ada", 0) == 0
     assert after.wait_ns("here", "bob", 0) > 0
+
+
+def test_an_admin_who_was_heard_at_the_frontend_lets_no_other_pass_guess_there() -> None:
+    lockouts = Lockouts()
+    lockouts.succeeded(frontend_source("desk", "10.0.0.7"), "ada")
+    lockouts.succeeded(frontend_source("", "127.0.0.1"), "ada")
+    for principal, host in (("shop", "10.0.0.9"), ("shop", "10.0.0.7"), ("desk", "10.0.0.9")):
+        lockouts.failed(frontend_source(principal, host), "ada", 0)
+        assert lockouts.wait_ns(frontend_source(principal, host), "ada", 0) == NS_PER_S
+    for principal, host in (("desk", "10.0.0.7"), ("", "127.0.0.1")):
+        lockouts.failed(frontend_source(principal, host), "ada", 0)
+        assert lockouts.wait_ns(frontend_source(principal, host), "ada", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("127.0.0.1", "127.9.9.9"), ("127.0.0.1", "::1"), ("2001:db8::1", "2001:db8::5:6:7:8"), ("fe80::1%a", "fe80::2")],
+)
+def test_nobody_has_thousands_of_places_to_guess_from(one: str, other: str) -> None:
+    assert frontend_source("shop", one) == frontend_source("shop", other)
+
+
+def test_another_machine_is_another_place() -> None:
+    hosts = ("127.0.0.1", "10.0.0.1", "10.0.0.2", "2001:db8::1", "2001:db8:0:1::1", "")
+    assert len({frontend_source("shop", host) for host in hosts}) == len(hosts)
+    assert len({frontend_source("", host) for host in hosts}) == 1, "they are all on the broker's own machine"

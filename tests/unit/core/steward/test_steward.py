@@ -150,6 +150,13 @@ def test_an_edit_that_is_not_valid_is_refused_in_words_and_changes_nothing(netwo
     assert core.letters.to_publish == []
 
 
+def test_an_admin_is_told_of_in_letters_and_not_in_news(network: Network) -> None:
+    (edit,) = network["b1"].edits("admin/a/ben", {"hash": "of a password"})
+    assert not any(b"of a password" in frames[0] for frames in network["b1"].core.letters.to_publish)
+    network.settle()
+    assert all(edit.id in member.core.edits for member in network.members.values()), "and at once"
+
+
 def test_every_change_is_counted_and_nothing_else(network: Network) -> None:
     core = network["b1"].core
     assert core.changes == 0

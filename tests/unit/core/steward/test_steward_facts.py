@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from famulus.core.steward.facts import StewardFacts
+from famulus.core.access import JOIN, PEER, Refusal
+from famulus.core.clock import NS_PER_S
+from famulus.core.steward.facts import ACCESS_NS, EXPIRES_NS, INSTANT_MS_MAX, StewardFacts
 from famulus.wire.rows import LAYOUTS
 
 if TYPE_CHECKING:
@@ -63,3 +65,39 @@ def test_peers_are_heard_and_lost_and_their_load_is_sampled(network: Network) ->
     network.cut.add(frozenset({"b1", "b2"}))
     network.later(5000)
     assert [(row["peer"], row["event"]) for row in named("peers", facts.look(network.now_ns))] == [(b"b2", b"lost")]
+
+
+def test_what_was_refused_is_told_once_a_second(network: Network) -> None:
+    facts = StewardFacts(network["b1"].core)
+    facts.look(network.now_ns)
+    facts.access.refuse(Refusal(PEER, JOIN, b"not_allowed", address=b"10.0.0.7"), network.now_ns)
+    assert facts.look(network.now_ns + ACCESS_NS - 1) == []
+    (row,) = named("access", facts.look(network.now_ns + ACCESS_NS))
+    assert (row["port"], row["wanted"], row["address"], row["times"]) == (b"peer", b"join", b"10.0.0.7", 1)
+
+
+def principal(**more: Any) -> dict[str, Any]:
+    return {"public_keys": ["ab" * 32], "families": ["a"], **more}
+
+
+def test_an_edit_of_a_principal_says_when_it_expires(network: Network) -> None:
+    facts = StewardFacts(network["b1"].core)
+    facts.look(network.now_ns)
+    for expires_ms in (5_000, 0, INSTANT_MS_MAX + 1):
+        network["b1"].edits("principal/shop", principal(expires_ms=expires_ms))
+    network["b1"].edits("principal/shop", None)
+    network["b1"].edits("service/echo", {"timeout_ms": 5})
+    rows = named("config", facts.look(network.now_ns))
+    assert [row["expires"] for row in rows] == [5_000_000, 0, 0, 0, 0]
+
+
+def test_what_expires_is_told_at_the_start_and_every_day(network: Network) -> None:
+    network["b1"].edits("principal/ever", principal())
+    (signed,) = network["b1"].edits("principal/shop", principal(public_keys=["cd" * 32], expires_ms=7_000))
+    core = network["b1"].core
+    core.taken.clear()
+    facts = StewardFacts(core)
+    for now_ns in (network.now_ns, network.now_ns + EXPIRES_NS):
+        (row,) = named("config", [row for row in facts.look(now_ns) if row[1] == b"expires"])
+        assert (row["key"], row["edit"], row["expires"]) == (b"principal/shop", signed.id.encode(), 7_000_000)
+        assert not [row for row in facts.look(now_ns + EXPIRES_NS - NS_PER_S) if row[1] == b"expires"]

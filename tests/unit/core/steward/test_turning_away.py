@@ -22,7 +22,7 @@ NOT_ACTIVE = [state for state in STATES if state != "active"]
 def decision(state: State, origin: bytes, request: str, kind: str = "REQUEST", **fields: Any) -> list[bytes]:
     book = Book(HERE, 1000, state=state, family=(THERE,), others=(replace(THERE, load=0.25),))
     ((number, *parts),) = Router(book, lambda: "made-here").decide(
-        [[NUMBER, origin, headers.write(request, kind, **fields)]]
+        [[NUMBER, origin, b"", headers.write(request, kind, **fields)]]
     )
     assert number == NUMBER
     assert len(parts) == inner.DECISION_PARTS[parts[0]] - 1

@@ -144,10 +144,22 @@ def test_a_name_is_a_side_or_a_peer() -> None:
 
 
 def test_each_pair_is_of_ours_and_of_another() -> None:
-    for ours, theirs in side.PAIRS.values():
-        assert side.SIDES[ours].peer.name == "famulus"
-        assert side.SIDES[theirs].peer.name != "famulus"
-        assert (side.SIDES[ours].window, side.SIDES[ours].size) == (side.SIDES[theirs].window, side.SIDES[theirs].size)
+    for name, (ours, theirs) in side.PAIRS.items():
+        one, other = side.ALL_SIDES[ours], side.ALL_SIDES[theirs]
+        assert one.peer.name == "famulus"
+        assert (other.peer.name == "famulus") == (name in side.PLAIN_PAIRS)
+        assert (one.window, one.size) == (other.window, other.size)
+
+
+def test_who_has_keys_is_compared_with_who_has_them_too_or_with_ours_without() -> None:
+    secure = {name: pair for name, pair in side.PAIRS.items() if name.startswith("secure_")}
+    ratios = {"nats_1", "nats_request_64", "nats_request_1000", "nats_inbox_1000", "plain_1", "plain_1000"}
+    assert secure.keys() == {f"secure_{name}" for name in ratios}
+    for name, (one, other) in secure.items():
+        assert {one, other} <= side.SECURE_SIDES.keys()
+        assert one.startswith("secure_famulus")
+        assert other.startswith("secure_nats") or name in side.PLAIN_PAIRS
+    assert not any(name.startswith("secure_") for name in side.chosen([])), "they are measured when asked for"
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------

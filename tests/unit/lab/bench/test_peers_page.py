@@ -23,7 +23,7 @@ def figures(rate: float, cpu_us: float = 50.0, server_us: float = 20.0) -> Figur
 
 
 def result(rounds: dict[str, list[Figures]], **plan: Any) -> dict[str, Any]:
-    asked = {"seconds": 3.0, "rounds": 2, "size": 100, "only": [], **plan}
+    asked = {"seconds": 3.0, "rounds": 2, "size": 100, "only": [], "secure": False, **plan}
     facts = {"command": "peers", "cores": 2, "machine": "<some>", "python": "3.11.7", "pump": "native", "plan": asked}
     return {**facts, **summary(rounds, PAIRS), "absent": {}, "versions": {"pyzmq": "27.0"}, "rounds": rounds}
 
@@ -104,7 +104,7 @@ def test_machine_and_command_stand_at_the_head() -> None:
 
 
 def test_a_command_can_be_given_to_a_shell() -> None:
-    assert command({"seconds": 0.5, "rounds": 1, "size": 8, "only": ["a b"]}).endswith("--only 'a b'")
+    assert command({"seconds": 0.5, "rounds": 1, "size": 8, "only": ["a b"], "secure": False}).endswith("--only 'a b'")
 
 
 def test_the_best_stands_on_top() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from famulus.lab.demo.audience import AFTERMATH_S, Account, Ended, Loss, Recovery, broken
+from famulus.lab.demo.audience import AFTERMATH_S, Ended, Loss, Recovery, Results, broken
 from famulus.lab.demo.cast import SERVICES, SLOTS
 
 WORKER_S, BROKER_S = 100.0, 200.0
@@ -12,26 +12,26 @@ WORKER_S, BROKER_S = 100.0, 200.0
 MENDED_S = 3.0
 
 
-def account(name: str) -> Account:
-    return Account(next(service for service in SERVICES if service.name == name))
+def results(name: str) -> Results:
+    return Results(next(service for service in SERVICES if service.name == name))
 
 
-def verdict(*accounts: Account, recoveries: tuple[Recovery, ...] = ()) -> list[str]:
+def verdict(*by_service: Results, recoveries: tuple[Recovery, ...] = ()) -> list[str]:
     return broken(
-        {each.service.name: each for each in accounts},
+        {each.service.name: each for each in by_service},
         recoveries,
         Loss(WORKER_S, WORKER_S + 0.1),
         Loss(BROKER_S, BROKER_S + MENDED_S),
     )
 
 
-def ask(account: Account, at_s: float, outcome: str, expected: str = "OK", code: str = "") -> None:
-    account.sent += 1
-    account.note(Ended(at_s, outcome, code, 5.0), expected)
+def ask(results: Results, at_s: float, outcome: str, expected: str = "OK", code: str = "") -> None:
+    results.sent += 1
+    results.note(Ended(at_s, outcome, code, 5.0), expected)
 
 
 def test_what_was_lost_with_a_worker_or_a_broker_breaks_no_promise() -> None:
-    shout = account("shout")
+    shout = results("shout")
     ask(shout, 50.0, "OK")
     for _ in range(SLOTS):
         ask(shout, WORKER_S + 0.5, "UNKNOWN")
@@ -40,7 +40,7 @@ def test_what_was_lost_with_a_worker_or_a_broker_breaks_no_promise() -> None:
 
 
 def test_a_broker_that_is_killed_soon_after_the_worker_has_losses_of_its_own() -> None:
-    shout = account("shout")
+    shout = results("shout")
     for _ in range(SLOTS):
         ask(shout, WORKER_S + 0.5, "UNKNOWN")
     broker_s = WORKER_S + AFTERMATH_S / 2
@@ -49,7 +49,7 @@ def test_a_broker_that_is_killed_soon_after_the_worker_has_losses_of_its_own() -
 
 
 def test_a_service_that_is_to_fail_and_does_keeps_its_promise() -> None:
-    moody = account("moody")
+    moody = results("moody")
     ask(moody, 50.0, "ERROR", expected="ERROR")
     assert verdict(moody) == []
     ask(moody, 51.0, "ERROR")
@@ -64,20 +64,20 @@ def test_a_service_that_is_to_fail_and_does_keeps_its_promise() -> None:
     ],
 )
 def test_trouble_while_nothing_was_lost_is_told(at_s: float, outcome: str, words: str) -> None:
-    shout = account("shout")
+    shout = results("shout")
     ask(shout, at_s, outcome)
     [promise] = verdict(shout)
     assert words in promise
 
 
 def test_what_ends_badly_before_a_broker_is_made_up_for_is_its_loss() -> None:
-    shout = account("shout")
+    shout = results("shout")
     ask(shout, BROKER_S + MENDED_S + AFTERMATH_S - 0.5, "UNKNOWN")
     assert verdict(shout) == []
 
 
 def test_a_busy_machine_may_refuse_some_tasks_but_not_many() -> None:
-    digest = account("digest")
+    digest = results("digest")
     for _ in range(18):
         ask(digest, 50.0, "OK")
     for code in ("expired", "overload"):
@@ -88,7 +88,7 @@ def test_a_busy_machine_may_refuse_some_tasks_but_not_many() -> None:
 
 
 def test_more_unknown_tasks_than_the_worker_had_slots_are_told() -> None:
-    shout = account("shout")
+    shout = results("shout")
     for _ in range(SLOTS + 1):
         ask(shout, WORKER_S + 0.5, "UNKNOWN")
     [promise] = verdict(shout)
@@ -96,14 +96,14 @@ def test_more_unknown_tasks_than_the_worker_had_slots_are_told() -> None:
 
 
 def test_an_at_least_once_task_that_was_lost_is_told() -> None:
-    digest = account("digest")
+    digest = results("digest")
     ask(digest, WORKER_S + 0.5, "UNKNOWN")
     [promise] = verdict(digest)
     assert "not given to somebody else" in promise
 
 
 def test_a_task_without_outcome_and_a_wrong_answer_are_told() -> None:
-    shout = account("shout")
+    shout = results("shout")
     shout.sent = 1
     shout.wrong_answers = 1
     assert verdict(shout) == ["shout: 1 tasks have no outcome", "shout: 1 answers were wrong"]

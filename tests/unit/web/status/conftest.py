@@ -95,3 +95,29 @@ def steward(*peers: status.Peer, **facts: Any) -> status.Steward:
         "families": {"main": ("spare",), "spare": ()},
     }
     return status.Steward(**told | facts)
+
+
+def task_end(message_id: str = "t1", **facts: Any) -> status.TaskEnd:
+    told: dict[str, Any] = {
+        "message_id": message_id,
+        "service": "echo",
+        "outcome": "OK",
+        "reason": "",
+        "worker": "w1",
+        "delegated_to": "",
+        "delegated_from": "",
+        "principal": "",
+        "attempt": 1,
+        "at_most_once": True,
+        "priority": 0,
+        "ended_ago_us": 0,
+        "total_us": 5000,
+        "queue_us": 2000,
+        "request_bytes": 3,
+        "response_bytes": 4,
+    }
+    return status.TaskEnd(**told | facts)
+
+
+def failed(message_id: str = "t1", reason: str = "bad_order", outcome: str = "ERROR", **facts: Any) -> status.TaskEnd:
+    return task_end(message_id, outcome=outcome, reason=reason, **facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from tests.unit.web.status.conftest import NS_PER_S, dispatcher, peer, service, steward, supervisor, worker
 
 from famulus.core.dispatch.latency import BUCKETS
@@ -173,6 +174,27 @@ def test_tasks_between_brokers_have_rates_by_peer_and_in_all() -> None:
     assert story.status(23).brokers[1].taken_rate_s == 0.0, "it was forgotten in between, and nothing goes backwards"
 
 
+def test_who_is_connected_and_who_was_refused() -> None:
+    board = Board()
+    board.take(dispatcher(1), NS_PER_S, 1000)
+    told = board.status(NS_PER_S, 1000)
+    assert (told.keys, told.plain_on_purpose, told.principals, told.refusals) == ("none", False, (), ())
+    shop = status.Presence("shop", "frontend", 3, 500)
+    older, newer = (
+        status.Refusal("backend", "connect", "unknown_key", "", "ab" * 32, "10.0.0.9", "", 2, ago_ms)
+        for ago_ms in (900, 800)
+    )
+    board.take(dispatcher(1, principals=(shop,), refusals=(older,)), NS_PER_S, 1000)
+    board.take(supervisor(plain_on_purpose=True), NS_PER_S, 1000)
+    board.take(steward(keys="all", refusals=(newer,)), NS_PER_S, 1000)
+    told = board.status(NS_PER_S, 1000)
+    assert (told.keys, told.plain_on_purpose) == ("all", True)
+    assert msgspec.to_builtins(told.principals) == (
+        {"name": "shop", "port": "frontend", "connections": 3, "since_ms": 500},
+    )
+    assert [each.at_ms for each in told.refusals] == [200, 100]
+
+
 def test_the_journal_is_what_the_supervisor_says() -> None:
     story = Story()
     assert not story.status(0).journal.on
@@ -205,6 +227,34 @@ def test_the_past_of_workers_is_bounded() -> None:
         pasts.take([worker(f"w{second}-{number}") for number in range(900)], second * 1000)
         assert len(pasts) <= WORKERS_MAX
     assert len(pasts.of("w2-899", 3000)) == 1, "those that are there make the others go"
+
+
+def test_each_second_has_its_own_durations() -> None:
+    story = Story()
+    echo, other = ([0, 5, 5, 9], [0, 0, 0, 100])
+    for second, (slow, fast) in enumerate(zip(echo, other, strict=True)):
+        story.tell(second, dispatcher(second, services=(service("echo"), service("other"))))
+        took = {"echo": status.Took(5, _counts(b330=100 + slow)), "other": status.Took(5, _counts(b220=fast))}
+        story.tell(second, status.Latency("dispatcher-7", second * NS_PER_S, took))
+    story.tell(4, dispatcher(4, services=(service("echo"), service("other"))))
+    # What is told after a snapshot of the dispatcher belongs to the next one; the first of all is a whole life.
+    past = [point.p50_ms and round(point.p50_ms) for point in story.board.tracks["echo"].history.seconds]
+    assert past == [None, 935, None, 935]
+    last = story.board.total.history.seconds[-1]
+    assert (round(last.p50_ms or 0, 1), round(last.p99_ms or 0)) == (1.0, 935)
+    shown = story.status(4)
+    assert (shown.tasks.p50_now_ms, shown.tasks.p99_now_ms) == (last.p50_ms, last.p99_ms)
+    assert round(shown.services[0].p50_now_ms or 0) == 935
+    story.tell(5, dispatcher(5, services=(service("echo"),)))
+    assert story.status(5).tasks.p50_now_ms is None, "nothing was answered"
+
+
+def test_a_minute_has_the_mean_p50_and_the_highest_p99() -> None:
+    history = History(10, 2)
+    for second, p50_ms in ((0, 1.0), (1, None), (2, 3.0), (60, None)):
+        history.add(Point(second * 1000, 0.0, 0.0, 0, 0, p50_ms, p50_ms and 10 * p50_ms))
+    (minute,) = history.minutes
+    assert (minute.p50_ms, minute.p99_ms) == (2.0, 30.0)
 
 
 def test_the_past_is_bounded() -> None:

@@ -48,7 +48,7 @@ class WordList(Struct, frozen=True):
 
 
 #: In the order of the page.
-_FILES: Final = ("outcomes", "reasons", "exit_codes", "fates", "events", "audit", "findings")
+_FILES: Final = ("outcomes", "reasons", "exit_codes", "fates", "events", "refusals", "audit", "findings")
 KINDS: Final = tuple(
     msgspec.toml.decode((files(__package__) / f"{name}.toml").read_bytes(), type=WordList, strict=True)
     for name in _FILES

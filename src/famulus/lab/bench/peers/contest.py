@@ -44,7 +44,7 @@ def contest(plan: Plan, sides: Mapping[str, Side], tell: Callable[[str], None]) 
                 tell(f"{name} {absent[name]}")
                 continue
             rounds[name].append(figures)
-            tell(f"{number + 1}/{plan.rounds} {name:20} {figures['rate']:9,.0f} tasks/s  p99 {figures['p99']:9,.0f} us")
+            tell(f"{number + 1}/{plan.rounds} {name:27} {figures['rate']:9,.0f} tasks/s  p99 {figures['p99']:9,.0f} us")
     return {**summary(rounds, PAIRS), "absent": absent, "versions": versions(present), "rounds": rounds}
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+from dataclasses import replace
 from typing import Any
 
+from famulus.lab.bench import secured
 from famulus.lab.bench.fleet import Broker, Crew
 from famulus.lab.bench.meter import Meter, Order
 from famulus.lab.bench.peers.peer import TIMEOUT_S, Needs, Peer, ask_in_a_row, program
@@ -14,15 +16,22 @@ from famulus.lab.bench.peers.peer import TIMEOUT_S, Needs, Peer, ask_in_a_row, p
 PROGRAMS = {"nats-server": "nats-server"}
 
 
-def start_server(crew: Crew) -> Broker:
-    command = [program("nats-server"), "--addr", "127.0.0.1", "--port", "-1"]  # -1: a free one
+def start_server(crew: Crew, *flags: str, scheme: str = "nats") -> Broker:
+    command = [program("nats-server"), "--addr", "127.0.0.1", "--port", "-1", *flags]  # -1: a free one
     server = crew.start("server", command, stderr=True)
-    address = "nats://" + server.wait_until(r"Listening for client connections on (\S+)")[1]
+    address = f"{scheme}://" + server.wait_until(r"Listening for client connections on (\S+)")[1]
     return Broker(server, address, address)
 
 
 def start(crew: Crew, window: int) -> str:
     address = start_server(crew).frontend
+    crew.worker("nats", address)
+    return address
+
+
+def start_with_tls(crew: Crew, window: int) -> str:
+    made, key = secured.certificate(crew)
+    address = start_server(crew, "--tls", "--tlscert", str(made), "--tlskey", str(key), scheme="tls").frontend
     crew.worker("nats", address)
     return address
 
@@ -98,4 +107,6 @@ def _quick_options() -> dict[str, bool]:
     return {name: True for name in ("skip_subject_validation",) if name in known}
 
 
-PEER = Peer("nats", start, client, {"worker": worker}, Needs(PROGRAMS, {"nats": "nats-py"}))
+LIBRARIES = {"nats": "nats-py"}
+PEER = Peer("nats", start, client, {"worker": worker}, Needs(PROGRAMS, LIBRARIES))
+WITH_TLS = replace(PEER, start=start_with_tls)

@@ -1,6 +1,7 @@
 """Famulus as a peer: its broker, a worker as a user would write it, its clients.
 
-For `--network` it is one of three brokers of a network, whose stewards write to each other.
+For `--network` it is one of three brokers of a network, whose stewards write to each other. For `--secure` it is the
+only one of a network, and its worker and client have a pass: all that they say is sealed.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import logging
 import sys
 import tempfile
 from collections.abc import Coroutine
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from famulus import AsyncClient, Client, Worker
 from famulus.errors import BenchFailed
+from famulus.lab.bench import secured
 from famulus.lab.bench.fleet import Crew
 from famulus.lab.bench.meter import Meter, Order
 from famulus.lab.bench.peers.peer import Peer, ask_in_a_row
@@ -42,6 +45,12 @@ def start_network(scratch: Path, crew: Crew, window: int) -> str:
         broker.join(measured)
         crew.broker("--folder", str(broker.home), *broker.joins, name="other brokers")
     return address
+
+
+def start_with_keys(crew: Crew, window: int) -> str:
+    broker = secured.broker(crew, name="server")
+    crew.echo_worker(broker, window)
+    return broker.frontend
 
 
 def worker(address: str, slots: str, service: str = "echo", work_ms: str = "") -> None:
@@ -91,3 +100,4 @@ async def with_asyncio(order: Order) -> Meter:
 
 
 PEER = Peer("famulus", start, client, {"worker": worker})
+WITH_KEYS = replace(PEER, start=start_with_keys)

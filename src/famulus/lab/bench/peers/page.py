@@ -7,7 +7,7 @@ from typing import Any
 
 from famulus.lab.bench.latency_page import machine_text
 from famulus.lab.bench.peers import ours
-from famulus.lab.bench.peers.side import MIB, PAIRS, SIDES, Side
+from famulus.lab.bench.peers.side import ALL_SIDES, MIB, PAIRS, Side
 from famulus.pipeline.report.document import document
 from famulus.pipeline.report.html import NOTHING, Head, Safe, badge, code, joined, nothing, section, table
 from famulus.pipeline.report.plot import figure, label
@@ -45,7 +45,8 @@ def command(plan: dict[str, Any]) -> str:
     """The command that was run, in a form that can be run again."""
     options = ["--seconds", f"{plan['seconds']:g}", "--rounds", str(plan["rounds"]), "--size", str(plan["size"])]
     only = [word for name in plan["only"] for word in ("--only", name)]
-    return shlex.join(["famulus", "bench", "peers", *options, *only])
+    secure = ["--secure"] if plan["secure"] else []
+    return shlex.join(["famulus", "bench", "peers", *options, *only, *secure])
 
 
 def charts(result: dict[str, Any], of: str) -> list[Safe]:
@@ -60,7 +61,7 @@ def charts(result: dict[str, Any], of: str) -> list[Safe]:
 def kinds(medians: dict[str, Any], size: int) -> dict[str, list[str]]:
     """Sides that can be compared with each other, by what they have in common."""
     found: dict[str, list[str]] = {}
-    for name, side in SIDES.items():
+    for name, side in ALL_SIDES.items():
         if name in medians:
             found.setdefault(kind_of(side, size), []).append(name)
     return found
@@ -112,7 +113,7 @@ def longest(medians: dict[str, dict[str, float]], extremes: list[dict[str, float
 
 
 def is_ours(name: str) -> bool:
-    return SIDES[name].peer is ours.PEER
+    return ALL_SIDES[name].peer.name == ours.PEER.name
 
 
 def ratios(result: dict[str, Any]) -> Safe:

@@ -45,23 +45,47 @@ SIDES = {
     "proxy_1mib": Side(proxy.PEER, "map", 16, MIB, ours="famulus_map_1mib"),
 }
 
+#: With keys: NATS with TLS, and ours without, as it is on one machine.
+SECURE_SIDES = {
+    "famulus_request_1": SIDES["famulus_request_1"],
+    "secure_famulus_request_1": Side(ours.WITH_KEYS, "request", 1),
+    "secure_nats_request_1": Side(nats.WITH_TLS, "request", 1, ours="secure_famulus_request_1"),
+    "secure_famulus_request_64": Side(ours.WITH_KEYS, "request", 64),
+    "secure_nats_request_64": Side(nats.WITH_TLS, "request", 64, ours="secure_famulus_request_64"),
+    "secure_famulus_request_1000": Side(ours.WITH_KEYS, "request", 1000),
+    "secure_nats_request_1000": Side(nats.WITH_TLS, "request", 1000, ours="secure_famulus_request_1000"),
+    "secure_nats_inbox_1000": Side(nats.WITH_TLS, "inbox", 1000, ours="secure_famulus_map_1000"),
+    "secure_famulus_map_1000": Side(ours.WITH_KEYS, "map", 1000),
+    "famulus_map_1000": SIDES["famulus_map_1000"],
+}
+ALL_SIDES = SIDES | SECURE_SIDES
+
 PEERS = {side.peer.name: side.peer for side in SIDES.values()}
 
+#: The name of a ratio; ours with keys; ours without.
+PLAIN_PAIRS = {
+    "secure_plain_1": ("secure_famulus_request_1", "famulus_request_1"),
+    "secure_plain_1000": ("secure_famulus_map_1000", "famulus_map_1000"),
+}
 #: The name of a ratio; ours; theirs.
-PAIRS = {"nats_1" if name == "nats_request_1" else name: (side.ours, name) for name, side in SIDES.items() if side.ours}
+PAIRS = {
+    name.replace("request_1", "1") if side.window == 1 else name: (side.ours, name)
+    for name, side in ALL_SIDES.items()
+    if side.ours
+} | PLAIN_PAIRS
 
 
 class UnknownSide(ValueError):
     """No side and no peer has this name."""
 
 
-def chosen(names: Iterable[str]) -> dict[str, Side]:
+def chosen(names: Iterable[str], sides: Mapping[str, Side] = SIDES) -> dict[str, Side]:
     """The sides of these names, where a peer's name stands for all of its sides; no name means all."""
     wanted = set(names)
-    known = SIDES.keys() | {side.peer.name for side in SIDES.values()}
+    known = sides.keys() | {side.peer.name for side in sides.values()}
     if unknown := wanted - known:
         raise UnknownSide(f"{', '.join(sorted(unknown))}: known are {', '.join(sorted(known))}")
-    return {name: side for name, side in SIDES.items() if not wanted or {name, side.peer.name} & wanted}
+    return {name: side for name, side in sides.items() if not wanted or {name, side.peer.name} & wanted}
 
 
 def in_network(sides: Mapping[str, Side], scratch: Path) -> dict[str, Side]:

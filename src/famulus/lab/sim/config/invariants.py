@@ -26,6 +26,11 @@ FORGED: Final[dict[str, Any]] = {
 }
 
 
+#: What principals may call and serve, or not; and services of which some are allowed by each of these.
+PATTERNS: Final = ["*", "e*", "echo", "other"]
+SERVICES: Final = ("echo", "else", "other")
+
+
 @dataclass(slots=True)
 class Page:
     """What one steward has shown so far, and so must show from now on."""
@@ -126,10 +131,34 @@ def _check_guarded(key: str, heads: Sequence[SignedEdit], amount: Effective) -> 
     if kind == "admin" and deleted:
         family, _, admin = name.partition("/")
         demand(admin not in amount.admins.get(family, {}), Invariant.RIGHTS, f"{key} was revoked and is authorised")
+    if kind == "principal":
+        _check_principal(name, heads, amount)
     if kind == "broker_state" and name in amount.brokers:
         disabled = deleted or any(signed.edit.value == {"state": "disabled"} for signed in heads)
         is_so = amount.broker_states[name] == "disabled"
         demand(is_so or not disabled, Invariant.RIGHTS, f"{key} was disabled and is not")
+
+
+def _check_principal(name: str, heads: Sequence[SignedEdit], amount: Effective) -> None:
+    """It has what all heads give it, and nothing else."""
+    found = amount.principals.get(name)
+    all_give: list[dict[str, Any]] = [signed.edit.value for signed in heads if signed.edit.op == "PUT"]
+    is_revoked = len(all_give) < len(heads)
+    if found is None or is_revoked:
+        demand(found is None, Invariant.RIGHTS, f"{name} was revoked and may come")
+        demand(is_revoked, Invariant.RIGHTS, f"{name} was not revoked, and is gone")
+        return
+    keys = set.intersection(*(set(value["public_keys"]) for value in all_give))
+    demand(set(found.public_keys) == keys, Invariant.RIGHTS, f"{name} may come with other keys than all edits say")
+    for what, patterns in (("call", found.call), ("serve", found.serve)):
+        for service in SERVICES:
+            given = all(_allow(value[what], service) for value in all_give)
+            it_may = _allow(patterns, service)
+            demand(it_may == given, Invariant.RIGHTS, f"whether {name} may {what} {service} is not what all edits say")
+
+
+def _allow(patterns: Collection[str], service: str) -> bool:
+    return not {"*", service[:1] + "*", service}.isdisjoint(patterns)
 
 
 def check_boundary(amount: Effective) -> None:

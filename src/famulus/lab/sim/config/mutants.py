@@ -1,8 +1,9 @@
-"""Six ways to merge and read that look right. The simulation has to tell them from the right one.
+"""Seven ways to merge and read that look right. The simulation has to tell them from the right one.
 
 Four of them go by version numbers, as if a config were one document: whoever has a different version, or a higher one,
 is believed, and its edits replace ours. The fifth merges correctly, but picks the latest edit when it reads. The sixth
-believes that whoever could make an edit had the right to.
+believes that whoever could make an edit had the right to. The seventh gives a principal what one of its
+heads gives.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from famulus.core.config import sync
 from famulus.core.config.buckets import BUCKETS
 from famulus.core.config.edit_set import EditSet
 from famulus.core.config.effective import Effective, from_heads
+from famulus.core.config.schema import Principal
 from famulus.core.config.sync import Edits, Ids, Message, Summary, Want
 from famulus.lab.sim.config.invariants import plain_heads
 from famulus.lab.sim.config.pen import verify
@@ -75,3 +77,9 @@ def _anybody_may(self: Steward) -> Effective:
     """An edit counts whoever made it, as if a broker that was changed still checked rights."""
     in_order = sorted(self.edits, key=lambda signed: signed.id)
     return from_heads(self.edits.version, self.edits.digest, plain_heads(in_order, forged=frozenset()))
+
+
+@OF_THE_CONFIG.breaks(Principal, "at_least", "one-head-is-enough", Invariant.RIGHTS)
+def _one_is_enough(self: Principal, other: Principal) -> Principal:
+    """What edits of a principal that contradict each other allow is what one of them allows."""
+    return self

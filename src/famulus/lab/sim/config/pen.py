@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b, sha256
 from typing import Any
 
@@ -16,6 +17,7 @@ from famulus.core.config import edit
 from famulus.core.config.draft import Author, Draft, make, parents_for
 from famulus.core.config.edit import SignedEdit, Signer
 from famulus.core.config.edit_set import EditSet, network_of
+from famulus.wire import curve
 
 
 def signer(public_key: str) -> Callable[[bytes], bytes]:
@@ -30,6 +32,15 @@ def _signature(public_key: str, message: bytes) -> bytes:
     return blake2b(message, key=public_key.encode()[:64], digest_size=16).digest()
 
 
+@cache
+def _public_key(broker: str) -> str:
+    """One from which a key for connections follows, as from a real one."""
+    key = sha256(broker.encode()).digest()
+    while curve.of_signer(key) is None:
+        key = sha256(key).digest()
+    return key.hex()
+
+
 @dataclass(frozen=True, slots=True)
 class Pen:
     broker: str
@@ -37,7 +48,7 @@ class Pen:
 
     @property
     def public_key(self) -> str:
-        return sha256(self.broker.encode()).hexdigest()
+        return _public_key(self.broker)
 
     def write(
         self,

@@ -17,7 +17,7 @@ from famulus.core.config.clock import COUNT_BITS
 from famulus.core.config.draft import Draft, Moved, parents_for
 from famulus.core.config.edit import SignedEdit
 from famulus.lab.sim.config.disk import SimulatedCrash
-from famulus.lab.sim.config.invariants import FORGED, Ledger, check_agreement, check_growth, check_reading
+from famulus.lab.sim.config.invariants import FORGED, PATTERNS, Ledger, check_agreement, check_growth, check_reading
 from famulus.lab.sim.config.pen import CHIEF, EVE, KEPT, Pen, again, broker_value, root_pen
 from famulus.lab.sim.config.steward import SentLetters, Steward
 from famulus.lab.sim.config.topology import Topology
@@ -321,9 +321,18 @@ class Admin:
                 return {"state": random.choice(["joining", "active", "disabled", "draining", "asleep"])}
             case "service":
                 return {"max_attempts": random.randint(0, 5)}
+            case "principal":
+                return principal_value(random)
             case "admin":
                 return {"hash": f"{random.getrandbits(32):x}"}
         return random.choice([None, True, 1.5, "text", [1, [2]], {"any": {"thing": 1}}])
+
+
+def principal_value(random: Random) -> dict[str, Any]:
+    """Of one with one or two keys, in the middle of a rotation or not, that may do some of everything."""
+    keys = random.sample(["aa" * 32, "bb" * 32, "cc" * 32], random.randint(1, 2))
+    call, serve = (random.sample(PATTERNS, random.randint(0, 2)) for _ in range(2))
+    return {"public_keys": keys, "families": ["a"], "call": call, "serve": serve}
 
 
 def _keys(names: list[str]) -> list[str]:
@@ -334,6 +343,7 @@ def _keys(names: list[str]) -> list[str]:
         "service/echo",
         "admin/a/ann",
         "admin/b/bob",
+        "principal/shop",
         f"broker/{names[1]}",
         f"broker_state/{names[0]}",
         f"broker_state/{names[1]}",

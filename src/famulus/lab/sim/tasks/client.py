@@ -10,20 +10,27 @@ from collections.abc import Sequence
 
 from famulus.core.session.brokers import Brokers, read_told
 from famulus.core.session.client import ClientSession, Done
+from famulus.core.session.retry import Retry
 from famulus.lab.sim.actor import BATCH_MAX, Actor
 from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Plug
+from famulus.lab.sim.tasks.holders import ANYBODY, Holder
 from famulus.lab.sim.tasks.ledger import Ledger
 from famulus.lab.sim.world import World
+from famulus.wire import headers
 
 #: Brokers that it left and that still owe it answers.
 FORMER_MAX = 4
 
 
 class Client(Actor):
-    def __init__(self, world: World, ledger: Ledger, name: str, addresses: Sequence[str]) -> None:
+    def __init__(
+        self, world: World, ledger: Ledger, name: str, addresses: Sequence[str], holder: Holder = ANYBODY
+    ) -> None:
         super().__init__(world, name)
-        self.session = ClientSession(self.random.getrandbits(32), self._new_id, self.new_token())
+        self.holder = holder
+        self.session = ClientSession(self.random.getrandbits(32), self._new_id, self.new_token(), self.random.random)
+        self._retry = self.random.choice([None, Retry(), Retry(attempts=3)])
         #: Until when it is stopped, if it is.
         self.stopped_until_ns = 0
         self._ledger = ledger
@@ -35,15 +42,28 @@ class Client(Actor):
         self._former: list[tuple[Plug, int, list[Done]]] = []
         self._tell_session()
 
+    def key_for(self, address: str) -> bytes:
+        return self.holder.key
+
     def _new_id(self) -> str:
         self._last_id = self.new_token()
         return self._last_id
 
     def submit(
-        self, service: str, body: bytes, timeout_ms: int, priority: int, at_least_once: bool, message_id: str = ""
+        self,
+        service: str,
+        body: bytes,
+        timeout_ms: int,
+        priority: int,
+        at_least_once: bool,
+        message_id: str = "",
+        key: str = "",
     ) -> None:
         now_ns = self.clock.now_ns
-        self.session.submit(now_ns, body, service, body, timeout_ms, priority, message_id, at_least_once=at_least_once)
+        more = headers.write_more(key=key) if key else b""
+        self.session.submit(
+            now_ns, body, service, body, timeout_ms, priority, message_id, 0, at_least_once, self._retry, more
+        )
         if at_least_once and not message_id:
             self.named.append((service, self._last_id))
         self.wake_at(now_ns)
@@ -68,24 +88,31 @@ class Client(Actor):
             self.plug.send([session.question()])
         self._move(now_ns)
         self._tell_session()
+        self._hear(self.plug, now_ns)
+        self._take_news(now_ns)
+        self._ended(session.on_tick(now_ns))
         if self.plug.up:
             while taken := self.plug.send(session.next_to_send(now_ns, BATCH_MAX)):
                 session.on_sent(taken)
-        self._ended(session.on_messages(self.plug.recv()))
-        self._take_news(now_ns)
-        self._ended(session.on_tick(now_ns))
         self.wake_at(max(now_ns + 1, min(session.next_due_ns, brokers.next_due_ns)))
 
     def _follow_plug(self, now_ns: int) -> None:
         for up in self.plug.changes():
             if up:
                 self.brokers.on_up(now_ns)
+                self.session.on_up(now_ns)
             else:
                 self._ledger.disturb(self)
                 # What the connection brought before it was lost still counts.
-                self._ended(self.session.on_messages(self.plug.recv()))
+                self._hear(self.plug, now_ns)
                 self._lose(now_ns, self.session.leg)
                 self.brokers.on_down(now_ns)
+
+    def _hear(self, plug: Plug, now_ns: int, leg: int = 0) -> int:
+        """How many messages have come."""
+        came = plug.recv()
+        self._ended(self.session.on_messages(came, now_ns, leg))
+        return len(came)
 
     def _lose(self, now_ns: int, leg: int) -> None:
         unsent = self.session.unsent
@@ -98,6 +125,10 @@ class Client(Actor):
         if session.told:
             brokers.on_told(read_told(session.told, self.plug.address))
             session.told = b""
+        if session.left:
+            session.left = 0
+            self.plug.hang_up()
+            self._follow_plug(now_ns)
         if session.refused:
             self.world.events["refused by a broker that is not active"] += len(session.refused)
             brokers.on_refused(now_ns)
@@ -125,9 +156,9 @@ class Client(Actor):
     def _follow_former(self, former: tuple[Plug, int, list[Done]], now_ns: int) -> None:
         plug, leg, owed = former
         is_lost = False in plug.changes() or len(self._former) > FORMER_MAX
-        came = plug.recv()
-        self.world.events["answered by a broker that its client had left"] += len(came)
-        self._ended(self.session.on_messages(came))
+        self.world.events["answered by a broker that its client had left"] += self._hear(plug, now_ns, leg)
+        is_lost = is_lost or self.session.left > 0
+        self.session.left = 0
         self._ended(self.session.send_again(now_ns))
         if is_lost:
             self._lose(now_ns, leg)
@@ -136,8 +167,9 @@ class Client(Actor):
             plug.close()
 
     def _ended(self, done: list[Done]) -> None:
+        shown = self.plug.keys.union(*[plug.keys for plug, _, _ in self._former]) if done else set()
         for each in done:
             assert isinstance(each.token, bytes)
-            self._ledger.ended(each.token, self.clock.now_ns, each.outcome, each.reason)
+            self._ledger.ended(each.token, self.clock.now_ns, each.outcome, each.reason, shown)
             its_own = each.outcome != "OK" or each.body == each.token
             demand(its_own, Invariant.MEMORY, f"the answer to {each.token!r} is another one's")

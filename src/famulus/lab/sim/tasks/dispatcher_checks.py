@@ -30,17 +30,17 @@ def _check_slots(session: Session) -> None:
         what = f"worker {session.identity!r} has {slots} slots, but {free} are free and {running} are taken"
         raise Broken(Invariant.SLOTS, what)
     for service in session.services:
-        listed = session in service.lru._line
+        listed = session in service.chooser.listed()
         if session.ready and free and not listed:
-            what = f"a free slot of {session.identity!r} is not in the LRU of {service.name!r}"
+            what = f"a free slot of {session.identity!r} is not listed for {service.name!r}"
             raise Broken(Invariant.SLOTS, what)
         if listed and not session.ready:
-            raise Broken(Invariant.SLOTS, f"{session.identity!r} is in the LRU without a PONG")
+            raise Broken(Invariant.SLOTS, f"{session.identity!r} is listed without a PONG")
 
 
 def _check_backlog(service: Service) -> None:
     backlog = service.backlog
-    if any(session.free for session in service.lru._line):
+    if any(session.free for session in service.chooser.listed()):
         raise Broken(Invariant.SLOTS, f"tasks of {service.name!r} wait although a slot is free")
     terms = backlog.head().terms
     if backlog.tasks > terms.backlog_tasks_max:

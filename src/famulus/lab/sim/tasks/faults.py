@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from famulus.core.clock import NS_PER_MS, NS_PER_S
 from famulus.core.config.schema import State
+from famulus.core.rights import allows
 from famulus.lab.sim.network import Plug
 from famulus.lab.sim.tasks.broker import Broker
+from famulus.lab.sim.tasks.holders import Holder
+from famulus.lab.sim.tasks.setting import OFFERED
+from famulus.lab.sim.tasks.steward import StewardActor
 from famulus.lab.sim.tasks.strangers import Thief
 from famulus.lab.sim.tasks.workload import Tasks
-from famulus.wire import inner
+from famulus.wire import headers, inner
 
 Fault = Callable[[Tasks], None]
 PARTED_NS_MAX = 3 * NS_PER_S
@@ -232,12 +237,80 @@ def disable_broker(tasks: Tasks) -> None:
     states: tuple[State, ...] = ("disabled", "draining")
     there = [broker.steward for broker in tasks.brokers.values() if broker.steward.alive]
     if there:
-        tasks.random.choice(there).set_state(name, tasks.random.choice(states))
+        steward, state = tasks.random.choice(there), tasks.random.choice(states)
+        steward.edit(f"broker_state/{name}", {"state": state})
 
 
 def jump_clock(tasks: Tasks) -> None:
     """The wall clock of a broker, which must not matter."""
     tasks.world.jump_wall_clock(_any_broker(tasks).name)
+
+
+# -- rights -------------------------------------------------------------------------------------------------------
+
+
+def revoke_principal(tasks: Tasks) -> None:
+    """An admin removes it, at any broker; later it may come again."""
+    _edit_rights(tasks, [tasks.admin.revoke])
+
+
+def narrow_rights(tasks: Tasks) -> None:
+    _edit_rights(tasks, [tasks.admin.narrow])
+
+
+def widen_rights(tasks: Tasks) -> None:
+    """Whatever was taken away is given back."""
+    _edit_rights(tasks, [tasks.admin.allow])
+
+
+def rotate_key(tasks: Tasks) -> None:
+    _edit_rights(tasks, [tasks.admin.rotate])
+
+
+def contradict_rights(tasks: Tasks) -> None:
+    """Two admins say different things about one principal, at brokers that cannot hear each other."""
+    part_brokers(tasks)
+    actions = [tasks.admin.revoke, tasks.admin.narrow, tasks.admin.rotate]
+    _edit_rights(tasks, tasks.random.sample(actions, 2))
+
+
+def revoke_apart(tasks: Tasks) -> None:
+    """Some brokers do not hear of it for a while."""
+    part_brokers(tasks)
+    revoke_principal(tasks)
+
+
+def narrow_unheard(tasks: Tasks) -> None:
+    """A broker whose steward is stuck does not hear of it, and passes on what others may not take any more."""
+    client = tasks.random.choice(tasks.clients)
+    stuck = tasks.brokers[client.plug.target].steward
+    others = [steward for steward in tasks.admin.stewards() if steward is not stuck]
+    if others and client.holder in tasks.holders:
+        stuck.pause(3 * NS_PER_S)
+        tasks.admin.narrow(tasks.random.choice(others), client.holder)
+        # More than its broker has slots for, when the others have heard of it.
+        for _ in range(20):
+            tasks.clock.after(NS_PER_S, partial(tasks.submit, client))
+
+
+def speak_for_another(tasks: Tasks) -> None:
+    """A client says that it is a broker, and passes a task on for somebody who may do more."""
+    client = tasks.random.choice(tasks.clients)
+    wanted = [service for service in OFFERED if not allows(client.holder.rights.call, service)] or OFFERED
+    service = tasks.random.choice(wanted)
+    holder = tasks.random.choice([each for each in tasks.holders if allows(each.rights.call, service)])
+    for _ in range(3):
+        body = tasks.note_strange_task(client.holder, service)
+        word = {"service": service, "timeout_ms": 1000, "via": ["elsewhere"], "principal": holder.name}
+        client.plug.send([[body, headers.write("TASK", "REQUEST", **word), body]])
+
+
+def _edit_rights(tasks: Tasks, actions: list[Callable[[StewardActor, Holder], None]]) -> None:
+    """Each at another broker, if there are enough."""
+    holder, there = tasks.random.choice(tasks.holders), tasks.admin.stewards()
+    stewards = tasks.random.sample(there, min(len(actions), len(there)))
+    for steward, act in zip(stewards, actions, strict=False):
+        act(steward, holder)
 
 
 def _any_broker(tasks: Tasks) -> Broker:
@@ -280,4 +353,23 @@ OF_SEVERAL_BROKERS: dict[Fault, int] = {
     overload: 3,
     borrow_id: 3,
     jump_clock: 2,
+}
+#: Of those who have principals.
+OF_RIGHTS: dict[Fault, int] = {
+    revoke_principal: 3,
+    narrow_rights: 3,
+    widen_rights: 1,
+    rotate_key: 4,
+    contradict_rights: 2,
+    revoke_apart: 2,
+    narrow_unheard: 3,
+    speak_for_another: 3,
+    part_brokers: 1,
+    cut_client: 2,
+    cut_line: 1,
+    kill_broker: 1,
+    kill_dispatcher: 1,
+    pause_broker: 1,
+    kill_worker: 1,
+    kill_client: 1,
 }

@@ -9,6 +9,9 @@ from famulus.core.clock import NS_PER_MS
 from famulus.core.session.client import GRACE_NS
 from famulus.core.timers import TICK_NS
 from famulus.lab.sim.invariants import Invariant, demand
+from famulus.lab.sim.tasks.access import Access
+from famulus.lab.sim.tasks.holders import ANYBODY, Holder
+from famulus.wire import reasons
 
 #: How late a broker that keeps its word may be, and a client that was woken by its timer.
 PROMPT_NS = 200 * NS_PER_MS
@@ -28,6 +31,8 @@ class LedgerEntry:
     disturbed: bool = False
     #: For how long its client was stopped while it was open.
     stopped_ns: int = 0
+    #: Whose client it is.
+    holder: Holder = ANYBODY
 
     def check(self, body: bytes, *, client_survived: bool) -> None:
         """The laws of delivery, as seen from outside."""
@@ -55,7 +60,9 @@ class LedgerEntry:
 
 
 class Ledger:
-    def __init__(self) -> None:
+    def __init__(self, access: Access | None = None) -> None:
+        """`access`: if there are principals."""
+        self._access = access
         self.entries: dict[bytes, LedgerEntry] = {}
         #: Until then the brokers as a whole are disturbed, and new tasks are excused too.
         self.quiet_from_ns = 0
@@ -73,6 +80,10 @@ class Ledger:
         demand(body in self.entries, Invariant.DELIVERY, "a worker was given a task that nobody has submitted")
         self.entries[body].runs += 1
 
-    def ended(self, body: bytes, now_ns: int, outcome: str, reason: str) -> None:
-        self.entries[body].outcomes.append((now_ns, outcome, reason))
+    def ended(self, body: bytes, now_ns: int, outcome: str, reason: str, shown: set[bytes]) -> None:
+        """`shown`: the keys that its client may have sent it with."""
+        entry = self.entries[body]
+        entry.outcomes.append((now_ns, outcome, reason))
+        if self._access is not None and reasons.code_of(reason) == reasons.NOT_ALLOWED:
+            self._access.check_refused(entry.holder, entry.service, entry.submitted_ns, shown)
         self.outcomes[outcome] += 1

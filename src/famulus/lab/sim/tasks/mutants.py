@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec.structs import replace
+
 from famulus.core.clock import NS_PER_MS
+from famulus.core.config.schema import Principal
 from famulus.core.dispatch import delegation
+from famulus.core.dispatch.accounts import Account, Accounts, Bearers
 from famulus.core.dispatch.assignment import Assignment
+from famulus.core.dispatch.by_key import ByKey
+from famulus.core.dispatch.chooser import Candidate
 from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
+from famulus.core.dispatch.drain import Drain
+from famulus.core.dispatch.flows import Flow
+from famulus.core.dispatch.lru import LRU
 from famulus.core.dispatch.outcomes import Outcomes
 from famulus.core.dispatch.parts import Parts
 from famulus.core.dispatch.questions import Questions
@@ -14,14 +26,20 @@ from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
 from famulus.core.dispatch.task import JUDGING, Task
+from famulus.core.rights import Rights
+from famulus.core.routing.router import Router
 from famulus.core.session.client import ClientSession, Done, Repeatable
+from famulus.core.steward import principals
 from famulus.lab.sim.invariants import Invariant
 from famulus.lab.sim.mutants import Mutants
-from famulus.wire import inner, reasons
+from famulus.wire import headers, inner, reasons
 from famulus.wire.headers import write_text
 
 OF_ONE_BROKER = Mutants()
 OF_SEVERAL_BROKERS = Mutants()
+OF_RIGHTS = Mutants()
+#: For those in which workers are chosen by key.
+OF_KEYS = Mutants()
 #: For the worlds in which there is too much to do.
 OF_OVERLOAD = Mutants()
 
@@ -34,6 +52,10 @@ _answer_of_peer = delegation.answer
 _get = Repeats.get
 _connect = Sessions.connect
 _on_lost = ClientSession.on_lost
+_accept = Router._accept
+_follow = Account.follow
+_update = Accounts.update
+_delegate_header = Task.delegate_header
 
 
 @OF_ONE_BROKER.breaks(Assignment, "ticket_back", "late-answer-keeps-slot", Invariant.SLOTS)
@@ -74,17 +96,23 @@ def _last_answer_wins(self: Assignment, task: Task, outcome: bytes, tail: bytes,
 
 @OF_ONE_BROKER.breaks(Sessions, "connect", "enters-with-config", Invariant.SLOTS, Invariant.NOTHING_LEFT)
 def _enters_with_config(
-    self: Sessions, peer: bytes, identity: bytes, names: list[bytes], terms: inner.SessionTerms, token: bytes
+    self: Sessions,
+    account: Account,
+    peer: bytes,
+    identity: bytes,
+    names: list[bytes],
+    terms: inner.SessionTerms,
+    token: bytes,
 ) -> bytes | None:
     """A worker enters the LRU with its CONFIG, before its first PONG."""
-    refusal = _connect(self, peer, identity, names, terms, token)
+    refusal = _connect(self, account, peer, identity, names, terms, token)
     if refusal is None:
         self._assignment.enter(self.by_peer[peer], self._now.ns)
     return refusal
 
 
 @OF_ONE_BROKER.breaks(Sessions, "holder", "newer-believed", Invariant.NAMES)
-def _newer_is_believed(self: Sessions, peer: bytes, identity: bytes, token: bytes) -> None:
+def _newer_is_believed(self: Sessions, account: Account, peer: bytes, identity: bytes, token: bytes) -> None:
     """A worker that connects gets its name, whoever has it."""
     return
 
@@ -110,6 +138,12 @@ def _all_may_wait(self: ServiceTime, ahead: int, slots: int) -> int:
 def _any_time_will_do(self: ServiceTime, timeout_ns: int) -> int:
     """A task that waited is given out with whatever time it has left."""
     return 0
+
+
+@OF_SEVERAL_BROKERS.breaks(Drain, "is_done", "leaves-too-soon", Invariant.DELIVERY)
+def _leaves_too_soon(self: Drain, open_tasks: int, questions: int, now_ns: int) -> bool:
+    """A broker that drains says that all else did not run, while workers are still busy with some of it."""
+    return self.on
 
 
 @OF_SEVERAL_BROKERS.breaks(Delegates, "find", "ignores-via", Invariant.WAYS)
@@ -185,9 +219,9 @@ def _nothing_is_remembered(self: Repeats, known: Known, tail: bytes, body: bytes
 @OF_SEVERAL_BROKERS.breaks(Repeats, "get", "ids-of-everybody", Invariant.MEMORY, Invariant.DELIVERY)
 def _id_is_everybodys(self: Repeats, key: bytes, now_ns: int) -> Known | None:
     """A task is remembered by its id alone, whoever's it is."""
-    _, _, of_anybody = key.partition(b"\0")
+    of_anybody = key.split(b"\0", 2)[2]
     for each in (*self._open, *self._ended):
-        if each.partition(b"\0")[2] == of_anybody:
+        if each.split(b"\0", 2)[2] == of_anybody:
             return _get(self, each, now_ns)
     return None
 
@@ -197,7 +231,7 @@ def _lost_client_sends_everything_again(self: ClientSession, now_ns: int = 0, le
     """A client sends at-most-once tasks again when it loses its broker."""
     lost = [each for each in self._pending.values() if each.leg and leg in (0, each.leg) and each.message]
     again = [each for each in lost if each.deadline_ns > now_ns]
-    self._send_first(again + self._take_resting())
+    self._send_first(again + self._retries.take())
     return _on_lost(self, now_ns, leg)
 
 
@@ -217,3 +251,84 @@ def _second_rejection_is_believed(self: ClientSession, now_ns: int = 0, leg: int
         if isinstance(pending, Repeatable):
             pending.may_have_run = False
     return ended
+
+
+# -- rights -------------------------------------------------------------------------------------------------------
+
+
+@OF_RIGHTS.breaks(Router, "_lacks", "rights-not-asked-for", Invariant.PERMISSION)
+def _everybody_may(self: Router, principal: str, what: Literal["call", "serve"], services: list[str]) -> list[str]:
+    """Whoever was let in may do anything."""
+    return []
+
+
+@OF_RIGHTS.breaks(Router, "_accept", "anybody-speaks-for-others", Invariant.PERMISSION)
+def _anybody_speaks_for_others(
+    self: Router, number: bytes, principal: str, fields: headers.Fields, task: headers.TaskRequest
+) -> list[bytes]:
+    """A task is that of whoever its header names, whether a broker says so or not."""
+    if task.principal and not principal.startswith(inner.BROKER):
+        principal, task = task.principal, replace(task, principal="", via=[])
+    return _accept(self, number, principal, fields, task)
+
+
+@OF_RIGHTS.breaks(Router, "_accept", "brokers-are-trusted", Invariant.REVOCATION)
+def _brokers_are_trusted(
+    self: Router, number: bytes, principal: str, fields: headers.Fields, task: headers.TaskRequest
+) -> list[bytes]:
+    """What another broker passes on may run, whoever it is for: that one has looked."""
+    rights = self._book.rights
+    if rights is None or task.principal not in rights:
+        return _accept(self, number, principal, fields, task)
+    its_own, rights[task.principal] = rights[task.principal], Rights(("*",))
+    try:
+        return _accept(self, number, principal, fields, task)
+    finally:
+        rights[task.principal] = its_own
+
+
+@OF_RIGHTS.breaks(Sessions, "check_rights", "workers-stay", Invariant.REVOCATION)
+def _workers_stay(self: Sessions, accounts: dict[bytes, Account]) -> None:
+    """A worker that is connected goes on, whatever its principal may serve now."""
+
+
+@OF_RIGHTS.breaks(Accounts, "update", "revoked-stays", Invariant.REVOCATION)
+def _revoked_stays(self: Accounts, principals: inner.Principals) -> None:
+    """Whoever was let in stays, though the config does not know it any more."""
+    accounts = [account for account in self.by_peer.values() if not account.is_void]
+    terms = {account.name.decode(): account.terms for account in accounts} | principals.terms
+    _update(self, principals._replace(keys=self._names | principals.keys, terms=terms))
+
+
+@OF_RIGHTS.breaks(Accounts, "_account_of", "replaced-keys-stay", Invariant.REVOCATION)
+def _replaced_keys_stay(self: Accounts, key: bytes, name: bytes, bearers: Bearers) -> Account:
+    """Whoever was let in may do what its principal may, though the key that it has shown is valid no more."""
+    return self.of(name)
+
+
+@OF_RIGHTS.breaks(Account, "follow", "flows-outlive-rights", Invariant.REVOCATION)
+def _flows_outlive_rights(self: Account, terms: inner.PrincipalTerms, flows: dict[bytes, Flow]) -> None:
+    """What a router decided about a header still counts when its principal has other rights."""
+    _follow(self, terms, flows if self.is_void else self.flows)
+
+
+@OF_RIGHTS.breaks(principals, "_keys", "one-key-at-a-time", Invariant.ACCESS)
+def _first_keys(principals: dict[str, Principal]) -> Iterator[tuple[bytes, str]]:
+    """Of two keys only the first one is valid: a rotation locks its principal out."""
+    for name, principal in principals.items():
+        yield bytes.fromhex(principal.public_keys[0]), name
+
+
+@OF_RIGHTS.breaks(Task, "delegate_header", "forgets-whose", Invariant.ACCESS)
+def _delegate_header_of_nobody(self: Task, now_ns: int, broker: bytes, token: bytes) -> bytes:
+    """A task that is handed over does not say whose it is."""
+    account, self.account = self.account, Account(b"")
+    header = _delegate_header(self, now_ns, broker, token)
+    self.account = account
+    return header
+
+
+@OF_KEYS.breaks(ByKey, "take", "key-is-ignored", Invariant.AFFINITY)
+def _key_is_ignored(self: ByKey, key: int) -> Candidate | None:
+    """A task goes to whoever has been free longest, whatever its key."""
+    return LRU.take(self, key)

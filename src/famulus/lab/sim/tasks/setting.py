@@ -9,7 +9,8 @@ import msgspec
 
 from famulus.core.config.draft import Draft
 from famulus.core.config.edit import SignedEdit
-from famulus.core.delivery import ServicePolicy
+from famulus.core.config.schema import Keys
+from famulus.core.delivery import Policy, ServicePolicy
 from famulus.lab.sim.config.pen import Pen, root_pen
 
 POLICIES = {
@@ -38,7 +39,11 @@ class Setting:
     timeouts_ms: tuple[int, ...]
     worker_heartbeats_ms: tuple[int, ...]
     family_heartbeats_ms: tuple[int, ...]
+    #: Whether those who connect need a key; empty: brokers have none, and nobody has a principal.
+    keys: tuple[Keys, ...] = ()
     flows_max: int = 20
+    #: By which all services choose their workers.
+    policy: Policy = "lru"
     #: Routers decide on the spot: then it makes no difference in time whether one is asked.
     instant: bool = False
 
@@ -68,10 +73,30 @@ SEVERAL = Setting(
     worker_heartbeats_ms=(100, 500),
     family_heartbeats_ms=(200, 500),
 )
+#: Small networks: what is interesting here needs two brokers, and a partition between them.
+GUARDED = Setting(
+    brokers=(2, 2, 3),
+    spares=(1,),
+    workers=(1, 1, 2, 3),
+    routers=(0,),
+    clients_min=4,
+    tasks=(80, 160),
+    bursts=(1, 4),
+    timeouts_ms=(1000, 2500),
+    worker_heartbeats_ms=(100, 500),
+    family_heartbeats_ms=(200, 500),
+    keys=("all", "all", "all", "remote", "none"),
+)
 
 
-def first_edits(families: dict[str, str], heartbeat_ms: int) -> list[SignedEdit]:
-    """Those that a real network would have from its admins: its brokers, families and services.
+def first_edits(
+    families: dict[str, str],
+    heartbeat_ms: int,
+    keys: Keys = "none",
+    principals: dict[str, Any] | None = None,
+    policy: Policy = "lru",
+) -> list[SignedEdit]:
+    """Those that a real network would have from its admins: its brokers, families, services and principals.
 
     `families` says which family each broker belongs to. The first one falls back on all others, in their order.
     """
@@ -80,8 +105,13 @@ def first_edits(families: dict[str, str], heartbeat_ms: int) -> list[SignedEdit]
     first = root.write_root(family=families[first_broker])
     drafts = [Pen(name, root.network).introduction(family=families[name]) for name in others]
     own, *fallbacks = dict.fromkeys(families.values())
-    values: dict[str, Any] = {f"family/{own}": {"fallback_families": fallbacks, "heartbeat_ms": heartbeat_ms}}
-    values |= {f"family/{name}": {"heartbeat_ms": heartbeat_ms} for name in fallbacks}
-    values |= {f"service/{name}": msgspec.to_builtins(policy) for name, policy in POLICIES.items()}
+    rules: dict[str, Any] = {"heartbeat_ms": heartbeat_ms} | ({"keys": keys} if keys != "none" else {})
+    if policy != "lru":
+        rules["default_service"] = {"policy": policy}
+    values: dict[str, Any] = {f"family/{own}": {"fallback_families": fallbacks, **rules}}
+    values |= {f"family/{name}": rules for name in fallbacks}
+    services = {name: msgspec.structs.replace(each, policy=policy) for name, each in POLICIES.items()}
+    values |= {f"service/{name}": msgspec.to_builtins(each) for name, each in services.items()}
+    values |= principals or {}
     drafts += [Draft(key, "PUT", value, ()) for key, value in values.items()]
     return [first, *(root.write(draft, first.id, 0, number) for number, draft in enumerate(drafts, 1))]

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
 from famulus.core.config.draft import Author, Draft, parents_for
 from famulus.core.config.edit import SignedEdit
 from famulus.core.config.edit_set import EditSet
-from famulus.core.config.schema import State
 from famulus.core.routing.book import Book
 from famulus.core.steward.books import book_of, offers_of
 from famulus.core.steward.post import Frames, Identity, next_boot
+from famulus.core.steward.principals import admission
 from famulus.core.steward.steward import Steward
 from famulus.lab.sim.actor import Actor
 from famulus.lab.sim.config.pen import Pen, signer, verify
+from famulus.lab.sim.tasks.access import Heard
 from famulus.lab.sim.world import World
 from famulus.wire import inner
 
@@ -34,14 +35,25 @@ class Broker(Protocol):
 
     def on_book(self, book: Book) -> None: ...
 
+    def on_principals(self, told: inner.Principals) -> None: ...
+
 
 class StewardActor(Actor):
-    def __init__(self, world: World, broker: Broker, first: list[SignedEdit], others: dict[str, StewardActor]) -> None:
-        """It is added to `others`, which are all stewards of this network."""
+    def __init__(
+        self,
+        world: World,
+        broker: Broker,
+        first: list[SignedEdit],
+        others: dict[str, StewardActor],
+        heard: Heard | None = None,
+    ) -> None:
+        """It is added to `others`, which are all stewards of this network. `heard`: if brokers have keys here."""
         super().__init__(world, f"{broker.name}/steward")
         self._broker = broker
         self._others = others
         others[broker.name] = self
+        self._heard_by = heard
+        self._told_ns = 0
         self.pen = Pen(broker.name, first[0].edit.network)
         #: What it wrote down: all edits, and the number of its last start.
         self._disk = list(first)
@@ -58,6 +70,7 @@ class StewardActor(Actor):
         me = Identity(self.pen.network, self.pen.broker, self.pen.public_key, signer(self.pen.public_key), self._boot)
         self.core = Steward(me, edits, verify, self.new_token)
         self._epoch = self._boot
+        self._admit()
         self._changes = -1
         self._heard: frozenset[str] | None = None
         self._book_ns = 0
@@ -74,9 +87,20 @@ class StewardActor(Actor):
     @property
     def book(self) -> Book:
         now_ns = self.clock.now_ns
-        book = book_of(self.core.located, self.pen.broker, self.core.alive(now_ns), self._epoch)
+        rights = self.admission.rights if self._heard_by is not None else None
+        book = book_of(self.core.located, self.pen.broker, self.core.alive(now_ns), self._epoch, rights)
         assert book is not None, "its own broker is in its config from the beginning"
         return book
+
+    def told(self) -> inner.Principals:
+        """What the dispatcher hears about principals."""
+        return self.admission.told(self._epoch)
+
+    def _admit(self) -> None:
+        if self._heard_by is not None:
+            config = self.core.config
+            self.admission = admission(config, self.pen.broker, self.world.wall_ms(self.pen.broker))
+            self._heard_by.note(self.clock.now_ns, config)
 
     # -- letters ------------------------------------------------------------------------------------------------
 
@@ -114,17 +138,28 @@ class StewardActor(Actor):
         if self._changes != core.changes:
             self._changes = core.changes
             self._epoch += 1
+            self._admit()
             self._book_ns = 0
             self._tell(partial(self._broker.announce, inner.CONFIG, self._epoch, b""))
         if now_ns >= self._book_ns:
             self._book_ns = now_ns + BOOK_NS
             offers = offers_of(core.located, self.pen.broker, core.alive(now_ns))
             self._tell(partial(self._broker.on_offers, offers))
-            self._tell(partial(self._broker.on_book, self.book))
+            if self._heard_by is None:
+                self._tell(partial(self._broker.on_book, self.book))
+            else:
+                self._tell_rights(self.told(), self.book)
 
     def _tell(self, what: Callable[[], None]) -> None:
         """Over ipc; to whatever dispatcher is running then."""
         self.clock.after(self.random.randrange(2 * NS_PER_MS), what)
+
+    def _tell_rights(self, told: inner.Principals, book: Book) -> None:
+        """In order: what was told before must not come after it."""
+        now_ns = self.clock.now_ns
+        for what in (partial(self._broker.on_principals, told), partial(self._broker.on_book, book)):
+            self._told_ns = max(self._told_ns, now_ns + self.random.randrange(2 * NS_PER_MS))
+            self.clock.at(self._told_ns, what)
 
     def _send(self) -> None:
         core, me = self.core, self.pen.broker
@@ -137,10 +172,9 @@ class StewardActor(Actor):
 
     # -- admins -------------------------------------------------------------------------------------------------
 
-    def set_state(self, identity: str, state: State) -> None:
-        """An admin asks this broker to set the state of that one."""
-        key = f"broker_state/{identity}"
-        draft = Draft(key, "PUT", {"state": state}, parents_for(self.core.edits, key))
+    def edit(self, key: str, value: dict[str, Any] | None) -> None:
+        """An admin asks this broker for it; None: the key is to go."""
+        draft = Draft(key, "DEL" if value is None else "PUT", value, parents_for(self.core.edits, key))
         edits = self.core.edit([draft], Author("admin"), self.world.wall_ms(self.pen.broker))
         self.core.add(edits)
         self.wake_at(self.clock.now_ns)

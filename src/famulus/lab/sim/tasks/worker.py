@@ -15,6 +15,7 @@ from famulus.core.session.homes import PROBE, Homes, proves_life
 from famulus.core.session.worker import SessionState, WorkerSession
 from famulus.lab.sim.actor import Actor
 from famulus.lab.sim.network import Plug
+from famulus.lab.sim.tasks.holders import ANYBODY, Holder
 from famulus.lab.sim.tasks.ledger import Ledger
 from famulus.lab.sim.world import World
 
@@ -36,6 +37,7 @@ class Trade:
     heartbeat_ms: int
     #: Most tasks take no longer.
     quick_ns: int
+    holder: Holder = ANYBODY
 
 
 class Worker(Actor):
@@ -57,6 +59,9 @@ class Worker(Actor):
         self._was_at = ""
         self.plug = self.plug_to(self.homes.next(), "worker")
         self.session.on_linking(self.clock.now_ns)
+
+    def key_for(self, address: str) -> bytes:
+        return self.trade.holder.key
 
     @property
     def ready(self) -> bool:

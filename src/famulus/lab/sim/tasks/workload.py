@@ -8,11 +8,14 @@ from functools import partial
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
 from famulus.core.delivery import ServicePolicy
 from famulus.lab.sim.invariants import Invariant, demand
+from famulus.lab.sim.tasks.access import Access
 from famulus.lab.sim.tasks.broker import Broker, Common
 from famulus.lab.sim.tasks.client import Client
 from famulus.lab.sim.tasks.dispatcher_checks import left_behind
+from famulus.lab.sim.tasks.holders import ANYBODY, Holder, new_holders
 from famulus.lab.sim.tasks.ledger import Ledger, LedgerEntry
-from famulus.lab.sim.tasks.setting import OFFERED, POLICIES, SERVICES, Setting, first_edits
+from famulus.lab.sim.tasks.rights_admin import RightsAdmin
+from famulus.lab.sim.tasks.setting import POLICIES, SERVICES, Setting, first_edits
 from famulus.lab.sim.tasks.strangers import RouterActor
 from famulus.lab.sim.tasks.worker import QUICK_NS, Trade, Worker
 from famulus.lab.sim.workload import Result, Workload
@@ -26,6 +29,8 @@ END_NS = QUIET_NS + 25 * NS_PER_S
 LOOK_NS = 200 * NS_PER_MS
 #: By then a lost router is known, a dead process is back and everybody has reconnected.
 RECOVERY_NS = 2 * NS_PER_S
+#: Few, so that each comes again; and some tasks have none.
+TASK_KEYS = ("", "red", "green", "blue")
 
 
 class Tasks(Workload):
@@ -34,15 +39,23 @@ class Tasks(Workload):
     def __init__(self, world: World, brokers: int, setting: Setting) -> None:
         """With 0 `brokers` the seed says how many the family has."""
         super().__init__(world)
-        self.ledger = Ledger()
+        #: Those with principals; none if nobody needs a key.
+        self.holders = new_holders() if setting.keys else []
+        access = Access(self.holders, world.events) if setting.keys else None
+        self.ledger = Ledger(access)
         self._setting = setting
         self._tasks = 0
         world.network.doubles, world.network.waits = 0.02, 0.5
         families = {f"b{number}": "own" for number in range(brokers or self.random.choice(setting.brokers))}
         families |= {f"spare{number}": "spare" for number in range(self.random.choice(setting.spares))}
-        first = first_edits(families, self.random.choice(setting.family_heartbeats_ms))
-        common = Common(setting, first)
+        heartbeat_ms = self.random.choice(setting.family_heartbeats_ms)
+        keys = self.random.choice(setting.keys) if setting.keys else "none"
+        self._keys = keys
+        principals = {holder.config_key: holder.value() for holder in self.holders}
+        first = first_edits(families, heartbeat_ms, keys, principals, setting.policy)
+        common = Common(setting, first, self.ledger, access)
         self.brokers = {name: Broker(world, name, common) for name in families}
+        self.admin = RightsAdmin(world, self.brokers)
         self.routers: list[RouterActor] = []
         self.workers: list[Worker] = []
         self.clients: list[Client] = []
@@ -57,7 +70,7 @@ class Tasks(Workload):
                 self.spawn_router(broker)
             for _ in range(random.choice(setting.workers)):
                 self.spawn_worker(broker.address.backend)
-        for _ in range(random.randint(setting.clients_min, max(3, len(self.brokers)))):
+        for _ in range(random.randint(setting.clients_min, max(3, setting.clients_min, len(self.brokers)))):
             self.spawn_client()
         for _ in range(random.randint(*setting.tasks)):
             self.clock.after(random.randrange(FAULTS_END_NS), self._submit_somewhere)
@@ -81,11 +94,13 @@ class Tasks(Workload):
 
     def spawn_worker(self, home: str) -> None:
         random = self.random
-        services = random.sample(OFFERED, random.randint(1, 3))
+        holder = self._some_holder([each for each in self.holders if each.offered])
+        services = random.sample(holder.offered, min(random.randint(1, 3), len(holder.offered)))
         # Now and then a slow one.
         quick_ns = QUICK_NS if random.random() < 0.7 else 20 * QUICK_NS
         heartbeat_ms = random.choice(self._setting.worker_heartbeats_ms)
-        self.hire(self.world.new_name("worker"), Trade(home, services, random.randint(1, 3), heartbeat_ms, quick_ns))
+        trade = Trade(home, services, random.randint(1, 3), heartbeat_ms, quick_ns, holder)
+        self.hire(self.world.new_name("worker"), trade)
 
     def hire(self, name: str, trade: Trade) -> None:
         self.workers.append(Worker(self.world, self.ledger, name, trade, self.replace_worker))
@@ -98,7 +113,14 @@ class Tasks(Workload):
     def spawn_client(self) -> None:
         known = min(len(self.brokers), self.random.choice([1, 1, 2, 3]))
         addresses = [broker.address.frontend for broker in self.random.sample(list(self.brokers.values()), known)]
-        self.clients.append(Client(self.world, self.ledger, self.world.new_name("client"), addresses))
+        holder = self._some_holder([each for each in self.holders if each.rights.call])
+        self.clients.append(Client(self.world, self.ledger, self.world.new_name("client"), addresses, holder))
+
+    def _some_holder(self, possible: list[Holder]) -> Holder:
+        """Where keys are only accepted, some come without one."""
+        if not possible or self._keys == "none" or (self._keys == "remote" and self.random.random() < 0.4):
+            return ANYBODY
+        return self.random.choice(possible)
 
     def _submit_somewhere(self) -> None:
         self.submit(self.random.choice(self.clients))
@@ -127,16 +149,30 @@ class Tasks(Workload):
             client,
             disturbed=client.paused or not client.plug.holds or now_ns < self.ledger.quiet_from_ns,
             stopped_ns=max(0, client.stopped_until_ns - now_ns),
+            holder=client.holder,
         )
         # Mostly the same priority, so that the same headers recur.
-        client.submit(service, body, timeout_ms, self.random.choice([5, 5, 5, 0, 9]), insists, message_id)
+        priority = self.random.choice([5, 5, 5, 0, 9])
+        key = self.random.choice(TASK_KEYS) if self._setting.policy == "key" else ""
+        client.submit(service, body, timeout_ms, priority, insists, message_id, key)
+
+    def note_strange_task(self, holder: Holder, service: str) -> bytes:
+        """One that nobody waits for; its body."""
+        self._tasks += 1
+        body = b"%d." % self._tasks
+        again = POLICIES.get(service, ServicePolicy()).delivery == "at_least_once"
+        entry = LedgerEntry(service, again, self.clock.now_ns, NS_PER_S, None, disturbed=True, holder=holder)
+        self.ledger.entries[body] = entry
+        return body
 
     def _enable_all(self) -> None:
         """An admin who does not give up: somebody else may have said otherwise, at a broker that was cut off."""
         for steward in [broker.steward for broker in self.brokers.values() if broker.steward.alive][:1]:
             for name, state in steward.core.config.broker_states.items():
                 if state != "active":
-                    steward.set_state(name, "active")
+                    steward.edit(f"broker_state/{name}", {"state": "active"})
+            for holder in self.holders:
+                self.admin.allow(steward, holder)
         self.clock.after(NS_PER_S, self._enable_all)
 
     # -- the run ------------------------------------------------------------------------------------------------

@@ -1,0 +1,145 @@
+"""Traces of OpenTelemetry: passed on with each task, with a span for the client that waits and one for the function.
+
+All of it is off, and costs nothing, without the package (`pip install famulus[otel]`); and nothing is traced in a
+program that has not set up a tracer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
+
+try:
+    from opentelemetry import context, propagate, trace
+except ImportError:
+    INSTALLED = False
+else:
+    INSTALLED = True
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def is_on() -> bool:
+    """Whether this program has set up a tracer."""
+    return INSTALLED and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+# -- the client's side ----------------------------------------------------------------------------------------------
+
+
+def waits(method: _Method) -> _Method:
+    """For a method that sends a task and waits for its outcome: a span for that time."""
+    if not INSTALLED:
+        return method
+
+    @wraps(method)
+    def traced(*values: Any, **options: Any) -> Any:
+        if not is_on():
+            return method(*values, **options)
+        with _asking(values, options):
+            return method(*values, **_with_context(options))
+
+    return traced  # type: ignore[return-value]
+
+
+def awaits(method: _Method) -> _Method:
+    """The same for asyncio."""
+    if not INSTALLED:
+        return method
+
+    @wraps(method)
+    async def traced(*values: Any, **options: Any) -> Any:
+        if not is_on():
+            return await method(*values, **options)
+        with _asking(values, options):
+            return await method(*values, **_with_context(options))
+
+    return traced  # type: ignore[return-value]
+
+
+def promises(method: _Method) -> _Method:
+    """For a method that returns a future: a span until that is done."""
+    if not INSTALLED:
+        return method
+
+    @wraps(method)
+    def traced(*values: Any, **options: Any) -> Any:
+        if not is_on():
+            return method(*values, **options)
+        span = _tracer().start_span(_name(values, options), kind=trace.SpanKind.CLIENT)
+        token = context.attach(trace.set_span_in_context(span))
+        try:
+            future = method(*values, **_with_context(options))
+        except BaseException as error:
+            _end(span, error)
+            raise
+        finally:
+            context.detach(token)
+        future.add_done_callback(lambda done: _end(span, None if done.cancelled() else done.exception()))
+        return future
+
+    return traced  # type: ignore[return-value]
+
+
+def passes_on(method: _Method) -> _Method:
+    """For a method that sends many tasks: they belong to the span that is current, and get none of their own."""
+    if not INSTALLED:
+        return method
+
+    @wraps(method)
+    def traced(*values: Any, **options: Any) -> Any:
+        return method(*values, **(_with_context(options) if is_on() else options))
+
+    return traced  # type: ignore[return-value]
+
+
+def _with_context(options: dict[str, Any]) -> dict[str, Any]:
+    carrier = dict(options.get("headers") or {})
+    propagate.inject(carrier)
+    return {**options, "headers": carrier or None}
+
+
+@contextmanager
+def _asking(values: tuple[Any, ...], options: dict[str, Any]) -> Iterator[None]:
+    with _tracer().start_as_current_span(_name(values, options), kind=trace.SpanKind.CLIENT):
+        yield
+
+
+# -- the worker's side ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def running(service: str, message_id: str, headers: Mapping[str, str]) -> Iterator[None]:
+    """While a function runs: a span that belongs to what the client was doing."""
+    told = propagate.extract(dict(headers))
+    attributes = {"famulus.service": service, "famulus.message_id": message_id}
+    with _tracer().start_as_current_span(f"run {service}", told, trace.SpanKind.SERVER, attributes):
+        yield
+
+
+@contextmanager
+def running_batch(service: str, headers: Sequence[Mapping[str, str]]) -> Iterator[None]:
+    """While a function runs for several tasks: a span of its own, with a link to what each client was doing."""
+    links = [trace.Link(trace.get_current_span(propagate.extract(dict(each))).get_span_context()) for each in headers]
+    attributes = {"famulus.service": service, "famulus.batch_tasks": len(headers)}
+    with _tracer().start_as_current_span(f"run {service}", context.Context(), trace.SpanKind.SERVER, attributes, links):
+        yield
+
+
+def _name(values: tuple[Any, ...], options: dict[str, Any]) -> str:
+    """The service comes after self, if it does not come by its name."""
+    service = values[1] if len(values) > 1 else options.get("service", "")
+    return f"ask {getattr(service, 'name', service)}"
+
+
+def _end(span: Any, error: BaseException | None) -> None:
+    if error is not None:
+        span.record_exception(error)
+        span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)))
+    span.end()
+
+
+def _tracer() -> Any:
+    return trace.get_tracer("famulus")

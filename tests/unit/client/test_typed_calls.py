@@ -1,0 +1,76 @@
+"""What a typed call sends, and what it makes of the answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from famulus import Service
+from famulus.client.own_headers import more_fields
+from famulus.client.typed_calls import TypedCall
+from famulus.core.session.client import ClientSession
+from famulus.errors import BadAnswer
+from famulus.wire import headers
+
+TOTAL = Service("total", takes=list[int], gives=int)
+
+
+def sent(more: bytes, message_id: str = "") -> dict[str, Any]:
+    """The header of a task with these further fields."""
+    session = ClientSession(token="token")
+    session.submit(0, None, "total", b"", 1000, message_id=message_id, more=more)
+    ((_, header, _),) = session.next_to_send(0, 1)
+    return headers.read_fields(header)
+
+
+def test_arguments_go_by_their_names() -> None:
+    assert json.loads(TypedCall("add", (), {"a": 1, "b": [2]}).body) == {"a": 1, "b": [2]}
+    assert json.loads(TypedCall("add", ({"timeout": 5},), {"a": 1}).body) == {"timeout": 5, "a": 1}
+    assert TypedCall("now", (), {}).body == b"{}"
+
+
+def test_a_service_with_types_takes_its_value() -> None:
+    call = TypedCall(TOTAL, ([1, 2],), {})
+    assert (call.service, call.body, call.content_type) == ("total", b"[1,2]", "application/json")
+    assert call.result(b"3") == 3
+    packed = TypedCall(Service("total", takes=list[int], gives=int, codec="msgpack"), ([1],), {})
+    assert (msgspec.msgpack.decode(packed.body), packed.content_type) == ([1], "application/msgpack")
+    assert TypedCall(Service("now", gives=float), (), {}).body == b"null"
+
+
+def test_wrong_use_is_told_at_the_call() -> None:
+    with pytest.raises(TypeError, match="give the others by name"):
+        TypedCall("add", (1, 2), {})
+    with pytest.raises(TypeError, match="takes one value, and no arguments by name"):
+        TypedCall(TOTAL, (), {"numbers": [1]})
+    with pytest.raises(TypeError, match="unsupported"):
+        TypedCall("add", (), {"a": object()})
+
+
+def test_an_answer_of_another_type_is_no_result() -> None:
+    with pytest.raises(BadAnswer, match="total ran, and its answer is not what was expected: expected int, got str"):
+        TypedCall(TOTAL, ([1],), {}).result(b'"three"')
+
+
+@pytest.mark.parametrize("message_id", ["", "mine"])
+def test_the_header_says_the_content_type_and_has_the_clients_own_headers(message_id: str) -> None:
+    plain = sent(b"", message_id)
+    more = more_fields("application/json", {"customer": 'M"üller'})
+    added = {"content_type": "application/json", "headers": {"customer": 'M"üller'}}
+    assert sent(more, message_id) == plain | added
+    assert sent(more_fields("application/json", None)) == sent(b"") | {"content_type": "application/json"}
+    assert more_fields("", {}) == b""
+
+
+def test_headers_are_checked_at_the_call() -> None:
+    with pytest.raises(TypeError, match="headers are texts by name"):
+        more_fields("", {"a": 1})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="at most 256 headers"):
+        more_fields("", {str(number): "" for number in range(257)})
+    with pytest.raises(ValueError, match="at most 8192 bytes"):
+        more_fields("", {"a": "x" * 8192})
+    with pytest.raises(ValueError, match="valid Unicode"):
+        more_fields("", {"a": "\ud800"})

@@ -1,0 +1,135 @@
+"""Traces of OpenTelemetry: who passes them on, which spans there are, and that nothing happens without."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from famulus import Task, TaskError, Worker
+from famulus.testing import StandIn
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    yield exporter
+    provider.shutdown()
+
+
+@pytest.fixture
+def worker() -> Worker:
+    worker = Worker()
+
+    @worker.service("headers")
+    def headers(body: bytes, task: Task) -> str:
+        return " ".join(sorted(task.headers))
+
+    @worker.service("typed")
+    async def typed(a: int) -> str:
+        return f"{a} {trace.get_current_span().get_span_context().trace_id:x}"
+
+    @worker.service("fail")
+    def fail(body: bytes) -> None:
+        raise ValueError("no")
+
+    return worker
+
+
+def by_name(spans: InMemorySpanExporter) -> dict[str, ReadableSpan]:
+    return {span.name: span for span in spans.get_finished_spans()}
+
+
+def parent_of(span: ReadableSpan) -> int:
+    assert span.parent is not None
+    return span.parent.span_id
+
+
+def test_a_call_and_its_run_belong_to_what_the_client_does(worker: Worker, spans: InMemorySpanExporter) -> None:
+    with StandIn(worker) as broker, broker.client() as client, trace.get_tracer("test").start_as_current_span("order"):
+        assert client.request("headers", headers={"customer": "5"}) == b"customer traceparent"
+        _, trace_id = client.call("typed", a=1).split()
+        assert client.submit("headers").result() == b"traceparent"
+        assert list(client.map("headers", [b"", b""])) == [b"traceparent"] * 2
+    found = by_name(spans)
+    order = found["order"]
+    assert trace_id == f"{order.context.trace_id:x}"
+    assert [span.name for span in spans.get_finished_spans()].count("ask headers") == 2, "map has none of its own"
+    assert parent_of(found["ask typed"]) == order.context.span_id
+    assert parent_of(found["run typed"]) == found["ask typed"].context.span_id
+    assert found["run typed"].attributes is not None
+    assert found["run typed"].attributes["famulus.service"] == "typed"
+    assert found["run typed"].attributes["famulus.message_id"]
+
+
+def test_the_same_with_asyncio(worker: Worker, spans: InMemorySpanExporter) -> None:
+    async def main() -> None:
+        async with StandIn(worker).async_client() as client:
+            assert await client.request("headers") == b"traceparent"
+            assert (await client.call("typed", {"a": 1})).startswith("1 ")
+            assert await client.submit("headers") == b"traceparent"
+            assert [answer async for answer in client.map("headers", [b""])] == [b""], "there is no span to pass on"
+
+    asyncio.run(main())
+    found = by_name(spans)
+    assert parent_of(found["run typed"]) == found["ask typed"].context.span_id
+
+
+def test_a_batch_has_a_span_of_its_own_with_links_to_those_of_its_tasks(spans: InMemorySpanExporter) -> None:
+    batches = Worker()
+
+    @batches.service("together", batch=4)
+    def together(bodies: list[bytes]) -> list[bytes]:
+        with trace.get_tracer("test").start_as_current_span("model"):
+            return bodies
+
+    with StandIn(batches) as broker, broker.client() as client, trace.get_tracer("test").start_as_current_span("order"):
+        client.request("together")
+    found = by_name(spans)
+    run = found["run together"]
+    assert run.parent is None
+    assert [link.context.span_id for link in run.links] == [found["ask together"].context.span_id]
+    assert run.attributes is not None
+    assert run.attributes["famulus.batch_tasks"] == 1
+    assert parent_of(found["model"]) == run.context.span_id
+
+
+@pytest.mark.parametrize("way", ["request", "submit"])
+def test_a_failure_is_one_in_both_spans(way: str, worker: Worker, spans: InMemorySpanExporter) -> None:
+    with StandIn(worker) as broker, broker.client() as client:
+        future = client.submit("fail") if way == "submit" else None
+        with pytest.raises(TaskError):
+            future.result() if future is not None else client.request("fail")
+    found = by_name(spans)
+    assert not found["ask fail"].status.is_ok
+    assert not found["run fail"].status.is_ok
+
+
+def test_nothing_is_traced_where_nobody_has_set_it_up(worker: Worker) -> None:
+    with StandIn(worker) as broker, broker.client() as client:
+        assert client.request("headers") == b""
+        assert worker.functions["headers"].wants_task
+        assert not worker.functions["headers"].is_typed
+
+
+def test_without_the_package_it_is_not_even_there() -> None:
+    program = """
+import sys
+sys.modules["opentelemetry"] = None
+from famulus import AsyncClient, Client, Worker, tracing
+assert not tracing.INSTALLED and not tracing.is_on()
+for kind in (Client, AsyncClient):
+    for name in ("request", "call", "submit", "map"):
+        assert not hasattr(getattr(kind, name), "__wrapped__"), name
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
