@@ -127,8 +127,8 @@ def test_a_module_becomes_a_worker_that_survives_its_functions(
         assert list(client.map("echo", (b"%d" % n for n in range(2000)), window=500)) == [
             b"%d" % n for n in range(2000)
         ]
-    assert "Traceback" in worker.output
-    assert "in fail" in worker.output
+    worker.wait_for_line("Traceback")
+    worker.wait_for_line("in fail")
 
 
 TALKATIVE = """

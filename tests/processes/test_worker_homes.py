@@ -60,7 +60,7 @@ def test_a_killed_broker_and_its_worker_serves_at_the_other_within_3_s(
         killed = time.monotonic()
         served = retry(client, "echo")
     assert served - killed < 3.0
-    assert f"worker w1 is ready again: echo, hold at {second.backend}" in worker.output
+    worker.wait_for_line(f"worker w1 is ready again: echo, hold at {second.backend}")
 
 
 def test_the_worker_goes_home_when_its_broker_is_back_and_loses_no_task(
