@@ -51,7 +51,7 @@ class Watched(broker.Broker):
 
     def run(self, now_ns: int) -> None:
         super().run(now_ns)
-        self.core.checkpoint(self.core.work())
+        list(self.core.checkpoint(self.core.work()))
 
     def send(self, door: str, outgoing: list[list[bytes]]) -> list[list[bytes]]:
         if door == "client":

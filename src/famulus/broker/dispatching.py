@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic_ns, sleep, thread_time_ns, time_ns
 from typing import TYPE_CHECKING, Final
@@ -59,12 +60,17 @@ CLIENTS_BYTES_MAX: Final = 256 * 1024 * 1024
 #: A peer that reads nothing for this long is cut off; a worker that is silent for as long as it may be is lost anyway.
 PATIENCE_NS: Final = 5 * NS_PER_S
 REPORT_NS: Final = 1 * NS_PER_S
-#: So many workers are looked at for a report before the next tasks are: that takes a quarter of a millisecond.
-COUNTED_AT_ONCE: Final = 500
+#: So many workers or services are counted, described or written down for reports before the next tasks are served: each
+#: of these takes about a tenth of a millisecond.
+COUNTED_AT_ONCE: Final = 300
+DESCRIBED_AT_ONCE: Final = 50
+NOTED_AT_ONCE: Final = 100
 #: Rows for the journal go to the scribe when this many tasks have ended, or this long after the last rows went. A crash
 #: loses what was not sent; sending each row at once would cost more than everything else that is done for a task.
 JOURNAL_ROWS: Final = 2000
 JOURNAL_NS: Final = 50 * NS_PER_MS
+#: What `next` returns of a round that is over.
+OVER: Final = object()
 #: How long at most a broker that has just started waits for workers that it may not know yet.
 SETTLE_NS: Final = 5 * NS_PER_S
 #: Later than planned by more than this: we were stopped or starved, and could not hear anybody.
@@ -122,8 +128,8 @@ class Dispatching:
         self._leave_by_ns = 0
         #: Clients that missed an outcome, since they did not read.
         self._missed: set[bytes] = set()
-        #: While we count the slots of many workers.
-        self._counting: SlotCount | None = None
+        #: While we tell others what there is to tell once a second.
+        self._round: Iterator[None] | None = None
         self._stopped = False
 
     def run(self) -> None:
@@ -336,18 +342,39 @@ class Dispatching:
                 self._report_ns = self._count_ns = now_ns
 
     def _report(self, now_ns: int) -> None:
-        """A sign of life; and once a second, the counters."""
+        """A sign of life; and once a second, all that others want to know, a step in each turn."""
         if now_ns < self._count_ns:
             self._lifeline.report(alive=True)
         else:
-            self._counting = counting = self._counting or self._core.count()
-            if not counting.go_on(COUNTED_AT_ONCE):
+            self._round = self._round or self._report_all()
+            if next(self._round, OVER) is not OVER:
                 return  # and come back in the next turn
-            self._counting = None
-            self._report_counts(counting, now_ns)
+            self._round = None
+            core = self._core
+            if core.drained():
+                self._take_leave(now_ns)
+            # Neither a start, which waits for all routers, nor a drain should have to wait for the next second.
+            waited_for = core.closing.on or len(core.questions.routers) < self._routers_expected
+            self._count_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
         self._report_ns = min(now_ns + ALIVE_NS, self._count_ns)
 
-    def _report_counts(self, counted: SlotCount, now_ns: int) -> None:
+    def _report_all(self) -> Iterator[None]:
+        """Between two steps tasks are served: with thousands of workers, all of it would keep them waiting for long."""
+        counted = self._core.count()
+        while not counted.go_on(COUNTED_AT_ONCE):
+            yield
+        self._report_counts(counted)
+        if self._herald is not None and self._core.now.ns >= self._snapshot_ns:
+            yield from self._tell_herald(self._herald, counted)
+        self._tend_ports()
+        if self._journal is not None and self._core.now.ns >= self._checkpoint_ns:
+            self._checkpoint_ns = self._core.now.ns + REPORT_NS
+            for number, _ in enumerate(self._core.checkpoint(counted.work), 1):
+                if number % NOTED_AT_ONCE == 0:
+                    yield
+            self._tell_scribe()
+
+    def _report_counts(self, counted: SlotCount) -> None:
         core = self._core
         self._lifeline.report(
             alive=True,
@@ -357,7 +384,7 @@ class Dispatching:
             routers=len(core.questions.routers),
             told=self._pen.told,
         )
-        work = core.work(counted)
+        work = counted.work
         if core.managing.steward:
             closing = core.closing.on
             told, slots = _taken(work) if closing else work, (0 if closing else counted.free, counted.busy)
@@ -368,9 +395,10 @@ class Dispatching:
         if self._told_routers != len(core.questions.routers):
             # Otherwise a broker that has just become ready would be shown without routers for a second.
             self._told_routers = len(core.questions.routers)
-            self._snapshot_ns = now_ns
-        if self._herald is not None and now_ns >= self._snapshot_ns:
-            self._tell_herald(self._herald, counted, work, now_ns)
+            self._snapshot_ns = core.now.ns
+
+    def _tend_ports(self) -> None:
+        core, now_ns = self._core, self._core.now.ns
         for port, listener in ((FRONTEND, self._frontend), (BACKEND, self._backend)):
             listener.on_tick(now_ns)
             core.facts.access.turn_away(port, listener.turned_away, now_ns)
@@ -379,15 +407,6 @@ class Dispatching:
         core.accounts.gone(FRONTEND, self._frontend.gone)  # their tasks go on, and their outcomes are refused
         self._missed.difference_update(self._frontend.gone)
         self._frontend.gone.clear()
-        if self._journal is not None and now_ns >= self._checkpoint_ns:
-            self._checkpoint_ns = now_ns + REPORT_NS
-            core.checkpoint(work)
-            self._tell_scribe()
-        if core.drained():
-            self._take_leave(now_ns)
-        # Neither a start, which waits for all routers, nor a drain should have to wait for the next second.
-        waited_for = core.closing.on or len(core.questions.routers) < self._routers_expected
-        self._count_ns = now_ns + (REPORT_NS // 50 if waited_for else REPORT_NS)
 
     def _take_leave(self, now_ns: int) -> None:
         """All tasks have their outcomes. Then we read no more: whatever else clients have sent will not run.
@@ -405,17 +424,24 @@ class Dispatching:
             self._frontend.cut(client)
         self._frontend.publish([b"", LEAVING, b""])
 
-    def _tell_herald(self, herald: sockets.Socket, counted: SlotCount, work: Work, now_ns: int) -> None:
+    def _tell_herald(self, herald: sockets.Socket, counted: SlotCount) -> Iterator[None]:
         """Whether it is there or not: what it does not take is lost."""
+        core = self._core
         # Processor time: if others had the processor in the meantime, that is no reason to say less.
-        began_ns = thread_time_ns()
-        messages = [[status.write(telling.of_dispatcher(self._core, counted, work, os.getpid(), now_ns))]]
-        if (latency := self._latencies.news(self._core, now_ns)) is not None:
+        began_ns, served_ns = thread_time_ns(), 0
+        snapshot = telling.Snapshot(core, counted)
+        while not snapshot.go_on(DESCRIBED_AT_ONCE):
+            left_ns = thread_time_ns()
+            yield
+            served_ns += thread_time_ns() - left_ns
+        now_ns = core.now.ns
+        messages = [[status.write(snapshot.whole(os.getpid()))]]
+        if (latency := self._latencies.news(core, now_ns)) is not None:
             messages.append([status.write(latency)])
-        if (ends := telling.of_tasks(self._core, now_ns)) is not None:
+        if (ends := telling.of_tasks(core, now_ns)) is not None:
             messages.append([status.write(ends)])
         send_some(herald, messages)
-        self._snapshot_ns = now_ns + telling.pause_ns(thread_time_ns() - began_ns)
+        self._snapshot_ns = now_ns + telling.pause_ns(thread_time_ns() - began_ns - served_ns)
 
 
 def _authenticator(settings: Settings) -> KeyAuthenticator | None:

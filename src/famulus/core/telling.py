@@ -16,6 +16,7 @@ from famulus.core.config.clock import time_ms
 from famulus.core.config.edit import SignedEdit
 from famulus.core.dispatch.dispatcher import Dispatcher
 from famulus.core.dispatch.outcomes import Ending
+from famulus.core.dispatch.service import Service
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.slot_count import SlotCount
 from famulus.core.steward.peer import Peer
@@ -33,6 +34,8 @@ LATENCIES_MAX = 200
 SNAPSHOT_SHARE = 50
 PAUSE_MIN_NS = NS_PER_S // 2
 PAUSE_MAX_NS = 3 * NS_PER_S // 2
+#: Free and busy slots, and waiting tasks, of a service that has come while others were counted.
+NOT_COUNTED = (0, 0, 0)
 
 
 def pause_ns(cost_ns: int) -> int:
@@ -40,46 +43,76 @@ def pause_ns(cost_ns: int) -> int:
     return min(max(PAUSE_MIN_NS, SNAPSHOT_SHARE * cost_ns), PAUSE_MAX_NS)
 
 
-def of_dispatcher(core: Dispatcher, counted: SlotCount, work: Work, pid: int, now_ns: int) -> status.Dispatcher:
-    """`counted` and `work` are the core's own; they are passed in since others are told them as well."""
-    services, sessions = core.services.by_name, core.sessions.by_peer.values()
-    return status.Dispatcher(
-        pid=pid,
-        at_ns=now_ns,
-        draining=core.closing.on,
-        counters=core.counters.as_dict(),
-        open_tasks=core.outcomes.open_tasks,
-        open_bytes=core.outcomes.open_bytes,
-        backlog=sum(waiting for _, _, waiting in work.values()),
-        free=counted.free,
-        busy=counted.busy,
-        routers=len(core.questions.routers),
-        flows=len(core.flows),
-        services=tuple(
-            status.Service(
-                (name := service.name.decode()),
-                service.declared,
-                service.sessions,
-                *work[name],
-                service.backlog.body_bytes,
-                service.ok,
-                service.error,
-                service.rejected,
-                service.unknown,
-            )
-            for service in islice(services.values(), status.SERVICES_MAX)
-        ),
-        services_total=len(services),
-        workers=tuple(_worker(session, now_ns) for session in islice(sessions, status.WORKERS_MAX)),
-        workers_total=len(sessions),
-        errors=tuple(status.ErrorWorker(*each) for each in core.error_workers()),
-        exchanges=tuple(
-            status.Exchange(identity.decode("utf-8", "replace"), exchange.given, exchange.taken)
-            for identity, exchange in islice(core.delegates.exchanges.items(), status.PEERS_MAX)
-        ),
-        principals=_presences(core, now_ns),
-        principals_total=len(core.accounts.presences),
-        refusals=_refusals(core.facts.access, now_ns),
+class Snapshot:
+    """Of a dispatcher, made bit by bit: with a thousand workers and services it takes as long as hundreds of tasks.
+
+    What changes meanwhile is told as it was or as it is.
+    """
+
+    def __init__(self, core: Dispatcher, counted: SlotCount) -> None:
+        """`counted`: to the end, since others are told it as well."""
+        self._core = core
+        self._counted = counted
+        self._left: list[Service | Session] = [
+            *islice(core.services.by_name.values(), status.SERVICES_MAX),
+            *islice(core.sessions.by_peer.values(), status.WORKERS_MAX),
+        ]
+        self._left.reverse()
+        self._services: list[status.Service] = []
+        self._workers: list[status.Worker] = []
+
+    def go_on(self, most: int) -> bool:
+        """Describe so many more services or workers; True when those were all."""
+        left, now_ns = self._left, self._core.now.ns
+        for _ in range(min(most, len(left))):
+            each = left.pop()
+            if isinstance(each, Session):
+                self._workers.append(_worker(each, now_ns))
+            else:
+                self._services.append(_service(each, self._counted.work))
+        return not left
+
+    def whole(self, pid: int) -> status.Dispatcher:
+        core, counted, now_ns = self._core, self._counted, self._core.now.ns
+        return status.Dispatcher(
+            pid=pid,
+            at_ns=now_ns,
+            draining=core.closing.on,
+            counters=core.counters.as_dict(),
+            open_tasks=core.outcomes.open_tasks,
+            open_bytes=core.outcomes.open_bytes,
+            backlog=sum(waiting for _, _, waiting in counted.work.values()),
+            free=counted.free,
+            busy=counted.busy,
+            routers=len(core.questions.routers),
+            flows=len(core.flows),
+            services=tuple(self._services),
+            services_total=len(core.services.by_name),
+            workers=tuple(self._workers),
+            workers_total=len(core.sessions.by_peer),
+            errors=tuple(status.ErrorWorker(*each) for each in core.error_workers()),
+            exchanges=tuple(
+                status.Exchange(identity.decode("utf-8", "replace"), exchange.given, exchange.taken)
+                for identity, exchange in islice(core.delegates.exchanges.items(), status.PEERS_MAX)
+            ),
+            principals=_presences(core, now_ns),
+            principals_total=len(core.accounts.presences),
+            refusals=_refusals(core.facts.access, now_ns),
+        )
+
+
+def _service(service: Service, work: Work) -> status.Service:
+    name = service.name.decode()
+    return status.Service(
+        name,
+        service.declared,
+        service.sessions,
+        *work.get(name, NOT_COUNTED),
+        service.backlog.body_bytes,
+        service.ok,
+        service.error,
+        service.rejected,
+        service.unknown,
     )
 
 

@@ -61,7 +61,7 @@ def bob(config: Config) -> Worker:
 
 def told(config: Config, journal: Journal) -> list[dict[str, Any]]:
     """What was recorded since the last look, without what is missing."""
-    config.broker.core.checkpoint({})
+    list(config.broker.core.checkpoint({}))
     rows, journal.rows = journal.rows, []
     for row in rows:
         assert row.at == config.broker.now_ns
@@ -212,7 +212,7 @@ def test_a_broker_is_not_to_blame_for_whom_it_passes_on(config: Config, journal:
 
 def snapshot(config: Config) -> status.Dispatcher:
     core = config.broker.core
-    made = telling.of_dispatcher(core, core.count().all(), core.work(), 7, config.broker.now_ns)
+    made = telling.Snapshot(core, core.count().all()).whole(7)
     assert status.read(status.write(made)) == made
     return made
 

@@ -237,8 +237,8 @@ def test_it_is_known_how_many_tasks_went_to_a_peer_and_came_from_it(
     broker.worker("bob", slots=3).starts()
     ann.asks("echo", via=["cat", "bee"])
     ann.asks("echo")
-    told = telling.of_dispatcher(broker.core, broker.core.count().all(), broker.core.work(), 7, broker.now_ns).exchanges
-    assert told == (status.Exchange("bee", 2, 1),), "also when the connection was lost in between"
+    told = telling.Snapshot(broker.core, broker.core.count().all()).whole(7)
+    assert told.exchanges == (status.Exchange("bee", 2, 1),), "also when the connection was lost in between"
 
 
 def test_only_so_many_can_call_themselves_brokers() -> None:

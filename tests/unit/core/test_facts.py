@@ -110,10 +110,10 @@ def test_a_checkpoint_notes_what_is_open_once_in_each_state(watched: Broker, row
     ann.asks("echo", message_id="second")
     task = bob.gets_task()
     for _ in range(3):
-        watched.core.checkpoint(watched.core.work())
+        list(watched.core.checkpoint(watched.core.work()))
     bob.answers(task)
     for _ in range(3):
-        watched.core.checkpoint(watched.core.work())
+        list(watched.core.checkpoint(watched.core.work()))
     assert [(row["message_id"], row["state"], row["worker"]) for row in rows["open_tasks"]] == [
         (b'"first"', b"running", b"bob"),
         (b'"second"', b"queued", b""),
@@ -130,20 +130,27 @@ def test_a_checkpoint_is_bounded_and_says_what_it_left_out(
     ann = watched.client("ann")
     for _ in range(3):
         ann.asks("echo")
-    watched.core.checkpoint(watched.core.work())
+    list(watched.core.checkpoint(watched.core.work()))
     assert len(rows["open_tasks"]) == 2
     (gap,) = [row for row in rows["brokers"] if row["event"] == b"gap"]
     assert (gap["table"], gap["rows"]) == (b"open_tasks", 1)
-    watched.core.checkpoint(watched.core.work())
+    list(watched.core.checkpoint(watched.core.work()))
     assert len(rows["open_tasks"]) == 3
 
 
 def test_the_load_of_services_that_have_any(watched: Broker, rows: Rows) -> None:
     watched.worker("bob", slots=3).starts()
     watched.client("ann").asks("echo")
-    watched.core.checkpoint(watched.core.work())
+    list(watched.core.checkpoint(watched.core.work()))
     (load,) = [row for row in rows["brokers"] if row["event"] == b"load"]
     assert (load["service"], load["slots_free"], load["slots_busy"], load["backlog"]) == (b"echo", 2, 1, 0)
+
+
+def test_others_may_be_served_before_each_load_is_noted(watched: Broker, rows: Rows) -> None:
+    for name in ("s1", "s2", "s3"):
+        watched.worker(f"of {name}", name).starts()
+    steps = watched.core.checkpoint(watched.core.work())
+    assert [len([row for row in rows["brokers"] if row["event"] == b"load"]) for _ in steps] == [0, 1, 2]
 
 
 def test_an_overload_begins_with_a_refusal_and_ends_after_some_quiet(watched: Broker, rows: Rows) -> None:
@@ -154,14 +161,14 @@ def test_an_overload_begins_with_a_refusal_and_ends_after_some_quiet(watched: Br
 
     for _ in range(5):
         ann.asks("echo")  # three may wait
-    watched.core.checkpoint(watched.core.work())
+    list(watched.core.checkpoint(watched.core.work()))
     ann.asks("echo")
-    watched.core.checkpoint(watched.core.work())
+    list(watched.core.checkpoint(watched.core.work()))
     assert events() == [b"overload_on"]
     for _ in range(facts_module.CALM_CHECKPOINTS - 1):
-        watched.core.checkpoint(watched.core.work())
+        list(watched.core.checkpoint(watched.core.work()))
     assert events() == [b"overload_on"]
-    watched.core.checkpoint(watched.core.work())
+    list(watched.core.checkpoint(watched.core.work()))
     assert events() == [b"overload_on", b"overload_off"]
 
 
@@ -171,7 +178,7 @@ def test_tasks_for_other_brokers_are_counted_and_named(watched: Broker, rows: Ro
     ann = watched.client("ann")
     ann.asks("echo")
     ann.asks("echo")
-    watched.core.checkpoint(watched.core.work())
+    list(watched.core.checkpoint(watched.core.work()))
     assert [(row["peer"], row["event"], row["tasks"], row["service"]) for row in rows["peers"]] == [
         (b"there", b"delegated", 2, b"echo")
     ]

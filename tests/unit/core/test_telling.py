@@ -15,7 +15,10 @@ from famulus.wire import status
 
 
 def told(broker: Broker) -> status.Dispatcher:
-    snapshot = telling.of_dispatcher(broker.core, broker.core.count().all(), broker.core.work(), 7, broker.now_ns)
+    made = telling.Snapshot(broker.core, broker.core.count().all())
+    while not made.go_on(2):
+        pass
+    snapshot = made.whole(7)
     assert status.read(status.write(snapshot)) == snapshot
     return snapshot
 
@@ -73,6 +76,33 @@ def test_lists_are_bounded_and_the_rest_is_counted(
     assert (len(snapshot.workers), snapshot.workers_total) == (status.WORKERS_MAX, status.WORKERS_MAX + 5)
     assert len(snapshot.services) == status.SERVICES_MAX
     assert snapshot.free == status.WORKERS_MAX + 5, "those that are not listed count, too"
+
+
+def test_slots_are_counted_bit_by_bit_with_the_same_result(broker: Broker) -> None:
+    for number in range(5):
+        broker.worker(f"w{number}", "echo", f"s{number % 2}", slots=2).starts()
+    broker.client("ann").asks("echo")
+    whole, bits, steps = broker.core.count().all(), broker.core.count(), 1
+    while not bits.go_on(2):
+        steps += 1
+    assert (bits.free, bits.busy, bits.work) == (whole.free, whole.busy, whole.work) == (9, 1, broker.core.work())
+    assert bits.work["echo"] == (9, 1, 0)
+    assert steps == 5, "five workers and four services"
+
+
+def test_whoever_comes_or_goes_between_two_steps_of_a_snapshot_does_no_harm(broker: Broker) -> None:
+    bob = broker.worker("bob").starts()
+    counted = broker.core.count().all()
+    broker.worker("eve", "new").starts()
+    snapshot = telling.Snapshot(broker.core, counted)
+    assert not snapshot.go_on(1)
+    bob.says("DISCONNECT")
+    while not snapshot.go_on(1):
+        pass
+    whole = snapshot.whole(7)
+    assert [worker.identity for worker in whole.workers] == ["bob", "eve"], "as it was"
+    assert whole.workers_total == 1
+    assert [(each.name, each.free) for each in whole.services] == [("echo", 1), ("again", 0), ("new", 0)]
 
 
 def test_durations_are_told_when_they_move(broker: Broker) -> None:

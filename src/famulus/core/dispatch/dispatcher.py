@@ -9,6 +9,7 @@ The shell around it reads sockets, tells it the time with `at(now_ns)` and what 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from famulus.core.access import BACKEND, FRONTEND
@@ -250,11 +251,11 @@ class Dispatcher(Parts):
 
     def count(self) -> SlotCount:
         """To be gone on with."""
-        return SlotCount(self.sessions.by_peer.values())
+        return SlotCount(list(self.sessions.by_peer.values()), list(self.services.by_name.values()))
 
-    def work(self, counted: SlotCount | None = None) -> inner.Work:
+    def work(self) -> inner.Work:
         """By service: free slots, busy slots, and waiting tasks."""
-        return (counted or self.count().all()).work(self.services.by_name)
+        return self.count().all().work
 
     def slots(self) -> tuple[int, int]:
         """Free and busy ones, each counted once: `work` counts a worker of several services for each of them."""
@@ -274,9 +275,9 @@ class Dispatcher(Parts):
         self.facts.stranger(name or b"*", b"cleared", self.now.ns)
         self.sessions.error_workers.clear(name)
 
-    def checkpoint(self, work: inner.Work) -> None:
-        """Once a second, tell the journal what is open, and how much there is to do."""
-        self.facts.checkpoint(self.outcomes.timers, work, self.now.ns)
+    def checkpoint(self, work: inner.Work) -> Iterator[None]:
+        """Once a second, tell the journal what is open, and how much there is to do: a step for each item."""
+        return self.facts.checkpoint(self.outcomes.timers, work, self.now.ns)
 
     # -- the end ------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ journal nothing is recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.access import BACKEND, CALL, FRONTEND, NO_KEY, SERVE, UNKNOWN_KEY, Access, Refusal
@@ -146,11 +146,13 @@ class Facts:
 
     # -- once a second ------------------------------------------------------------------------------------------
 
-    def checkpoint(self, tasks: Iterable[Task], work: inner.Work, now_ns: int) -> None:
+    def checkpoint(self, tasks: Iterable[Task], work: inner.Work, now_ns: int) -> Iterator[None]:
+        """Between two steps others may be served: there may be thousands of services."""
         self._note_open(tasks, now_ns)
         room = LOAD_ROWS_MAX
         for name, (free, busy, backlog) in work.items():
             if (free or busy or backlog) and room:
+                yield
                 room -= 1
                 self._journal.note(BrokerRow(now_ns, b"load", b"", b"", name.encode(), free, busy, backlog))
         self._note_overloads(now_ns)
