@@ -150,6 +150,8 @@ class Dispatching:
                 self._let_in(now_ns)
                 tick_ns = now_ns + BUSY_TICK_NS
             core.flush(self)
+            # Not before: a step of a newcomer with keys takes longer than all that is done for a task.
+            self._attend()
             untold = core.counters.finished - self._told_tasks if self._journal is not None else 0
             if untold and (untold >= JOURNAL_ROWS or now_ns >= self._tell_ns):
                 self._tell_scribe()
@@ -211,6 +213,12 @@ class Dispatching:
                 listener.let_in(now_ns)
                 inlet.look = True
 
+    def _attend(self) -> None:
+        self._backend.attend()
+        self._workers.look = self._workers.look or self._backend.more
+        self._frontend.attend()
+        self._clients.look = self._clients.look or self._frontend.more
+
     def _look_at_all(self) -> None:
         for inlet in self._inlets:
             inlet.look = True
@@ -235,7 +243,7 @@ class Dispatching:
                 self._on_router(message)
         # Even when we do not read from a port, we write to it.
         if self._workers.look:
-            batch = self._backend.recv(BATCH_MAX if core.questions.has_room_for_workers else 0)
+            batch = self._backend.take(BATCH_MAX if core.questions.has_room_for_workers else 0)
             self._workers.look = self._backend.more
             if self._backend.come:
                 # First of all: what they have sent may be in this batch, and somebody may have gone again.
@@ -248,7 +256,7 @@ class Dispatching:
                 core.accounts.gone(BACKEND, self._backend.gone)
                 self._backend.gone.clear()
         if self._clients.look:
-            batch = self._frontend.recv(BATCH_MAX if core.questions.has_room_for_clients else 0)
+            batch = self._frontend.take(BATCH_MAX if core.questions.has_room_for_clients else 0)
             self._clients.look = self._frontend.more
             if self._frontend.come:
                 core.accounts.come(FRONTEND, self._frontend.come, now_ns)

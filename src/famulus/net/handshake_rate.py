@@ -12,7 +12,7 @@ from famulus.core.clock import NS_PER_S
 
 #: So many need not wait, if none has come for a while.
 AT_ONCE: Final = 50
-PER_SECOND: Final = 250
+PER_SECOND: Final = 220
 #: A line that was greeted waits longer than that, and so does libzmq.
 WAIT_NS: Final = 18 * NS_PER_S
 #: Whoever has this many addresses gets this many times as much; those who came first are forgotten first.

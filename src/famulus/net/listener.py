@@ -3,8 +3,9 @@
 Accepts connections, reads how the other side begins (see `famulus.wire.zmtp`), and hands those that speak ZMTP over to
 `Connections`, which moves the messages. A peer is called by a name that we make: what it calls itself is ignored.
 
-Its owner watches `fd`, and when that has news calls `recv` until there is no `more`. About once a second it calls
-`on_tick`. Some have to wait for their turn before they are let in: when `due_ns` has come it calls `let_in`.
+Its owner watches `fd`, and when that has news calls `recv` (or `take` and `attend`) until there is no `more`. About once
+a second it calls `on_tick`. Some have to wait for their turn before they are let in: when `due_ns` has come it calls
+`let_in`.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ WAITING_SHARE: Final = 4
 #: Whoever comes when there are this many has to wait, as when descriptors run out.
 CONNECTIONS_MAX: Final = 200_000
 #: In one turn newcomers get so much time, or that of one step: between two turns those who are connected are served. A
-#: step of one with keys takes as long as dozens of tasks.
-ATTEND_NS: Final = 100_000
+#: step of one with keys takes 0.1 ms, as long as dozens of tasks: so there is one of them in a turn.
+ATTEND_NS: Final = 40_000
 #: We have no room for another one: some descriptor, or memory, has to be freed first.
 _NO_PLACE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -171,12 +172,16 @@ class Listener:
     # -- messages -----------------------------------------------------------------------------------------------
 
     def recv(self, limit: int) -> list[list[bytes]]:
-        """Messages [peer, frame, ...]: at most about this many."""
+        """Messages [peer, frame, ...]: at most about this many. Newcomers get on a little."""
+        messages = self.take(limit)
+        self.attend()
+        return messages
+
+    def take(self, limit: int) -> list[list[bytes]]:
+        """As `recv`, without newcomers. Whoever calls it calls `attend` as well, once the messages are dealt with."""
         connections = self._connections
         messages = connections.recv(limit)
         self.more = connections.more
-        if connections.news:
-            self._attend()
         return messages
 
     def __len__(self) -> int:
@@ -185,9 +190,11 @@ class Listener:
 
     # -- who comes ----------------------------------------------------------------------------------------------
 
-    def _attend(self) -> None:
-        """There is news of somebody who is not a peer yet."""
+    def attend(self) -> None:
+        """Newcomers get on, if there is news of some."""
         news = self._connections.news
+        if not news:
+            return
         # Each time another one is first, so that those who are accepted and those who are heard keep pace.
         self._turns += 1
         first = self._turns % len(news)
