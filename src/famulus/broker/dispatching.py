@@ -412,7 +412,7 @@ class Dispatching:
             core.facts.access.turn_away(port, listener.turned_away, now_ns)
         # Peers that read nothing for too long have just been cut off, without anything that would wake us.
         self._workers.look = self._workers.look or bool(self._backend.gone)
-        core.accounts.gone(FRONTEND, self._frontend.gone)  # their tasks go on, and their outcomes are refused
+        core.on_clients_gone(self._frontend.gone)  # mostly, their tasks go on, and their outcomes are refused
         self._missed.difference_update(self._frontend.gone)
         self._frontend.gone.clear()
 

@@ -27,6 +27,20 @@ from famulus.typed.service import Gives, Service, Takes
 from famulus.wire.limits import PRIORITY_DEFAULT
 
 
+class _Promise(asyncio.Future[bytes]):
+    """A future of a task, which is cancelled with it."""
+
+    def __init__(self, asking: Asking) -> None:
+        super().__init__(loop=asking.start())
+        self._asking = asking
+
+    def cancel(self, msg: Any = None) -> bool:
+        is_cancelled = super().cancel(msg)
+        if is_cancelled:
+            self._asking.cancel(self)
+        return is_cancelled
+
+
 class AsyncClient:
     """Sends tasks to a broker and gets their outcomes. Any number of asyncio tasks may use one client at once.
 
@@ -81,12 +95,17 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
         key: str = "",
     ) -> bytes:
-        """Send one task and wait for its outcome.
+        """Send one task and wait for its outcome. Whoever is cancelled meanwhile cancels the task.
 
         answer = await client.request("thumbnail", image, timeout=10)
         """
         more = more_fields("", headers, key) if headers or key else b""
-        return await self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more)
+        asked = self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more)
+        try:
+            return await asked
+        except asyncio.CancelledError:
+            self._asking.cancel(asked)
+            raise
 
     @overload
     async def call(
@@ -126,7 +145,12 @@ class AsyncClient:
         asked = self._asking.submit(
             typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more
         )
-        return typed.result(await asked)
+        try:
+            body = await asked
+        except asyncio.CancelledError:
+            self._asking.cancel(asked)
+            raise
+        return typed.result(body)
 
     @tracing.promises
     def submit(
@@ -142,14 +166,15 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
         key: str = "",
     ) -> asyncio.Future[bytes]:
-        """Send one task; the future gets its body or its error. Cancelling it only means not hearing the outcome.
+        """Send one task; the future gets its body or its error. Cancelling it cancels the task.
 
         With at_least_once it is sent again if its broker is lost, and may then run more than once.
 
         future = client.submit("report", b"2026")
         """
         more = more_fields("", headers, key) if headers or key else b""
-        return self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more)
+        promise = _Promise(self._asking)
+        return self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more, promise)
 
     @overload
     def map(
@@ -182,6 +207,7 @@ class AsyncClient:
 
         In the order of the bodies, or as they come with ordered=False. errors="return" gives errors in place of
         answers instead of raising the first. With progress=True a bar on standard error, if that is a terminal.
+        Whoever leaves early, or gets an error, cancels what is open.
 
         async for answer in client.map("resize", images, window=100): ...
         """
@@ -197,29 +223,33 @@ class AsyncClient:
             arrived = Window(ordered, something.set)
             waiting = enumerate(bodies)
             opened = 0
-            while True:
-                arrived.check()
-                now_ns = monotonic_ns()
-                for number, body in islice(waiting, window - opened):
-                    asking.submit_for(
-                        arrived, number, now_ns, service, body, timeout_ms, priority, at_least_once, retry, more
-                    )
-                    opened += 1
-                asking.plan_send()
-                if not opened:
-                    return
-                while not (ready := arrived.take()):
-                    something.clear()
-                    await something.wait()
+            try:
+                while True:
                     arrived.check()
-                opened -= len(ready)
-                for done in ready:
-                    if done.outcome == "OK":
-                        yield done.body
-                    elif errors == "return":
-                        yield error_of(done)
-                    else:
-                        raise error_of(done)
+                    now_ns = monotonic_ns()
+                    for number, body in islice(waiting, window - opened):
+                        asking.submit_for(
+                            arrived, number, now_ns, service, body, timeout_ms, priority, at_least_once, retry, more
+                        )
+                        opened += 1
+                    asking.plan_send()
+                    if not opened:
+                        return
+                    while not (ready := arrived.take()):
+                        something.clear()
+                        await something.wait()
+                        arrived.check()
+                    opened -= len(ready)
+                    for done in ready:
+                        if done.outcome == "OK":
+                            yield done.body
+                        elif errors == "return":
+                            yield error_of(done)
+                        else:
+                            raise error_of(done)
+            finally:
+                if opened:
+                    asking.cancel(arrived)
 
         if progress and is_seen():
             return shown_while_awaited(answers(), service, bodies)

@@ -35,6 +35,8 @@ class Asking:
         self._timer: Any = None
         self._timer_ns = NEVER_NS
         self._send_planned = False
+        #: Futures and windows that nobody waits for any more.
+        self._unwanted: set[object] = set()
         self._closed = False
         #: In a child that was forked: the loop of the parent, if it had one.
         self._parents_loop: Any = None
@@ -77,6 +79,7 @@ class Asking:
         self._timer = None
         self._timer_ns = 0  # nothing is planned any more
         self._send_planned = False
+        self._unwanted = set()
         self._copied = True
         _orphan(connection.session.open_tokens())
 
@@ -90,8 +93,9 @@ class Asking:
         at_least_once: bool,
         retry: Retry | None,
         more: bytes = b"",
+        promise: Future[bytes] | None = None,
     ) -> Future[bytes]:
-        """`body` and `timeout` are what the user gave, and are checked here."""
+        """`body` and `timeout` are what the user gave, and are checked here. `promise`: what is settled, if not new."""
         # Most tasks of a client are of few kinds, and a kind needs to be checked only once.
         timeout_ms = self._checked_kinds.get((service, timeout, priority))
         if timeout_ms is None or message_id is not None:
@@ -101,7 +105,7 @@ class Asking:
             loop = self.start()
         session = self.connection.session
         content = self._admitted(body, at_least_once)
-        future: Future[bytes] = loop.create_future()
+        future: Future[bytes] = loop.create_future() if promise is None else promise
         tried_again = self._retry if retry is LIKE_CLIENT else retry
         own_id = message_id or ""
         session.submit(
@@ -148,10 +152,18 @@ class Asking:
             self._send_planned = True
             self._loop.call_soon(self._send)
 
+    def cancel(self, token: object) -> None:
+        """Nobody wants the tasks of this future or window any more."""
+        if not self._closed and self._loop is not None and not self._loop.is_closed():
+            self._unwanted.add(token)
+            self.plan_send()
+
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
+        if self._unwanted:
+            self._cancel_unwanted()
         if self._loop is not None:
             for line in self.connection.lines:
                 self._forget(line.fd)
@@ -180,8 +192,14 @@ class Asking:
     def _send(self) -> None:
         self._send_planned = False
         if not self._closed:
+            if self._unwanted:
+                self._cancel_unwanted()
             self.connection.send()
             self._plan_timer()
+
+    def _cancel_unwanted(self) -> None:
+        unwanted, self._unwanted = self._unwanted, set()
+        _settle(self.connection.cancel(unwanted))
 
     def _step(self) -> None:
         if self._closed:

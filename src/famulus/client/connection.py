@@ -7,7 +7,7 @@ is kept while that broker still owes it answers.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from secrets import token_hex
 from time import monotonic_ns
@@ -106,6 +106,8 @@ class Connection:
             done += session.on_tick(now_ns)
         if session.unsent:
             self._send(now_ns)
+        if session.cancels:
+            self._send_cancels()
         return done
 
     def send(self) -> None:
@@ -122,6 +124,26 @@ class Connection:
             session.on_sent(sent)
             if sent < len(messages):
                 break
+
+    def cancel(self, tokens: Set[object]) -> list[Done]:
+        """Nobody wants the tasks with these tokens any more; returns those that were never sent, and have ended."""
+        ended = self.session.cancel(tokens)
+        self._send_cancels()
+        return ended
+
+    def _send_cancels(self) -> None:
+        """Whoever does not take it now is told later; on a line that is lost, there is nobody to tell."""
+        session = self.session
+        lines = {session.leg: self.line} | {former.leg: former.line for former in self._former}
+        for leg in list(session.cancels):
+            line = lines.get(leg)
+            if line is None:
+                del session.cancels[leg]
+                continue
+            messages = session.take_cancels(leg)
+            taken = line.send(messages)
+            if taken < len(messages):
+                session.cancels[leg] = [message[2] for message in messages[taken:]]
 
     def close(self) -> list[Done]:
         for line in self.lines:

@@ -88,6 +88,8 @@ class Client:
     def _begin(self, connection: Connection) -> None:
         self._connection = connection
         self._wishes: deque[_Wish] = deque()
+        #: Those that gave up waiting.
+        self._unwanted: deque[object] = deque()
         self._bell = Bell()
         self._waiting = Waiting()
         self._closing = False
@@ -136,10 +138,7 @@ class Client:
         caller = WaitingThread()
         more = more_fields("", headers, key) if headers or key else b""
         self._wish(caller, service, body, timeout, priority, message_id, at_least_once, retry, more)
-        try:
-            return caller.wait()
-        finally:
-            self._waiters.discard(caller)
+        return self._answer_for(caller)
 
     @overload
     def call(self, service: Service[Takes, Gives], argument: Takes, /, **options: Unpack[CallOptions]) -> Gives: ...
@@ -176,10 +175,7 @@ class Client:
         more = more_fields(typed.content_type, headers, key)
         caller = WaitingThread()
         self._wish(caller, typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more)
-        try:
-            return typed.result(caller.wait())
-        finally:
-            self._waiters.discard(caller)
+        return typed.result(self._answer_for(caller))
 
     @tracing.promises
     def submit(
@@ -195,13 +191,13 @@ class Client:
         headers: Mapping[str, str] | None = None,
         key: str = "",
     ) -> Future[bytes]:
-        """Send one task; the future gets its body or its error.
+        """Send one task; the future gets its body or its error, and its `cancel` cancels the task.
 
         With at_least_once it is sent again if its broker is lost, and may then run more than once.
 
         future = client.submit("report", b"2026")
         """
-        promise = Promise(self._waiters)
+        promise = Promise(self._waiters, self._cancel)
         more = more_fields("", headers, key) if headers or key else b""
         self._wish(promise, service, body, timeout, priority, message_id, at_least_once, retry, more)
         return promise
@@ -237,7 +233,8 @@ class Client:
 
         In the order of the bodies, or as they come with ordered=False. The bodies are taken as they are needed, so
         they may be infinite. errors="return" gives errors in place of answers instead of raising the first.
-        progress=True shows a bar on standard error, if that is a terminal.
+        progress=True shows a bar on standard error, if that is a terminal. Whoever leaves early, or gets an error,
+        cancels what is open.
 
         for answer in client.map("resize", images, window=100): ...
         """
@@ -292,12 +289,33 @@ class Client:
                             raise error_of(done)
             finally:
                 self._waiters.discard(arrived)
+                if opened:
+                    self._cancel(arrived, may_wait=False)
 
         if progress and is_seen():
             return shown(answers(), service, bodies)
         return answers()
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def _answer_for(self, caller: WaitingThread) -> bytes:
+        try:
+            return caller.wait()
+        finally:
+            self._waiters.discard(caller)
+            if not caller.is_over:
+                self._cancel(caller)  # this thread was interrupted
+
+    def _cancel(self, waiter: object, may_wait: bool = True) -> None:
+        """Nobody wants its tasks any more."""
+        self._unwanted.append(waiter)
+        # A generator may be closed in the middle of anything, also by a thread that has the gate: that will ring.
+        if self._gate.acquire(blocking=may_wait):
+            try:
+                if not self._closing:
+                    self._bell.ring()
+            finally:
+                self._gate.release()
 
     def _wish(
         self,
@@ -384,16 +402,25 @@ class Client:
             now_ns = monotonic_ns()
             while wishes:
                 session.submit(now_ns, *wishes.popleft())
+            if self._unwanted:
+                self._cancel_unwanted()
             for done in connection.step():
                 done.token(done)  # type: ignore[operator]
             if self._wishes is not wishes:
                 return  # a callback has forked, and this is the child
         waiting.close()
 
+    def _cancel_unwanted(self) -> None:
+        unwanted = self._unwanted
+        tokens = {unwanted.popleft() for _ in range(len(unwanted))}
+        for done in self._connection.cancel(tokens):
+            done.token(done)  # type: ignore[operator]
+
     def _end(self) -> None:
         now_ns = monotonic_ns()
         while self._wishes:
             self._connection.session.submit(now_ns, *self._wishes.popleft())
+        self._cancel_unwanted()
         for done in self._connection.close():
             done.token(done)  # type: ignore[operator]
 

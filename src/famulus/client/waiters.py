@@ -7,6 +7,7 @@ there each is told that it is an orphan, and may be in whatever state the parent
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -25,6 +26,10 @@ class WaitingThread:
         self._ended.acquire()
         self._done: Done | None = None
         self._error: OutcomeError | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._done is not None or self._error is not None
 
     def __call__(self, done: Done) -> None:
         self._done = done
@@ -51,10 +56,22 @@ class WaitingThread:
 class Promise(Future[bytes]):
     """A future that settles itself, and then leaves the `waiters`."""
 
-    def __init__(self, waiters: set[Any]) -> None:
+    def __init__(self, waiters: set[Any], cancel: Callable[[object], None]) -> None:
         super().__init__()
-        self.set_running_or_notify_cancel()  # what was sent cannot be recalled
+        self.set_running_or_notify_cancel()  # it is settled by its outcome alone
         self._all_waiters = waiters
+        self._cancel = cancel
+
+    def cancel(self) -> bool:
+        """Have the task removed if it waits, or stopped if that is possible. False if it has ended already.
+
+        The future is done when the broker has said what became of the task, soon: `Rejected` or `Unknown` with the code
+        `cancelled`, or its answer if that was faster.
+        """
+        if self.done():
+            return False
+        self._cancel(self)
+        return True
 
     def __call__(self, done: Done) -> None:
         if done.outcome == "OK":

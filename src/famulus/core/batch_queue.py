@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from famulus.core.clock import NEVER_NS
@@ -46,6 +47,13 @@ class BatchQueue(Generic[_Task]):
 
     def add(self, now_ns: int, task: _Task, deadline_ns: int) -> None:
         self._waiting.append(_QueuedTask(task, now_ns, deadline_ns))
+
+    def remove(self, unwanted: Callable[[_Task], bool]) -> bool:
+        """Whether there was such a task; it is not here any more."""
+        kept = deque(each for each in self._waiting if not unwanted(each.task))
+        is_found = len(kept) < len(self._waiting)
+        self._waiting = kept
+        return is_found
 
     def hurry(self) -> None:
         """From now on nothing waits for more: no more will come."""

@@ -18,11 +18,16 @@ from famulus.wire import limits
 from famulus.wire.inner import POLICIES, Terms
 
 Outcome = Literal["OK", "ERROR", "REJECTED", "UNKNOWN"]
+Abandon = Literal["finish", "cancel"]
 Policy = Literal["lru", "least_busy", "ewma", "key"]
 OUTCOMES: tuple[Outcome, ...] = ("OK", "ERROR", "REJECTED", "UNKNOWN")
 
 #: Where only these words can be said.
-CHOICES = {"delivery": "at_most_once or at_least_once", "policy": "lru, least_busy, ewma or key"}
+CHOICES = {
+    "delivery": "at_most_once or at_least_once",
+    "policy": "lru, least_busy, ewma or key",
+    "abandon": "finish or cancel",
+}
 
 
 class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +44,8 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
     backlog_age_ms: Annotated[int, Meta(ge=1, le=limits.TIMEOUT_MS_MAX)] = 30_000
     #: Which of the workers with a free slot gets a task; see docs/decisions/choosing-the-worker.md.
     policy: Policy = "lru"
+    #: What becomes of a task when the connection of its client is lost.
+    abandon: Abandon = "finish"
 
     def terms(self, timeout_ms: int | None, priority: int) -> Terms:
         """What applies to a task of this service whose client asked for that time-out."""
@@ -51,4 +58,5 @@ class ServicePolicy(Struct, frozen=True, forbid_unknown_fields=True):
             backlog_bytes_max=self.backlog_bytes_max,
             backlog_age_ms=self.backlog_age_ms,
             policy=POLICIES.index(self.policy),
+            abandoned_is_cancelled=self.abandon == "cancel",
         )

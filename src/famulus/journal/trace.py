@@ -167,12 +167,15 @@ def _ending(row: Row, why_lost: str) -> str:
             return f"{who} was lost, or does not know what became of it: another attempt follows"
         case "RETRY":
             return f"worker {row['worker']} was lost{why_lost}: another attempt follows"
+        case "REJECTED" if reason == "cancelled":
+            return "ended as REJECTED (cancelled): nobody wanted it any more, and it had not begun"
         case "REJECTED":
             return f"ended as REJECTED ({reason}): it did not run here"
     why = {
         "expired": f"{who} did not answer within the time-out",
         "worker_lost": f"{who} was lost before it answered{why_lost}",
         "broker_lost": f"the broker stopped before {who} answered",
+        "cancelled": f"nobody wanted it any more, and {who} had it",
         "bad_header": f"the answer of {who} could not be read",
     }.get(reason, "nobody knows whether it ran")
     return f"ended as {row['outcome']} ({reason}): {why}"

@@ -30,7 +30,7 @@ from famulus.errors import Closed, SettingsError
 from famulus.wire import inner
 from famulus.worker.batch_call import perform_any
 from famulus.worker.batches import Batches
-from famulus.worker.calls import Answer, BatchAnswer, Call, same_answer
+from famulus.worker.calls import Answer, BatchAnswer, Call, ended_as, same_answer
 from famulus.worker.coroutines import answer_of_any
 from famulus.worker.time_limit import GOES_ON, time_limit_reason
 from famulus.worker.worker import Worker
@@ -237,7 +237,7 @@ class _StandInWorker:
         if isinstance(answer, BatchAnswer):
             self._batches.ended(answer)
         for each in answer.answers if isinstance(answer, BatchAnswer) else [answer]:
-            self.session.answer(each.given, "ERROR" if each.reason else "OK", each.reason, each.body)
+            self.session.answer(each.given, *ended_as(each), each.body)
 
 
 def _answer(call: Call) -> Answer:
@@ -292,6 +292,9 @@ class _StandInClient(Client):
         for done in self._broker.ask(self._token, wishes):
             done.token(done)  # type: ignore[operator]
 
+    def _cancel(self, waiter: object, may_wait: bool = True) -> None:
+        """Whatever was asked has ended."""
+
     def close(self) -> None:
         self._closed = True
 
@@ -323,9 +326,10 @@ class _StandInAsking:
         self._wishes: list[Any] = []
         self._closed = False
 
-    def start(self) -> None:
+    def start(self) -> asyncio.AbstractEventLoop:
         if self._closed:
             raise Closed("this client is closed")
+        return asyncio.get_running_loop()
 
     def checked(self, service: str, timeout: float | None, priority: int, message_id: str | None) -> int:
         rules.checked_service(service, priority, message_id)
@@ -341,10 +345,11 @@ class _StandInAsking:
         at_least_once: bool,
         retry: Retry | None,
         more: bytes = b"",
+        promise: asyncio.Future[bytes] | None = None,
     ) -> asyncio.Future[bytes]:
-        self.start()
+        loop = self.start()
         timeout_ms = self.checked(service, timeout, priority, message_id)
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[bytes] = loop.create_future() if promise is None else promise
         content, own_id = rules.checked_body(body), message_id or ""
         self._wishes.append((future, service, content, timeout_ms, priority, own_id, 0, at_least_once, None, more))
         self.plan_send()
@@ -365,6 +370,9 @@ class _StandInAsking:
     ) -> None:
         content = rules.checked_body(body)
         self._wishes.append((window, service, content, timeout_ms, priority, "", place, at_least_once, None, more))
+
+    def cancel(self, token: object) -> None:
+        """Whatever was asked has ended."""
 
     def plan_send(self) -> None:
         wishes, self._wishes = self._wishes, []

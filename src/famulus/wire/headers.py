@@ -58,7 +58,7 @@ class TaskRequest(Message, frozen=True):
 
 
 class TaskResponse(Message, frozen=True):
-    """From a worker the outcome is OK or ERROR; towards a client it may be any of the four."""
+    """From a worker the outcome is OK or ERROR, unless the task was cancelled; towards a client any of the four."""
 
     message_id: _MessageId = ""
     service: str = ""
@@ -99,6 +99,10 @@ class PingRequest(Message, frozen=True):
 class PongResponse(Message, frozen=True):
     version: int = 0
     digest: str = ""
+
+
+class CancelRequest(Message, frozen=True):
+    """Its body is the envelope of the task; from a broker to a worker, the ticket."""
 
 
 class NeedBrokerRequest(Message, frozen=True):
@@ -143,6 +147,7 @@ MESSAGES: dict[tuple[str, str], type[Message]] = {
     ("CHECKCONFIG", "REQUEST"): CheckConfigRequest,
     ("PING", "REQUEST"): PingRequest,
     ("PONG", "RESPONSE"): PongResponse,
+    ("CANCEL", "REQUEST"): CancelRequest,
     ("NEEDBROKER", "REQUEST"): NeedBrokerRequest,
     ("NEEDBROKER", "RESPONSE"): NeedBrokerResponse,
     ("DISCONNECT", "REQUEST"): DisconnectRequest,
@@ -268,6 +273,8 @@ def write(request: str, kind: str, /, **fields: Any) -> bytes:
 
 #: The last word of a broker that stops to its clients.
 LEAVING: Final = write("DISCONNECT", "REQUEST")
+#: What a client says to cancel a task, and a broker to its worker. A broker recognises it by its bytes.
+CANCEL: Final = write("CANCEL", "REQUEST")
 
 #: All fields of a header; and one JSON string, for headers that are put together from parts.
 write_fields: Final[Callable[[Fields], bytes]] = _encode

@@ -44,13 +44,14 @@ HELLO: Final = b"H"  # [number: zeros]                                    a rout
 # [service][terms][worker head][client head][message_id][epoch, or empty][visited][client's token, or empty]
 # [the principal for whom another broker passes it on, or empty][mark of its key, or empty]      a task
 ACCEPT: Final = b"T"
-ANSWER: Final = b"A"  # [outcome: O, E; of a delegate also R or U][tail]  the answer to a task
+ANSWER: Final = b"A"  # [outcome: O, E; of a delegate, or if it was cancelled, also R or U][tail]  the answer to a task
 REPLY: Final = b"R"  # [header][body]                                     to whoever asked; changes nothing
 REFUSE: Final = b"N"  # [header][what was wanted][by which principal][of which services]    it has no right to do that
 CONNECT: Final = b"C"  # [identity][session terms][services][header][body][token, or empty]
 PONG: Final = b"P"  # [header][epoch, or empty]                          the worker may get tasks now
 DISCONNECT: Final = b"D"  # [header]                                      the farewell, for when its last task is done
 LATE: Final = b"L"  # [header, or empty for silence]              a worker's answer to nothing that is open
+CANCEL: Final = b"X"  # of the task whose envelope is the body
 MANAGE: Final = b"M"  # for the steward, who is given the header and the body
 FAULT: Final = b"F"  # [header]                                           the sender broke the protocol
 
@@ -65,6 +66,7 @@ DECISION_PARTS: Final = {
     PONG: 4,
     DISCONNECT: 3,
     LATE: 3,
+    CANCEL: 2,
     MANAGE: 2,
     FAULT: 3,
 }
@@ -98,6 +100,9 @@ EPOCH_BYTES: Final = 8
 MARK_BYTES: Final = 4
 
 _TERMS: Final = struct.Struct("!IBBHIQIB")
+# Of the byte that says how a task is delivered.
+_AT_LEAST_ONCE: Final = 1
+_ABANDONED_IS_CANCELLED: Final = 2
 _SESSION_TERMS: Final = struct.Struct("!II")
 _encode = msgspec.msgpack.Encoder().encode
 _decode_batch = msgspec.msgpack.Decoder(list[list[bytes]]).decode
@@ -123,6 +128,8 @@ class Terms(NamedTuple):
     backlog_age_ms: int
     #: How its worker is chosen: a place in `POLICIES`.
     policy: int = 0
+    #: It is cancelled when the connection of its client is lost.
+    abandoned_is_cancelled: bool = False
 
 
 class SessionTerms(NamedTuple):
@@ -146,14 +153,17 @@ NO_TERMS: Final = PrincipalTerms(b"", (), 0, 0)
 
 
 def write_terms(terms: Terms) -> bytes:
-    return _TERMS.pack(*terms)
+    timeout, priority, at_least_once, *rest, abandoned_is_cancelled = terms
+    delivery = at_least_once * _AT_LEAST_ONCE + abandoned_is_cancelled * _ABANDONED_IS_CANCELLED
+    return _TERMS.pack(timeout, priority, delivery, *rest)
 
 
 def read_terms(frame: bytes) -> Terms:
-    timeout, priority, at_least_once, *rest = _unpack(_TERMS, frame)
-    if rest[-1] >= len(POLICIES):
-        raise ProtocolError(reasons.BAD_FRAMES, f"there is no policy {rest[-1]}")
-    return Terms(timeout, priority, bool(at_least_once), *rest)
+    timeout, priority, delivery, attempts, tasks, size, age, policy = _unpack(_TERMS, frame)
+    if policy >= len(POLICIES):
+        raise ProtocolError(reasons.BAD_FRAMES, f"there is no policy {policy}")
+    at_least_once, cancelled = bool(delivery & _AT_LEAST_ONCE), bool(delivery & _ABANDONED_IS_CANCELLED)
+    return Terms(timeout, priority, at_least_once, attempts, tasks, size, age, policy, cancelled)
 
 
 def write_mark(key: str) -> bytes:
@@ -303,8 +313,12 @@ REJECTED_EXPIRED: Final = _rejected(reasons.EXPIRED, "the time-out passed before
 #: It could have started, but would hardly have finished in time.
 REJECTED_TOO_LATE: Final = _rejected(reasons.EXPIRED, "less time was left than this service takes for a task")
 REJECTED_VOID: Final = _rejected(reasons.NOT_ALLOWED, "your key is not valid here any more")
+REJECTED_CANCELLED: Final = _rejected(reasons.CANCELLED, "it was cancelled before it began")
 REJECTED_DRAINING: Final = _rejected(reasons.DISABLED, "this broker is shutting down")
 UNKNOWN_EXPIRED: Final = _unknown(reasons.EXPIRED, "no answer within the time-out")
+UNKNOWN_CANCELLED: Final = _unknown(reasons.CANCELLED, "it was cancelled, and may have begun")
+#: To one of several who asked for the same task by its id.
+UNKNOWN_LEFT_TO_OTHERS: Final = _unknown(reasons.CANCELLED, "others asked for this task, too: it goes on for them")
 UNKNOWN_WORKER_LOST: Final = _unknown(reasons.WORKER_LOST, "its worker was lost in the middle")
 UNKNOWN_BAD_ANSWER: Final = _unknown(reasons.BAD_HEADER, "the worker's answer could not be read")
 #: The task ran, and its client asks for the answer again.

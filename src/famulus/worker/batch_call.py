@@ -15,6 +15,7 @@ from famulus import tracing
 from famulus.wire import headers
 from famulus.worker.calls import (
     EXPIRED,
+    NOT_BEGUN,
     Answer,
     BadArguments,
     BatchAnswer,
@@ -79,6 +80,9 @@ class Attempt:
             self._read(place, call, now_ns)
 
     def _read(self, place: int, call: Call, now_ns: int) -> None:
+        if call.given.is_cancelled:
+            self.ended[place] = Answer(call.given, NOT_BEGUN, b""), ""
+            return
         if call.deadline_ns <= now_ns:
             self.ended[place] = Answer(call.given, EXPIRED, b""), ""
             return
@@ -96,7 +100,7 @@ class Attempt:
         if not self._batching.wants_tasks:
             return function(items)
         calls = [self._batch.calls[place] for place, _, _ in self.ready]
-        return function(items, [read_task(call.given.header, call.given.body, call.deadline_ns) for call in calls])
+        return function(items, [read_task(call.given, call.deadline_ns) for call in calls])
 
     def take(self, results: object) -> None:
         """What the function returned."""

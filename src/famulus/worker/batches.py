@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from famulus.core.batch_queue import BatchQueue, batches_at_once
 from famulus.core.clock import NEVER_NS
+from famulus.core.session.header_cache import Given
 from famulus.worker.calls import EXPIRED, Answer, BatchAnswer, BatchCall, Call
 from famulus.worker.services import Services
 
@@ -39,6 +40,10 @@ class Batches:
 
     def ended(self, answer: BatchAnswer) -> None:
         self._queues[answer.given.parsed.service].ended()
+
+    def remove(self, given: Given) -> bool:
+        """Whether it still waited for a batch."""
+        return self._queues[given.parsed.service].remove(lambda call: call.given is given)
 
     def hurry(self) -> None:
         """No more tasks will come."""

@@ -12,6 +12,7 @@ import traceback
 from time import monotonic_ns
 from typing import Final
 
+from famulus.core.delivery import Outcome
 from famulus.core.session.header_cache import Given
 from famulus.wire import limits, reasons
 from famulus.worker.service import Service
@@ -23,6 +24,10 @@ clock_ns: Final = monotonic_ns
 log = logging.getLogger("famulus.worker")
 
 REASON_CHARS_MAX: Final = 300
+
+#: Of a cancelled task: the outcome of these two is not ERROR.
+NOT_BEGUN: Final = reasons.reason(reasons.CANCELLED, "it was cancelled before its function was called")
+STOPPED: Final = reasons.reason(reasons.CANCELLED, "it was cancelled while its function ran")
 
 EXPIRED: Final = reasons.reason(reasons.EXPIRED, "its time was over before the worker got to it")
 
@@ -98,6 +103,17 @@ def same_answer(call: Call, reason: str) -> Answer:
     return Answer(call.given, reason, b"")
 
 
+def ended_as(answer: Answer) -> tuple[Outcome, str]:
+    """The outcome, and the reason. What a cancelled function raises says only that it has stopped."""
+    reason = answer.reason
+    if not reason:
+        return "OK", ""
+    if not answer.given.is_cancelled:
+        return "ERROR", reason
+    # The very object: no function can raise it.
+    return ("REJECTED", NOT_BEGUN) if reason is NOT_BEGUN else ("UNKNOWN", STOPPED)
+
+
 def perform(call: Call) -> Answer:
     """Call the function, if somebody is still waiting for the answer."""
     answer, trace = attempt(call)
@@ -125,8 +141,8 @@ def begin(call: Call) -> object:
     if not service.wants_task:
         return service.function(body)
     if service.is_typed:
-        return service.function(body, given.header, call.deadline_ns)
-    return service.function(body, read_task(given.header, body, call.deadline_ns))
+        return service.function(call)
+    return service.function(body, read_task(call.given, call.deadline_ns))
 
 
 def failed(given: Given, error: BaseException) -> tuple[Answer, str]:

@@ -71,6 +71,11 @@ class Child:
         except OSError as error:
             raise EOFError from error
 
+    def interrupt(self) -> None:
+        """By another thread: whatever it does, it is of no use any more. Who waits for its answer gets an EOFError."""
+        with suppress(OSError):
+            self._line.shutdown(2)
+
     def bury(self) -> str:
         """How it died."""
         lifelines.close(self._line)
@@ -78,8 +83,7 @@ class Child:
 
     def close(self) -> None:
         """The child ends when it sees this; a thread that waits for its answer gets an EOFError."""
-        with suppress(OSError):
-            self._line.shutdown(2)
+        self.interrupt()
         lifelines.close(self._line)
 
 

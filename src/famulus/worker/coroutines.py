@@ -5,14 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
+from functools import partial
 from threading import Event, Thread
 from time import monotonic_ns
 from typing import Any
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
+from famulus.core.session.header_cache import Given
 from famulus.net.waiting import Bell
 from famulus.worker.batch_call import answer_of_batch
-from famulus.worker.calls import EXPIRED, Answer, BatchCall, Call, begin, failed, log_failure, same_answer, to_bytes
+from famulus.worker.calls import (
+    EXPIRED,
+    NOT_BEGUN,
+    STOPPED,
+    Answer,
+    BatchCall,
+    Call,
+    begin,
+    failed,
+    log_failure,
+    same_answer,
+    to_bytes,
+)
 from famulus.worker.current import in_coroutine
 from famulus.worker.time_limit import CANCELLED, time_limit_reason
 
@@ -27,7 +41,7 @@ class Coroutines:
         self._bell = bell
         self._answers: deque[Answer] = deque()
         # The loop has only weak references to its tasks; without this, one could be collected while it runs.
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[Given, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
         started = Event()
@@ -42,6 +56,11 @@ class Coroutines:
     def take(self, now_ns: int) -> list[Answer]:
         answers = self._answers
         return [answers.popleft() for _ in range(len(answers))]
+
+    def cancel(self, given: Given) -> bool:
+        given.is_cancelled = True
+        self._loop.call_soon_threadsafe(self._cancel, given)
+        return False
 
     def close(self) -> bool:
         if self._thread.is_alive():
@@ -59,13 +78,28 @@ class Coroutines:
         tasks = self._tasks
         for call in calls:
             task = self._loop.create_task(self._perform(call))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            tasks[call.given] = task
+            task.add_done_callback(partial(self._forget, call.given))
+
+    def _forget(self, given: Given, task: asyncio.Task[None]) -> None:
+        del self._tasks[given]
 
     async def _perform(self, call: Call) -> None:
+        call.given.has_begun = True
         in_coroutine.set(call)
-        self._answers.append(await answer_of_any(call))
+        self._bring(await answer_of_any(call))
+
+    def _bring(self, answer: Answer) -> None:
+        self._answers.append(answer)
         self._bell.ring()
+
+    def _cancel(self, given: Given) -> None:
+        task = self._tasks.get(given)
+        if task is None:
+            return  # it has just ended
+        if not given.has_begun:
+            self._bring(Answer(given, NOT_BEGUN, b""))
+        task.cancel()
 
 
 def answer_of_any(call: Call) -> Coroutine[Any, Any, Answer]:
@@ -92,6 +126,8 @@ async def answer_of(call: Call) -> Answer:
         return Answer(given, "", to_bytes(await coroutine))
     except BaseException as error:
         # Also SystemExit, KeyboardInterrupt and CancelledError: they would end the loop, or give no answer.
+        if given.is_cancelled and isinstance(error, asyncio.CancelledError):
+            return Answer(given, STOPPED, b"")  # nothing failed here
         answer, trace = failed(given, error)
         if trace:
             log_failure(call, trace)

@@ -38,6 +38,10 @@ class Overruns:
         self._calls[call.given] = call
         self.next_due_ns = min(self.next_due_ns, now_ns + call.service.time_limit_ns)
 
+    def forget(self, given: Given) -> None:
+        """It will not be called after all."""
+        self._calls.pop(given, None)
+
     def begins(self, call: Call, now_ns: int) -> None:
         """A thread calls it now. Called by that thread."""
         self._began_ns[call.given] = now_ns

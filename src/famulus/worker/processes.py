@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from famulus.core.clock import NEVER_NS
+from famulus.core.session.header_cache import Given
 from famulus.errors import NurseryDied
 from famulus.net.waiting import Bell
-from famulus.worker.calls import Answer, Call, log, same_answer, what_of
+from famulus.worker.calls import STOPPED, Answer, BatchCall, Call, log, same_answer, what_of
 from famulus.worker.child import Child, TimeIsUp
 from famulus.worker.nursery import Nursery
 from famulus.worker.threads import JOIN_S, Threads
@@ -27,6 +29,9 @@ class Processes:
         self._lock = threading.Lock()
         self._closed = False
         self._children: list[Child] = []
+        #: What each child works on; and those that must be replaced, since somebody has cancelled that.
+        self._running: dict[int, Call] = {}
+        self._interrupted: set[int] = set()
         for place in range(count):
             self._children.append(Child(nursery))
             threads.add(lambda call, place=place: self._perform(place, call))  # type: ignore[misc]
@@ -42,17 +47,45 @@ class Processes:
                 child.close()
         return self._threads.end(JOIN_S)
 
+    def cancel(self, given: Given) -> bool:
+        """The process of one that has begun is killed, unless it works on a batch: others' tasks are in it, too."""
+        if self._threads.cancel(given):
+            return True
+        with self._lock:
+            for place, call in self._running.items():
+                if call.given is given and not isinstance(call, BatchCall):
+                    self._interrupted.add(place)
+                    self._children[place].interrupt()
+        return False
+
     def _perform(self, place: int, call: Call) -> Answer:
+        with self._lock:
+            self._running[place] = call
+            if call.given.is_cancelled and not isinstance(call, BatchCall):
+                self._interrupted.add(place)
+                self._children[place].interrupt()
+        answer = self._answer(place, call)
+        with self._lock:
+            del self._running[place]
+            is_interrupted = place in self._interrupted
+            self._interrupted.discard(place)
+        if is_interrupted:
+            self._replace(place, call, STOPPED, logging.INFO)
+        return answer
+
+    def _answer(self, place: int, call: Call) -> Answer:
         try:
             return self._children[place].perform(call)
         except EOFError:
+            if place in self._interrupted:
+                return Answer(call.given, STOPPED, b"")
             return same_answer(call, f"ProcessDied: {self._replace(place, call)}")
         except TimeIsUp:
             reason = time_limit_reason(call.service.time_limit_ns, KILLED)
             self._replace(place, call, reason)
             return same_answer(call, reason)
 
-    def _replace(self, place: int, call: Call, why: str = "") -> str:
+    def _replace(self, place: int, call: Call, why: str = "", level: int = logging.ERROR) -> str:
         """Replace the child that died, or has to, with a new one; returns how it died."""
         with self._lock:
             if self._closed:
@@ -63,5 +96,5 @@ class Processes:
             except NurseryDied as error:
                 self.failure = str(error)
                 return "the worker's processes are gone"
-        log.error("%s: the process of %s died (%s)", call.service.name, what_of(call), why or how)
+        log.log(level, "%s: the process of %s died (%s)", call.service.name, what_of(call), why or how)
         return f"the process that ran it died ({how})"

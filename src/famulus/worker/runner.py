@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from famulus.core.session.header_cache import Given
 from famulus.worker.calls import Answer, Call
 
 
@@ -19,6 +20,10 @@ class Runner(Protocol):
 
     def take(self, now_ns: int) -> list[Answer]:
         """The answers since the last time."""
+        ...
+
+    def cancel(self, given: Given) -> bool:
+        """Do what can be done to stop this task, which was started. True if it had not begun: no answer will come."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from famulus.errors import SettingsError
 from famulus.worker.batching import Batching
 from famulus.worker.time_limit import NOT_CHOSEN
 
-#: Takes `(body)` or `(body, task)`, or if it is typed, `(body, header, deadline_ns)`; returns what `calls.to_bytes`
+#: Takes `(body)` or `(body, task)`, or if it is typed, the `Call`; returns what `calls.to_bytes`
 #: takes, or a coroutine that does. With a `Batching` it takes lists, as that says.
 Function = Callable[..., Any]
 

@@ -23,11 +23,12 @@ from famulus.errors import BrokerUnreachable, FamulusError
 from famulus.net.waiting import Bell, Waiting
 from famulus.wire import reasons
 from famulus.worker.batches import Batches
-from famulus.worker.calls import Answer, BatchAnswer, Call, my_current, perform
+from famulus.worker.calls import NOT_BEGUN, Answer, BatchAnswer, Call, ended_as, my_current, perform
 from famulus.worker.handoff import Handoff
 from famulus.worker.news import REMEDY
 from famulus.worker.place import Place, places_of
 from famulus.worker.runner import Runner
+from famulus.worker.service import Service
 from famulus.worker.services import Services
 from famulus.worker.settings import WorkerSettings
 from famulus.worker.threads import Threads
@@ -166,8 +167,10 @@ class Shift:
             given = place.session.on_messages(now_ns, batch)
             if given:
                 self._start(given, now_ns)
-                if self._here and not self._run_here(turn):
-                    return False
+            if place.session.cancelled:
+                self._cancel(place)
+            if self._here and not self._run_here(turn):
+                return False
             self._send()
         place.follow_line(now_ns)
         return True
@@ -211,6 +214,32 @@ class Shift:
         if async_calls:
             self._hand_over(self._runners[1], async_calls)
 
+    def _cancel(self, place: Place) -> None:
+        cancelled, place.session.cancelled = place.session.cancelled, []
+        for given in cancelled:
+            service = self._services.get(given.parsed.service)
+            if service is None or given.is_cancelled:
+                continue
+            if self._is_taken_back(given, service):
+                given.is_cancelled = True
+                self._refusals.append(Answer(given, NOT_BEGUN, b""))
+            log.info("%s: task %s was cancelled", service.name, given.message_id)
+
+    def _is_taken_back(self, given: Given, service: Service) -> bool:
+        """Whether it had not begun, and nobody has it any more. Otherwise whoever runs it is told."""
+        here = [call for call in self._here if call.given is given]
+        if here:
+            self._here.remove(here[0])
+            return True
+        if self._batches is not None and service.batching is not None:
+            is_waiting = self._batches.remove(given)
+            # Its batch may still wait for a thread: then the function does not get it.
+            given.is_cancelled = True
+        else:
+            is_waiting = self._runners[1 if service.asynchronous else 0].cancel(given)
+        self.running -= is_waiting
+        return is_waiting
+
     def _hand_over(self, runner: Runner, calls: list[Call]) -> None:
         self.running += len(calls)
         runner.start(calls)
@@ -222,6 +251,7 @@ class Shift:
         while here:
             call = here.popleft()
             handoff.enter(began_ns)
+            call.given.has_begun = True
             mine.call = call
             answer = perform(call)
             mine.call = None
@@ -276,9 +306,10 @@ class Shift:
         self._refusals += expired
 
     def _hand_in(self, answer: Answer) -> None:
-        given, reason = answer.given, answer.reason
+        given = answer.given
         session = self._places[given.place].session
-        if not session.answer(given, "ERROR" if reason else "OK", reason, answer.body):
+        outcome, reason = ended_as(answer) if answer.reason else ("OK", "")
+        if not session.answer(given, outcome, reason, answer.body):
             log.debug("the answer to task %s comes after its broker was lost", given.message_id)
 
     def _send(self) -> None:

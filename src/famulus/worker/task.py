@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from famulus.core.clock import NEVER_NS, NS_PER_S
 from famulus.wire import headers
+
+if TYPE_CHECKING:
+    from famulus.core.session.header_cache import Given
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,15 @@ class Task:
     #: All fields of the header, including those that the network does not know.
     header: Mapping[str, Any]
     body: bytes
+    _given: Given | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the answer any more: a function in a thread may look, and raise something.
+
+        Coroutines get a CancelledError instead, and a child process is killed.
+        """
+        return self._given is not None and self._given.is_cancelled
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -45,10 +57,10 @@ class Task:
         return max(0.0, self.deadline - monotonic())
 
 
-def read_task(header: bytes, body: bytes, deadline_ns: int) -> Task:
+def read_task(given: Given, deadline_ns: int) -> Task:
     """The task of a header that is known to be valid."""
-    fields = headers.read_fields(header)
+    fields = headers.read_fields(given.header)
     request = headers.read_message(fields)
     assert isinstance(request, headers.TaskRequest)
     deadline = deadline_ns / NS_PER_S if deadline_ns < NEVER_NS else math.inf
-    return Task(request.message_id, request.service, request.attempt, deadline, fields, body)
+    return Task(request.message_id, request.service, request.attempt, deadline, fields, given.body, given)

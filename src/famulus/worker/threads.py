@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from time import monotonic, monotonic_ns
 
+from famulus.core.session.header_cache import Given
 from famulus.net.waiting import Bell
 from famulus.worker.batch_call import perform_any
-from famulus.worker.calls import Answer, Call, log, my_current, same_answer, what_of
+from famulus.worker.calls import Answer, BatchCall, Call, log, my_current, same_answer, what_of
 from famulus.worker.growth import REMEMBERED, Growth
 from famulus.worker.overruns import Overruns
 from famulus.worker.time_limit import GOES_ON, time_limit_reason
@@ -39,6 +40,8 @@ class Threads:
         self._growth = Growth(threads_max)
         self._finished = 0
         self._running = 0
+        #: Held by whoever decides whether a call begins or is cancelled.
+        self._claims = Lock()
         self._closed = False
 
     def __len__(self) -> int:
@@ -84,6 +87,18 @@ class Threads:
             self.add(perform_any)
         return counting
 
+    def cancel(self, given: Given) -> bool:
+        """What has begun cannot be stopped; but its function may see that it is cancelled."""
+        with self._claims:
+            given.is_cancelled = True
+            if given.has_begun:
+                return False
+        # A thread that comes to it drops it.
+        if self._overruns is not None:
+            self._overruns.forget(given)
+        self._running -= 1
+        return True
+
     @property
     def next_due_ns(self) -> int:
         due_ns = self._growth.next_due_ns
@@ -123,6 +138,14 @@ class Threads:
             thread.join(max(0.0, until - monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
+    def _claim(self, call: Call) -> bool:
+        """Whether it begins now; False if it was cancelled before."""
+        with self._claims:
+            # Of a batch, only the first task is named here: its other tasks are to be done in any case.
+            begins = isinstance(call, BatchCall) or not call.given.is_cancelled
+            call.given.has_begun = True
+        return begins
+
     def _work(self, run: Callable[[Call], Answer]) -> None:
         get = self._queue.get
         answer = self._answers.append
@@ -133,6 +156,8 @@ class Threads:
             call = get()
             if call is None or self._closed:
                 return
+            if not self._claim(call):
+                continue
             current.call = call
             began_ns = monotonic_ns()
             if call.service.is_limited and self._overruns is not None:

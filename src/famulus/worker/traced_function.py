@@ -6,6 +6,7 @@ from typing import Any
 
 from famulus import tracing
 from famulus.wire import headers
+from famulus.worker.calls import Call
 from famulus.worker.service import Function, Service
 from famulus.worker.task import read_task
 
@@ -14,18 +15,19 @@ def in_span(service: Service) -> Function:
     """Takes what a typed function takes, whatever the function of this service takes itself."""
     function = service.function
 
-    def call(body: bytes, header: bytes, deadline_ns: int) -> Any:
+    def do(call: Call) -> Any:
         if service.is_typed:
-            return function(body, header, deadline_ns)
-        return function(body, read_task(header, body, deadline_ns)) if service.wants_task else function(body)
+            return function(call)
+        body = call.given.body
+        return function(body, read_task(call.given, call.deadline_ns)) if service.wants_task else function(body)
 
-    def run(body: bytes, header: bytes, deadline_ns: int) -> Any:
-        with _span(service.name, header):
-            return call(body, header, deadline_ns)
+    def run(call: Call) -> Any:
+        with _span(service.name, call.given.header):
+            return do(call)
 
-    async def run_async(body: bytes, header: bytes, deadline_ns: int) -> Any:
-        with _span(service.name, header):
-            return await call(body, header, deadline_ns)
+    async def run_async(call: Call) -> Any:
+        with _span(service.name, call.given.header):
+            return await do(call)
 
     return run_async if service.asynchronous else run
 

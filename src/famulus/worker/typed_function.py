@@ -15,7 +15,7 @@ from famulus.errors import SettingsError
 from famulus.typed.codecs import JSON, NO_ARGUMENTS, BadValue, Reader, encode, known
 from famulus.typed.service import Service as TypedService
 from famulus.wire import headers
-from famulus.worker.calls import BadArguments
+from famulus.worker.calls import BadArguments, Call
 from famulus.worker.parameters import Parameters
 from famulus.worker.service import Function, is_async
 from famulus.worker.task import read_task
@@ -75,24 +75,24 @@ def _field(parameter: inspect.Parameter) -> Any:
 
 
 def _body_function(function: Function, read: _Read, content_type: str, task_name: str) -> Function:
-    """`(body, header, deadline_ns)`, as `calls.call_function` calls what is typed."""
+    """It takes a call, as `calls.begin` calls what is typed."""
 
-    def prepare(body: bytes, header: bytes, deadline_ns: int) -> tuple[tuple[Any, ...], dict[str, Any], str]:
+    def prepare(call: Call) -> tuple[tuple[Any, ...], dict[str, Any], str]:
         try:
-            came_as = content_type_of(header, content_type)
-            positional, named = read(body, came_as)
+            came_as = content_type_of(call.given.header, content_type)
+            positional, named = read(call.given.body, came_as)
         except BadValue as error:
             raise BadArguments(str(error)) from None
         if task_name:
-            named[task_name] = read_task(header, body, deadline_ns)
+            named[task_name] = read_task(call.given, call.deadline_ns)
         return positional, named, came_as
 
-    def run(body: bytes, header: bytes, deadline_ns: int) -> bytes:
-        positional, named, came_as = prepare(body, header, deadline_ns)
+    def run(call: Call) -> bytes:
+        positional, named, came_as = prepare(call)
         return encode(function(*positional, **named), came_as)
 
-    async def run_async(body: bytes, header: bytes, deadline_ns: int) -> bytes:
-        positional, named, came_as = prepare(body, header, deadline_ns)
+    async def run_async(call: Call) -> bytes:
+        positional, named, came_as = prepare(call)
         return encode(await function(*positional, **named), came_as)
 
     return run_async if is_async(function) else run

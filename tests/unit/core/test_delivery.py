@@ -26,8 +26,9 @@ def test_terms_are_what_the_policy_says() -> None:
         backlog_bytes_max=4,
         backlog_age_ms=5,
         policy="ewma",
+        abandon="cancel",
     )
-    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5, 2)
+    assert policy.terms(None, 9) == (1, 9, True, 2, 3, 4, 5, 2, True)
 
 
 def test_every_policy_has_a_number() -> None:

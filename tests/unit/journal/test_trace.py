@@ -123,6 +123,16 @@ def test_whether_it_ran_and_may_be_tried_again(rows: list[dict[str, Any]], ran: 
     assert (verdict.ran, verdict.try_again) == (ran, try_again)
 
 
+def test_it_is_told_that_it_was_cancelled() -> None:
+    waited = ended("REJECTED", 5, "cancelled", worker=None, assigned=None, attempt=0)
+    assert tell([waited], []).steps[-1].sentence == (
+        "ended as REJECTED (cancelled): nobody wanted it any more, and it had not begun"
+    )
+    assert tell([ended("UNKNOWN", 5, "cancelled")], []).steps[-1].sentence == (
+        "ended as UNKNOWN (cancelled): nobody wanted it any more, and worker w1 had it"
+    )
+
+
 def test_it_is_told_why_a_worker_went() -> None:
     lost = ended("UNKNOWN", 5, "worker_lost")
     story = tell([lost], [], losses={("ann", "b1", lost["ticket"]): "expired"})

@@ -65,6 +65,7 @@ EXAMPLES: list[tuple[str, str, dict[str, Any], headers.Message]] = [
         headers.NeedBrokerRequest(["a"], "w", "worker"),
     ),
     ("NEEDBROKER", "RESPONSE", {}, headers.NeedBrokerResponse()),
+    ("CANCEL", "REQUEST", {}, headers.CancelRequest()),
     ("DISCONNECT", "REQUEST", {}, headers.DisconnectRequest()),
     ("DISCONNECT", "RESPONSE", {}, headers.DisconnectResponse()),
     (

@@ -26,6 +26,7 @@ terms = st.builds(
     backlog_bytes_max=st.integers(0, 1 << 40),
     backlog_age_ms=st.integers(1, limits.TIMEOUT_MS_MAX),
     policy=st.integers(0, len(inner.POLICIES) - 1),
+    abandoned_is_cancelled=st.booleans(),
 )
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=limits.NAME_CHARS_MAX)
 
@@ -34,7 +35,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=limits.NAME_C
 def test_terms_come_back(packed: inner.Terms) -> None:
     again = inner.read_terms(inner.write_terms(packed))
     assert again == packed
-    assert type(again.at_least_once) is bool
+    assert type(again.at_least_once) is type(again.abandoned_is_cancelled) is bool
 
 
 def test_terms_with_a_policy_that_nobody_knows_are_refused() -> None:
@@ -123,12 +124,18 @@ CHECK = headers.write("CHECKCONFIG", "REQUEST", identity="w", services=["echo"])
 BYE = headers.write("DISCONNECT", "REQUEST")
 ANSWER = headers.write("TASK", "RESPONSE", message_id="m-1", service="echo")
 MANAGE = headers.write("MANAGE", "REQUEST", username="ada", command="show")
+STOPPED = headers.write("TASK", "RESPONSE", outcome="UNKNOWN", reason="cancelled: it was stopped")
 
 #: What a router makes of each message at each door; anything that is not here is a FAULT.
 DECISIONS = {
     (inner.FROM_CLIENT, TASK): inner.ACCEPT,
     (inner.FROM_CLIENT, NEED): inner.REPLY,
     (inner.FROM_CLIENT, MANAGE): inner.MANAGE,
+    (inner.FROM_CLIENT, headers.CANCEL): inner.CANCEL,
+    (inner.FROM_WORKER_ANSWER, STOPPED): inner.ANSWER,
+    (inner.FROM_DELEGATE, STOPPED): inner.ANSWER,
+    (inner.FROM_WORKER, STOPPED): inner.LATE,
+    (inner.FROM_STRANGER, STOPPED): inner.LATE,
     (inner.FROM_DELEGATE, ANSWER): inner.ANSWER,
     (inner.FROM_WORKER_ANSWER, ANSWER): inner.ANSWER,
     (inner.FROM_WORKER, ANSWER): inner.LATE,
@@ -155,7 +162,9 @@ def router() -> Router:
     "origin",
     [inner.FROM_CLIENT, inner.FROM_WORKER, inner.FROM_WORKER_ANSWER, inner.FROM_STRANGER, inner.FROM_DELEGATE],
 )
-@pytest.mark.parametrize("header", [TASK, CONNECT, PING, NEED, CHECK, BYE, ANSWER, MANAGE, b"rubbish"])
+@pytest.mark.parametrize(
+    "header", [TASK, CONNECT, PING, NEED, CHECK, BYE, ANSWER, STOPPED, MANAGE, headers.CANCEL, b"rubbish"]
+)
 def test_a_router_decides_by_the_table_and_in_its_parts(router: Router, origin: bytes, header: bytes) -> None:
     (decision,) = router.decide([[NUMBER, origin, b"", header]])
     assert decision[0] == NUMBER

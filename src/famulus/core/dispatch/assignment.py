@@ -105,7 +105,7 @@ class Assignment:
         """A worker brought a ticket back, so its slot is free. Returns the task if it was still waiting for this."""
         now_ns = self._now.ns
         task = session.running.pop(ticket)
-        if task.ticket == ticket and now_ns >= task.service.service_time.next_sample_ns:
+        if task.ticket == ticket and not task.is_cancelled and now_ns >= task.service.service_time.next_sample_ns:
             _sample(task, session, now_ns, plain=False)
         self._free_slot(session)
         if not task.waits_for(ticket):
@@ -131,13 +131,27 @@ class Assignment:
     def answer(self, task: Task, outcome: bytes, tail: bytes, body: bytes) -> None:
         """The router has read the answer. It may be late by now: then the task already has its outcome."""
         if task.stage != JUDGING:
-            self._counters.late += 1
-            self._facts.late(task, task.ticket, task.worker, task.delegate, self._now.ns, len(body))
+            self._late(task, len(body))
             return
         if outcome == inner.OUTCOME_OK:
             self._outcomes.ok(task, tail, body)
         else:
             self._outcomes.error(task, tail, body)
+
+    def given_up(self, task: Task, tail: bytes, body: bytes, *, begun: bool) -> None:
+        """The worker says that it has stopped a cancelled task, or that it had not even begun."""
+        if task.stage == JUDGING and not task.is_cancelled:
+            self._outcomes.unknown(task, inner.UNKNOWN_BAD_ANSWER)  # nobody wanted that
+        elif task.stage == JUDGING and begun:
+            self._outcomes.unknown(task, tail)
+        elif task.stage == JUDGING:
+            # As if it had never been given to this worker, also in the journal.
+            task.attempt -= 1
+            task.ticket = task.worker = b""
+            task.assigned = 0
+            self._outcomes.unstarted(task, tail, inner.UNKNOWN_CANCELLED)
+        else:
+            self._late(task, len(body))
 
     def bad_answer(self, task: Task) -> None:
         if task.stage == JUDGING:
@@ -182,7 +196,7 @@ class Assignment:
                 self._outcomes.unstarted(task, why_not_started(task, now_ns), inner.UNKNOWN_WORKER_LOST)
             else:
                 # The worker is still busy with it: its session keeps the ticket, and the slot, until it answers.
-                self._outcomes.unknown(task, inner.UNKNOWN_EXPIRED)
+                self._outcomes.unknown(task, inner.UNKNOWN_CANCELLED if task.is_cancelled else inner.UNKNOWN_EXPIRED)
 
     def end_all(self) -> None:
         """The broker stops: tasks that no worker ever had are rejected, the others are unknown."""
@@ -192,6 +206,10 @@ class Assignment:
             self._outcomes.unstarted(task, inner.REJECTED_DRAINING, inner.UNKNOWN_BROKER_STOPPED)
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def _late(self, task: Task, body_bytes: int) -> None:
+        self._counters.late += 1
+        self._facts.late(task, task.ticket, task.worker, task.delegate, self._now.ns, body_bytes)
 
     def _hand(self, task: Task, session: Session) -> None:
         """Give the task to a worker of which a slot was taken for it."""
@@ -280,7 +298,9 @@ class Assignment:
 
     def again_or_unknown(self, task: Task) -> None:
         terms = task.terms
-        if terms.at_least_once and task.attempt < terms.attempts_max and self._now.ns < task.deadline_ns:
+        if task.is_cancelled:
+            self._outcomes.unknown(task, inner.UNKNOWN_CANCELLED)
+        elif terms.at_least_once and task.attempt < terms.attempts_max and self._now.ns < task.deadline_ns:
             self._counters.attempts_again += 1
             if self._facts.on:
                 self._facts.ended(task, task.ticket, TAIL_RETRY, self._now.moment, 0)
@@ -294,6 +314,9 @@ class Assignment:
             self._outcomes.timers.cancel(task)
         task.ticket = task.worker = task.delegate = task.noted = b""
         task.assigned = 0
+        if task.is_cancelled:
+            self._outcomes.unstarted(task, inner.REJECTED_CANCELLED, inner.UNKNOWN_CANCELLED)
+            return
         # Its service may have been forgotten and offered again while another broker had the task.
         task.service = self._services.by_name.setdefault(task.service.name, task.service)
         if task.deadline_ns - self._now.ns <= task.service.service_time.least_ns:

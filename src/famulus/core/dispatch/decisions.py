@@ -64,13 +64,13 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
         terms = _remember(parts, terms_frame)
     way = tuple(inner.read_names(visited)) if visited else ()
     seen_ns = question.seen_ns
-    if service is None or parts.closing.on:
+    if service is None or parts.closing.on or question.is_cancelled:
         # It must not count for any service of ours.
         flow = Flow(Service(name), terms, worker_head, client_head, way)
         task = Task(account, question.asker, question.envelope, question.body, seen_ns, flow, message_id, seen_ns)
         parts.counters.accepted += 1
         parts.outcomes.begin(task)
-        parts.outcomes.reject(task, inner.REJECTED_DRAINING if parts.closing.on else inner.REJECTED_NO_SERVICE)
+        parts.outcomes.reject(task, _why_not_accepted(parts, question))
         return
     if terms.policy != service.policy:
         parts.sessions.choose_by(service, terms.policy)
@@ -87,6 +87,12 @@ def _on_accept(parts: Parts, question: Question, decision: Frames) -> None:
         parts.flows.install(account.flows, question.header, epoch, flow)
 
 
+def _why_not_accepted(parts: Parts, question: Question) -> bytes:
+    if question.is_cancelled:
+        return inner.REJECTED_CANCELLED
+    return inner.REJECTED_DRAINING if parts.closing.on else inner.REJECTED_NO_SERVICE
+
+
 def _token_of(parts: Parts, client: bytes) -> bytes:
     """For a client that gave none: its connection's. Nobody else can give it, since it contains our secret."""
     return write_text(f"{parts.secret}-{unique_part(client).hex()}")
@@ -101,6 +107,8 @@ def _told_before(parts: Parts, question: Question, key: bytes, head: bytes, from
     if known.ended_ns:
         tail = known.tail if known.whole else inner.UNKNOWN_FORGOTTEN
         parts.out.clients.append([question.asker, question.envelope, head + tail, known.body])
+    elif question.is_cancelled:
+        parts.out.clients.append([question.asker, question.envelope, head + inner.UNKNOWN_LEFT_TO_OTHERS, b""])
     elif from_broker and parts.delegates.hold(known):
         # Two brokers got it from one client and hand it to each other: both would wait, and neither would run it.
         parts.out.clients.append([question.asker, question.envelope, head + inner.REJECTED_HANDED_OVER, b""])
@@ -114,15 +122,16 @@ def _told_before(parts: Parts, question: Question, key: bytes, head: bytes, from
 def _on_answer(parts: Parts, question: Question, decision: Frames) -> None:
     _demand(question.task is not None)
     assert question.task is not None
-    if decision[2] == inner.OUTCOME_REJECTED:
-        _demand(question.origin == inner.FROM_DELEGATE)
+    _, _, outcome, tail = decision
+    is_unfinished = outcome == inner.OUTCOME_REJECTED or outcome == inner.OUTCOME_UNKNOWN
+    if not is_unfinished:
+        parts.assignment.answer(question.task, outcome, tail, question.body)
+    elif question.origin != inner.FROM_DELEGATE:
+        parts.assignment.given_up(question.task, tail, question.body, begun=outcome == inner.OUTCOME_UNKNOWN)
+    elif outcome == inner.OUTCOME_REJECTED:
         delegation.rejected(parts, question.task, question.asker)
-        return
-    if decision[2] == inner.OUTCOME_UNKNOWN:
-        _demand(question.origin == inner.FROM_DELEGATE)
-        delegation.unknown(parts, question.task, decision[3])
-        return
-    parts.assignment.answer(question.task, decision[2], decision[3], question.body)
+    else:
+        delegation.unknown(parts, question.task, tail)
 
 
 def _on_reply(parts: Parts, question: Question, decision: Frames) -> None:
@@ -215,6 +224,12 @@ def _on_late(parts: Parts, question: Question, decision: Frames) -> None:
         _reply(parts, question, decision[2], b"")
 
 
+def _on_cancel(parts: Parts, question: Question, decision: Frames) -> None:
+    _demand(question.origin == inner.FROM_CLIENT)
+    parts.cancels.ask(question.asker, question.body, question.seen_ns)
+    parts.cancels.look()
+
+
 def _on_manage(parts: Parts, question: Question, decision: Frames) -> None:
     _demand(question.origin == inner.FROM_CLIENT)
     parts.managing.ask(question, parts.now.ns)
@@ -244,6 +259,8 @@ def _remember(parts: Parts, frame: bytes) -> inner.Terms:
     if len(parts.terms) >= TERMS_REMEMBERED:
         parts.terms.clear()
     terms = parts.terms[frame] = inner.read_terms(frame)
+    if terms.abandoned_is_cancelled:
+        parts.cancels.minds_gone = True
     return terms
 
 
@@ -272,6 +289,7 @@ _FOLLOW: Final[dict[bytes, Callable[[Parts, Question, Frames], None]]] = {
     inner.PONG: _on_pong,
     inner.DISCONNECT: _on_disconnect,
     inner.LATE: _on_late,
+    inner.CANCEL: _on_cancel,
     inner.MANAGE: _on_manage,
     inner.FAULT: _on_fault,
 }

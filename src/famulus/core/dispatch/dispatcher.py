@@ -26,8 +26,10 @@ from famulus.core.dispatch.task import Task
 from famulus.core.load import load
 from famulus.errors import ProtocolError
 from famulus.wire import inner, limits, reasons
-from famulus.wire.headers import write_error
+from famulus.wire.headers import CANCEL, write_error
 
+# Final, so that compiled code need not look it up each time.
+_CANCEL: Final = CANCEL
 _BAD_FRAMES: Final = write_error(
     reasons.BAD_FRAMES, "a message is [envelope][header][body], the envelope at most 255 bytes"
 )
@@ -65,11 +67,21 @@ class Dispatcher(Parts):
             flow = flows.get(header)
             if flow is not None:
                 self._follow(flow, account, client, envelope, body)
+            elif header == _CANCEL:
+                self.cancels.ask(client, body, now_ns)
             elif account.is_void:
                 self.facts.void(account, FRONTEND, client, now_ns)
                 self.out.clients.append([client, envelope, VOID, b""])
             else:
                 questions.ask(Question(account, inner.FROM_CLIENT, client, envelope, header, body, now_ns))
+        if self.cancels:
+            self.cancels.look()
+
+    def on_clients_gone(self, peers: list[bytes]) -> None:
+        """Their connections are closed; what came before that has been processed."""
+        self.accounts.gone(FRONTEND, peers)
+        self.cancels.gone(peers)
+        self.cancels.look()
 
     def on_workers(self, batch: list[Frames]) -> None:
         now_ns = self.now.ns
@@ -227,6 +239,7 @@ class Dispatcher(Parts):
     def on_tick(self) -> None:
         now_ns = self.now.ns
         self.assignment.on_tick()
+        self.cancels.look()
         self.sessions.on_tick()
         settle_claims(self)
         self.questions.on_tick(now_ns)
@@ -243,6 +256,8 @@ class Dispatcher(Parts):
         due_ns = min(self.outcomes.timers.next_due_ns, self.sessions.next_due_ns)
         due_ns = min(due_ns, self.questions.next_due_ns)
         due_ns = min(due_ns, self.managing.next_due_ns)
+        if self.cancels:
+            due_ns = min(due_ns, self.cancels.next_due_ns)
         if self.outcomes.open_tasks:
             due_ns = min(due_ns, self.closing.by_ns)
         return min(due_ns, self.services.next_due_ns)

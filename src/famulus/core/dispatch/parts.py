@@ -5,6 +5,7 @@ Flows         which headers need no router, since one of them decided about them
 Questions     which router is asked; what a lost router left behind
 Services      which services are known
 Assignment    which worker gets which task, and which tasks wait
+Cancels       which tasks nobody wants any more
 Outcomes      the one outcome of every task
 Sessions      which workers are connected, alive, ignored
 Claims        who gets a name that another worker has
@@ -23,6 +24,7 @@ from __future__ import annotations
 from famulus.core.dispatch.accounts import Accounts
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.bounds import Bounds
+from famulus.core.dispatch.cancels import Cancels
 from famulus.core.dispatch.counters import Counters
 from famulus.core.dispatch.delegates import Delegates
 from famulus.core.dispatch.drain import Drain
@@ -85,3 +87,4 @@ class Parts:
         )
         self.assignment.token = write_text(secret)
         self.sessions = Sessions(self.assignment, services, now, out, counters, bounds, facts)
+        self.cancels = Cancels(now, out, self.outcomes, self.assignment, self.sessions, self.questions)

@@ -8,6 +8,7 @@ lost router left unanswered goes to another. A question that killed three router
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS
@@ -31,7 +32,8 @@ class Question:
     """A header that a router must read."""
 
     __slots__ = (
-        "account", "asker", "body", "envelope", "header", "number", "offers", "origin", "router", "seen_ns", "task"
+        "account", "asker", "body", "envelope", "header", "is_cancelled", "number", "offers", "origin", "router",
+        "seen_ns", "task",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +56,8 @@ class Question:
         self.body = body
         self.seen_ns = seen_ns
         self.task = task
+        #: It is about a task that its client does not want any more.
+        self.is_cancelled = False
         self.number = b""
         self.offers = 0
         self.router: AskedRouter | None = None
@@ -127,6 +131,9 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def __iter__(self) -> Iterator[Question]:
+        return iter(self._open.values())
 
     @property
     def has_room_for_clients(self) -> bool:

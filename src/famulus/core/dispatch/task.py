@@ -52,6 +52,7 @@ class Task(Queueable):
         "delegate",
         "envelope",
         "flow",
+        "is_cancelled",
         "known",
         "message_id",
         "noted",
@@ -91,6 +92,8 @@ class Task(Queueable):
         self.known: Known | None = None
         self.attempt = 0
         self.stage = NEW
+        #: Nobody wants it any more: it is given to nobody again.
+        self.is_cancelled = False
         self.ticket = b""
         #: Since when it has been in the backlog; the time that it spent with a worker does not count.
         self.queued_ns = 0

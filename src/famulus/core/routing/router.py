@@ -88,6 +88,8 @@ class Router:
                 return [number, inner.LATE, self._not_connected]
             case headers.ManageRequest() if origin == inner.FROM_CLIENT:
                 return [number, inner.MANAGE]
+            case headers.CancelRequest() if origin == inner.FROM_CLIENT:
+                return [number, inner.CANCEL]
             case headers.NeedBrokerRequest() if origin in (inner.FROM_CLIENT, *_WORKERS):
                 return [number, inner.REPLY, self._brokers, self._book.brokers(message.services, self.load)]
             case headers.DisconnectRequest() if origin in _WORKERS:
@@ -163,8 +165,10 @@ class Router:
         elif outcome == "ERROR":
             reason = answer.reason[: limits.REASON_CHARS_MAX] or "the worker gave no reason"
             verdict, tail = inner.OUTCOME_ERROR, inner.tail("ERROR", reason)
+        elif reasons.code_of(answer.reason) == reasons.CANCELLED:
+            return _answer_unfinished(number, answer)
         else:
-            raise ProtocolError(reasons.BAD_HEADER, "a worker's outcome is OK or ERROR")
+            raise ProtocolError(reasons.BAD_HEADER, "a worker's outcome is OK or ERROR, unless the task was cancelled")
         if not fields.keys() <= _ANSWER_FIELDS:
             extra = {name: value for name, value in fields.items() if name not in _ANSWER_FIELDS}
             tail = b"," + headers.write_fields(extra)[1:-1] + tail
@@ -173,8 +177,7 @@ class Router:
     def _answer_of_delegate(self, number: bytes, fields: Fields, answer: headers.TaskResponse) -> Frames:
         if answer.outcome in ("OK", "ERROR"):
             return self._answer(number, fields, answer)
-        verdict = inner.OUTCOME_REJECTED if answer.outcome == "REJECTED" else inner.OUTCOME_UNKNOWN
-        return [number, inner.ANSWER, verdict, inner.tail(answer.outcome, answer.reason[: limits.REASON_CHARS_MAX])]
+        return _answer_unfinished(number, answer)
 
     def _write_terms(self, service: str, timeout_ms: int | None, priority: int) -> bytes:
         return inner.write_terms(self._policy_of(service).terms(timeout_ms, priority))
@@ -252,6 +255,11 @@ class Router:
             current=current or None,
         )
         return header, b"" if current else body
+
+
+def _answer_unfinished(number: bytes, answer: headers.TaskResponse) -> Frames:
+    verdict = inner.OUTCOME_REJECTED if answer.outcome == "REJECTED" else inner.OUTCOME_UNKNOWN
+    return [number, inner.ANSWER, verdict, inner.tail(answer.outcome, answer.reason[: limits.REASON_CHARS_MAX])]
 
 
 def _may_not(principal: str, what: Literal["call", "serve"], services: list[str]) -> str:

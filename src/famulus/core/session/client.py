@@ -13,7 +13,7 @@ The connection over which a task was sent is its *leg*: legs are counted from 1,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Final
 
 from famulus.core.clock import NEVER_NS, NS_PER_MS, NS_PER_S
@@ -71,6 +71,8 @@ class ClientSession:
         self.refused: list[Done] = []
         #: The broker at the end of this leg reads no more: whoever has the connection closes it, and sets this to 0.
         self.left = 0
+        #: What its broker has to be told, by the leg that it was sent over: the envelopes of cancelled tasks.
+        self.cancels: dict[int, list[bytes]] = {}
         #: Those that rest before they are sent again.
         self._retries = Retries(chance)
         self._was_lost = False
@@ -183,11 +185,15 @@ class ClientSession:
         """
         reason = reasons.reason(reasons.BROKER_LOST, "the connection was lost before the answer came")
         self._was_lost = True
+        if leg:
+            self.cancels.pop(leg, None)
+        else:
+            self.cancels.clear()
         lost = [pending for pending in self._pending.values() if pending.leg and leg in (0, pending.leg)]
         again: list[Done] = []
         ended: list[Done] = []
         for pending in lost:
-            if isinstance(pending, Repeatable) and pending.deadline_ns > now_ns:
+            if isinstance(pending, Repeatable) and pending.message and pending.deadline_ns > now_ns:
                 pending.may_have_run = True
                 again.append(pending)
             else:
@@ -222,6 +228,33 @@ class ClientSession:
         if self._retries.next_due_ns <= now_ns:
             self._unsent[:0] = self._retries.due(now_ns)
         return done
+
+    # -- cancelling ---------------------------------------------------------------------------------------------
+
+    def cancel(self, tokens: Set[object]) -> list[Done]:
+        """Nobody wants the tasks with these tokens any more. Returns those that have ended, since they were never sent.
+
+        The others end as their brokers say, and are not sent again; `cancels` has what those must be told.
+        """
+        reason = reasons.reason(reasons.CANCELLED, "it was cancelled before it was sent")
+        ended: list[Done] = []
+        for pending in [each for each in self._pending.values() if each.token in tokens]:
+            if pending.leg:
+                self._bodies.let_go(pending)
+                self.cancels.setdefault(pending.leg, []).append(pending.envelope)
+            else:
+                ended.append(self._give_up(pending, "REJECTED", reason))
+        for pending in self.refused:
+            if pending.token in tokens:
+                self._bodies.let_go(pending)
+        if ended:
+            self._unsent = [pending for pending in self._unsent if pending.envelope in self._pending]
+            self._retries.drop_ended(self._pending)
+        return ended
+
+    def take_cancels(self, leg: int) -> list[Frames]:
+        """The messages that tell the broker at the end of this leg."""
+        return [[b"", headers.CANCEL, envelope] for envelope in self.cancels.pop(leg, [])]
 
     def close(self) -> list[Done]:
         """End everything that is open."""
@@ -288,7 +321,7 @@ class ClientSession:
         refused, self.refused = self.refused, []
         ended: list[Done] = []
         for pending in refused:
-            goes_on = may_have_run(pending) and pending.deadline_ns > now_ns
+            goes_on = may_have_run(pending) and pending.message and pending.deadline_ns > now_ns
             if goes_on or self._retries.allows(pending, now_ns, self._number):
                 self._rest(pending, now_ns)
             else:

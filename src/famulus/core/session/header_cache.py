@@ -37,7 +37,7 @@ class ParsedHeader:
 class Given:
     """A task that the broker gave us."""
 
-    __slots__ = ("body", "header", "id_text", "parsed", "place", "ticket")
+    __slots__ = ("body", "has_begun", "header", "id_text", "is_cancelled", "parsed", "place", "ticket")
 
     def __init__(
         self, ticket: bytes, parsed: ParsedHeader, id_text: bytes, header: bytes, body: bytes, place: int = 0
@@ -50,6 +50,9 @@ class Given:
         self.body = body
         #: The number of the session that got it, if a worker has several: tickets are unique at one broker only.
         self.place = place
+        #: Its function was called, or will be in any case; and nobody wants it any more.
+        self.has_begun = False
+        self.is_cancelled = False
 
     @property
     def message_id(self) -> str:

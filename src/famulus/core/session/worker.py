@@ -95,7 +95,9 @@ class WorkerSession:
         self.heartbeat_ns = FIRST_HEARTBEAT_NS
         self._heard_ns = 0
         self._ping_at_ns = NEVER_NS
-        self._tickets: dict[bytes, None] = {}
+        self._tickets: dict[bytes, Given] = {}
+        #: Tasks that nobody wants any more; whoever runs them takes them away.
+        self.cancelled: list[Given] = []
         self._headers = HeaderCache()
         self._moves = homes is not None and not homes.stays
         self.homes = homes or Homes([""], chance)
@@ -158,7 +160,7 @@ class WorkerSession:
                 self._on_header(message[1], message[2], now_ns)
                 works = self._works()
             elif works:
-                tickets[message[0]] = None
+                tickets[message[0]] = task
                 given.append(task)
         return given
 
@@ -182,6 +184,10 @@ class WorkerSession:
             self.homes.on_told(read_brokers(body))
             if self.state is SessionState.ASKING:
                 self._leave(now_ns)
+        elif isinstance(told, headers.CancelRequest):
+            given = self._tickets.get(body)
+            if given is not None:
+                self.cancelled.append(given)
         elif isinstance(told, headers.PingRequest):
             # Somebody claims our name, and the broker asks whether we are there: any message will do.
             if self.state is SessionState.GREETING or self._works():

@@ -15,6 +15,7 @@ class Invariant(StrEnum):
     OUTCOMES = "outcomes"
     DELIVERY = "delivery"
     PROMPTNESS = "promptness"
+    CANCELS = "cancels"
     NOTHING_LEFT = "nothing left"
     # Of an overloaded broker.
     GOODPUT = "goodput"

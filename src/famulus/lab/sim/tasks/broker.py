@@ -211,7 +211,7 @@ class Broker(Doors):
         self.watcher.on_clients(came["client"])
         core.on_clients(came["client"])
         if not self.inbox:
-            core.accounts.gone(FRONTEND, self._clients_gone)
+            core.on_clients_gone(list(self._clients_gone))
             self._clients_gone.clear()
         self._decide_instantly()
         self._follow_steward()
@@ -341,6 +341,9 @@ class Broker(Doors):
         line = self.lines.get(identity)
         if line is None or not line.up or not line.send([task]):
             return False
+        if task[1] == headers.CANCEL:
+            self.world.events["cancelled at another broker"] += 1
+            return True
         self.watcher.on_hand_over(identity, task)
         if self._common.access is not None:
             self._handed_over[task[0]] = task[2]

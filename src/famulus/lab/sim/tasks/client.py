@@ -68,6 +68,11 @@ class Client(Actor):
             self.named.append((service, self._last_id))
         self.wake_at(now_ns)
 
+    def cancel(self, body: bytes) -> None:
+        """It does not want this task any more, whatever has become of it."""
+        self._ended(self.session.cancel({body}))
+        self.wake_at(self.clock.now_ns)
+
     def pause(self, for_ns: int) -> None:
         self.stopped_until_ns = self.clock.now_ns + for_ns
         self._ledger.disturb(self, stopped_ns=for_ns)
@@ -94,7 +99,15 @@ class Client(Actor):
         if self.plug.up:
             while taken := self.plug.send(session.next_to_send(now_ns, BATCH_MAX)):
                 session.on_sent(taken)
+        self._send_cancels()
         self.wake_at(max(now_ns + 1, min(session.next_due_ns, brokers.next_due_ns)))
+
+    def _send_cancels(self) -> None:
+        plugs = {self.session.leg: self.plug} | {leg: plug for plug, leg, _ in self._former}
+        for leg in [leg for leg in self.session.cancels if leg not in plugs or plugs[leg].up]:
+            messages = self.session.take_cancels(leg)
+            if leg in plugs:
+                self.world.events["told to cancel"] += plugs[leg].send(messages)
 
     def _follow_plug(self, now_ns: int) -> None:
         for up in self.plug.changes():

@@ -55,6 +55,8 @@ def _open_tasks(core: Dispatcher) -> list[Task]:
     tasks = [task for line in lines for task in line if isinstance(task, Task)]
     if any(task.stage != QUEUED for task in tasks):
         raise Broken(Invariant.ACCOUNTS, "a task in the backlog is not QUEUED")
+    if any(task.is_cancelled for task in tasks):
+        raise Broken(Invariant.CANCELS, "a cancelled task waits in the backlog")
     for session in core.sessions.by_peer.values():
         tasks += [task for task in session.running.values() if task.stage == RUNNING]
     for delegate in core.delegates.by_identity.values():

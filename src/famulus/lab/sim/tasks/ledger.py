@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from famulus.core.clock import NS_PER_MS
+from famulus.core.dispatch.cancels import ANSWER_NS
 from famulus.core.session.client import GRACE_NS
 from famulus.core.timers import TICK_NS
 from famulus.lab.sim.invariants import Invariant, demand
@@ -31,6 +32,9 @@ class LedgerEntry:
     disturbed: bool = False
     #: For how long its client was stopped while it was open.
     stopped_ns: int = 0
+    #: When its client gave it up, if it was open then; and whether the service cancels what its client leaves behind.
+    cancelled_ns: int = 0
+    is_abandoned: bool = False
     #: Whose client it is.
     holder: Holder = ANYBODY
 
@@ -47,7 +51,16 @@ class LedgerEntry:
         demand(outcome != "OK" or self.runs >= 1, Invariant.DELIVERY, f"{name} is OK and never ran")
         ran = self.runs > 0
         demand(outcome != "REJECTED" or not ran, Invariant.DELIVERY, f"{name} was rejected ({reason}) and ran")
+        self._check_cancel(name, ended_ns, reason)
         self._check_time(name, ended_ns - self.submitted_ns)
+
+    def _check_cancel(self, name: str, ended_ns: int, reason: str) -> None:
+        wanted = reasons.code_of(reason) != reasons.CANCELLED or self.cancelled_ns > 0 or self.is_abandoned
+        demand(wanted, Invariant.CANCELS, f"{name} was cancelled ({reason}), and its client still wanted it")
+        if self.cancelled_ns and not self.disturbed:
+            took_ns = ended_ns - self.cancelled_ns
+            what = f"{name} ended {took_ns / NS_PER_MS:.0f} ms after it was cancelled, by a quiet broker and client"
+            demand(took_ns <= ANSWER_NS + TICK_NS + PROMPT_NS, Invariant.CANCELS, what)
 
     def _check_time(self, name: str, took_ns: int) -> None:
         """Whatever died, a client that lives has its outcome by the deadline plus grace; much sooner if undisturbed."""

@@ -13,6 +13,7 @@ from famulus.core.dispatch import delegation
 from famulus.core.dispatch.accounts import Account, Accounts, Bearers
 from famulus.core.dispatch.assignment import Assignment
 from famulus.core.dispatch.by_key import ByKey
+from famulus.core.dispatch.cancels import Cancels
 from famulus.core.dispatch.chooser import Candidate
 from famulus.core.dispatch.delegates import HOPS_MAX, Delegate, Delegates
 from famulus.core.dispatch.drain import Drain
@@ -25,10 +26,12 @@ from famulus.core.dispatch.repeats import Known, Repeats
 from famulus.core.dispatch.service_time import ServiceTime
 from famulus.core.dispatch.session import Session
 from famulus.core.dispatch.sessions import Sessions
-from famulus.core.dispatch.task import JUDGING, Task
+from famulus.core.dispatch.task import JUDGING, QUEUED, Task
 from famulus.core.rights import Rights
 from famulus.core.routing.router import Router
 from famulus.core.session.client import ClientSession, Done, Repeatable
+from famulus.core.session.header_cache import Given
+from famulus.core.session.worker import WorkerSession
 from famulus.core.steward import principals
 from famulus.lab.sim.invariants import Invariant
 from famulus.lab.sim.mutants import Mutants
@@ -46,6 +49,8 @@ OF_OVERLOAD = Mutants()
 # The right ones, on which most of the wrong ones are built.
 _answer = Assignment.answer
 _delegate = Assignment.delegate
+_again_or_unknown = Assignment.again_or_unknown
+_worker_answer = WorkerSession.answer
 _ticket_back = Assignment.ticket_back
 _find = Delegates.find
 _answer_of_peer = delegation.answer
@@ -121,6 +126,35 @@ def _newer_is_believed(self: Sessions, account: Account, peer: bytes, identity: 
 def _started_task_is_rejected(self: Outcomes, task: Task, rejection: bytes, unknown: bytes) -> None:
     """A task that waits for its second attempt is rejected as if it had never run."""
     self.reject(task, rejection)
+
+
+@OF_ONE_BROKER.breaks(Cancels, "_cancel", "cancelled-is-rejected", Invariant.DELIVERY)
+def _cancelled_is_rejected(self: Cancels, task: Task) -> None:
+    """A task that a worker already has is rejected when it is cancelled."""
+    if task.stage == QUEUED:
+        self._assignment.leave_backlog(task)
+    if task.stage != JUDGING:
+        self._outcomes.reject(task, inner.REJECTED_CANCELLED)
+
+
+@OF_ONE_BROKER.breaks(Cancels, "_is_left", "anybody-cancels", Invariant.CANCELS)
+def _anybody_cancels(self: Cancels, task: Task, client: bytes, envelope: bytes) -> bool:
+    """A task is cancelled by whoever knows its envelope."""
+    return any(envelope in envelopes for envelopes in self._wishes.values())
+
+
+@OF_ONE_BROKER.breaks(Assignment, "again_or_unknown", "cancelled-again", Invariant.CANCELS)
+def _cancelled_again(self: Assignment, task: Task) -> None:
+    """A cancelled task is given to another worker when its own is lost."""
+    task.is_cancelled, was_cancelled = False, task.is_cancelled
+    _again_or_unknown(self, task)
+    task.is_cancelled = was_cancelled
+
+
+@OF_ONE_BROKER.breaks(WorkerSession, "answer", "begun-is-rejected", Invariant.DELIVERY)
+def _begun_is_rejected(self: WorkerSession, given: Given, outcome: str, reason: str, body: bytes) -> bool:
+    """A worker says of a task in the middle of which it was told to stop that it had not begun."""
+    return _worker_answer(self, given, "REJECTED" if outcome == "UNKNOWN" else outcome, reason, body)
 
 
 @OF_OVERLOAD.breaks(ServiceTime, "add", "nobody-learns", Invariant.GOODPUT, Invariant.IN_VAIN)

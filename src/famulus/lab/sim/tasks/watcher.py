@@ -19,6 +19,7 @@ from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Frames, Plug
 from famulus.lab.sim.world import World
 from famulus.wire import inner
+from famulus.wire.headers import CANCEL
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 
@@ -84,8 +85,13 @@ class Watcher:
             self._events["answered from memory"] += said_ns < now_ns
 
     def on_hand_outs(self, messages: list[Frames]) -> None:
-        for message in messages:
-            self._check_unanswered(message[3])
+        cancelled = {body for _, _, header, body in messages if header == CANCEL}
+        for peer, ticket, _, body in messages:
+            self._check_unanswered(body)
+            session = self._core.sessions.by_peer.get(peer)
+            task = session.running.get(ticket) if session is not None else None
+            wanted = task is None or not task.is_cancelled or ticket in cancelled
+            demand(wanted, Invariant.CANCELS, f"{self._name} gives task {body!r} to a worker after it was cancelled")
 
     def on_hand_over(self, identity: bytes, message: Frames) -> None:
         self._check_unanswered(message[2])

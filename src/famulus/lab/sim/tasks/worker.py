@@ -18,12 +18,15 @@ from famulus.lab.sim.network import Plug
 from famulus.lab.sim.tasks.holders import ANYBODY, Holder
 from famulus.lab.sim.tasks.ledger import Ledger
 from famulus.lab.sim.world import World
+from famulus.wire import reasons
 
 #: Soon enough that the preferred broker is looked for within a run.
 RETURN_AFTER_NS = (1 * NS_PER_S, 4 * NS_PER_S)
 QUICK_NS = 30 * NS_PER_MS
 #: Longer than most time-outs.
 SLOW_NS = 3 * NS_PER_S
+#: How long a task may wait in a worker before it begins; and go on after it was cancelled.
+QUEUED_NS = 200 * NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,10 @@ class Worker(Actor):
                 session.on_link_lost(now_ns)
         came = self.plug.recv()
         for given in session.on_messages(now_ns, came) if came else []:
-            self._begin(given)
+            self._take(given)
+        for given in session.cancelled:
+            self._cancel(given)
+        session.cancelled.clear()
         session.on_tick(now_ns)
         self._look_home(now_ns)
         self._relink(now_ns)
@@ -145,14 +151,44 @@ class Worker(Actor):
 
     # -- its tasks ----------------------------------------------------------------------------------------------
 
+    def _take(self, given: Given) -> None:
+        """It begins at once, or waits in the worker for a while."""
+        if self.random.random() < 0.7:
+            self._begin(given)
+        else:
+            self.clock.after(self.random.randrange(QUEUED_NS), partial(self._begin, given))
+
+    def _cancel(self, given: Given) -> None:
+        """Mostly it obeys: it takes the task back, or stops it; sometimes it goes on, like a thread."""
+        chance = self.random.random()
+        if chance < 0.2:
+            return
+        given.is_cancelled = True
+        if given.has_begun:
+            self.clock.after(self.random.randrange(QUEUED_NS), partial(self._give_up, given, "UNKNOWN"))
+        else:
+            self._give_up(given, "REJECTED")
+
+    def _give_up(self, given: Given, outcome: str) -> None:
+        if self.alive and not self.paused:
+            self.session.answer(given, outcome, reasons.reason(reasons.CANCELLED, "by its worker"), b"")
+            self.world.events[f"{outcome} by its worker"] += 1
+            self._flush()
+
     def _begin(self, given: Given) -> None:
+        if not self.alive or given.is_cancelled:
+            return
+        if self.paused:
+            self.clock.after(50 * NS_PER_MS, partial(self._begin, given))
+            return
+        given.has_begun = True
         self._ledger.ran(given.body)
         within_ns = self.trade.quick_ns if self.random.random() < 0.9 else SLOW_NS
         self.clock.after(self.random.randrange(within_ns), partial(self._finish, given))
 
     def _finish(self, given: Given) -> None:
         session = self.session
-        if not self.alive:
+        if not self.alive or given.is_cancelled:
             return
         if self.paused:
             self.clock.after(50 * NS_PER_MS, partial(self._finish, given))

@@ -20,6 +20,7 @@ from famulus.lab.sim.tasks.strangers import RouterActor
 from famulus.lab.sim.tasks.worker import QUICK_NS, Trade, Worker
 from famulus.lab.sim.workload import Result, Workload
 from famulus.lab.sim.world import World
+from famulus.wire import headers
 
 FAULTS_END_NS = 5 * NS_PER_S
 #: By then the last fault has been over for longer than any task has time, and what is still at work may end.
@@ -30,6 +31,8 @@ LOOK_NS = 200 * NS_PER_MS
 #: By then a lost router is known, a dead process is back and everybody has reconnected.
 RECOVERY_NS = 2 * NS_PER_S
 #: Few, so that each comes again; and some tasks have none.
+#: How many of the tasks are cancelled.
+CANCELLED_SHARE = 0.2
 TASK_KEYS = ("", "red", "green", "blue")
 
 
@@ -132,14 +135,15 @@ class Tasks(Workload):
 
     def submit(self, client: Client, named: tuple[str, str] | None = None) -> None:
         """A task of its own, which may have the service and the id of another one."""
-        service, message_id = named or (self.random.choice(SERVICES), "")
+        random = self.random
+        service, message_id = named or (random.choice(SERVICES), "")
         policy = POLICIES.get(service, ServicePolicy())
-        timeout_ms = self.random.choice(self._setting.timeouts_ms)
+        timeout_ms = random.choice(self._setting.timeouts_ms)
         # The client's word and the service's: either is enough for a task to be repeated.
-        insists = self.random.random() < (0.9 if policy.delivery == "at_least_once" else 0.1)
+        insists = random.random() < (0.9 if policy.delivery == "at_least_once" else 0.1)
         self._tasks += 1
         # Bodies are names here, and of different sizes so that bytes matter.
-        body = b"%d." % self._tasks + b"x" * self.random.randrange(80)
+        body = b"%d." % self._tasks + b"x" * random.randrange(80)
         now_ns = self.clock.now_ns
         self.ledger.entries[body] = LedgerEntry(
             service,
@@ -149,12 +153,36 @@ class Tasks(Workload):
             client,
             disturbed=client.paused or not client.plug.holds or now_ns < self.ledger.quiet_from_ns,
             stopped_ns=max(0, client.stopped_until_ns - now_ns),
+            is_abandoned=policy.abandon == "cancel",
             holder=client.holder,
         )
         # Mostly the same priority, so that the same headers recur.
-        priority = self.random.choice([5, 5, 5, 0, 9])
-        key = self.random.choice(TASK_KEYS) if self._setting.policy == "key" else ""
+        priority = random.choice([5, 5, 5, 0, 9])
+        key = random.choice(TASK_KEYS) if self._setting.policy == "key" else ""
         client.submit(service, body, timeout_ms, priority, insists, message_id, key)
+        if random.random() < CANCELLED_SHARE:
+            for _ in range(random.choice([1, 1, 2])):
+                self.clock.after(
+                    random.choice([0, random.randrange(timeout_ms * NS_PER_MS)]), partial(self._cancel, body)
+                )
+
+    def _cancel(self, body: bytes) -> None:
+        """By its client, whether it waits, runs, or has ended; and sometimes by another one, which must not matter."""
+        entry, client = self.ledger.entries[body], self.ledger.entries[body].client
+        if not isinstance(client, Client) or not client.alive:
+            return
+        if self.random.random() < 0.2:
+            self._meddle(client)
+        elif not client.paused:
+            entry.cancelled_ns = entry.cancelled_ns or self.clock.now_ns
+            client.cancel(body)
+
+    def _meddle(self, client: Client) -> None:
+        """Somebody else sends the envelopes of all that it has open, and some that nobody has."""
+        envelopes = [*client.session._pending, self.random.randbytes(8), b"", bytes(300)]
+        for other in self.clients:
+            if other is not client:
+                other.plug.send([[b"", headers.CANCEL, envelope] for envelope in envelopes])
 
     def note_strange_task(self, holder: Holder, service: str) -> bytes:
         """One that nobody waits for; its body."""
