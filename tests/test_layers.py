@@ -102,6 +102,8 @@ LAYERS = {
     ),
     # It compares with plain pyzmq.
     "lab.bench": Layer(ANY, ANY, not_ours=frozenset({"lab.sim"}), not_others=frozenset()),
+    # It reads what it describes as text.
+    "lab.site": Layer(frozenset({"errors", "__init__"}), ANY),
     # A user like any other, with processes that the bench and a chaos run can start.
     "lab.demo": Layer(
         frozenset(

@@ -51,8 +51,9 @@ from famulus.exit_codes import ExitCode
 
 
 class FamulusError(Exception):
-    """The root of the tree; `exit_code` is what a command ends with when it meets one."""
+    """The root of the tree: whatever Famulus raises on purpose is one of these."""
 
+    #: What a command ends with when it meets one.
     exit_code: ExitCode = ExitCode.FAILED
 
 
@@ -61,6 +62,7 @@ class _WithReason(FamulusError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
+        #: The code, and after a colon what it was this time.
         self.reason = reason
 
     @property
@@ -72,6 +74,7 @@ class _WithReason(FamulusError):
 class OutcomeError(_WithReason):
     """A task did not end as OK."""
 
+    #: `ERROR`, `REJECTED` or `UNKNOWN`.
     outcome = ""
 
     def __init__(

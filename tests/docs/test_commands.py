@@ -107,6 +107,7 @@ SHORTENED = (
 #: What commands that begin like this get in addition.
 ADDED = {
     "./famulus broker": "--frontend-port 0 --backend-port 0 --http-port 0",  # the default ports may be somebody else's
+    "./famulus docs serve": "--port 0",
     "./famulus worker": "--broker 127.0.0.1:7101",  # a module may name an address of its own
 }
 
@@ -114,6 +115,7 @@ ADDED = {
 SERVERS = (
     ("./famulus broker", r"^broker .* is ready: clients (\S+), workers (\S+) ", 0),
     ("./famulus worker", r"worker .* is ready: ", 0),
+    ("./famulus docs serve", r"^the documentation is ready: ", 0),
     (".venv/bin/python examples/plain_worker.py", r"^ready", -signal.SIGTERM),  # it looks after no signals
 )
 #: Except when they are asked for something else.

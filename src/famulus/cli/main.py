@@ -55,6 +55,7 @@ GROUPS = {
     "bench": "famulus.lab.commands.bench:app",
     "broker-admin": "famulus.cli.admin.broker_admin:app",
     "config": "famulus.cli.config.app:app",
+    "docs": "famulus.lab.commands.docs:app",
     "errors": "famulus.cli.status.errors:app",
     "findings": "famulus.cli.pipeline.findings:app",
     "journal": "famulus.cli.journal.app:app",
@@ -67,6 +68,7 @@ ABOUT_GROUPS = {
     "bench": "Measure this machine: each command starts its own broker, workers and clients.",
     "broker-admin": "Enable, disable, drain or forget a broker of the network; trust the key of a new one.",
     "config": "Look at the config that all brokers share, and change it. Every change stays in its history.",
+    "docs": "Make a site of the documentation, from a checkout.",
     "errors": "See which workers a broker ignores, put one on the list, and forgive them.",
     "findings": "What the pipeline found that an admin should do.",
     "journal": "Look at a broker's journal and keep it in order; no Spark is needed.",
@@ -117,6 +119,7 @@ PANELS = {
         "chaos": "Break a network of real processes under load.",
         "fuzz": "Feed handshakes and streams what no honest side sends.",
         "bench": "Measure this machine.",
+        "docs": "Make a site of the documentation.",
     },
 }
 #: Modules of the laboratory that add a command to a group when they are imported.

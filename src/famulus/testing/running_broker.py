@@ -24,9 +24,17 @@ _FLAGS: Final = ("--frontend-port", "0", "--backend-port", "0", "--no-http", "--
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    #: Addresses for clients and for workers.
+    """What `running_broker` gives: where the broker is.
+
+    with running_broker() as broker, worker.started(broker.backend), broker.client() as client:
+        assert client.call("add", a=1, b=2) == 3
+    """
+
+    #: Address for clients.
     frontend: str
+    #: Address for workers.
     backend: str
+    #: Of the process that supervises the others.
     pid: int
 
     def client(self, **settings: Any) -> Client:
@@ -34,6 +42,7 @@ class RunningBroker:
         return Client(self.frontend, **settings)
 
     def async_client(self, **settings: Any) -> AsyncClient:
+        """The same for asyncio."""
         return AsyncClient(self.frontend, **settings)
 
 

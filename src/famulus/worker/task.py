@@ -27,7 +27,9 @@ class Task:
         ...
     """
 
+    #: Unique per task; `famulus trace` finds it by this.
     message_id: str
+    #: Whose function was called.
     service: str
     #: 1 for the first attempt; more when an at-least-once service tries again.
     attempt: int
@@ -35,6 +37,7 @@ class Task:
     deadline: float
     #: All fields of the header, including those that the network does not know.
     header: Mapping[str, Any]
+    #: As the client sent it.
     body: bytes
     _given: Given | None = field(default=None, repr=False, compare=False)
 

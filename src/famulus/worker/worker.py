@@ -135,10 +135,12 @@ class Worker:
 
     @property
     def identity(self) -> str:
+        """What brokers and the journal call it."""
         return self.settings.identity
 
     @property
     def services(self) -> list[str]:
+        """The names of the services that it has functions for."""
         return list(self._services)
 
     @property

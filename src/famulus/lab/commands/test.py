@@ -52,7 +52,7 @@ def find_root() -> Path:
     """The checkout that this package was installed from in place."""
     root = Path(__file__).resolve().parents[4]
     if not (root / "tests").is_dir() or not (root / "pyproject.toml").is_file():
-        raise FamulusError("no tests beside this installation; run ./famulus test in a checkout of the source")
+        raise FamulusError("this installation has neither tests nor docs; run ./famulus in a checkout of the source")
     return root
 
 

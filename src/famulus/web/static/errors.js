@@ -32,7 +32,7 @@ function kinds(memory, tasks, now_ms, render) {
   const seen = rows.reduce((sum, row) => sum + row.times, 0);
   const most = Math.max(1, ...rows.map((row) => row.times));
   const all = tasks.error + tasks.rejected + tasks.unknown;
-  const note = all > seen ? `among the ${count(seen)} that were looked at, of ${many(all, "failure")} since the dispatcher started` : "since the dispatcher started";
+  const note = all > seen ? `among the ${count(seen)} that were looked at, of ${many(all, "failure")} since the dispatcher started` : `since the ${all < seen ? "herald" : "dispatcher"} started`;
   return panel("By service and reason", rows.length ? note : "", h("div", { class: "stackable" }, table("Failures by service and reason", [
     { label: "Service", cell: (row) => toService(row.service), sort: (row) => row.service },
     { label: "Why", cell: (row) => [outcome(row.outcome), row.reason && h("span", { class: "reason" }, row.reason)], sort: (row) => `${row.outcome} ${row.reason}` },

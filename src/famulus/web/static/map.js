@@ -64,7 +64,7 @@ function serviceNode(service, lost) {
   return h("li", { class: `node service ${service.workers ? "" : "idle"}`, "data-node": "service", "data-rate": lost ? 0 : service.rate_s, "data-failed": service.failed_rate_s > 0 ? 1 : 0 },
     h("div", { class: "row" }, toService(service.name), h("span", { class: "muted" }, `${rate(service.rate_s)}/s`)),
     meter(service.busy, slots, `${service.busy} of ${slots} slots busy`),
-    h("p", { class: "note" }, service.workers ? `${count(service.busy)} of ${count(slots)} slots, ${many(service.workers, "worker")}` : "no worker",
+    h("p", { class: "note" }, service.workers ? `${count(service.busy)} of ${count(slots)} slots, ${many(service.workers, "worker")}` : service.rate_s > 0 ? "no worker here" : "no worker",
       service.backlog > 0 && h("span", { class: "wait" }, ` · ${count(service.backlog)} waiting`)));
 }
 

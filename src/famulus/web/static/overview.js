@@ -17,7 +17,7 @@ export function overview({ live, status, memory, render }) {
     h("h1", { class: "hidden" }, `Overview of ${status.identity}`),
     h("section", { class: "figures", "aria-label": "Figures" },
       figure("Tasks per second", rate(tasks.rate_s), `${count(tasks.ok)} OK since the start`, sparkline(last.map((point) => point[1]), "recent tasks per second")),
-      figure("Failing per second", counted(tasks.failed_rate_s, rate(tasks.failed_rate_s), "/errors"), ["error", "rejected", "unknown"].map((name, index) => [index > 0 && ", ", counted(tasks[name], `${count(tasks[name])} ${name}`, tasksWith({ outcome: name.toUpperCase() }), "soft")]),
+      figure("Failing per second", counted(tasks.failed_rate_s, rate(tasks.failed_rate_s), "/errors"), ["error", "rejected", "unknown"].map((name, index) => [index > 0 && ", ", counted(tasks[name], `${count(tasks[name])}\u00a0${name}`, tasksWith({ outcome: name.toUpperCase() }), "soft")]),
         sparkline(last.map((point) => point[2]), "recent failures per second", "error"), tasks.failed_rate_s > 0 ? "fails bad" : "fails"),
       figure("Open tasks", count(tasks.open), `${count(tasks.backlog)} wait for a slot`, sparkline(last.map((point) => point[3]), "recently waiting tasks", "wait"), tasks.backlog > 0 ? "warn" : ""),
       figure("Half are done within", ms(tasks.p50_ms), `99 of 100 within ${ms(tasks.p99_ms)}`, sparkline(last.map((point) => point[6]), "recent p99", "wait")),

@@ -1,0 +1,31 @@
+"""A worker for pictures of the dashboard: `python shop_worker.py BACKEND IDENTITY SLOTS SERVICE...`"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from famulus import Worker
+from famulus.cli.logs import set_up_logs
+
+
+class CardDeclined(Exception):
+    """What a customer hears."""
+
+
+def work(body: bytes) -> bytes:
+    """The body says how many milliseconds it takes; one that begins with `no` fails."""
+    words = body.split()
+    time.sleep(int(words[-1]) / 1000)
+    if words[0] == b"no":
+        raise CardDeclined("the bank said no")
+    return b"%08d" % len(body)
+
+
+if __name__ == "__main__":
+    backend, identity, slots, *services = sys.argv[1:]
+    set_up_logs("info")
+    worker = Worker(backend, identity=identity, slots=int(slots), wait=True)
+    for service in services:
+        worker.service(service)(work)
+    worker.run()
