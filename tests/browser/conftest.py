@@ -63,6 +63,9 @@ class Browser:
         wishes = [{"name": name, "value": value} for name, value in features]
         self._tell("Emulation.setEmulatedMedia", features=wishes)
 
+    def hide_scrollbars(self) -> None:
+        self._tell("Emulation.setScrollbarsHidden", hidden=True)
+
     def trust_every_certificate(self) -> None:
         self._tell("Security.setIgnoreCertificateErrors", ignore=True)
 
@@ -99,7 +102,6 @@ class Browser:
     def picture(self, path: Path) -> None:
         """The same, as small as a page of the docs wants it."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._tell("Emulation.setScrollbarsHidden", hidden=True)
         path.write_bytes(base64.b64decode(self._tell("Page.captureScreenshot", format="webp", quality=80)["data"]))
 
     def close(self) -> None:

@@ -99,6 +99,7 @@ def busy(network: Network) -> Iterator[None]:
 @pytest.mark.timeout(600)
 def test_pictures_are_made(browser: Browser, shop: Network) -> None:
     address = address_of(shop["vienna"].broker)
+    browser.hide_scrollbars()
     told = ask(address, "/api/v1/tasks?outcome=failed&from=memory")[1]["tasks"]
     failed = next(task for task in told if task["service"] == "pay")
     for name, page, size, scheme, sign in (
