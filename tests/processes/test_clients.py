@@ -382,11 +382,11 @@ def test_mistakes_are_raised_at_the_call(options: dict[str, object], kind: type[
     async def main() -> None:
         async with AsyncClient("tcp://127.0.0.1:1") as client:
             with pytest.raises(kind):
-                client.submit(**asked)  # type: ignore[arg-type]
+                client.submit(**asked)  # type: ignore[call-overload]
 
     with Client("tcp://127.0.0.1:1") as client:
         with pytest.raises(kind):
-            client.submit(**asked)  # type: ignore[arg-type]
+            client.submit(**asked)  # type: ignore[call-overload]
         with pytest.raises(kind):
             client.request(**asked)  # type: ignore[arg-type]
     asyncio.run(main())

@@ -31,6 +31,8 @@ def test_values_there_and_back(broker: BrokerProcess, start: Callable[[int], Pro
             thumb = client.call(service, Size(width=64))
             assert thumb.name == "64x0"
             assert (thumb.pid == worker.pid) == (not children)
+            assert client.submit(service, Size(1, 2)).result().name == "1x2"
+            assert [each.name for each in client.map(service, map(Size, range(3)))] == ["0x0", "1x0", "2x0"]
         assert client.call("add", a=1, b=2) == 3
         assert client.call("whose", headers={"customer": "Müller"}) == {"customer": "Müller"}
         # Any other client, with plain JSON.
@@ -47,6 +49,8 @@ def test_values_with_asyncio(broker: BrokerProcess, start: Callable[[int], Proce
     async def main() -> None:
         async with AsyncClient(broker.frontend) as client:
             assert (await client.call(make, Size(1, 2))).name == "1x2"
+            assert (await client.submit(packed, Size(3, 4))).name == "3x4"
+            assert [each.name async for each in client.map(packed, map(Size, range(3)))] == ["0x0", "1x0", "2x0"]
             assert await client.call("later", words=["a", "b"]) == "a b"
             assert await client.call("whose", headers={"a": "b"}, timeout=5) == {"a": "b"}
             answers = client.map("whose", [b""], headers={"c": "d"})

@@ -17,10 +17,10 @@ from famulus.client.own_headers import more_fields
 from famulus.client.progress import is_seen, shown_while_awaited
 from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
 from famulus.client.threads import Body, MapOptions
-from famulus.client.typed_calls import CallOptions, TypedCall
+from famulus.client.typed_calls import CallOptions, TypedCall, TypedMap
 from famulus.client.window import Window
 from famulus.core.session.retry import LIKE_CLIENT, UNTIL_DEADLINE, Retry
-from famulus.errors import OutcomeError
+from famulus.errors import BadAnswer, OutcomeError
 from famulus.net import forks
 from famulus.net.passes import read_pass
 from famulus.typed.service import Gives, Service, Takes
@@ -153,11 +153,22 @@ class AsyncClient:
             raise
         return typed.result(body)
 
+    @overload
+    def submit(
+        self, service: Service[Takes, Gives], argument: Takes, /, **options: Unpack[CallOptions]
+    ) -> asyncio.Future[Gives]: ...
+
+    @overload
+    def submit(self, service: Service[None, Gives], /, **options: Unpack[CallOptions]) -> asyncio.Future[Gives]: ...
+
+    @overload
+    def submit(self, service: str, body: Body = ..., **options: Unpack[CallOptions]) -> asyncio.Future[bytes]: ...
+
     @tracing.promises
     def submit(
         self,
-        service: str,
-        body: Body = b"",
+        service: Service[Any, Any] | str,
+        body: Any = b"",
         *,
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
@@ -166,16 +177,47 @@ class AsyncClient:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
-    ) -> asyncio.Future[bytes]:
-        """Send one task; the future gets its body or its error. Cancelling it cancels the task.
+    ) -> asyncio.Future[Any]:
+        """Send one task; the future gets the body of its answer, or its error. Cancelling it cancels the task.
 
         With at_least_once it is sent again if its broker is lost, and may then run more than once.
 
         future = client.submit("report", b"2026")
+        future = client.submit(resize, Size(width=64))  # of the value that `call` would give
         """
+        if isinstance(service, Service):
+            typed = TypedCall(service, () if service.takes is None else (body,), {})
+            more = more_fields(typed.content_type, headers, key)
+            promise = _Promise(self._asking)
+            self._asking.submit(
+                typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more, promise
+            )
+            return _value_of(promise, typed)
         more = more_fields("", headers, key) if headers or key else b""
         promise = _Promise(self._asking)
         return self._asking.submit(service, body, timeout, priority, message_id, at_least_once, retry, more, promise)
+
+    @overload
+    def map(
+        self,
+        service: Service[Takes, Gives],
+        arguments: Iterable[Takes],
+        /,
+        *,
+        errors: Literal["raise"] = ...,
+        **options: Unpack[MapOptions],
+    ) -> AsyncIterator[Gives]: ...
+
+    @overload
+    def map(
+        self,
+        service: Service[Takes, Gives],
+        arguments: Iterable[Takes],
+        /,
+        *,
+        errors: Literal["return"],
+        **options: Unpack[MapOptions],
+    ) -> AsyncIterator[Gives | OutcomeError | BadAnswer]: ...
 
     @overload
     def map(
@@ -190,8 +232,8 @@ class AsyncClient:
     @tracing.passes_on
     def map(
         self,
-        service: str,
-        bodies: Iterable[Body],
+        service: Service[Any, Any] | str,
+        bodies: Iterable[Any],
         *,
         window: int = 1000,
         ordered: bool = True,
@@ -203,7 +245,7 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
         key: str = "",
         progress: bool = False,
-    ) -> AsyncIterator[bytes | OutcomeError]:
+    ) -> AsyncIterator[Any]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
 
         In the order of the bodies, or as they come with ordered=False. errors="return" gives errors in place of
@@ -211,18 +253,23 @@ class AsyncClient:
         Whoever leaves early, or gets an error, cancels what is open.
 
         async for answer in client.map("resize", images, window=100): ...
+        async for text in client.map(resize, [Size(width=64), Size(width=128)]): ...
         """
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
+        typed = TypedMap(service) if isinstance(service, Service) else None
+        name = service.name if isinstance(service, Service) else service
+        content_type = "" if typed is None else typed.content_type
+        contents = bodies if typed is None else typed.bodies(bodies)
 
         async def answers() -> AsyncGenerator[bytes | OutcomeError, None]:
             asking = self._asking
-            timeout_ms = asking.checked(service, timeout, priority, None)
-            more = more_fields("", headers, key) if headers or key else b""
+            timeout_ms = asking.checked(name, timeout, priority, None)
+            more = more_fields(content_type, headers, key) if headers or key or content_type else b""
             asking.start()
             something = asyncio.Event()
             arrived = Window(ordered, something.set)
-            waiting = enumerate(bodies)
+            waiting = enumerate(contents)
             opened = 0
             try:
                 while True:
@@ -230,7 +277,7 @@ class AsyncClient:
                     now_ns = monotonic_ns()
                     for number, body in islice(waiting, window - opened):
                         asking.submit_for(
-                            arrived, number, now_ns, service, body, timeout_ms, priority, at_least_once, retry, more
+                            arrived, number, now_ns, name, body, timeout_ms, priority, at_least_once, retry, more
                         )
                         opened += 1
                     asking.plan_send()
@@ -252,9 +299,8 @@ class AsyncClient:
                 if opened:
                     asking.cancel(arrived)
 
-        if progress and is_seen():
-            return shown_while_awaited(answers(), service, bodies)
-        return answers()
+        came = shown_while_awaited(answers(), name, bodies) if progress and is_seen() else answers()
+        return came if typed is None else typed.results_awaited(came, errors)
 
     # -- beginning and end --------------------------------------------------------------------------------------
 
@@ -271,3 +317,30 @@ class AsyncClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _value_of(answer: asyncio.Future[bytes], typed: TypedCall) -> asyncio.Future[Any]:
+    """A future of the value that is in an answer. Cancelling it cancels the answer, too."""
+    value: asyncio.Future[Any] = answer.get_loop().create_future()
+
+    def settle(answered: asyncio.Future[bytes]) -> None:
+        error = None if answered.cancelled() else answered.exception()
+        if value.done():
+            return  # cancelled: nobody wants to know
+        if answered.cancelled():
+            value.cancel()
+        elif error is not None:
+            value.set_exception(error)
+        else:
+            try:
+                value.set_result(typed.result(answered.result()))
+            except BadAnswer as bad:
+                value.set_exception(bad)
+
+    def cancel(settled: asyncio.Future[Any]) -> None:
+        if settled.cancelled():
+            answer.cancel()
+
+    answer.add_done_callback(settle)
+    value.add_done_callback(cancel)
+    return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sized
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sized
 from contextlib import aclosing, closing, contextmanager
 from time import monotonic
 from typing import Final
@@ -19,7 +19,7 @@ def is_seen() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def shown(answers: Generator[Answer, None, None], service: str, bodies: object) -> Iterator[Answer]:
+def shown(answers: Generator[Answer, None, None], service: str, bodies: object) -> Generator[Answer, None, None]:
     with closing(answers), _bar(service, bodies) as bar:
         for answer in answers:
             bar.count(answer)
@@ -28,7 +28,7 @@ def shown(answers: Generator[Answer, None, None], service: str, bodies: object) 
 
 async def shown_while_awaited(
     answers: AsyncGenerator[Answer, None], service: str, bodies: object
-) -> AsyncIterator[Answer]:
+) -> AsyncGenerator[Answer, None]:
     async with aclosing(answers):
         with _bar(service, bodies) as bar:
             async for answer in answers:

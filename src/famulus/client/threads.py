@@ -18,13 +18,13 @@ from famulus.client.connection import Connection
 from famulus.client.own_headers import more_fields
 from famulus.client.progress import is_seen, shown
 from famulus.client.rules import DEFAULT_TIMEOUT_S, error_of
-from famulus.client.typed_calls import CallOptions, TypedCall
+from famulus.client.typed_calls import CallOptions, TypedCall, TypedMap
 from famulus.client.waiters import Promise, Waiter, WaitingThread
 from famulus.client.window import Window
 from famulus.core.session.client import Done
 from famulus.core.session.retry import LIKE_CLIENT, UNTIL_DEADLINE
 from famulus.core.session.retry import Retry as Retry
-from famulus.errors import Closed, OutcomeError
+from famulus.errors import BadAnswer, Closed, OutcomeError
 from famulus.net import forks
 from famulus.net.passes import read_pass
 from famulus.net.waiting import Bell, Waiting
@@ -178,11 +178,22 @@ class Client:
         self._wish(caller, typed.service, typed.body, timeout, priority, message_id, at_least_once, retry, more)
         return typed.result(self._answer_for(caller))
 
+    @overload
+    def submit(
+        self, service: Service[Takes, Gives], argument: Takes, /, **options: Unpack[CallOptions]
+    ) -> Future[Gives]: ...
+
+    @overload
+    def submit(self, service: Service[None, Gives], /, **options: Unpack[CallOptions]) -> Future[Gives]: ...
+
+    @overload
+    def submit(self, service: str, body: Body = ..., **options: Unpack[CallOptions]) -> Future[bytes]: ...
+
     @tracing.promises
     def submit(
         self,
-        service: str,
-        body: Body = b"",
+        service: Service[Any, Any] | str,
+        body: Any = b"",
         *,
         timeout: float | None = None,
         priority: int = PRIORITY_DEFAULT,
@@ -191,17 +202,46 @@ class Client:
         retry: Retry | None = LIKE_CLIENT,
         headers: Mapping[str, str] | None = None,
         key: str = "",
-    ) -> Future[bytes]:
-        """Send one task; the future gets its body or its error, and its `cancel` cancels the task.
+    ) -> Future[Any]:
+        """Send one task; the future gets the body of its answer, or its error, and its `cancel` cancels the task.
 
         With at_least_once it is sent again if its broker is lost, and may then run more than once.
 
         future = client.submit("report", b"2026")
+        future = client.submit(resize, Size(width=64))  # of the value that `call` would give
         """
-        promise = Promise(self._waiters, self._cancel)
-        more = more_fields("", headers, key) if headers or key else b""
+        if isinstance(service, Service):
+            typed = TypedCall(service, () if service.takes is None else (body,), {})
+            promise = Promise(self._waiters, self._cancel, typed.result)
+            service, body = typed.service, typed.body
+            more = more_fields(typed.content_type, headers, key)
+        else:
+            promise = Promise(self._waiters, self._cancel)
+            more = more_fields("", headers, key) if headers or key else b""
         self._wish(promise, service, body, timeout, priority, message_id, at_least_once, retry, more)
         return promise
+
+    @overload
+    def map(
+        self,
+        service: Service[Takes, Gives],
+        arguments: Iterable[Takes],
+        /,
+        *,
+        errors: Literal["raise"] = ...,
+        **options: Unpack[MapOptions],
+    ) -> Iterator[Gives]: ...
+
+    @overload
+    def map(
+        self,
+        service: Service[Takes, Gives],
+        arguments: Iterable[Takes],
+        /,
+        *,
+        errors: Literal["return"],
+        **options: Unpack[MapOptions],
+    ) -> Iterator[Gives | OutcomeError | BadAnswer]: ...
 
     @overload
     def map(
@@ -216,8 +256,8 @@ class Client:
     @tracing.passes_on
     def map(
         self,
-        service: str,
-        bodies: Iterable[Body],
+        service: Service[Any, Any] | str,
+        bodies: Iterable[Any],
         *,
         window: int = 1000,
         ordered: bool = True,
@@ -229,7 +269,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         key: str = "",
         progress: bool = False,
-    ) -> Iterator[bytes | OutcomeError]:
+    ) -> Iterator[Any]:
         """Send a task per body, at most `window` of them open at once, and give the answers one by one.
 
         In the order of the bodies, or as they come with ordered=False. The bodies are taken as they are needed, so
@@ -238,20 +278,25 @@ class Client:
         cancels what is open.
 
         for answer in client.map("resize", images, window=100): ...
+        for text in client.map(resize, [Size(width=64), Size(width=128)]): ...
         """
         if window < 1:
             raise ValueError(f"a window is at least 1, not {window!r}")
+        typed = TypedMap(service) if isinstance(service, Service) else None
+        name = service.name if isinstance(service, Service) else service
+        content_type = "" if typed is None else typed.content_type
+        contents = bodies if typed is None else typed.bodies(bodies)
 
         def answers() -> Generator[bytes | OutcomeError, None, None]:
-            timeout_ms = self._checked(service, timeout, priority, None)
+            timeout_ms = self._checked(name, timeout, priority, None)
             tried_again = self._retry if retry is LIKE_CLIENT else retry
-            more = more_fields("", headers, key) if headers or key else b""
+            more = more_fields(content_type, headers, key) if headers or key or content_type else b""
             # Held while there is nothing to give out; the I/O thread releases it once per batch, not once per task.
             nothing = threading.Lock()
             nothing.acquire()
             arrived = Window(ordered, partial(_let_go, nothing))
             self._waiters.add(arrived)
-            waiting = enumerate(bodies)
+            waiting = enumerate(contents)
             checked = rules.checked_body
             opened = 0
             try:
@@ -260,7 +305,7 @@ class Client:
                     wishes: list[_Wish] = [
                         (
                             arrived,
-                            service,
+                            name,
                             checked(body),
                             timeout_ms,
                             priority,
@@ -293,9 +338,8 @@ class Client:
                 if opened:
                     self._cancel(arrived, may_wait=False)
 
-        if progress and is_seen():
-            return shown(answers(), service, bodies)
-        return answers()
+        came = shown(answers(), name, bodies) if progress and is_seen() else answers()
+        return came if typed is None else typed.results(came, errors)
 
     # -- inside -------------------------------------------------------------------------------------------------
 

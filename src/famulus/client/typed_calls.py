@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
+from contextlib import aclosing, closing
 from typing import Any, Final, TypedDict
 
 from famulus.core.session.retry import Retry
-from famulus.errors import BadAnswer
+from famulus.errors import BadAnswer, OutcomeError
 from famulus.typed.codecs import JSON, BadValue, Reader, encode
 from famulus.typed.service import Service
 
@@ -14,7 +15,7 @@ _ANYTHING: Final = Reader(Any)
 
 
 class CallOptions(TypedDict, total=False):
-    """What `call` takes besides the arguments of the function; the same as `request`."""
+    """What `call` and `submit` take besides the arguments of the function; the same as `request`."""
 
     timeout: float | None
     priority: int
@@ -29,7 +30,7 @@ class TypedCall:
     def __init__(self, service: Service[Any, Any] | str, values: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Either a service with types and its one argument, if it takes one, or a name and arguments by their names."""
         if len(values) > 1:
-            raise TypeError(f"call takes one argument besides the service, not {len(values)}; give the others by name")
+            raise TypeError(f"one argument besides the service, not {len(values)}; give the others by name")
         if isinstance(service, Service):
             if named:
                 raise TypeError(f"{service!r} takes one value, and no arguments by name")
@@ -45,7 +46,45 @@ class TypedCall:
         self.body = encode(value, self.content_type)
 
     def result(self, body: bytes) -> Any:
+        return _read(self._result, self.service, body, self.content_type)
+
+
+class TypedMap:
+    """Many calls of a service with types: their arguments as bodies, and their answers as values."""
+
+    def __init__(self, service: Service[Any, Any]) -> None:
+        self.service = service.name
+        self.content_type = service.content_type
+        self._result = service.result
+
+    def bodies(self, arguments: Iterable[Any]) -> Iterator[bytes]:
+        return (encode(each, self.content_type) for each in arguments)
+
+    def results(self, answers: Generator[bytes | OutcomeError, None, None], errors: str) -> Iterator[Any]:
+        with closing(answers):
+            for answer in answers:
+                yield self._result_of(answer, errors)
+
+    async def results_awaited(
+        self, answers: AsyncGenerator[bytes | OutcomeError, None], errors: str
+    ) -> AsyncIterator[Any]:
+        async with aclosing(answers):
+            async for answer in answers:
+                yield self._result_of(answer, errors)
+
+    def _result_of(self, answer: bytes | OutcomeError, errors: str) -> Any:
+        if isinstance(answer, OutcomeError):
+            return answer
         try:
-            return self._result.read(body, self.content_type)
-        except BadValue as error:
-            raise BadAnswer(f"{self.service} ran, and its answer is not what was expected: {error}") from None
+            return _read(self._result, self.service, answer, self.content_type)
+        except BadAnswer as error:
+            if errors == "return":
+                return error
+            raise
+
+
+def _read(reader: Reader, service: str, body: bytes, content_type: str) -> Any:
+    try:
+        return reader.read(body, content_type)
+    except BadValue as error:
+        raise BadAnswer(f"{service} ran, and its answer is not what was expected: {error}") from None

@@ -13,7 +13,7 @@ from typing import Any
 
 from famulus.client.rules import error_of
 from famulus.core.session.client import Done
-from famulus.errors import OutcomeError
+from famulus.errors import BadAnswer, OutcomeError
 
 
 class WaitingThread:
@@ -53,11 +53,14 @@ class WaitingThread:
             self._ended.release()
 
 
-class Promise(Future[bytes]):
-    """A future that settles itself, and then leaves the `waiters`."""
+class Promise(Future[Any]):
+    """A future that settles itself, and then leaves the `waiters`. `read` makes a value of the body, or a BadAnswer."""
 
-    def __init__(self, waiters: set[Any], cancel: Callable[[object], None]) -> None:
+    def __init__(
+        self, waiters: set[Any], cancel: Callable[[object], None], read: Callable[[bytes], Any] | None = None
+    ) -> None:
         super().__init__()
+        self._read = read
         self.set_running_or_notify_cancel()  # it is settled by its outcome alone
         self._all_waiters = waiters
         self._cancel = cancel
@@ -74,12 +77,22 @@ class Promise(Future[bytes]):
         return True
 
     def __call__(self, done: Done) -> None:
-        if done.outcome == "OK":
+        if done.outcome != "OK":
+            self.set_exception(error_of(done))
+        elif self._read is None:
             self.set_result(done.body)
         else:
-            self.set_exception(error_of(done))
+            self._settle_with_value(self._read, done.body)
         # Last of all: until then it may be half settled, with its lock held.
         self._all_waiters.discard(self)
+
+    def _settle_with_value(self, read: Callable[[bytes], Any], body: bytes) -> None:
+        try:
+            value = read(body)
+        except BadAnswer as error:
+            self.set_exception(error)
+        else:
+            self.set_result(value)
 
     def orphan(self, error: OutcomeError) -> None:
         # Its lock may be held for ever; and the parent runs its callbacks.

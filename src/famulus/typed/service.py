@@ -9,9 +9,11 @@ from famulus.typed.codecs import CodecName, Reader, content_type_of
 
 Takes = TypeVar("Takes")
 Gives = TypeVar("Gives")
+# A service that gives an int gives an int or a text, too.
+_Given = TypeVar("_Given", covariant=True)
 
 
-class Service(Generic[Takes, Gives]):
+class Service(Generic[Takes, _Given]):
     """What a service takes and what it gives.
 
         class Size(msgspec.Struct):
@@ -29,10 +31,10 @@ class Service(Generic[Takes, Gives]):
     """
 
     @overload
-    def __init__(self, name: str, *, takes: type[Takes], gives: type[Gives], codec: CodecName = ...) -> None: ...
+    def __init__(self, name: str, *, takes: type[Takes], gives: type[_Given], codec: CodecName = ...) -> None: ...
 
     @overload
-    def __init__(self: Service[None, Gives], name: str, *, gives: type[Gives], codec: CodecName = ...) -> None: ...
+    def __init__(self: Service[None, _Given], name: str, *, gives: type[_Given], codec: CodecName = ...) -> None: ...
 
     @overload
     def __init__(self: Service[Takes, None], name: str, *, takes: type[Takes], codec: CodecName = ...) -> None: ...

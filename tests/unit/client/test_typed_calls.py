@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
-from famulus import Service
+from famulus import Service, TaskError, Worker
 from famulus.client.own_headers import more_fields
 from famulus.client.typed_calls import TypedCall
 from famulus.core.session.client import ClientSession
 from famulus.errors import BadAnswer
+from famulus.testing import StandIn
 from famulus.wire import headers
 
 TOTAL = Service("total", takes=list[int], gives=int)
@@ -74,3 +77,69 @@ def test_headers_are_checked_at_the_call() -> None:
         more_fields("", {"a": "x" * 8192})
     with pytest.raises(ValueError, match="valid Unicode"):
         more_fields("", {"a": "\ud800"})
+
+
+# -- submit and map ---------------------------------------------------------------------------------------------------
+
+DOUBLE = Service("double", takes=int, gives=int)
+#: The same, as a client sees it who expects something else.
+MISTAKEN = Service("double", takes=int, gives=str)
+NOW = Service("now", gives=float)
+worker = Worker()
+
+
+@worker.serves(DOUBLE)
+def double(number: int) -> int:
+    if number < 0:
+        raise ValueError("negative")
+    return 2 * number
+
+
+@worker.serves(NOW)
+def now() -> float:
+    return 1.5
+
+
+@pytest.fixture
+def broker() -> Iterator[StandIn]:
+    with StandIn(worker) as standing_in:
+        yield standing_in
+
+
+def test_a_future_has_the_value(broker: StandIn) -> None:
+    with broker.client() as client:
+        assert client.submit(DOUBLE, 4).result() == 8
+        assert client.submit(NOW).result() == 1.5
+        assert isinstance(client.submit(DOUBLE, -1).exception(), TaskError)
+        assert isinstance(client.submit(MISTAKEN, 4).exception(), BadAnswer)
+        with pytest.raises(TypeError, match="unsupported"):
+            client.submit(DOUBLE, object())  # type: ignore[misc]
+
+
+def test_a_map_takes_values_and_gives_values(broker: StandIn) -> None:
+    with broker.client() as client:
+        assert list(client.map(DOUBLE, range(5), window=2)) == [0, 2, 4, 6, 8]
+        assert [type(each) for each in client.map(DOUBLE, [1, -1], errors="return")] == [int, TaskError]
+        assert [type(each) for each in client.map(MISTAKEN, [1, -1], errors="return")] == [BadAnswer, TaskError]
+        with pytest.raises(BadAnswer):
+            list(client.map(MISTAKEN, [1]))
+
+
+def test_the_same_for_asyncio(broker: StandIn) -> None:
+    async def ask() -> None:
+        async with broker.async_client() as client:
+            assert await client.submit(DOUBLE, 4) == 8
+            assert await client.submit(NOW) == 1.5
+            with pytest.raises(TaskError):
+                await client.submit(DOUBLE, -1)
+            with pytest.raises(BadAnswer):
+                await client.submit(MISTAKEN, 4)
+            assert [each async for each in client.map(DOUBLE, range(3))] == [0, 2, 4]
+            told = [type(each) async for each in client.map(MISTAKEN, [1, -1], errors="return")]
+            assert told == [BadAnswer, TaskError]
+            given_up = client.submit(DOUBLE, 5)
+            given_up.cancel()
+            await asyncio.sleep(0)
+            assert given_up.cancelled()
+
+    asyncio.run(ask())

@@ -51,6 +51,8 @@ def lengths(bodies: list[bytes]) -> list[str]:
 async def ask(client: AsyncClient) -> None:
     reveal_type(await client.call(make, Size(width=1), timeout=5))
     reveal_type(await client.call(now))
+    reveal_type(await client.submit(make, Size(width=1), timeout=5))
+    reveal_type([text async for text in client.map(make, [Size(width=1)], window=5)])
 
 def use(client: Client) -> None:
     reveal_type(client.call(make, Size(width=1), headers={"a": "b"}))
@@ -59,6 +61,12 @@ def use(client: Client) -> None:
     reveal_type(client.call(total, [1, 2]))
     reveal_type(client.call("add", a=1, timeout=5))
     reveal_type(client.call("add", {"a": 1}))
+    reveal_type(client.submit(make, Size(width=1), key="a").result())
+    reveal_type(client.submit(now).result())
+    reveal_type(client.submit("echo", b"x", timeout=1).result())
+    reveal_type(list(client.map(total, [[1], [2, 3]], ordered=False)))
+    reveal_type(list(client.map(total, [[1]], errors="return")))
+    reveal_type(list(client.map("echo", [b"x"])))
 """
 
 WRONG = """
@@ -79,6 +87,9 @@ def misuse(client: Client) -> None:
     client.call(make)
     client.call(make, Size(width=1), timeout="5")
     length: int = client.call(make, Size(width=1))
+    client.submit(make, 5)
+    client.submit(make)
+    list(client.map(make, [5]))
 """
 
 
@@ -94,11 +105,22 @@ def check(program: str, tmp_path: Path) -> str:
 def test_a_type_checker_knows_what_a_call_gives(tmp_path: Path) -> None:
     told = check(PROGRAM, tmp_path)
     assert " error: " not in told, told
-    assert re.findall('Revealed type is "(.+)"', told) == ["str", "float", "str", "float", "None", "int", "Any", "Any"]
+    assert re.findall('Revealed type is "(.+)"', told) == [
+        *("str", "float", "str", "list[str]"),
+        *("str", "float", "None", "int", "Any", "Any"),
+        *(
+            "str",
+            "float",
+            "bytes",
+            "list[int]",
+            "list[int | famulus.errors.OutcomeError | famulus.errors.BadAnswer]",
+            "list[bytes]",
+        ),
+    ]
 
 
 def test_a_type_checker_finds_each_wrong_use(tmp_path: Path) -> None:
     told = check(PROGRAM + WRONG, tmp_path)
     first = PROGRAM.count("\n") + 1
     wrong = {int(line) - first for line in re.findall(r"program\.py:(\d+): error", told)}
-    assert wrong == {1, 5, 9, 14, 15, 16, 17}, told
+    assert wrong == {1, 5, 9, 14, 15, 16, 17, 18, 19, 20}, told
