@@ -78,18 +78,6 @@ def test_lists_are_bounded_and_the_rest_is_counted(
     assert snapshot.free == status.WORKERS_MAX + 5, "those that are not listed count, too"
 
 
-def test_slots_are_counted_bit_by_bit_with_the_same_result(broker: Broker) -> None:
-    for number in range(5):
-        broker.worker(f"w{number}", "echo", f"s{number % 2}", slots=2).starts()
-    broker.client("ann").asks("echo")
-    whole, bits, steps = broker.core.count().all(), broker.core.count(), 1
-    while not bits.go_on(2):
-        steps += 1
-    assert (bits.free, bits.busy, bits.work) == (whole.free, whole.busy, whole.work) == (9, 1, broker.core.work())
-    assert bits.work["echo"] == (9, 1, 0)
-    assert steps == 5, "five workers and four services"
-
-
 def test_whoever_comes_or_goes_between_two_steps_of_a_snapshot_does_no_harm(broker: Broker) -> None:
     bob = broker.worker("bob").starts()
     counted = broker.core.count().all()

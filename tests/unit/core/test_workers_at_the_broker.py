@@ -613,14 +613,14 @@ def test_a_slot_is_counted_once_however_many_services_its_worker_has(broker: Bro
     assert broker.core.load() == 1.5
 
 
-def test_many_workers_are_counted_bit_by_bit_as_all_at_once(broker: Broker) -> None:
+def test_many_workers_and_services_are_counted_bit_by_bit_as_all_at_once(broker: Broker) -> None:
     for number in range(5):
         broker.worker(f"w{number}", "echo", *(["sum"] if number % 2 else []), slots=2).starts()
     broker.client("ann").asks("sum")
     counted = broker.core.count()
-    assert [counted.go_on(2) for _ in range(3)] == [False, False, True]
+    assert [counted.go_on(2) for _ in range(4)] == [False, False, False, True], "five workers and three services"
     assert (counted.free, counted.busy) == broker.core.slots() == (9, 1)
-    work = broker.core.work(counted)
+    work = counted.work
     assert work == broker.core.work()
     assert (work["echo"], work["sum"]) == ((9, 1, 0), (3, 1, 0))
 
@@ -632,6 +632,6 @@ def test_who_comes_or_goes_while_workers_are_counted_does_no_harm(broker: Broker
     assert not counted.go_on(1)
     eve.says("DISCONNECT")
     broker.worker("mia", "sum").starts()
-    assert counted.go_on(1)
-    assert broker.core.work(counted)["sum"] == (0, 0, 0)
+    assert counted.all().work["echo"] == (2, 0, 0), "as it was"
+    assert "sum" not in counted.work
     assert broker.core.slots() == (2, 0)
