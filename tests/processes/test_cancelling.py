@@ -117,8 +117,9 @@ def test_who_leaves_a_map_early_cancels_the_rest(broker: BrokerProcess, worker: 
 def test_who_is_cancelled_in_asyncio_cancels_the_task(broker: BrokerProcess, worker: Process) -> None:
     async def ask() -> None:
         async with AsyncClient(broker.frontend) as client:
-            for number, asked in enumerate((client.request, client.submit)):
-                waiting = asyncio.ensure_future(asked("wait", b"%d" % number))
+            for number in range(2):
+                body = b"%d" % number
+                waiting = client.submit("wait", body) if number else asyncio.ensure_future(client.request("wait", body))
                 await asyncio.to_thread(worker.wait_for_line, f"began {number}")
                 waiting.cancel()
                 await asyncio.to_thread(worker.wait_for_line, f"stopped {number}")

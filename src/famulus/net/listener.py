@@ -3,9 +3,9 @@
 Accepts connections, reads how the other side begins (see `famulus.wire.zmtp`), and hands those that speak ZMTP over to
 `Connections`, which moves the messages. A peer is called by a name that we make: what it calls itself is ignored.
 
-Its owner watches `fd`, and when that has news calls `recv` (or `take` and `attend`) until there is no `more`. About once
-a second it calls `on_tick`. Some have to wait for their turn before they are let in: when `due_ns` has come it calls
-`let_in`.
+Its owner watches `fd`, and when that has news calls `recv` (or `take` and `attend`) until there is no `more`. About
+once a second it calls `on_tick`. Some have to wait for their turn before they are let in: when `due_ns` has come it
+calls `let_in`.
 """
 
 from __future__ import annotations

@@ -55,6 +55,8 @@ class TaskRequest(Message, frozen=True):
     headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     #: Tasks of a service whose policy is `key` that have the same one go to the same worker.
     key: Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS_MAX)] = ""
+    #: Its client wants the answer as a stream, and reads so many parts before it says that it wants more.
+    credit: Annotated[int, msgspec.Meta(ge=0, le=limits.CREDIT_MAX)] = 0
 
 
 class TaskResponse(Message, frozen=True):
@@ -64,6 +66,8 @@ class TaskResponse(Message, frozen=True):
     service: str = ""
     outcome: Literal["OK", "ERROR", "REJECTED", "UNKNOWN"] = "OK"
     reason: str = ""
+    #: Of a stream: how many there were.
+    parts: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class ConfigResponse(Message, frozen=True):
@@ -103,6 +107,14 @@ class PongResponse(Message, frozen=True):
 
 class CancelRequest(Message, frozen=True):
     """Its body is the envelope of the task; from a broker to a worker, the ticket."""
+
+
+class PartResponse(Message, frozen=True):
+    """A part of a stream, or how far a task has got: see `wire.stream`."""
+
+
+class CreditRequest(Message, frozen=True):
+    """How many parts its client wants by now: see `wire.stream`."""
 
 
 class NeedBrokerRequest(Message, frozen=True):
@@ -148,6 +160,8 @@ MESSAGES: dict[tuple[str, str], type[Message]] = {
     ("PING", "REQUEST"): PingRequest,
     ("PONG", "RESPONSE"): PongResponse,
     ("CANCEL", "REQUEST"): CancelRequest,
+    ("PART", "RESPONSE"): PartResponse,
+    ("CREDIT", "REQUEST"): CreditRequest,
     ("NEEDBROKER", "REQUEST"): NeedBrokerRequest,
     ("NEEDBROKER", "RESPONSE"): NeedBrokerResponse,
     ("DISCONNECT", "REQUEST"): DisconnectRequest,
@@ -275,6 +289,9 @@ def write(request: str, kind: str, /, **fields: Any) -> bytes:
 LEAVING: Final = write("DISCONNECT", "REQUEST")
 #: What a client says to cancel a task, and a broker to its worker. A broker recognises it by its bytes.
 CANCEL: Final = write("CANCEL", "REQUEST")
+#: A part of a stream, from a worker to its broker and on to the client; and the credit for more, the other way.
+PART: Final = write("PART", "RESPONSE")
+CREDIT: Final = write("CREDIT", "REQUEST")
 
 #: All fields of a header; and one JSON string, for headers that are put together from parts.
 write_fields: Final[Callable[[Fields], bytes]] = _encode

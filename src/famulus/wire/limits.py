@@ -5,6 +5,10 @@ from typing import Final
 PROTOCOL_VERSION: Final = 1
 
 ENVELOPE_BYTES_MAX: Final = 255
+#: Of a task that is answered with a stream: its parts have four bytes more.
+STREAM_ENVELOPE_BYTES_MAX: Final = ENVELOPE_BYTES_MAX - 4
+#: Parts of a stream that may be under way.
+CREDIT_MAX: Final = 100_000
 HEADER_BYTES_MAX: Final = 16 * 1024
 #: The default; a broker may be given another `body_bytes_max`.
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024

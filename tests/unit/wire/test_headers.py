@@ -66,6 +66,8 @@ EXAMPLES: list[tuple[str, str, dict[str, Any], headers.Message]] = [
     ),
     ("NEEDBROKER", "RESPONSE", {}, headers.NeedBrokerResponse()),
     ("CANCEL", "REQUEST", {}, headers.CancelRequest()),
+    ("PART", "RESPONSE", {}, headers.PartResponse()),
+    ("CREDIT", "REQUEST", {}, headers.CreditRequest()),
     ("DISCONNECT", "REQUEST", {}, headers.DisconnectRequest()),
     ("DISCONNECT", "RESPONSE", {}, headers.DisconnectResponse()),
     (

@@ -110,8 +110,11 @@ def ask(crew: Crew, broker: Broker, offer: OfferedLoad) -> Callable[[], Seen]:
 
 
 def go_first(pid: int) -> None:
-    """The other client and its worker would be on other machines, too. What is measured is how long the broker lets them
-    wait, and not how long they wait for processors that they share with it. Only root may do that."""
+    """The other client and its worker would be on other machines, too.
+
+    What is measured is how long the broker lets them wait, and not how long they wait for processors that they share
+    with it. Only root may do that.
+    """
     with suppress(PermissionError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             os.sched_setscheduler(int(thread), os.SCHED_RR, os.sched_param(1))
