@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ FLAGS = (
     "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-extensions",
     "--disable-sync", "--disable-features=SpareRendererForSitePerProcess",
 )  # fmt: skip
+
+
+class PageLeft(Exception):
+    """The page was left before it had answered."""
 
 
 class Browser:
@@ -80,18 +85,23 @@ class Browser:
 
     def wait_for(self, script: str, within_s: float = 30.0) -> Any:
         deadline = time.monotonic() + within_s
-        while not (value := self.run(script)):
-            shown = self.run("document.body && document.body.innerText")
+        shown = None
+        while True:
+            # Between two pages none of them may be there to answer.
+            with suppress(PageLeft):
+                if value := self.run(script):
+                    return value
+                shown = self.run("document.body && document.body.innerText")
             assert time.monotonic() < deadline, f"{script} did not come true; {self.complaints}; it shows:\n{shown}"
             time.sleep(0.05)
-        return value
 
     def press(self, key: str) -> None:
         """As a person would: what a key does by itself, such as to press a button, it does here as well."""
         code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
         text = {"text": "\r"} if key == "Enter" else {}
-        self._tell("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=code, **text)
-        self._tell("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
+        with suppress(PageLeft):  # the key may be what leads away
+            self._tell("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=code, **text)
+            self._tell("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
 
     def type(self, text: str) -> None:
         self._tell("Input.insertText", text=text)
@@ -123,6 +133,8 @@ class Browser:
         while True:
             heard = self._hear(deadline)
             if heard.get("id") == self._number:
+                if "navigated" in heard.get("error", {}).get("message", ""):
+                    raise PageLeft(method)
                 assert "error" not in heard, heard
                 result: dict[str, Any] = heard["result"]
                 return result

@@ -105,6 +105,7 @@ def test_a_batch_that_comes_while_no_task_is_open_stays_together(tmp_path: Path)
         while not len(questions) and time.monotonic() < deadline_s:
             loop._clients.look = True
             loop._read(time.monotonic_ns())
+            loop._attend()
         found = len(questions)
     errands.end()
     loop.run()
