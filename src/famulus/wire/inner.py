@@ -324,7 +324,7 @@ UNKNOWN_LEFT_TO_OTHERS: Final = _unknown(reasons.CANCELLED, "others asked for th
 UNKNOWN_WORKER_LOST: Final = _unknown(reasons.WORKER_LOST, "its worker was lost in the middle")
 UNKNOWN_BAD_ANSWER: Final = _unknown(reasons.BAD_HEADER, "the worker's answer could not be read")
 UNKNOWN_BAD_PART: Final = _unknown(
-    reasons.BAD_FRAMES, "a part of its stream was not the next one, not wanted yet, or too large"
+    reasons.BAD_HEADER, "a part of its stream was not the next one, not wanted yet, or too large"
 )
 #: To one of several who asked for the same task by its id.
 UNKNOWN_STREAMED: Final = _unknown(reasons.CONFLICT, "another one asked for this stream, too, and gets its parts")
