@@ -21,7 +21,7 @@ from famulus.core.session.header_cache import Given, ParsedHeader
 from famulus.net.waiting import Bell
 from famulus.wire import headers, stream
 from famulus.worker.calls import EXPIRED, STOPPED
-from famulus.worker.parts import OVER, Parts, StreamCall
+from famulus.worker.outgoing_parts import OVER, OutgoingParts, StreamCall
 from famulus.worker.service import is_async, is_stream
 from famulus.worker.stream_call import NO_CREDIT, answer_of_stream, perform_stream
 
@@ -214,7 +214,7 @@ def test_what_nobody_waits_for_any_more_ends(broker: Broker, counted: Counting) 
 
 
 def test_one_whose_time_is_over_before_its_turn_is_not_begun(
-    make_call: MakeCall, counting: Counting, alone: tuple[Parts, list[Parts]]
+    make_call: MakeCall, counting: Counting, alone: tuple[OutgoingParts, list[OutgoingParts]]
 ) -> None:
     for function in (counting.count, counting.count_async):
         call = StreamCall(make_call(function, left_ms=-1), alone[0])
@@ -368,7 +368,7 @@ def test_an_async_one_hears_it_where_it_awaits(broker: Broker, serve: Serve, cap
 
 @pytest.mark.parametrize("where", ["threads", "coroutines", "processes"])
 def test_a_time_limit_is_that_of_the_whole_stream(broker: Broker, run: Run, counting: Counting, where: str) -> None:
-    worker = Worker(broker.address, **({"processes": 1} if where == "processes" else {"slots": 1}))
+    worker = Worker(broker.address, slots=1, processes=1 if where == "processes" else 0)
     worker.service("count", time_limit_s=0.3)(counting.count_async if where == "coroutines" else counting.count)
     run(worker)
     broker.welcome()
@@ -472,7 +472,7 @@ class CalledAsync:
 
 
 def test_it_is_known_when_it_is_registered() -> None:
-    streams = [
+    streams: list[Callable[..., Any]] = [
         fails_at_3,
         functools.partial(fails_at_3),
         Called(),
@@ -608,14 +608,14 @@ def test_what_no_codec_can_write_is_refused_when_it_is_registered() -> None:
 
 
 @pytest.fixture
-def alone(bell: Bell) -> tuple[Parts, list[Parts]]:
+def alone(bell: Bell) -> tuple[OutgoingParts, list[OutgoingParts]]:
     """The parts of a stream with credit for two, and where those are named at which somebody should look."""
     listed: Any = []
     given = Given(b"t", ParsedHeader("test", None, credit=2), b'"id"', b"", b"")
-    return Parts(given, 2, 1 << 62, bell, listed), listed
+    return OutgoingParts(given, 2, 1 << 62, bell, listed), listed
 
 
-def test_the_other_thread_is_told_once_until_it_has_looked(alone: tuple[Parts, list[Parts]]) -> None:
+def test_the_other_thread_is_told_once_until_it_has_looked(alone: tuple[OutgoingParts, list[OutgoingParts]]) -> None:
     parts, listed = alone
     parts.grant(100)
     for number in range(50):
@@ -629,7 +629,7 @@ def test_the_other_thread_is_told_once_until_it_has_looked(alone: tuple[Parts, l
     assert listed == [parts, parts]
 
 
-def test_and_once_more_when_there_is_no_credit_left(alone: tuple[Parts, list[Parts]]) -> None:
+def test_and_once_more_when_there_is_no_credit_left(alone: tuple[OutgoingParts, list[OutgoingParts]]) -> None:
     parts, listed = alone
     parts.add(b"1")
     parts.add(b"2")
@@ -638,7 +638,7 @@ def test_and_once_more_when_there_is_no_credit_left(alone: tuple[Parts, list[Par
     assert parts.wait(1) == "", "it is late: there is still no credit, and no reason to stop"
 
 
-def test_whoever_waits_is_woken_by_credit_and_by_the_end(alone: tuple[Parts, list[Parts]]) -> None:
+def test_whoever_waits_is_woken_by_credit_and_by_the_end(alone: tuple[OutgoingParts, list[OutgoingParts]]) -> None:
     parts, _ = alone
     told: list[str] = []
     for change in (functools.partial(parts.grant, 3), parts.close):
