@@ -16,7 +16,7 @@ Part = TypeVar("Part", covariant=True)
 #: Called with how much is done, from 0 to 1, and a note.
 OnProgress = Callable[[float, str], object]
 
-CREDIT_DEFAULT: Final = 64
+CREDIT_DEFAULT: Final = 256
 
 
 def checked_credit(credit: int) -> int:
