@@ -65,7 +65,7 @@ class Mailbox:
         return None if self.task.outcome == "OK" else error_of(self.task)
 
 
-class Parts(Generic[Part]):
+class AnyStream(Generic[Part]):
     #: What says to a loop that there are no more.
     _END: type[Exception]
 
