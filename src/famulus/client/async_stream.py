@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from famulus.client.parts import Mailbox, Part, AnyStream
+from famulus.client.parts import AnyStream, Mailbox, Part
 
 
 class LoopMailbox(Mailbox):

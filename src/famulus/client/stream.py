@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from famulus.client.parts import Mailbox, Part, AnyStream
+from famulus.client.parts import AnyStream, Mailbox, Part
 
 
 class ThreadMailbox(Mailbox):

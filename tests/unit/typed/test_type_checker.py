@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
+from collections.abc import AsyncIterator, Generator, Iterator
+
 import msgspec
 from famulus import AsyncClient, Client, Service, Task, Worker
 
@@ -47,6 +49,20 @@ async def awaited_together(numbers: list[list[int]], tasks: list[Task]) -> list[
 @many.service("lengths", batch=64)
 def lengths(bodies: list[bytes]) -> list[str]:
     return [str(len(body)) for body in bodies]
+
+giving_parts = Worker()
+
+@giving_parts.serves(make)
+def parts(size: Size) -> Iterator[str]:
+    yield str(size.width)
+
+@giving_parts.serves(total)
+async def parts_of_coroutine(numbers: list[int], task: Task) -> AsyncIterator[int]:
+    yield sum(numbers)
+
+@giving_parts.serves(now)
+def parts_of_nothing() -> Generator[float, None, None]:
+    yield 1.0
 
 async def ask(client: AsyncClient) -> None:
     reveal_type(await client.call(make, Size(width=1), timeout=5))
@@ -96,6 +112,10 @@ def misuse(client: Client) -> None:
     list(client.map(make, [5]))
     client.stream(make, 5)
     client.stream(make, Size(width=1), credit="5")
+
+@worker.serves(make)
+def wrong_part(size: Size) -> Iterator[int]:
+    yield 1
 """
 
 
@@ -130,4 +150,4 @@ def test_a_type_checker_finds_each_wrong_use(tmp_path: Path) -> None:
     told = check(PROGRAM + WRONG, tmp_path)
     first = PROGRAM.count("\n") + 1
     wrong = {int(line) - first for line in re.findall(r"program\.py:(\d+): error", told)}
-    assert wrong == {1, 5, 9, 14, 15, 16, 17, 18, 19, 20, 21, 22}, told
+    assert wrong == {1, 5, 9, 14, 15, 16, 17, 18, 19, 20, 21, 22, 24}, told
