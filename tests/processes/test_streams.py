@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
 import re
 import signal
 import subprocess
@@ -12,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from tests.processes import warm
 from tests.processes.conftest import HERE, BrokerProcess, Process, memory_kib, wait_until
 from tests.processes.networks import Network
 from tests.processes.stream_worker import Upto, squares
@@ -223,9 +226,8 @@ def test_a_broker_that_dies_in_the_middle(brokers: Callable[..., BrokerProcess],
         parts = client.stream("endless", credit=CREDIT)
         assert next(parts) == b"1"
         first.perish()
-        rest = []
         with pytest.raises(Unknown, match="broker_lost"):
-            rest.extend(parts)
+            list(parts)
         wait_until(lambda: goes_well(client), 20, "the second broker")
     began = [line for worker in workers for line in worker.lines if line == "began"]
     assert len(began) == 1
@@ -278,3 +280,17 @@ def test_what_call_prints(broker: BrokerProcess, start: Start) -> None:
         told = said(broker, "count", wrong)
         assert told.returncode == 2
         assert b"a stream is one task" in told.stderr
+
+
+def test_on_a_terminal_each_part_has_a_line_and_progress_is_seen(broker: BrokerProcess, start: Start) -> None:
+    start(broker.backend)
+    leader, follower = pty.openpty()
+    command = (sys.executable, "-m", "famulus", "call", "--broker", broker.frontend, "--stream")
+    try:
+        warm.run([*command, "plain", "whole"], stdout=follower, stderr=follower, timeout=60, check=True)
+        assert os.read(leader, 1000) == b" 50% half of it\r\x1b[Kwhole\r\n"
+        warm.run([*command, "count", "2"], stdout=follower, timeout=60, check=True)
+        assert os.read(leader, 1000) == b"0\r\n1\r\n"
+    finally:
+        os.close(follower)
+        os.close(leader)

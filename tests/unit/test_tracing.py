@@ -85,6 +85,32 @@ def test_the_same_with_asyncio(worker: Worker, spans: InMemorySpanExporter) -> N
     assert parent_of(found["run typed"]) == found["ask typed"].context.span_id
 
 
+def test_a_stream_has_a_span_until_nobody_reads_it(worker: Worker, spans: InMemorySpanExporter) -> None:
+    @worker.service("count")
+    def count(body: bytes, task: Task) -> Iterator[str]:
+        yield from sorted(task.headers)
+        if body:
+            raise ValueError("no more of it")
+
+    with StandIn(worker) as broker, broker.client() as client:
+        parts = client.stream("count")
+        assert next(parts) == b"traceparent"
+        assert not spans.get_finished_spans()
+        assert list(parts) == []
+        found = by_name(spans)
+        assert found["ask count"].status.is_unset
+        assert parent_of(found["run count"]) == found["ask count"].context.span_id
+        spans.clear()
+        with pytest.raises(TaskError):
+            list(client.stream("count", b"1"))
+        assert not by_name(spans)["ask count"].status.is_ok
+        assert str(by_name(spans)["ask count"].status.description).startswith("ValueError: no more of it")
+        spans.clear()
+        with client.stream("count", b"1") as parts:
+            next(parts)
+        assert by_name(spans)["ask count"].status.is_unset, "to leave early is no error"
+
+
 def test_a_batch_has_a_span_of_its_own_with_links_to_those_of_its_tasks(spans: InMemorySpanExporter) -> None:
     batches = Worker()
 

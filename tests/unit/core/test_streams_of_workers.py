@@ -1,4 +1,4 @@
-"""A worker's session and its streams: never a part more than there is credit, and nothing is left of them at the end."""
+"""A worker's session and its streams: never a part more than there is credit, and nothing is left at the end."""
 
 from __future__ import annotations
 

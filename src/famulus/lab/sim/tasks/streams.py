@@ -19,8 +19,8 @@ SHARE = 0.2
 CREDITS = (1, 3)
 PARTS_MAX = 8
 #: How long a worker takes for a part, and a slow reader.
-PART_NS = 10 * NS_PER_MS
-READING_NS = 60 * NS_PER_MS
+PART_NS = 40 * NS_PER_MS
+READING_NS = 150 * NS_PER_MS
 
 
 def parts_of(body: bytes) -> int:
@@ -67,7 +67,8 @@ class Reader:
         demand(not is_broken, Invariant.STREAMS, f"{name} was broken by its broker: {streamed.reason}")
         if streamed.outcome == "OK" and streamed.came:
             made = parts_of(streamed.token)
-            demand(streamed.taken == made, Invariant.STREAMS, f"{name} is OK with {streamed.taken} of {made} parts")
+            demand(streamed.came == made, Invariant.STREAMS, f"{name} is OK with {streamed.came} of {made} parts")
+            demand(streamed.taken == made or is_cancelled, Invariant.STREAMS, f"a part of {name} was not there to read")
 
 
 class StreamWatcher:
