@@ -113,7 +113,7 @@ class Client(Actor):
             assert isinstance(streamed.token, bytes)
             reader = self._readers.get(streamed.token)
             if reader is None:
-                reader = self._readers[streamed.token] = Reader(streamed, self.random)
+                reader = self._readers[streamed.token] = Reader(streamed, self.world.seed)
             self._read(reader)
 
     def _read(self, reader: Reader) -> None:
@@ -227,7 +227,7 @@ class Client(Actor):
             assert isinstance(each.token, bytes)
             self._ledger.ended(each.token, self.clock.now_ns, each.outcome, each.reason, shown)
             if isinstance(each, Streamed):
-                reader = self._readers.pop(each.token, None) or Reader(each, self.random)
+                reader = self._readers.pop(each.token, None) or Reader(each, self.world.seed)
                 reader.check_end(is_cancelled=self._ledger.entries[each.token].cancelled_ns > 0)
                 self.world.events["stream with parts"] += each.outcome == "OK" and each.came > 0
                 continue
