@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack, overload
 from famulus import tracing
 from famulus.client import rules
 from famulus.client.asking import Asking
-from famulus.client.async_stream import AsyncStream, LoopMailbox
+from famulus.client.async_stream import AsyncStream
 from famulus.client.connection import Connection
 from famulus.client.own_headers import more_fields
 from famulus.client.parts import CREDIT_DEFAULT, OnProgress, checked_credit
@@ -345,8 +345,8 @@ class AsyncClient:
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             service, body = typed.service, typed.body
         more = more_fields("" if typed is None else typed.content_type, headers, key)
-        mailbox = LoopMailbox()
         asking = self._asking
+        mailbox = asking.new_mailbox()
         asking.submit_stream(mailbox, service, body, timeout, priority, message_id, retry, more, credit)
         return AsyncStream(mailbox, asking.want, asking.leave, None if typed is None else typed.result, on_progress)
 

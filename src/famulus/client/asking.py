@@ -11,6 +11,7 @@ from time import monotonic_ns
 from typing import Any, Final
 
 from famulus.client import rules
+from famulus.client.async_stream import LoopMailbox
 from famulus.client.connection import Connection
 from famulus.client.parts import Mailbox
 from famulus.client.window import Window
@@ -141,6 +142,9 @@ class Asking:
         self.connection.session.submit(
             now_ns, window, service, content, timeout_ms, priority, "", place, at_least_once, tried_again, more
         )
+
+    def new_mailbox(self) -> LoopMailbox:
+        return LoopMailbox()
 
     def submit_stream(
         self,

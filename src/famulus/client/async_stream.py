@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from famulus.client.parts import Mailbox, Part, Parts
+from famulus.client.parts import AnyStream, Mailbox, Part
 
 
 class LoopMailbox(Mailbox):
@@ -20,7 +20,7 @@ class LoopMailbox(Mailbox):
         self._something.clear()
 
 
-class AsyncStream(Parts[Part]):
+class AsyncStream(AnyStream[Part]):
     """An asynchronous iterator of the parts of a stream: see `AsyncClient.stream`.
 
     Whoever leaves early cancels the task: by `aclose`, at the end of an `async with`, by an error or a cancellation, or

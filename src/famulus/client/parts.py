@@ -16,7 +16,7 @@ Part = TypeVar("Part", covariant=True)
 #: Called with how much is done, from 0 to 1, and a note.
 OnProgress = Callable[[float, str], object]
 
-CREDIT_DEFAULT: Final = 64
+CREDIT_DEFAULT: Final = 256
 
 
 def checked_credit(credit: int) -> int:
@@ -65,7 +65,7 @@ class Mailbox:
         return None if self.task.outcome == "OK" else error_of(self.task)
 
 
-class Parts(Generic[Part]):
+class AnyStream(Generic[Part]):
     #: What says to a loop that there are no more.
     _END: type[Exception]
 

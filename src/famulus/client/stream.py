@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from famulus.client.parts import Mailbox, Part, Parts
+from famulus.client.parts import AnyStream, Mailbox, Part
 
 
 class ThreadMailbox(Mailbox):
@@ -24,7 +24,7 @@ class ThreadMailbox(Mailbox):
         self._nothing.acquire()
 
 
-class Stream(Parts[Part]):
+class Stream(AnyStream[Part]):
     """An iterator of the parts of a stream: see `Client.stream`.
 
     Whoever leaves early cancels the task: by `close`, at the end of a `with`, by an error, or by forgetting the stream.

@@ -387,7 +387,7 @@ class Client:
             typed = TypedCall(service, () if service.takes is None else (body,), {})
             service, body = typed.service, typed.body
         more = more_fields("" if typed is None else typed.content_type, headers, key)
-        mailbox = ThreadMailbox()
+        mailbox = self._new_mailbox()
         self._wish(mailbox, service, body, timeout, priority, message_id, False, retry, more, credit)
         return Stream(mailbox, self._want, self._leave, None if typed is None else typed.result, on_progress)
 
@@ -411,6 +411,9 @@ class Client:
                     self._bell.ring()
             finally:
                 self._gate.release()
+
+    def _new_mailbox(self) -> ThreadMailbox:
+        return ThreadMailbox()
 
     def _want(self, stream: Streamed) -> None:
         """Its reader is about to have taken all that it asked for."""

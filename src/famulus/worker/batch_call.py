@@ -26,7 +26,7 @@ from famulus.worker.calls import (
     perform,
     to_bytes,
 )
-from famulus.worker.parts import StreamCall
+from famulus.worker.outgoing_parts import StreamCall
 from famulus.worker.stream_call import perform_stream
 from famulus.worker.task import read_task
 

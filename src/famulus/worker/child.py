@@ -37,7 +37,7 @@ from famulus.worker.child_voice import (
     read_all,
 )
 from famulus.worker.nursery import Nursery
-from famulus.worker.parts import Parts, StreamCall
+from famulus.worker.outgoing_parts import OutgoingParts, StreamCall
 from famulus.worker.services import Services
 from famulus.worker.stream_call import attempt_stream
 
@@ -80,7 +80,7 @@ class Child:
             return read_answers(call, body)
         return Answer(given, reason.decode(), body)
 
-    def _ask(self, call: Call, header: bytes, body: bytes, parts: Parts | None = None) -> list[bytes]:
+    def _ask(self, call: Call, header: bytes, body: bytes, parts: OutgoingParts | None = None) -> list[bytes]:
         service = call.service
         until_ns = monotonic_ns() + service.time_limit_ns if service.is_limited else NEVER_NS
         name = service.name.encode()
@@ -103,7 +103,7 @@ class Child:
         except OSError as error:
             raise EOFError from error
 
-    def _hear(self, call: Call, parts: Parts | None, kind: int, lengths: list[int], until_ns: int) -> None:
+    def _hear(self, call: Call, parts: OutgoingParts | None, kind: int, lengths: list[int], until_ns: int) -> None:
         """What the child says before its answer."""
         place, _, length = lengths
         body = read(self._line, length)

@@ -12,7 +12,7 @@ from typing import Final
 from famulus.core.session.header_cache import Given
 from famulus.wire import headers
 from famulus.worker.calls import STOPPED, Call
-from famulus.worker.parts import OVER
+from famulus.worker.outgoing_parts import OVER
 
 #: Which it is, then the lengths of reason, traceback and body.
 SAID: Final = struct.Struct("=BIIQ")
@@ -52,7 +52,7 @@ class Voice:
 
 
 class PartsOfChild:
-    """The parts of one stream, as `Parts` in the worker's own process."""
+    """The parts of one stream, as `OutgoingParts` in the worker's own process."""
 
     def __init__(self, line: socket, voice: Voice, last: int, deadline_ns: int) -> None:
         self._line = line

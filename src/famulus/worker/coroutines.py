@@ -28,7 +28,7 @@ from famulus.worker.calls import (
     to_bytes,
 )
 from famulus.worker.current import in_coroutine
-from famulus.worker.parts import StreamCall
+from famulus.worker.outgoing_parts import StreamCall
 from famulus.worker.stream_call import answer_of_stream
 from famulus.worker.time_limit import CANCELLED, time_limit_reason
 

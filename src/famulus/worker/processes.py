@@ -12,7 +12,7 @@ from famulus.net.waiting import Bell
 from famulus.worker.calls import STOPPED, Answer, BatchCall, Call, log, same_answer, what_of
 from famulus.worker.child import Child, TimeIsUp
 from famulus.worker.nursery import Nursery
-from famulus.worker.parts import StreamCall
+from famulus.worker.outgoing_parts import StreamCall
 from famulus.worker.threads import JOIN_S, Threads
 from famulus.worker.time_limit import KILLED, time_limit_reason
 

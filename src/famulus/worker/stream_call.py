@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 
 from famulus.wire import reasons
 from famulus.worker.calls import EXPIRED, STOPPED, Answer, Call, begin, failed, log_failure, to_bytes
-from famulus.worker.parts import Parts, StreamCall
+from famulus.worker.outgoing_parts import OutgoingParts, StreamCall
 
 NO_CREDIT: Final = reasons.reason(reasons.BAD_ARGUMENTS, "this service gives a stream: ask for it with stream()")
 
@@ -96,8 +96,8 @@ def _wake(loop: asyncio.AbstractEventLoop, news: asyncio.Event) -> None:
     loop.call_soon_threadsafe(news.set)
 
 
-async def _wait(parts: Parts) -> str:
-    """Like `Parts.wait`."""
+async def _wait(parts: OutgoingParts) -> str:
+    """Like `OutgoingParts.wait`."""
     news = asyncio.Event()
     loop = asyncio.get_running_loop()
     parts.wake = lambda: _wake(loop, news)

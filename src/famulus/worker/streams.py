@@ -16,7 +16,7 @@ from famulus.core.session.header_cache import Given
 from famulus.core.session.worker import WorkerSession
 from famulus.net.waiting import Bell
 from famulus.worker.calls import Call
-from famulus.worker.parts import Parts, StreamCall
+from famulus.worker.outgoing_parts import OutgoingParts, StreamCall
 
 #: How much later. No part waits much longer than this for the ones that come after it.
 HOLD_NS: Final = NS_PER_MS
@@ -29,10 +29,10 @@ class Streams:
         self._bell = bell
         self._sessions = list(sessions)
         #: Those that have no answer yet.
-        self.running: dict[Given, Parts] = {}
-        self._listed: deque[Parts] = deque()
+        self.running: dict[Given, OutgoingParts] = {}
+        self._listed: deque[OutgoingParts] = deque()
         #: Those at which we look again, and when.
-        self._held: list[Parts] = []
+        self._held: list[OutgoingParts] = []
         self.next_due_ns = NEVER_NS
 
     def begin(self, call: Call) -> StreamCall | None:
@@ -41,7 +41,7 @@ class Streams:
         begun = self._sessions[given.place].begin_stream(given)
         if begun is None:
             return None
-        parts = self.running[given] = Parts(given, begun.last, call.deadline_ns, self._bell, self._listed)
+        parts = self.running[given] = OutgoingParts(given, begun.last, call.deadline_ns, self._bell, self._listed)
         return StreamCall(call, parts)
 
     def follow(self, session: WorkerSession) -> None:
@@ -106,13 +106,13 @@ class Streams:
                 parts.is_listed = True
                 self._hold(parts, now_ns)
 
-    def _hold(self, parts: Parts, now_ns: int) -> None:
+    def _hold(self, parts: OutgoingParts, now_ns: int) -> None:
         if not parts.is_held:
             parts.is_held = True
             self._held.append(parts)
             self.next_due_ns = min(self.next_due_ns, now_ns + HOLD_NS)
 
-    def _send(self, parts: Parts) -> bool:
+    def _send(self, parts: OutgoingParts) -> bool:
         """Whether there was anything."""
         bodies = parts.take()
         if bodies:

@@ -20,12 +20,9 @@ def in_span(service: Service) -> Function:
     def do(call: Call) -> Any:
         if service.is_typed:
             return function(call)
-        body = call.given.body
-        return (
-            function(body, read_task(call.given, call.deadline_ns, call.service.tell_progress))
-            if service.wants_task
-            else function(body)
-        )
+        if not service.wants_task:
+            return function(call.given.body)
+        return function(call.given.body, read_task(call.given, call.deadline_ns, call.service.tell_progress))
 
     def run(call: Call) -> Any:
         with _span(service.name, call.given.header):

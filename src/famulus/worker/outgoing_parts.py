@@ -24,8 +24,8 @@ clock_ns: Final = monotonic_ns
 OVER: Final = reasons.reason(reasons.EXPIRED, "its time was over in the middle of its stream")
 
 
-class Parts:
-    def __init__(self, given: Given, last: int, deadline_ns: int, bell: Bell, listed: deque[Parts]) -> None:
+class OutgoingParts:
+    def __init__(self, given: Given, last: int, deadline_ns: int, bell: Bell, listed: deque[OutgoingParts]) -> None:
         self.given = given
         self._deadline_ns = deadline_ns
         self._bell = bell
@@ -115,6 +115,6 @@ class StreamCall(Call):
 
     __slots__ = ("parts",)
 
-    def __init__(self, call: Call, parts: Parts) -> None:
+    def __init__(self, call: Call, parts: OutgoingParts) -> None:
         super().__init__(call.given, call.service, call.deadline_ns)
         self.parts = parts
