@@ -36,7 +36,7 @@ def whose_part(part: bytes) -> bytes:
     return part.partition(b"|")[0]
 
 
-class Reader:
+class StreamReader:
     """Reads at once or slowly; now and then it stops for ever, or leaves."""
 
     def __init__(self, streamed: Streamed, seed: int) -> None:
