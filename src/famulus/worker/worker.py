@@ -62,7 +62,8 @@ class Worker:
 
     A function takes `(body)` or `(body, task)` and returns bytes, bytearray, memoryview, str (sent as UTF-8) or None
     (empty), or yields them; or it has arguments and results of its own, with types: see `service` and `serves`. If it
-    raises, the client gets ERROR with `TypeName: message`, the traceback goes to the log `famulus.worker`, and the worker goes on.
+    raises, the client gets ERROR with `TypeName: message`, the traceback goes to the log `famulus.worker`, and the
+    worker goes on.
 
     Plain functions run in threads, at most `slots` of them (very quick ones in the thread that does the I/O, which is
     never the main thread); `async` functions as tasks on one asyncio loop; and with `processes=N` plain functions run
