@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from opentelemetry import trace
@@ -109,6 +109,36 @@ def test_a_stream_has_a_span_until_nobody_reads_it(worker: Worker, spans: InMemo
         with client.stream("count", b"1") as parts:
             next(parts)
         assert by_name(spans)["ask count"].status.is_unset, "to leave early is no error"
+
+
+@pytest.mark.parametrize("service", ["plain", "typed"])
+def test_the_function_of_a_stream_runs_in_its_span(service: str, spans: InMemorySpanExporter) -> None:
+    streaming = Worker()
+    left: list[str] = []
+
+    @streaming.service("plain")
+    def plain(body: bytes) -> Iterator[str]:
+        try:
+            while True:
+                yield f"{trace.get_current_span().get_span_context().span_id:x}"
+        finally:
+            left.append("plain")
+
+    @streaming.service("typed")
+    async def typed(number: int) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield f"{trace.get_current_span().get_span_context().span_id:x}"
+        finally:
+            left.append("typed")
+
+    asked = b'{"number":1}'
+    with StandIn(streaming) as broker, broker.client() as client, client.stream(service, asked, credit=1) as parts:
+        seen = {next(parts).strip(b'"').decode() for _ in range(3)}
+    run = by_name(spans)[f"run {service}"]
+    assert seen == {f"{run.context.span_id:x}"}
+    assert run.status.is_unset, "to be closed is no error"
+    assert left == [service]
 
 
 def test_a_batch_has_a_span_of_its_own_with_links_to_those_of_its_tasks(spans: InMemorySpanExporter) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from tests.unit.worker.conftest import Broker, MakeCall, Run
+from tests.unit.worker.conftest import Broker, MakeCall, Ready, Run
 
 from famulus import Task, Worker
 from famulus.core.clock import NEVER_NS
@@ -23,104 +23,78 @@ from famulus.worker.progress import EVERY_NS, ProgressReports
 START_NS = 10**12
 
 
-class Session:
-    """Remembers what is sent, for tasks that have not ended."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[Given, bytes]] = []
-        self.ended: set[Given] = set()
-
-    def send_progress(self, given: Given, body: bytes) -> bool:
-        if given not in self.ended:
-            self.sent.append((given, body))
-        return given not in self.ended
-
-    def take(self) -> list[bytes]:
-        sent, self.sent = self.sent, []
-        return [body for _, body in sent]
+@pytest.fixture
+def reports(bell: Bell, ready: Ready) -> ProgressReports:
+    return ProgressReports(bell, [ready.session])
 
 
 @pytest.fixture
-def session() -> Session:
-    return Session()
-
-
-@pytest.fixture
-def reports(bell: Bell, session: Session) -> ProgressReports:
-    sessions: Any = [session]
-    return ProgressReports(bell, sessions)
-
-
-@pytest.fixture
-def given(make_call: MakeCall) -> Given:
-    return make_call(bytes.upper).given
+def given(ready: Ready) -> Given:
+    return ready.given()
 
 
 def test_the_first_goes_at_once_and_the_latest_a_tenth_of_a_second_later(
-    reports: ProgressReports, session: Session, given: Given
+    reports: ProgressReports, ready: Ready, given: Given
 ) -> None:
     assert (reports.minds, reports.next_due_ns) == (False, NEVER_NS)
     reports.tell(given, b"1")
     assert reports.minds
     reports.send(START_NS)
-    assert session.take() == [b"1"]
+    assert ready.take() == [b"1"]
     for body in (b"2", b"3", b"4"):
         reports.tell(given, body)
         reports.send(START_NS + 1)
-    assert session.take() == []
+    assert ready.take() == []
     assert reports.next_due_ns == START_NS + EVERY_NS
     reports.send(START_NS + EVERY_NS - 1)
-    assert session.take() == []
+    assert ready.take() == []
     reports.send(START_NS + EVERY_NS)
-    assert session.take() == [b"4"]
+    assert ready.take() == [b"4"]
     reports.send(START_NS + 2 * EVERY_NS)
     assert (reports.minds, reports.next_due_ns) == (False, NEVER_NS), "nothing is kept of it"
     reports.tell(given, b"5")
     reports.send(START_NS + 2 * EVERY_NS)
-    assert session.take() == [b"5"]
+    assert ready.take() == [b"5"]
 
 
-def test_there_are_at_most_ten_a_second(reports: ProgressReports, session: Session, given: Given) -> None:
+def test_there_are_at_most_ten_a_second(reports: ProgressReports, ready: Ready, given: Given) -> None:
     for number in range(1000):
         reports.tell(given, b"%d" % number)
         reports.send(START_NS + number * 10**6)
-    assert len(session.take()) == 10
+    assert len(ready.take()) == 10
 
 
-def test_tasks_do_not_wait_for_each_other(
-    reports: ProgressReports, session: Session, given: Given, make_call: MakeCall
-) -> None:
-    other = make_call(bytes.upper).given
+def test_tasks_do_not_wait_for_each_other(reports: ProgressReports, ready: Ready, given: Given) -> None:
+    other = ready.given()
     reports.tell(given, b"1")
     reports.send(START_NS)
     reports.tell(other, b"other 1")
     reports.send(START_NS + 1)
-    assert session.take() == [b"1", b"other 1"]
+    assert ready.take() == [b"1", b"other 1"]
     reports.tell(other, b"other 2")
     reports.tell(given, b"2")
     reports.send(START_NS + EVERY_NS)
-    assert session.take() == [b"2"]
+    assert ready.take() == [b"2"]
     reports.send(START_NS + EVERY_NS + 1)
-    assert session.take() == [b"other 2"]
+    assert ready.take() == [b"other 2"]
 
 
-def test_what_is_held_back_is_dropped_when_the_task_ends(
-    reports: ProgressReports, session: Session, given: Given
-) -> None:
+def test_what_is_held_back_is_dropped_when_the_task_ends(reports: ProgressReports, ready: Ready, given: Given) -> None:
     reports.tell(given, b"1")
     reports.send(START_NS)
+    assert ready.take() == [b"1"]
     reports.tell(given, b"2")
-    session.ended.add(given)
+    ready.session.answer(given, "OK", "", b"")
+    ready.take()
     reports.send(START_NS + EVERY_NS)
-    assert session.take() == [b"1"]
+    assert ready.take() == []
     reports.tell(given, b"3")
     reports.send(START_NS + EVERY_NS)
     assert not reports.minds
 
 
-def test_one_that_is_told_while_another_is_sent_is_not_lost(bell: Bell, session: Session, given: Given) -> None:
-    sessions: Any = [session]
-    reports = ProgressReports(bell, sessions)
+def test_one_that_is_told_while_another_is_sent_is_not_lost(bell: Bell, ready: Ready, given: Given) -> None:
+    reports = ProgressReports(bell, [ready.session])
 
     class Told(dict[Given, bytes]):
         """The I/O thread comes in between the two lines of `tell`."""
@@ -132,9 +106,9 @@ def test_one_that_is_told_while_another_is_sent_is_not_lost(bell: Bell, session:
     reports.tell(given, b"1")
     reports._told = Told(reports._told)
     reports.tell(given, b"2")
-    assert session.take() == [b"1"]
+    assert ready.take() == [b"1"]
     reports.send(START_NS + EVERY_NS)
-    assert session.take() == [b"2"]
+    assert ready.take() == [b"2"]
 
 
 # -- what may be said -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
@@ -214,7 +215,7 @@ def test_what_nobody_waits_for_any_more_ends(broker: Broker, counted: Counting) 
 
 
 def test_one_whose_time_is_over_before_its_turn_is_not_begun(
-    make_call: MakeCall, counting: Counting, alone: tuple[OutgoingParts, list[OutgoingParts]]
+    make_call: MakeCall, counting: Counting, alone: tuple[OutgoingParts, deque[OutgoingParts]]
 ) -> None:
     for function in (counting.count, counting.count_async):
         call = StreamCall(make_call(function, left_ms=-1), alone[0])
@@ -390,6 +391,50 @@ def test_a_time_limit_is_that_of_the_whole_stream(broker: Broker, run: Run, coun
     ask(broker, b"t2", body=b"2")
     parts(broker, b"t2", 2)
     assert end(broker) == (b"t2", "OK", "", 2)
+
+
+def paced(body: bytes) -> Iterator[bytes]:
+    for number in range(1, 100):
+        time.sleep(0.05)
+        yield b"%d" % number
+
+
+async def paced_async(body: bytes) -> AsyncIterator[bytes]:
+    for number in range(1, 100):
+        await asyncio.sleep(0.05)
+        yield b"%d" % number
+
+
+@pytest.mark.parametrize("credit", [1, 100])
+@pytest.mark.parametrize("where", ["threads", "coroutines", "processes"])
+def test_a_time_limit_ends_it_whether_it_waits_or_works(broker: Broker, run: Run, where: str, credit: int) -> None:
+    worker = Worker(broker.address, slots=1, processes=1 if where == "processes" else 0)
+    worker.service("count", time_limit_s=0.25)(paced_async if where == "coroutines" else paced)
+    run(worker)
+    broker.welcome()
+    ask(broker, b"t1", credit=credit)
+    count = 0
+    while (heard := hear(broker))[1] == headers.PART:
+        count += 1
+    assert json.loads(heard[1])["reason"].startswith("time_limit: ")
+    assert 1 <= count <= min(credit, 6)
+
+
+def pids(body: bytes) -> Iterator[str]:
+    while True:
+        yield str(os.getpid())
+
+
+def test_a_process_that_waits_for_credit_survives_its_end(broker: Broker, serve: Serve) -> None:
+    serve({"processes": 1}, pids=pids)
+    seen = set()
+    for ticket in (b"t1", b"t2", b"t3"):
+        ask(broker, ticket, "pids", credit=1)
+        seen.update(parts(broker, ticket, 1))
+        assert nothing_comes(broker)
+        cancel(broker, ticket)
+        assert end(broker) == (ticket, "UNKNOWN", STOPPED, 1)
+    assert len(seen) == 1
 
 
 # -- the end of the worker, and of the broker -----------------------------------------------------------------------
@@ -608,37 +653,37 @@ def test_what_no_codec_can_write_is_refused_when_it_is_registered() -> None:
 
 
 @pytest.fixture
-def alone(bell: Bell) -> tuple[OutgoingParts, list[OutgoingParts]]:
+def alone(bell: Bell) -> tuple[OutgoingParts, deque[OutgoingParts]]:
     """The parts of a stream with credit for two, and where those are named at which somebody should look."""
-    listed: Any = []
+    listed: deque[OutgoingParts] = deque()
     given = Given(b"t", ParsedHeader("test", None, credit=2), b'"id"', b"", b"")
     return OutgoingParts(given, 2, 1 << 62, bell, listed), listed
 
 
-def test_the_other_thread_is_told_once_until_it_has_looked(alone: tuple[OutgoingParts, list[OutgoingParts]]) -> None:
+def test_the_other_thread_is_told_once_until_it_has_looked(alone: tuple[OutgoingParts, deque[OutgoingParts]]) -> None:
     parts, listed = alone
     parts.grant(100)
     for number in range(50):
         assert parts.are_wanted()
         parts.add(b"%d" % number)
-    assert listed == [parts]
+    assert list(listed) == [parts]
     parts.is_listed = False
     assert len(parts.take()) == 50
     assert parts.take() == []
     parts.add(b"50")
-    assert listed == [parts, parts]
+    assert list(listed) == [parts, parts]
 
 
-def test_and_once_more_when_there_is_no_credit_left(alone: tuple[OutgoingParts, list[OutgoingParts]]) -> None:
+def test_and_once_more_when_there_is_no_credit_left(alone: tuple[OutgoingParts, deque[OutgoingParts]]) -> None:
     parts, listed = alone
     parts.add(b"1")
     parts.add(b"2")
-    assert listed == [parts, parts]
+    assert list(listed) == [parts, parts]
     assert not parts.are_wanted()
     assert parts.wait(1) == "", "it is late: there is still no credit, and no reason to stop"
 
 
-def test_whoever_waits_is_woken_by_credit_and_by_the_end(alone: tuple[OutgoingParts, list[OutgoingParts]]) -> None:
+def test_whoever_waits_is_woken_by_credit_and_by_the_end(alone: tuple[OutgoingParts, deque[OutgoingParts]]) -> None:
     parts, _ = alone
     told: list[str] = []
     for change in (functools.partial(parts.grant, 3), parts.close):

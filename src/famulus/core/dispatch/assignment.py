@@ -126,7 +126,7 @@ class Assignment:
         if task.stage != RUNNING or header != _ANSWER_HEAD + task.message_id + task.service.answer_tail:
             return False
         del session.running[ticket]
-        if now_ns >= task.service.service_time.next_sample_ns:
+        if now_ns >= task.service.service_time.next_sample_ns and not task.is_cancelled:
             _sample(task, session, now_ns)
         self._outcomes.ok(task, inner.TAIL_OK, body)
         self._free_slot(session)

@@ -11,6 +11,7 @@ Sessions      which workers are connected, alive, ignored
 Claims        who gets a name that another worker has
 Delegates     which other broker helps where no slot is free
 Streams       which tasks have begun to answer with a stream
+Progress      how far running tasks have got, as their workers say
 Repeats       how tasks with an id of their own ended, for those who ask again
 Managing      what admins want, on its way to the steward and back
 Drain         when a broker that is to end has done its part
@@ -36,6 +37,7 @@ from famulus.core.dispatch.message_ids import MessageIds
 from famulus.core.dispatch.now import Now
 from famulus.core.dispatch.outcomes import Outcomes
 from famulus.core.dispatch.outgoing import Outgoing
+from famulus.core.dispatch.progress import ToldProgress
 from famulus.core.dispatch.questions import Questions
 from famulus.core.dispatch.repeats import Repeats
 from famulus.core.dispatch.services import Services
@@ -84,6 +86,7 @@ class Parts:
         self.services = services = Services(bounds.services_max, self.flows, self.delegates, settled_at_ns)
         services.declare(declared)
         self.streams = Streams()
+        self.progress = ToldProgress()
         self.outcomes = Outcomes(now, out, counters, next_number, self.repeats, facts, self.streams)
         self.assignment = Assignment(
             now, out, services, counters, next_number, bounds, self.delegates, self.outcomes, facts, self.streams

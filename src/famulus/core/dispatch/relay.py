@@ -71,6 +71,7 @@ def _pass_on(parts: Parts, task: Task, number: bytes, body: bytes) -> bool:
     if int.from_bytes(number, "big") == PROGRESS:
         if len(body) > limits.PROGRESS_BYTES_MAX:
             return False
+        parts.progress.note(task, body, parts.now.ns)
         if credit:
             parts.out.clients.append([task.client, task.envelope + number, _PART, body])
         return True

@@ -17,7 +17,7 @@ from famulus.lab.sim.invariants import Invariant, demand
 from famulus.lab.sim.network import Plug
 from famulus.lab.sim.tasks.holders import ANYBODY, Holder
 from famulus.lab.sim.tasks.ledger import Ledger
-from famulus.lab.sim.tasks.streams import Reader
+from famulus.lab.sim.tasks.streams import StreamReader
 from famulus.lab.sim.world import World
 from famulus.wire import headers
 
@@ -40,7 +40,7 @@ class Client(Actor):
         self.named: list[tuple[str, str]] = []
         self._last_id = ""
         #: Of its streams, by their tasks.
-        self._readers: dict[bytes, Reader] = {}
+        self._readers: dict[bytes, StreamReader] = {}
         self.brokers = Brokers(world.clock.now_ns, addresses, self.random.random)
         self.plug = self.plug_to(self.brokers.address, "client")
         self._former: list[tuple[Plug, int, list[Done]]] = []
@@ -113,10 +113,10 @@ class Client(Actor):
             assert isinstance(streamed.token, bytes)
             reader = self._readers.get(streamed.token)
             if reader is None:
-                reader = self._readers[streamed.token] = Reader(streamed, self.random)
+                reader = self._readers[streamed.token] = StreamReader(streamed, self.world.seed)
             self._read(reader)
 
-    def _read(self, reader: Reader) -> None:
+    def _read(self, reader: StreamReader) -> None:
         streamed = reader.streamed
         assert isinstance(streamed.token, bytes)
         while streamed.parts and not reader.is_reading and streamed.taken < reader.stops_at and self.alive:
@@ -133,7 +133,7 @@ class Client(Actor):
                 reader.is_reading = True
                 self.clock.after(reader.pause_ns, partial(self._go_on, reader))
 
-    def _go_on(self, reader: Reader) -> None:
+    def _go_on(self, reader: StreamReader) -> None:
         if self.paused:
             self.clock.after(reader.pause_ns, partial(self._go_on, reader))
         else:
@@ -227,7 +227,7 @@ class Client(Actor):
             assert isinstance(each.token, bytes)
             self._ledger.ended(each.token, self.clock.now_ns, each.outcome, each.reason, shown)
             if isinstance(each, Streamed):
-                reader = self._readers.pop(each.token, None) or Reader(each, self.random)
+                reader = self._readers.pop(each.token, None) or StreamReader(each, self.world.seed)
                 reader.check_end(is_cancelled=self._ledger.entries[each.token].cancelled_ns > 0)
                 self.world.events["stream with parts"] += each.outcome == "OK" and each.came > 0
                 continue

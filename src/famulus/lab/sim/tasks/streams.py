@@ -36,11 +36,13 @@ def whose_part(part: bytes) -> bytes:
     return part.partition(b"|")[0]
 
 
-class Reader:
+class StreamReader:
     """Reads at once or slowly; now and then it stops for ever, or leaves."""
 
-    def __init__(self, streamed: Streamed, random: Random) -> None:
+    def __init__(self, streamed: Streamed, seed: int) -> None:
         self.streamed = streamed
+        # Its own habits, whatever else its client does in the same moment.
+        random = Random(f"{seed}/{streamed.token!r}")
         self.pause_ns = 0 if random.random() < 0.5 else 1 + random.randrange(READING_NS)
         habit = random.random()
         self.stops_at = random.randrange(PARTS_MAX) if habit < 0.15 else PARTS_MAX + 1
