@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from famulus import AsyncClient, Client, Service, Task, Worker
 from famulus.testing import StandIn
 
+STORY = "that carries words from those who have them to those who want them"
+
 
 @dataclass
 class Prompt:
@@ -20,10 +22,10 @@ worker = Worker(slots=4)
 @worker.serves(complete)
 async def write(prompt: Prompt, task: Task) -> AsyncIterator[str]:
     """A language model would be here."""
-    story = "that carries words from those who have them to those who want them".split()
-    for number, token in enumerate(story[: prompt.tokens]):
+    tokens = STORY.split()[: prompt.tokens]
+    for number, token in enumerate(tokens):
         await asyncio.sleep(0)
-        task.progress(number / len(story), "writing")
+        task.progress(number / len(tokens), "writing")
         yield token
 
 
