@@ -164,7 +164,18 @@ class Asking:
         tried_again = self._retry if retry is LIKE_CLIENT else retry
         own_id = message_id or ""
         self.connection.session.submit(
-            clock_ns(), mailbox, service, content, timeout_ms, priority, own_id, 0, False, tried_again, more, credit
+            clock_ns(),
+            mailbox,
+            service,
+            content,
+            timeout_ms,
+            priority,
+            own_id,
+            0,
+            False,
+            tried_again,
+            more,
+            credit=credit,
         )
         self.plan_send()
 

@@ -388,7 +388,7 @@ class Client:
             service, body = typed.service, typed.body
         more = more_fields("" if typed is None else typed.content_type, headers, key)
         mailbox = self._new_mailbox()
-        self._wish(mailbox, service, body, timeout, priority, message_id, False, retry, more, credit)
+        self._wish(mailbox, service, body, timeout, priority, message_id, False, retry, more, credit=credit)
         return Stream(mailbox, self._want, self._leave, None if typed is None else typed.result, on_progress)
 
     # -- inside -------------------------------------------------------------------------------------------------
