@@ -148,6 +148,7 @@ class StandIn:
     # -- streams ------------------------------------------------------------------------------------------------
 
     def open_stream(self, token: str, wish: tuple[Any, ...]) -> AskedStream:
+        """Ask for a stream; its function is called when somebody waits for a part."""
         mailbox, service, body, timeout_ms, priority, own_id, *others = wish
         # By its id we find its function.
         message_id = own_id or str(uuid4())
@@ -167,10 +168,12 @@ class StandIn:
                     asked.ended.extend(asked.session.on_tick(monotonic_ns()))
 
     def want(self, asked: AskedStream, task: Streamed) -> None:
+        """Its reader has taken so many parts that the worker may make more."""
         with self._changed:
             self._tell(asked.peer, [task.want()])
 
     def leave(self, asked: AskedStream) -> None:
+        """Nobody reads it any more."""
         self._left.append(asked)
         # A stream may be forgotten in the middle of anything, also by a thread that has the lock: that will look.
         if self._changed.acquire(blocking=False):
