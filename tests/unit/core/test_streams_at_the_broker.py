@@ -413,6 +413,51 @@ def test_one_answer_without_parts_is_repeated(ann: Client, bob: Worker) -> None:
     assert (heard.fields["outcome"], heard.body) == ("OK", b"all of it")
 
 
+def test_two_tasks_with_one_envelope_are_both_answered(broker: Broker, ann: Client, bob: Worker) -> None:
+    """Whoever does that can give credit only to the latter."""
+    joe = broker.worker("joe", "echo").starts()
+    first = ask(ann, bob)
+    second = ask(ann, joe)
+    part(bob, first, 1)
+    part(joe, second, 1)
+    bob.answers(first, parts=1)
+    want(ann, 5)
+    assert joe.hears_one().kind == "CREDIT"
+    joe.answers(second, parts=1)
+    assert [heard.kind for heard in ann.hears()] == ["PART", "PART", "TASK", "TASK"]
+    assert is_forgotten(broker)
+
+
+# -- what is told of them -----------------------------------------------------------------------------------------
+
+
+def test_how_long_a_stream_takes_is_up_to_its_reader(broker: Broker, ann: Client, bob: Worker) -> None:
+    """So it says nothing about its service."""
+    service = broker.core.services.by_name[b"echo"]
+    for parts, is_counted in ((1, False), (0, True)):
+        for _ in range(40):
+            task = ask(ann, bob)
+            if parts:
+                part(bob, task, 1)
+            broker.later(100, bob)
+            bob.answers(task, mood="fine")
+        assert (service.service_time.usual_ns > 0) is is_counted
+
+
+def test_the_journal_counts_the_bytes_of_its_parts(
+    broker: Broker, ann: Client, bob: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[tuple[object, ...]] = []
+    facts = broker.core.facts
+    monkeypatch.setattr(facts, "on", True)
+    monkeypatch.setattr(facts, "_task", lambda *row: rows.append(row))
+    task = ask(ann, bob)
+    part(bob, task, 1, b"x" * 10)
+    part(bob, task, 2, b"x" * 5)
+    bob.answers(task, b"end", parts=2)
+    assert [row[-1] for row in rows] == [18]
+
+
 # -- progress -----------------------------------------------------------------------------------------------------
 
 
@@ -490,6 +535,14 @@ def test_what_another_broker_must_not_send_ends_it(broker: Broker, ann: Client, 
     bee.answers(task, outcome="UNKNOWN", reason="cancelled: stopped")
     assert ann.hears() == []
     assert (broker.core.counters.faults, broker.core.counters.late) == (1, 2)
+
+
+def test_what_another_broker_lets_through_may_be_too_large_here(broker_with: Callable[..., Broker]) -> None:
+    broker = broker_with(Bounds(body_bytes_max=2000))
+    ann, bee = broker.client("ann"), Neighbour(broker, "bee", echo=2)
+    meet(broker, bee)
+    part_there(bee, ask_there(ann, bee), 1, b"x" * 2001)
+    assert ann.hears_outcome() == "UNKNOWN bad_header"
 
 
 @pytest.mark.parametrize("how", ["lost", "leaving", "rejected", "unknown"])
